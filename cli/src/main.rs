@@ -20,6 +20,8 @@ mod emulate;
 mod init;
 mod meetings;
 mod node;
+mod one;
+mod one_fast;
 mod perf;
 mod ping;
 mod plan;
@@ -69,6 +71,8 @@ enum Command {
     Report(report::Args),
     /// Run a DTN node, or ask and change a running one.
     Node(node::Args),
+    /// Run settings files of The ONE, and write its reports.
+    One(one::Args),
     /// Write commented working files.
     Init(init::Args),
     /// Send bundles to an echo service and time the answers.
@@ -156,6 +160,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Node(args) => node::run(args),
+        Command::One(args) => one::run(args),
         Command::Init(args) => init::run(args),
         Command::Ping(args) => ping::run(args),
         Command::Echo(args) => echo::run(args),

@@ -48,6 +48,14 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    /// In simulation, as the file says, into a folder whose run may be replaced.
+    pub fn of_file(scenario: PathBuf, out: PathBuf, json: bool) -> Args {
+        let (world, out) = (World::Sim, Some(out));
+        Args { scenario, world, seed: None, fidelity: None, out, force: true, interface: None, json }
+    }
+}
+
 /// How much of a node a simulation plays.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Play {

@@ -20,6 +20,8 @@
 //! | `traffic/` | the applications |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
 //! | `record.rs`, `samples.rs`, `inputs.rs` | the run directory |
+//!
+//! `one_exact/` is apart: another simulator's world, imitated to the byte, to compare with; nothing here uses it.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -32,6 +34,7 @@ pub mod messages;
 pub mod mobility;
 mod node;
 mod observe;
+pub mod one_exact;
 mod oracle;
 mod radio;
 mod record;

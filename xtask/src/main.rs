@@ -16,6 +16,7 @@ mod interop;
 mod layers;
 mod mutants;
 mod new;
+mod one_reference;
 mod overload;
 mod profile;
 mod sim_speed;
@@ -53,6 +54,7 @@ const CHORES: &[Chore] = &[
     bench::CHORE,
     profile::CHORE,
     sim_speed::CHORE,
+    one_reference::CHORE,
     docs::CHORE,
     conformance::CHORE,
     new::CHORE,
@@ -86,7 +88,7 @@ fn help() -> String {
     let mut text = String::from("cargo xtask <chore>\n\n");
     for chore in CHORES {
         text +=
-            &format!("  {:<11} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
+            &format!("  {:<13} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
     }
     text
 }

@@ -1,0 +1,190 @@
+//! `farlink one`: settings files of The ONE, run as that simulator runs them.
+
+use crate::progress::RunProgress;
+use crate::{Failure, one_fast, values};
+use clap::ValueEnum;
+use farlink_sim::one_exact::settings::keys;
+use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file that The ONE always reads first.
+const DEFAULTS: &str = "default_settings.txt";
+/// Most warnings of keys that nobody reads.
+const MOST_WARNINGS: usize = 10;
+
+/// Arguments of `farlink one`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Settings files of The ONE 1.6 run as they are, and the reports come out byte for byte the same: \
+    Epidemic, spray and wait, PRoPHET (first in, first out); random waypoint, random walk, shortest paths on maps, \
+    contacts from files. What is not covered is refused by name. default_settings.txt is read first where there is one.\n\n\
+    Examples:\n\
+    \x20 farlink one my_settings.txt\n\
+    \x20 farlink one base.txt overlay.txt -b 5 --out reports\n\
+    \x20 farlink one base.txt --set Group.router=SprayAndWaitRouter --set 'Scenario.name=snw-%%MovementModel.rngSeed%%'\n\
+    \x20 farlink one base.txt --json | jq '.runs[0].delivery_prob'\n\
+    \x20 farlink one base.txt --mode fast --out here       # a scenario of Farlink's own, and its run\n\n\
+    Every key: docs/reference/one.md. Exit status: 0 done, 1 a report cannot be written, 2 bad input."
+)]
+pub struct Args {
+    /// Settings files; a later one overrides an earlier one.
+    #[arg(value_name = "SETTINGS", required = true)]
+    settings: Vec<PathBuf>,
+    /// How many runs: each takes the next of `[a; b; c]` in values.
+    #[arg(short, long, value_name = "RUNS", default_value = "1", value_parser = runs)]
+    batch: u64,
+    /// How it is run.
+    #[arg(long, value_name = "MODE", default_value = "exact")]
+    mode: Mode,
+    /// Set a key, over what the files say; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Folder of the reports, in place of `Report.reportDir`.
+    #[arg(long, alias = "report-dir", value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON document with the figures of MessageStatsReport.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How settings are run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// In The ONE's steps and order: the same reports, byte for byte.
+    Exact,
+    /// In Farlink's own simulator: the settings become a scenario, which is run.
+    Fast,
+}
+
+fn runs(text: &str) -> Result<u64, String> {
+    match values::some(text)? {
+        number @ 1..=100_000 => Ok(number),
+        _ => Err("more than 100000 runs\nhint: write fewer".into()),
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut files = args.settings.clone();
+    let defaults = PathBuf::from(DEFAULTS);
+    if defaults.is_file() && !files.contains(&defaults) {
+        eprintln!("{DEFAULTS} of this folder is read first");
+        files.insert(0, defaults);
+    }
+    let read = Values::read(&files, &args.overrides).map_err(bad)?;
+    warn_of_unknown(&read);
+    // All are looked at before the first is run: a mistake in the last should not cost the others' time.
+    let setups: Vec<Setup> = (0..args.batch)
+        .map(|run| Setup::of(&read.of_run(run as usize)))
+        .collect::<Result<_, Mistake>>()
+        .map_err(bad)?;
+    warn_of_same_names(&setups);
+    if args.mode == Mode::Fast {
+        return setups.iter().try_for_each(|setup| in_our_world(setup, &args));
+    }
+    let mut shown = Vec::new();
+    for (number, setup) in setups.iter().enumerate() {
+        let outcome = simulate(setup, args.out.as_deref(), number, setups.len())?;
+        if args.json {
+            shown.push(document(setup, &outcome));
+        } else {
+            tell(setup, &outcome)?;
+        }
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&json!({ "runs": shown })).map_err(anyhow::Error::from)?;
+        writeln!(std::io::stdout(), "{text}")?;
+    }
+    Ok(())
+}
+
+/// Writes the scenario that settings become, and runs it in simulation.
+fn in_our_world(setup: &Setup, args: &Args) -> Result<(), Failure> {
+    let translation = one_fast::translate(setup)?;
+    let folder = args.out.clone().unwrap_or_else(|| setup.reporting.folder.clone());
+    crate::make_folder(&folder, "--out")?;
+    let name = one_fast::name(&setup.name);
+    let write =
+        |file: &Path, text: &str| std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--out"));
+    if let Some(contacts) = &translation.contacts {
+        write(&folder.join(one_fast::contacts_file(&name)), contacts)?;
+    }
+    let scenario = folder.join(format!("{name}.toml"));
+    write(&scenario, &translation.scenario)?;
+    eprintln!("{}: the same hosts, ways, contacts and messages in kind; not the same world:", scenario.display());
+    eprint!("{}", one_fast::differences());
+    crate::run::run(crate::run::Args::of_file(scenario, folder.join(name), args.json))
+}
+
+fn bad(mistake: Mistake) -> Failure {
+    Failure::Input(mistake.to_string())
+}
+
+fn warn_of_unknown(values: &Values) {
+    let unknown: Vec<String> = values.unread(keys::is_known).collect();
+    for place in unknown.iter().take(MOST_WARNINGS) {
+        eprintln!("warning: {place} is no key that is read");
+    }
+    if unknown.len() > MOST_WARNINGS {
+        eprintln!("warning: and {} more", unknown.len() - MOST_WARNINGS);
+    }
+}
+
+fn warn_of_same_names(setups: &[Setup]) {
+    let mut seen = BTreeMap::new();
+    for (number, setup) in setups.iter().enumerate() {
+        if let Some(first) = seen.insert((&setup.name, &setup.reporting.folder), number) {
+            eprintln!(
+                "warning: runs {} and {} are both named {}, so the later one's reports replace the earlier one's\n\
+                 hint: put a key that differs into Scenario.name, such as %%MovementModel.rngSeed%%",
+                first + 1,
+                number + 1,
+                setup.name
+            );
+            return;
+        }
+    }
+}
+
+fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, Failure> {
+    let length = Duration::try_from_secs_f64(setup.end).unwrap_or(Duration::MAX);
+    let mut progress = RunProgress::new(length, "simulating");
+    let what = if count > 1 { format!("run {} of {count}, {}", number + 1, setup.name) } else { setup.name.clone() };
+    let outcome = one_exact::run(setup, folder, &mut |at_s| progress.show(at_s, &what));
+    progress.finish();
+    outcome.map_err(|failure| match failure {
+        one_exact::Failure::Mistake(mistake) => bad(mistake),
+        one_exact::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
+            Failure::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
+        }
+        one_exact::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
+    })
+}
+
+fn document(setup: &Setup, outcome: &Outcome) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".into(), setup.name.clone().into());
+    // What is not a number (a mean of nothing) is null.
+    fields.extend(outcome.figures.values().map(|(name, value)| (name.to_string(), json!(value))));
+    let files: Vec<String> = outcome.files.iter().map(|file| file.display().to_string()).collect();
+    fields.insert("reports".into(), files.into());
+    Value::Object(fields)
+}
+
+fn tell(setup: &Setup, outcome: &Outcome) -> std::io::Result<()> {
+    let value = |name: &str| outcome.figures.values().find(|(known, _)| *known == name).map_or(f64::NAN, |(_, v)| v);
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
+        "{}: {} of {} messages delivered, {} transfers",
+        setup.name,
+        value("delivered"),
+        value("created"),
+        value("relayed")
+    )?;
+    outcome.files.iter().try_for_each(|file| writeln!(out, "  {}", file.display()))
+}

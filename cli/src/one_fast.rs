@@ -1,0 +1,281 @@
+//! A settings file of The ONE as a scenario of Farlink's own: what `farlink one --mode fast` runs.
+//!
+//! Another world with the same hosts: time goes from event to event, a host sends to all its neighbours
+//! at once, routers are Farlink's. [`DIFFERENCES`] says so to whoever runs it.
+
+use crate::Failure;
+use farlink_sim::one_exact::settings::{Generator, Group, Model, Router, Source};
+use farlink_sim::one_exact::{Happening, Setup};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// What no translation can keep, for people.
+pub const DIFFERENCES: &[(&str, &str, &str)] = &[
+    ("what", "here", "in The ONE"),
+    ("time", "from event to event", "in steps of updateInterval"),
+    ("transfers", "a link to each neighbour, used at once", "one transfer a host at a time"),
+    ("next message", "by priority and age", "shuffled, or first in, first out"),
+    ("PRoPHET", "version 2 (RFC 6693)", "version 1"),
+    ("lifetimes", "end when they end", "end one minute early"),
+    ("sizes", "with headers of bundles and of TCPCLv4", "without"),
+    ("random numbers", "of Farlink", "of Java"),
+];
+
+/// A scenario, and the file of contacts that it names.
+pub struct Translation {
+    /// TOML.
+    pub scenario: String,
+    /// Lines `time CONN host host up`.
+    pub contacts: Option<String>,
+}
+
+/// Name of the file of contacts beside a scenario of this name.
+pub fn contacts_file(name: &str) -> String {
+    format!("{name}.contacts")
+}
+
+/// A name as scenarios have them.
+pub fn name(text: &str) -> String {
+    let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    text.chars().map(fine).take(64).collect()
+}
+
+/// Translates what a settings file says.
+///
+/// # Errors
+/// What a scenario cannot say.
+pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
+    let mut out = String::new();
+    let w = &mut out;
+    // Writing to a text cannot fail.
+    let _ = writeln!(w, "# Made by `farlink one --mode fast` of settings of The ONE.");
+    let _ = writeln!(w, "name = \"{}\"\nseed = {}\nduration = \"{} s\"", name(&setup.name), setup.seed, setup.end);
+    let _ = writeln!(w, "stop_when_delivered = false\nfidelity = \"message\"");
+    let contacts = contacts(setup);
+    radios(w, setup, contacts.is_some())?;
+    let mut hosts = 0;
+    let mut places: Vec<(String, Range<u32>)> = Vec::new();
+    for (number, group) in setup.groups.iter().enumerate().filter(|(_, group)| group.hosts > 0) {
+        let name = format!("{}{}", name(&group.id), number + 1);
+        mobility(w, setup, group, &name)?;
+        self::group(w, setup, group, &name, hosts + 1);
+        places.push((name, hosts..hosts + group.hosts));
+        hosts += group.hosts;
+    }
+    for source in &setup.sources {
+        match source {
+            Source::Generator(generator) => traffic(w, setup, generator, &places)?,
+            Source::File(events) => {
+                if events.iter().any(|event| matches!(event.what, Happening::Message { .. })) {
+                    return Err(cannot("messages from a file", "leave its `C` lines out, or use --mode exact"));
+                }
+            }
+        }
+    }
+    let _ = writeln!(w, "\n[measure]\ntables = [\"bundles\", \"samples\"]");
+    Ok(Translation { scenario: out, contacts })
+}
+
+fn cannot(what: &str, hint: &str) -> Failure {
+    Failure::Input(format!("{what}: not in a scenario\nhint: {hint}"))
+}
+
+fn contacts(setup: &Setup) -> Option<String> {
+    let mut lines = String::new();
+    for event in setup.sources.iter().filter_map(|source| match source {
+        Source::File(events) => Some(events),
+        Source::Generator(_) => None,
+    }) {
+        for event in event {
+            if let Happening::Contact { a, b, up } = event.what {
+                let _ = writeln!(lines, "{} CONN {a} {b} {}", event.time, if up { "up" } else { "down" });
+            }
+        }
+    }
+    (!setup.simulate && !lines.is_empty()).then_some(lines)
+}
+
+fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), Failure> {
+    if !setup.simulate && !traced {
+        return Err(cannot(
+            "hosts that never meet",
+            "set Scenario.simulateConnections = true, or name a file of contacts",
+        ));
+    }
+    if traced && setup.radios.len() > 1 {
+        return Err(cannot("contacts from a file between several kinds of interfaces", "give all groups one kind"));
+    }
+    for radio in &setup.radios {
+        let _ = writeln!(w, "\n[[radio]]\nname = \"{}\"\nrate = \"{} B/s\"", name(&radio.name), radio.speed);
+        let _ = match traced {
+            true => writeln!(w, "contacts = \"{}\"\ndelay = \"0 s\"", contacts_file(&name(&setup.name))),
+            false => writeln!(w, "range = \"{} m\"", radio.range),
+        };
+    }
+    Ok(())
+}
+
+fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), Failure> {
+    let [width, height] = setup.area;
+    let area = format!("area = [\"{width} m\", \"{height} m\"]");
+    let _ = writeln!(w, "\n[[mobility]]\nname = \"{name}\"");
+    let _ = match &group.model {
+        Model::Waypoint => writeln!(w, "model = \"random_waypoint\"\n{area}"),
+        Model::Walk => writeln!(w, "model = \"random_walk\"\n{area}\nstep = [\"0 m\", \"50 m\"]"),
+        Model::Stationary([x, y]) => {
+            let points = vec![format!("[\"{x} m\", \"{y} m\"]"); group.hosts as usize];
+            writeln!(w, "model = \"stationary\"\n{area}\npoints = [{}]", points.join(", "))
+        }
+        Model::Map(_) => {
+            let [file] = &setup.maps[..] else {
+                return Err(cannot("a map of several files", "put its lines into one file"));
+            };
+            let file = std::fs::canonicalize(file)?;
+            writeln!(w, "model = \"map\"\nmap = '{}'", file.display())
+        }
+    };
+    if !matches!(group.model, Model::Stationary(_)) {
+        let ([slow, fast], [short, long]) = (group.speed, group.wait);
+        let _ = writeln!(w, "speed = [\"{slow} m/s\", \"{fast} m/s\"]\npause = [\"{short} s\", \"{long} s\"]");
+    }
+    Ok(())
+}
+
+fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
+    let _ = writeln!(w, "\n[[group]]\nname = \"{name}\"\ncount = {}\nfirst_id = {first}", group.hosts);
+    let _ = writeln!(w, "mobility = \"{name}\"\ncontrol = \"drop-oldest\"");
+    if !group.radios.is_empty() {
+        let radios: Vec<String> =
+            group.radios.iter().map(|&kind| format!("\"{}\"", self::name(&setup.radios[kind].name))).collect();
+        let _ = writeln!(w, "radio = [{}]", radios.join(", "));
+    }
+    // Where The ONE has no bound, one that nothing reaches.
+    let buffer = if group.buffer == i64::from(i32::MAX) { "1 TB".into() } else { format!("{} B", group.buffer) };
+    let lifetime = group.lifetime.map_or("3650 d".into(), |minutes| format!("{minutes} min"));
+    let _ = writeln!(w, "store_capacity = \"{buffer}\"\nlifetime = \"{lifetime}\"");
+    let _ = match setup.router {
+        Router::Epidemic => writeln!(w, "router = \"epidemic\""),
+        Router::Spray { copies, .. } => {
+            writeln!(w, "router = \"spray-and-wait\"\nrouter_params = {{ copies = {copies} }}")
+        }
+        Router::Prophet { .. } => writeln!(w, "router = \"prophet\""),
+    };
+}
+
+/// Messages between each two groups, as often as hosts of both are drawn.
+fn traffic(
+    w: &mut String,
+    setup: &Setup,
+    generator: &Generator,
+    groups: &[(String, Range<u32>)],
+) -> Result<(), Failure> {
+    let (from, to) = (among(generator.from, groups)?, among(generator.to, groups)?);
+    let pairs = |a: &Range<u32>, b: &Range<u32>| {
+        let both = if a == b { a.len() } else { 0 };
+        (a.len() * b.len() - both) as f64
+    };
+    let all: f64 = from.iter().flat_map(|(_, a)| to.iter().map(move |(_, b)| pairs(a, b))).sum();
+    // The last number of each range is never drawn there.
+    let last = |[first, end]: [i32; 2]| (end - 1).max(first);
+    let (least, most) = (f64::from(generator.interval[0]), f64::from(last(generator.interval)));
+    let mean = (least + most) / 2.0;
+    for (sender, a) in &from {
+        for (receiver, b) in &to {
+            let share = pairs(a, b) / all;
+            if share <= 0.0 {
+                continue;
+            }
+            let count = ((setup.end * share / mean.max(1e-9) * 2.0) as u64 + 100).min(100_000);
+            let _ = writeln!(w, "\n[[traffic]]\nname = \"{}-{sender}-{receiver}\"", name(&generator.prefix));
+            let _ = writeln!(w, "from = \"{sender}\"\nto = \"{receiver}\"");
+            if let Some([begin, _]) = generator.time {
+                let _ = writeln!(w, "start = \"{begin} s\"");
+            }
+            let _ = writeln!(
+                w,
+                "bundles = {{ count = {count}, size = [\"{} B\", \"{} B\"], interval = [\"{} s\", \"{} s\"] }}",
+                generator.size[0],
+                last(generator.size),
+                least / share,
+                most / share
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The groups that a range of hosts is made of.
+fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, Failure> {
+    let asked = first as u32..end.max(first + 1) as u32;
+    let inside = |range: &Range<u32>| asked.start <= range.start && range.end <= asked.end;
+    let found: Vec<_> = groups.iter().filter(|(_, range)| inside(range)).cloned().collect();
+    if found.iter().map(|(_, range)| range.len()).sum::<usize>() == asked.len() {
+        return Ok(found);
+    }
+    let what = format!("messages of hosts {} to {}, which are no whole groups", asked.start, asked.end - 1);
+    Err(cannot(&what, "make those hosts a group of their own"))
+}
+
+/// [`DIFFERENCES`] as a table.
+pub fn differences() -> String {
+    let mut text = String::new();
+    for (what, here, there) in DIFFERENCES {
+        let _ = writeln!(text, "  {what:<18}{here:<47}{there}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_scenario::Scenario;
+    use farlink_sim::one_exact::Values;
+    use std::path::PathBuf;
+
+    fn setup(files: &[&str], sets: &[&str]) -> Setup {
+        let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
+        let files: Vec<PathBuf> = files.iter().map(|file| data.join(file)).collect();
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        Setup::of(&Values::read(&files, &sets).expect("settings")).expect("a setup")
+    }
+
+    /// Reads a translation back as the simulator would.
+    fn read(setup: &Setup) -> Scenario {
+        let translation = translate(setup).unwrap_or_else(|_| panic!("it cannot be translated"));
+        let folder = tempfile::tempdir().expect("a folder");
+        if let Some(contacts) = &translation.contacts {
+            std::fs::write(folder.path().join(contacts_file(&name(&setup.name))), contacts).expect("written");
+        }
+        let file = folder.path().join("scenario.toml");
+        std::fs::write(&file, &translation.scenario).expect("written");
+        Scenario::load(&file).unwrap_or_else(|errors| panic!("{}\n{errors:?}", translation.scenario))
+    }
+
+    #[test]
+    fn every_covered_setting_becomes_a_scenario_that_can_be_read() {
+        let walkers = read(&setup(&["terrestrial.txt"], &[]));
+        assert_eq!((walkers.nodes.len(), walkers.radios.len()), (50, 1));
+        read(&setup(
+            &["terrestrial.txt", "tiny.txt"],
+            &["Group.movementModel=RandomWalk", "Group.router=SprayAndWaitRouter"],
+        ));
+        read(&setup(&["terrestrial.txt", "streets.txt"], &["Group.router=ProphetRouter", "Group.sendQueue=2"]));
+        let planets = read(&setup(&["planets.txt"], &[]));
+        assert_eq!(planets.nodes.len(), 5);
+    }
+
+    #[test]
+    fn messages_to_two_groups_are_as_frequent_as_to_both_together() {
+        let text = translate(&setup(&["planets.txt"], &[])).map(|it| it.scenario).unwrap_or_default();
+        // One in 1 to 299 s, to each of two hosts half of them.
+        assert_eq!(text.matches("interval = [\"2 s\", \"598 s\"]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_a_scenario_cannot_say_is_refused() {
+        for sets in [&["Events1.hosts=0,20"][..], &["Scenario.simulateConnections=false"]] {
+            let failed = translate(&setup(&["terrestrial.txt"], sets));
+            assert!(matches!(failed, Err(Failure::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
+        }
+    }
+}

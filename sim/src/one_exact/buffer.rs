@@ -1,0 +1,164 @@
+//! The messages that a host holds.
+
+use super::java::{Bucketed, Keyed};
+
+/// One copy of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    /// Number of the message.
+    pub message: u32,
+    /// Of its name, folded.
+    pub hash: u32,
+    /// Bytes.
+    pub size: i32,
+    /// Who receives it.
+    pub to: u32,
+    /// When this host made or received it, seconds.
+    pub received: f64,
+    /// When it was made, seconds.
+    pub created: f64,
+    /// Hosts it passed since it was made.
+    pub hops: u32,
+    /// Copies that may still be handed on, where the router counts them.
+    pub copies: u32,
+}
+
+impl Keyed for Held {
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+    fn same(&self, other: &Held) -> bool {
+        self.message == other.message
+    }
+}
+
+/// A size that means none: what Java's `Integer.MAX_VALUE` is there.
+const UNBOUNDED: i64 = i32::MAX as i64;
+
+/// What a host holds, in the order in which it walks its messages.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    held: Bucketed<Held>,
+    used: i64,
+    size: i64,
+}
+
+impl Buffer {
+    /// Nothing, in so many bytes; `i32::MAX`: without bound.
+    pub fn new(size: i64) -> Buffer {
+        Buffer { held: Bucketed::new(), used: 0, size }
+    }
+    /// In order.
+    pub fn held(&self) -> &[Held] {
+        self.held.entries()
+    }
+    /// In order, to change how many copies there are.
+    pub fn held_mut(&mut self) -> &mut [Held] {
+        self.held.entries_mut()
+    }
+    /// Where a message is.
+    pub fn place(&self, message: u32) -> Option<usize> {
+        self.held().iter().position(|held| held.message == message)
+    }
+    /// Bytes that are free; less than none where its own messages were too many.
+    pub fn free(&self) -> i64 {
+        if self.size == UNBOUNDED { UNBOUNDED } else { self.size - self.used }
+    }
+    /// Whether a message of that size could ever be held.
+    pub fn could_hold(&self, size: i32) -> bool {
+        i64::from(size) <= self.size
+    }
+    /// Takes a copy; one of the same message is replaced.
+    pub fn put(&mut self, held: Held) {
+        if self.held.put(held) {
+            self.used += i64::from(held.size);
+        }
+    }
+    /// Takes a copy away.
+    pub fn remove(&mut self, place: usize) -> Held {
+        let held = self.held.remove(place);
+        self.used -= i64::from(held.size);
+        held
+    }
+    /// Where the copy received first is, among equals the first in order; `except` is not looked at.
+    pub fn oldest(&self, except: Option<u32>) -> Option<usize> {
+        let mut found: Option<(usize, f64)> = None;
+        for (place, held) in self.held().iter().enumerate() {
+            if Some(held.message) != except && found.is_none_or(|(_, received)| held.received < received) {
+                found = Some((place, held.received));
+            }
+        }
+        found.map(|(place, _)| place)
+    }
+}
+
+/// Sets of numbers of messages, one for each host.
+#[derive(Default)]
+pub struct Knowledge(Vec<Vec<u64>>);
+
+impl Knowledge {
+    /// Of so many hosts, empty.
+    pub fn new(hosts: usize) -> Knowledge {
+        Knowledge(vec![Vec::new(); hosts])
+    }
+    /// Whether a host's set has a message.
+    #[inline]
+    pub fn has(&self, host: u32, message: u32) -> bool {
+        self.0[host as usize].get(message as usize / 64).is_some_and(|word| word >> (message % 64) & 1 == 1)
+    }
+    /// Puts a message in or takes it out.
+    pub fn set(&mut self, host: u32, message: u32, known: bool) {
+        let words = &mut self.0[host as usize];
+        let word = message as usize / 64;
+        if words.len() <= word {
+            words.resize(word + 1, 0);
+        }
+        let bit = 1 << (message % 64);
+        if known { words[word] |= bit } else { words[word] &= !bit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(message: u32, received: f64) -> Held {
+        Held { message, hash: message * 7, size: 100, to: 1, received, created: 0.0, hops: 0, copies: 1 }
+    }
+
+    #[test]
+    fn bytes_are_counted_once_for_a_message_that_comes_again() {
+        let mut buffer = Buffer::new(250);
+        buffer.put(held(1, 5.0));
+        buffer.put(held(1, 6.0));
+        assert_eq!((buffer.free(), buffer.held().len()), (150, 1));
+        buffer.put(held(2, 1.0));
+        buffer.put(held(3, 1.0));
+        assert_eq!(buffer.free(), -50);
+        assert!(buffer.could_hold(250) && !buffer.could_hold(251));
+        // Of 2 and 3, which are as old, 3 comes first in the map: hashes 14 and 21 of 16 buckets.
+        let oldest = buffer.oldest(None).expect("three are held");
+        assert_eq!(buffer.remove(oldest).message, 3);
+        assert_eq!(buffer.free(), 50);
+        assert_eq!(Buffer::new(UNBOUNDED).free(), UNBOUNDED);
+    }
+
+    #[test]
+    fn what_is_being_sent_is_not_the_oldest() {
+        let mut buffer = Buffer::new(1000);
+        buffer.put(held(1, 1.0));
+        assert_eq!(buffer.oldest(Some(1)), None);
+        buffer.put(held(2, 9.0));
+        assert_eq!(buffer.oldest(Some(1)).map(|place| buffer.held()[place].message), Some(2));
+    }
+
+    #[test]
+    fn sets_grow_with_what_is_put_in() {
+        let mut known = Knowledge::new(2);
+        assert!(!known.has(0, 100_000));
+        known.set(0, 700, true);
+        assert!(known.has(0, 700) && !known.has(1, 700) && !known.has(0, 701));
+        known.set(0, 700, false);
+        assert!(!known.has(0, 700));
+    }
+}

@@ -1,0 +1,166 @@
+//! The orders in which `java.util.HashMap` and `java.util.Hashtable` give back what was put.
+
+/// What a [`Bucketed`] list holds: with the hash of its key, and the key.
+pub trait Keyed {
+    /// `String.hashCode` of the key, its high half folded into the low one as `HashMap` does.
+    fn hash(&self) -> u32;
+    /// Whether the keys are the same.
+    fn same(&self, other: &Self) -> bool;
+}
+
+/// Folds a hash as `HashMap` does.
+pub fn spread(hash: i32) -> u32 {
+    let hash = hash as u32;
+    hash ^ (hash >> 16)
+}
+
+/// Entries in the order in which a `HashMap` walks them: by bucket, within one as they came. The
+/// table doubles at three quarters and never shrinks; a bucket of nine makes a small table double
+/// too. That from 64 buckets on such a bucket becomes a tree is not followed: the order of its
+/// entries may then differ.
+#[derive(Clone, Debug)]
+pub struct Bucketed<T> {
+    entries: Vec<T>,
+    mask: u32,
+}
+
+impl<T: Keyed> Bucketed<T> {
+    /// Nothing in 16 buckets.
+    pub fn new() -> Bucketed<T> {
+        Bucketed { entries: Vec::new(), mask: 15 }
+    }
+    /// In the map's order.
+    pub fn entries(&self) -> &[T] {
+        &self.entries
+    }
+    /// In the map's order, to change what is not the key.
+    pub fn entries_mut(&mut self) -> &mut [T] {
+        &mut self.entries
+    }
+    /// `remove`.
+    pub fn remove(&mut self, place: usize) -> T {
+        self.entries.remove(place)
+    }
+    /// `put`: an entry of the same key is replaced where it stands. Whether it was new.
+    pub fn put(&mut self, entry: T) -> bool {
+        let mask = self.mask;
+        let bucket = entry.hash() & mask;
+        let first = self.entries.partition_point(|held| held.hash() & mask < bucket);
+        let mut end = first;
+        while let Some(held) = self.entries.get_mut(end).filter(|held| held.hash() & mask == bucket) {
+            if held.same(&entry) {
+                *held = entry;
+                return false;
+            }
+            end += 1;
+        }
+        self.entries.insert(end, entry);
+        if end - first >= 8 && mask < 63 {
+            self.double();
+        }
+        if self.entries.len() > (self.mask as usize + 1) / 4 * 3 {
+            self.double();
+        }
+        true
+    }
+    fn double(&mut self) {
+        let mask = self.mask << 1 | 1;
+        self.mask = mask;
+        self.entries.sort_by_key(|held| held.hash() & mask);
+    }
+}
+
+/// The places of keys, given by their hashes in the order they were put, in the order in which a
+/// `Hashtable` walks them: from the last bucket, in each the newest first, until it grew, which turns
+/// buckets about.
+pub fn table_order(hashes: &[i32]) -> Vec<usize> {
+    let mut table: Vec<Vec<usize>> = vec![Vec::new(); 11];
+    let bucket = |hash: i32, buckets: usize| (hash & i32::MAX) as usize % buckets;
+    for (key, &hash) in hashes.iter().enumerate() {
+        if key >= table.len() / 4 * 3 + table.len() % 4 * 3 / 4 {
+            let mut larger: Vec<Vec<usize>> = vec![Vec::new(); table.len() * 2 + 1];
+            // Each bucket is a chain whose newest entry is its head: here the last of the vector.
+            for chain in table.iter().rev() {
+                for &key in chain.iter().rev() {
+                    let at = bucket(hashes[key], larger.len());
+                    larger[at].push(key);
+                }
+            }
+            table = larger;
+        }
+        let at = bucket(hash, table.len());
+        table[at].push(key);
+    }
+    table.iter().rev().flat_map(|chain| chain.iter().rev().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::string_hash;
+    use super::*;
+
+    struct Entry(String, u32);
+    impl Keyed for Entry {
+        fn hash(&self) -> u32 {
+            spread(string_hash(&self.0))
+        }
+        fn same(&self, other: &Entry) -> bool {
+            self.0 == other.0
+        }
+    }
+
+    fn walked(map: &Bucketed<Entry>) -> String {
+        map.entries().iter().map(|entry| entry.0.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_map_is_walked_as_java_walks_it_before_and_after_it_grew() {
+        let mut map = Bucketed::new();
+        for number in (1..=9).rev() {
+            map.put(Entry(format!("A{number}"), 0));
+        }
+        assert_eq!(walked(&map), JAVA_NINE);
+        for number in 95..=120 {
+            map.put(Entry(format!("A{number}"), 0));
+        }
+        assert_eq!(walked(&map), JAVA_GROWN);
+        let place = map.entries().iter().position(|entry| entry.0 == "A100").expect("it was put");
+        map.remove(place);
+        assert!(map.put(Entry("A100".into(), 0)));
+        assert_eq!(walked(&map), JAVA_GROWN);
+    }
+    const JAVA_NINE: &str = "A1 A2 A3 A4 A5 A6 A7 A8 A9";
+    const JAVA_GROWN: &str = "A108 A109 A106 A107 A104 A105 A102 A103 A100 A101 A1 A120 A2 A3 A4 A5 A6 A7 A8 A9 A95 \
+        A96 A97 A98 A99 A119 A117 A118 A115 A116 A113 A114 A111 A112 A110";
+
+    #[test]
+    fn what_is_put_twice_stays_where_it_was() {
+        let mut map = Bucketed::new();
+        assert!(map.put(Entry("A1".into(), 1)) && map.put(Entry("A2".into(), 1)));
+        assert!(!map.put(Entry("A1".into(), 2)));
+        assert_eq!(map.entries().iter().find(|entry| entry.0 == "A1").map(|entry| entry.1), Some(2));
+        assert_eq!(map.entries().len(), 2);
+    }
+
+    #[test]
+    fn a_crowded_bucket_makes_a_small_table_grow() {
+        // All of one hash: nothing grows but the table, and nothing changes places.
+        let mut map = Bucketed::new();
+        let texts = ["AaAa", "AaBB", "BBAa", "BBBB"];
+        for text in texts.iter().flat_map(|a| texts.iter().map(move |b| format!("{a}{b}"))).take(10) {
+            map.put(Entry(text, 0));
+        }
+        assert_eq!(map.mask, 63);
+        assert_eq!(map.entries()[0].0, "AaAaAaAa");
+    }
+
+    #[test]
+    fn a_table_is_walked_as_java_walks_it() {
+        let keys: Vec<String> = (0..30).map(|number| format!("{}.5,{}.0", number * 7, number % 4)).collect();
+        let hashes: Vec<i32> = keys.iter().map(|key| string_hash(key)).collect();
+        let order: Vec<String> = table_order(&hashes).iter().map(|place| place.to_string()).collect();
+        assert_eq!(order.join(" "), JAVA_TABLE);
+        assert!(table_order(&[]).is_empty());
+    }
+    const JAVA_TABLE: &str = "9 13 0 19 17 7 3 27 8 23 21 11 28 12 2 15 29 22 16 4 6 26 24 20 14 10 1 5 18 25";
+}

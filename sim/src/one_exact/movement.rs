@@ -1,0 +1,191 @@
+//! How hosts move: legs between places, at a speed drawn for a way, with rests between ways. All draw
+//! from one generator, so the order of draws is the order of hosts and of time.
+
+use super::java::Random;
+use super::map::{Point, distance};
+use super::settings::{Group, Model};
+
+/// Longest leg of a random walk, metres.
+const LONGEST_LEG: f64 = 50.0;
+
+/// All hosts: where they are, and what decides where they go.
+pub struct Movers {
+    bodies: Vec<Body>,
+    minds: Vec<Mind>,
+    random: Random,
+    area: Point,
+}
+
+/// What is asked of a host in every step.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    at: Point,
+    /// Where it goes, while `going`.
+    goal: Point,
+    /// Metres a second, of the present way.
+    speed: f64,
+    /// Before this it rests, seconds.
+    rests_until: f64,
+    going: bool,
+}
+
+/// What is asked when a goal is reached.
+#[derive(Clone, Debug)]
+struct Mind {
+    model: Model,
+    speeds: [f64; 2],
+    rests: [f64; 2],
+    /// What remains of the present way, the next place last; `None` between ways.
+    way: Option<Vec<Point>>,
+    /// On a map: where its last way ended.
+    place: u32,
+}
+
+impl Movers {
+    /// Nobody yet, in a world of an area.
+    pub fn new(seed: i64, area: Point) -> Movers {
+        Movers { bodies: Vec::new(), minds: Vec::new(), random: Random::new(seed), area }
+    }
+    /// How many hosts there are.
+    pub fn len(&self) -> usize {
+        self.bodies.len()
+    }
+    /// Where a host is.
+    pub fn at(&self, host: u32) -> Point {
+        self.bodies[host as usize].at
+    }
+    /// Metres a second of the fastest, at most.
+    pub fn fastest(&self) -> f64 {
+        let moving = self.minds.iter().filter(|mind| !matches!(mind.model, Model::Stationary(_)));
+        moving.map(|mind| mind.speeds[1]).fold(0.0, f64::max)
+    }
+
+    /// Places another host, at `now`.
+    pub fn add(&mut self, group: &Group, now: f64) {
+        let (area, random) = (self.area, &mut self.random);
+        let mut place = 0;
+        let at = match &group.model {
+            Model::Waypoint | Model::Walk => [random.unit() * area[0], random.unit() * area[1]],
+            Model::Stationary(at) => *at,
+            Model::Map(town) => {
+                let along = random.unit();
+                place = random.below(town.places.len() as i32) as u32;
+                let next = &town.next[place as usize];
+                let from = town.places[place as usize];
+                // A place by itself: its only line was a point.
+                let to =
+                    next.get(random.below(next.len() as i32) as usize).map_or(from, |&to| town.places[to as usize]);
+                [from[0] + along * (to[0] - from[0]), from[1] + along * (to[1] - from[1])]
+            }
+        };
+        let body = Body { at, goal: at, speed: 1.0, rests_until: now, going: false };
+        self.bodies.push(body);
+        let (model, speeds, rests) = (group.model.clone(), group.speed, group.wait);
+        self.minds.push(Mind { model, speeds, rests, way: None, place });
+        self.rest(self.bodies.len() - 1, now);
+    }
+
+    fn rest(&mut self, host: usize, now: f64) {
+        let mind = &self.minds[host];
+        self.bodies[host].rests_until = match mind.model {
+            Model::Stationary(_) => f64::INFINITY,
+            _ => now + self.random.between(mind.rests),
+        };
+    }
+
+    /// Moves all, in their order, for `seconds`; `now` is when that begins.
+    pub fn advance(&mut self, seconds: f64, now: f64) {
+        for host in 0..self.bodies.len() {
+            let body = &mut self.bodies[host];
+            if now < body.rests_until {
+                continue;
+            }
+            let (left, far) = (seconds * body.speed, distance(body.at, body.goal));
+            if body.going && left < far {
+                body.go(left / far);
+            } else {
+                self.turn(host, seconds, now);
+            }
+        }
+    }
+
+    /// A host that reaches its goal in this step, or has none.
+    fn turn(&mut self, host: usize, seconds: f64, now: f64) {
+        if !self.bodies[host].going && !self.next_goal(host, now) {
+            return;
+        }
+        let mut left = seconds * self.bodies[host].speed;
+        loop {
+            let body = &mut self.bodies[host];
+            let far = distance(body.at, body.goal);
+            if left < far {
+                body.go(left / far);
+                return;
+            }
+            body.at = body.goal;
+            left -= far;
+            if !self.next_goal(host, now) {
+                return;
+            }
+        }
+    }
+
+    /// The next place of the way, a new one where there is none; otherwise the way ends, and a rest begins.
+    fn next_goal(&mut self, host: usize, now: f64) -> bool {
+        if self.minds[host].way.is_none() {
+            self.new_way(host);
+        }
+        let goal = self.minds[host].way.as_mut().and_then(Vec::pop);
+        self.bodies[host].going = goal.is_some();
+        match goal {
+            Some(goal) => self.bodies[host].goal = goal,
+            None => {
+                self.minds[host].way = None;
+                self.rest(host, now);
+            }
+        }
+        goal.is_some()
+    }
+
+    fn new_way(&mut self, host: usize) {
+        let (mind, body, random, area) = (&mut self.minds[host], &mut self.bodies[host], &mut self.random, self.area);
+        body.speed = random.between(mind.speeds);
+        let way = match &mind.model {
+            Model::Stationary(_) => Vec::new(),
+            Model::Waypoint => {
+                let goal = [random.unit() * area[0], random.unit() * area[1]];
+                vec![goal, body.at]
+            }
+            Model::Walk => vec![walk(body.at, area, random), body.at],
+            Model::Map(town) => {
+                // One draw picks a group of points of interest, of which there are none.
+                random.unit();
+                let to = random.below(town.places.len() as i32) as u32;
+                let way = town.way(mind.place, to);
+                mind.place = to;
+                way.iter().rev().map(|&place| town.places[place as usize]).collect()
+            }
+        };
+        mind.way = Some(way);
+    }
+}
+
+impl Body {
+    /// A part of the way to its goal.
+    fn go(&mut self, part: f64) {
+        let [x, y] = self.at;
+        self.at = [x + part * (self.goal[0] - x), y + part * (self.goal[1] - y)];
+    }
+}
+
+/// The end of a leg of a random walk, inside the world.
+fn walk(from: Point, area: Point, random: &mut Random) -> Point {
+    loop {
+        let angle = random.unit() * 2.0 * std::f64::consts::PI;
+        let far = random.unit() * LONGEST_LEG;
+        let [x, y] = [from[0] + far * angle.cos(), from[1] + far * angle.sin()];
+        if x > 0.0 && y > 0.0 && x < area[0] && y < area[1] {
+            return [x, y];
+        }
+    }
+}

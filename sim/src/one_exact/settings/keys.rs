@@ -1,0 +1,211 @@
+//! The table of keys: the reference page and the warning of keys that nobody reads come from it.
+
+/// A key that is read.
+pub struct Key {
+    /// Namespace; `N` stands for a number, `<interface>` for the name a group gives its interface.
+    pub space: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// What holds where it is not set; `required` where it must be.
+    pub default: &'static str,
+    /// For people.
+    pub meaning: &'static str,
+}
+
+const fn key(space: &'static str, name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { space, name, default, meaning }
+}
+
+/// Every key that is read.
+pub const KEYS: &[Key] = &[
+    key("Scenario", "name", "required", "Name of the run, in the names of its reports; `%%Space.key%%` is filled in."),
+    key("Scenario", "endTime", "required", "Simulated seconds."),
+    key("Scenario", "updateInterval", "required", "Length of a step in seconds. Results depend on it."),
+    key(
+        "Scenario",
+        "simulateConnections",
+        "required",
+        "Whether interfaces look for each other; `false` where contacts come from a file.",
+    ),
+    key("Scenario", "nrofHostGroups", "required", "How many groups there are."),
+    key("<interface>", "type", "required", "`SimpleBroadcastInterface`."),
+    key("<interface>", "transmitRange", "required", "Metres."),
+    key("<interface>", "transmitSpeed", "required", "Bytes a second."),
+    key("GroupN", "groupID", "required", "First part of the names of its hosts; the second is their number."),
+    key("GroupN", "nrofHosts", "required", "How many hosts."),
+    key("GroupN", "nrofInterfaces", "0", "How many interfaces each has."),
+    key("GroupN", "interfaceK", "required", "Namespace of the interface."),
+    key(
+        "GroupN",
+        "movementModel",
+        "required",
+        "`RandomWaypoint`, `RandomWalk`, `ShortestPathMapBasedMovement`, `StationaryMovement`.",
+    ),
+    key(
+        "GroupN",
+        "router",
+        "required",
+        "`EpidemicRouter`, `SprayAndWaitRouter`, `ProphetRouter` (with `sendQueue = 2`); the same in all groups.",
+    ),
+    key("GroupN", "bufferSize", "unlimited", "Bytes of messages that a host holds."),
+    key("GroupN", "msgTtl", "unlimited", "Minutes that a message lives; it goes one minute early, as there."),
+    key("GroupN", "sendQueue", "1", "Which message first: 1 shuffled, 2 the one received first."),
+    key("GroupN", "deleteDelivered", "false", "Whether a message goes when its destination says that it has it."),
+    key("GroupN", "speed", "1, 1", "Metres a second, least and most."),
+    key("GroupN", "waitTime", "0, 0", "Seconds of rest between ways, least and most."),
+    key("GroupN", "nodeLocation", "required", "Where hosts of `StationaryMovement` are."),
+    key("MovementModel", "worldSize", "required", "Width and height in metres."),
+    key("MovementModel", "rngSeed", "0", "Seed of all movement."),
+    key("MovementModel", "warmup", "0", "Seconds of movement before the run."),
+    key("MapBasedMovement", "nrofMapFiles", "required", "How many map files there are, where a group walks on a map."),
+    key("MapBasedMovement", "mapFileK", "required", "Streets: `LINESTRING` and `MULTILINESTRING` in well-known text."),
+    key("Events", "nrof", "0", "How many sources of events there are."),
+    key("EventsK", "class", "required", "`MessageEventGenerator`, `ExternalEventsQueue`."),
+    key("EventsK", "interval", "required", "Whole seconds between messages, least and most; the most is never drawn."),
+    key("EventsK", "size", "required", "Bytes of a message, least and most; the most is never drawn."),
+    key(
+        "EventsK",
+        "hosts",
+        "required",
+        "Numbers of hosts that send (and receive): from the first, less than the second.",
+    ),
+    key("EventsK", "tohosts", "`hosts`", "Numbers of hosts that receive."),
+    key(
+        "EventsK",
+        "prefix",
+        "required",
+        "First part of the names of messages, and the only seed of what is drawn here.",
+    ),
+    key("EventsK", "time", "always", "Seconds between which messages are made."),
+    key(
+        "EventsK",
+        "filePath",
+        "required",
+        "File of events: lines `TIME CONN HOST HOST up` (or `down`) and `TIME C MESSAGE FROM TO SIZE`.",
+    ),
+    key("EventsK", "nrofPreload", "500", "Has no effect: the whole file is read."),
+    key("Optimization", "cellSizeMult", "5", "Cells of the grid, in ranges; who finds whom first depends on it."),
+    key("Optimization", "randomizeUpdateOrder", "true", "Whether hosts are updated in another order each time."),
+    key("SprayAndWaitRouter", "nrofCopies", "required", "Copies of a message."),
+    key("SprayAndWaitRouter", "binaryMode", "required", "Whether half of the copies are handed on, or one."),
+    key("ProphetRouter", "secondsInTimeUnit", "required", "Seconds by which predictabilities age once."),
+    key("ProphetRouter", "beta", "0.25", "Weight of what is known through another host."),
+    key("ProphetRouter", "gamma", "0.98", "What a time unit leaves of a predictability."),
+    key("Report", "nrofReports", "required", "How many reports there are."),
+    key("Report", "reportK", "required", "`MessageStatsReport`, `EventLogReport`, `ConnectivityONEReport`."),
+    key("Report", "reportDir", "reports/", "Folder of reports; `--out` names another."),
+    key("Report", "warmup", "0", "Messages made in the first so many seconds are not counted."),
+    key("Report", "precision", "4", "Decimals of numbers in `MessageStatsReport`."),
+];
+
+/// A key that would change the run in a way that is not covered.
+pub struct Refused {
+    /// Namespace, as in [`Key`].
+    pub space: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// The value under which it changes nothing.
+    pub harmless: &'static str,
+    /// What it asks for.
+    pub what: &'static str,
+}
+
+const fn refused(space: &'static str, name: &'static str, harmless: &'static str, what: &'static str) -> Refused {
+    Refused { space, name, harmless, what }
+}
+
+/// Every key that is refused where it is set to something that matters.
+pub const REFUSED: &[Refused] = &[
+    refused("Optimization", "simulateConnectionsOnce", "false", "contacts looked for once only"),
+    refused("GroupN", "activeTimes", "", "hosts that are active at times"),
+    refused("GroupN", "activePeriods", "", "hosts that are active at times"),
+    refused("GroupN", "okMaps", "", "groups that keep to some of the maps"),
+    refused("GroupN", "pois", "", "points of interest"),
+    refused("GroupN", "nrofApplications", "0", "applications on hosts"),
+    refused("GroupN", "mtaPolicy", "", "policies of acceptance"),
+    refused("GroupN", "initialEnergy", "", "energy"),
+    refused("GroupN", "net.scanInterval", "0", "interfaces that scan at intervals"),
+    refused("GroupN", "net.activenessOffsetJitter", "0", "interfaces that are active at times"),
+    refused("<interface>", "scanInterval", "0", "interfaces that scan at intervals"),
+    refused("<interface>", "activenessOffsetJitter", "0", "interfaces that are active at times"),
+    refused("EventsK", "responseSize", "0", "answers to messages"),
+    refused("Report", "output", "", "reports in files of another name"),
+];
+
+/// Namespaces that only concern a screen, a debugger, or routers and models that are not covered.
+const IGNORED: &[&str] = &["GUI", "DTNSim"];
+
+/// Whether a key as it stands in a file is in one of the tables, or one that has no effect on a run.
+pub fn is_known(key: &str) -> bool {
+    let Some((space, name)) = key.split_once('.') else { return false };
+    if IGNORED.contains(&space) || key == "Optimization.realtime" {
+        return true;
+    }
+    let rows = KEYS.iter().map(|key| (key.space, key.name)).chain(REFUSED.iter().map(|key| (key.space, key.name)));
+    rows.into_iter().any(|(known_space, known_name)| {
+        let fallback = known_space.strip_suffix('N') == Some(space);
+        // Any namespace may be that of an interface; reports have one each.
+        let any = known_space == "<interface>" || (known_space == "Report" && space.ends_with("Report"));
+        (fallback || any || numbered(known_space, space)) && numbered(known_name, name)
+    })
+}
+
+/// Whether `text` is `known`, with a number in place of its last letter where that is `N` or `K`.
+fn numbered(known: &str, text: &str) -> bool {
+    let stem = known.strip_suffix(['N', 'K']).filter(|_| known != "EventsN");
+    let digits = stem.and_then(|stem| text.strip_prefix(stem));
+    known == text || digits.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The reference page's tables.
+#[cfg(test)]
+pub(super) fn tables() -> String {
+    let mut text = String::from("## Keys that are read\n\n| key | default | meaning |\n|---|---|---|\n");
+    for key in KEYS {
+        text += &format!("| `{}.{}` | {} | {} |\n", key.space, key.name, key.default, key.meaning);
+    }
+    text += "\n## Keys that are refused\n\nThey would change the run in a way that is not covered.\n\n";
+    text += "| key | asks for | may stand there |\n|---|---|---|\n";
+    for key in REFUSED {
+        let harmless = if key.harmless.is_empty() { "nothing".into() } else { format!("`{}`", key.harmless) };
+        text += &format!("| `{}.{}` | {} | {harmless} |\n", key.space, key.name, key.what);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_with_numbers_and_of_reports_are_known() {
+        for key in [
+            "Group.speed",
+            "Group12.speed",
+            "Events1.hosts",
+            "Events.nrof",
+            "Report.report3",
+            "radio.transmitRange",
+            "MessageStatsReport.warmup",
+            "GUI.anything",
+            "Optimization.realtime",
+            "Group1.interface2",
+            "Group.okMaps",
+            "MapBasedMovement.mapFile4",
+        ] {
+            assert!(is_known(key), "{key}");
+        }
+        for key in ["Group.sped", "Groupx.speed", "Scenario.", "", "nothing", "Events1.nrof", "Report.reportx"] {
+            assert!(!is_known(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_a_meaning_and_a_row() {
+        let text = tables();
+        for key in KEYS {
+            assert!(key.meaning.ends_with('.') && text.contains(&format!("`{}.{}`", key.space, key.name)));
+        }
+        assert!(REFUSED.iter().all(|key| text.contains(key.what)));
+    }
+}

@@ -1,0 +1,347 @@
+//! Values of keys: which of several of a list a run takes, numbers with their suffixes, names with
+//! other keys filled in.
+
+use super::mistake::Mistake;
+use super::properties;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Longest settings file that is read.
+const LONGEST: u64 = 16 << 20;
+
+/// A value as it was written.
+#[derive(Clone, Debug)]
+struct Written {
+    text: String,
+    /// Empty: given on the command line.
+    file: PathBuf,
+    line: usize,
+}
+
+/// All keys of the files of one run; later files override earlier ones.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    written: BTreeMap<String, Written>,
+    /// Which run of a batch: picks from `[a; b; c]`.
+    run: usize,
+    /// Where files that are named by values are looked for.
+    folders: Vec<PathBuf>,
+}
+
+/// The value of a key, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its key, with the namespace it was found in.
+    pub key: String,
+    /// Of this run.
+    pub text: String,
+    place: Option<(PathBuf, usize)>,
+}
+
+impl Values {
+    /// Reads files in their order, then `overrides` (`key=value`).
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no properties file, an override without `=`.
+    pub fn read(files: &[PathBuf], overrides: &[String]) -> Result<Values, Mistake> {
+        let mut values = Values { folders: vec![PathBuf::new()], ..Values::default() };
+        for file in files {
+            values.add(file)?;
+        }
+        for pair in overrides {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(Mistake::new(
+                    format!("`{pair}` is not key=value"),
+                    "write for instance --set Scenario.endTime=3600",
+                ));
+            };
+            let text = value.trim().to_string();
+            values.written.insert(key.trim().to_string(), Written { text, file: PathBuf::new(), line: 0 });
+        }
+        Ok(values)
+    }
+    fn add(&mut self, file: &Path) -> Result<(), Mistake> {
+        let bytes = read_bounded(file, LONGEST)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let read = properties::parse(&text).map_err(|line| {
+            Mistake::at(file, line, "`\\u` without four digits", "write \\\\ for a backslash, or / between folders")
+        })?;
+        for property in read {
+            let written = Written { text: property.value, file: file.to_path_buf(), line: property.line };
+            self.written.insert(property.key, written);
+        }
+        // A file that a value names is looked for where the program is, then beside and above the settings.
+        let beside = file.parent().unwrap_or(Path::new(""));
+        self.folders.extend([beside.to_path_buf(), beside.join("..")]);
+        Ok(())
+    }
+    /// The same for another run of a batch.
+    pub fn of_run(&self, run: usize) -> Values {
+        Values { run, ..self.clone() }
+    }
+    /// Places and names of keys that `is_known` does not know.
+    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+        let unknown = self.written.iter().filter(move |(key, _)| !is_known(key));
+        unknown.map(|(key, written)| match written.line {
+            0 => key.clone(),
+            line => format!("{}:{line}: {key}", written.file.display()),
+        })
+    }
+    fn value(&self, key: &str, written: &Written) -> Value {
+        let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
+        Value { key: key.into(), text: of_run(&written.text, self.run).into(), place }
+    }
+    /// The value of `key` in the first of some namespaces that has it.
+    pub fn find(&self, spaces: &[&str], key: &str) -> Option<Value> {
+        spaces.iter().find_map(|space| {
+            let key = format!("{space}.{key}");
+            self.written.get(&key).map(|written| self.value(&key, written))
+        })
+    }
+    /// The same, of a key that must be there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn need(&self, spaces: &[&str], key: &str) -> Result<Value, Mistake> {
+        self.find(spaces, key).ok_or_else(|| {
+            let first = spaces.last().copied().unwrap_or_default();
+            Mistake::new(
+                format!("{first}.{key} is missing"),
+                format!("add a line `{first}.{key} = ...`, or --set {first}.{key}=..."),
+            )
+        })
+    }
+    /// `%%Space.key%%` filled in, with that key's value in this run.
+    ///
+    /// # Errors
+    /// A key that is not there.
+    pub fn filled(&self, value: &Value) -> Result<String, Mistake> {
+        let mut out = String::new();
+        let mut rest = value.text.as_str();
+        while let Some((before, after)) = rest.split_once("%%") {
+            out += before;
+            let Some((key, after)) = after.split_once("%%") else {
+                out += "%%";
+                rest = after;
+                continue;
+            };
+            let written = self.written.get(key).ok_or_else(|| {
+                value.wrong(format!("names %%{key}%%, which is not set"), "name a key of the settings, in full")
+            })?;
+            out += of_run(&written.text, self.run);
+            rest = after;
+        }
+        Ok(out + rest)
+    }
+    /// The file that a value names.
+    ///
+    /// # Errors
+    /// It is nowhere; it cannot be read; it is longer than `longest` bytes.
+    pub fn file(&self, value: &Value, longest: u64) -> Result<(PathBuf, Vec<u8>), Mistake> {
+        let tried = self.folders.iter().map(|folder| folder.join(&value.text));
+        match tried.into_iter().find(|file| file.is_file()) {
+            Some(file) => {
+                let bytes = read_bounded(&file, longest)?;
+                Ok((file, bytes))
+            }
+            None => Err(value.wrong(
+                format!("names {}, which is no file here nor beside the settings", value.text),
+                "start where the file's name leads from, or write its whole path",
+            )),
+        }
+    }
+}
+
+fn read_bounded(file: &Path, longest: u64) -> Result<Vec<u8>, Mistake> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(|why| Mistake::unreadable(file, &why))?;
+    opened.take(longest + 1).read_to_end(&mut bytes).map_err(|why| Mistake::unreadable(file, &why))?;
+    if bytes.len() as u64 > longest {
+        let what = format!("longer than {} MiB", longest >> 20);
+        return Err(Mistake::at(file, 0, what, "check that it is the right file"));
+    }
+    Ok(bytes)
+}
+
+/// The element of `[a; b; c]` that belongs to a run; anything else belongs to all.
+fn of_run(text: &str, run: usize) -> &str {
+    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
+    let length = list.split(';').count();
+    list.split(';').nth(run % length).unwrap_or_default().trim()
+}
+
+impl Value {
+    /// What is wrong with this value.
+    pub fn wrong(&self, what: impl std::fmt::Display, hint: impl Into<String>) -> Mistake {
+        let what = format!("{} = {}: {what}", self.key, self.text);
+        Mistake { place: self.place.clone(), what, hint: hint.into() }
+    }
+    fn number_of(&self, text: &str) -> Result<f64, Mistake> {
+        let text = text.trim();
+        let (digits, factor) = [("kiB", 1024.0), ("MiB", 1048576.0), ("GiB", 1073741824.0)]
+            .into_iter()
+            .chain([("k", 1e3), ("M", 1e6), ("G", 1e9)])
+            .find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, factor)))
+            .unwrap_or((text, 1.0));
+        let number = digits.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        number
+            .map(|number| number * factor)
+            .ok_or_else(|| self.wrong("not a number", "write a number, perhaps with k, M, G, kiB, MiB or GiB"))
+    }
+    /// A number.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self) -> Result<f64, Mistake> {
+        self.number_of(&self.text)
+    }
+    /// A number of at least zero.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn positive(&self) -> Result<f64, Mistake> {
+        self.number().and_then(|number| self.not_negative(number))
+    }
+    fn not_negative(&self, number: f64) -> Result<f64, Mistake> {
+        if number < 0.0 { Err(self.wrong("less than 0", "write 0 or more")) } else { Ok(number) }
+    }
+    /// A whole number of 32 bits.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn whole(&self) -> Result<i32, Mistake> {
+        self.number().and_then(|number| self.to_whole(number))
+    }
+    fn to_whole(&self, number: f64) -> Result<i32, Mistake> {
+        let fits = number.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number);
+        if fits { Ok(number as i32) } else { Err(self.wrong("not a whole number of 32 bits", "write one")) }
+    }
+    /// A whole number from 0 that may be longer.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn long(&self) -> Result<i64, Mistake> {
+        let number = self.positive()?;
+        // Up to here every whole number is one of 64 bits in binary.
+        let fits = number.fract() == 0.0 && number <= (1u64 << 53) as f64;
+        if fits { Ok(number as i64) } else { Err(self.wrong("not a whole number", "write one from 0")) }
+    }
+    /// A whole number from 0.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn count(&self) -> Result<u32, Mistake> {
+        u32::try_from(self.whole()?).map_err(|_| self.wrong("less than 0", "write 0 or more"))
+    }
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn truth(&self) -> Result<bool, Mistake> {
+        match self.text.as_str() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(self.wrong("neither true nor false", "write true or false")),
+        }
+    }
+    /// Two numbers parted by a comma, none less than zero; of one, twice the same.
+    ///
+    /// # Errors
+    /// They are not, or the second is less than the first.
+    pub fn range(&self) -> Result<[f64; 2], Mistake> {
+        let [low, high] = self.pair()?;
+        self.not_negative(low)?;
+        if high < low {
+            return Err(self.wrong("its end is before its beginning", "write the smaller number first"));
+        }
+        Ok([low, high])
+    }
+    /// The same of whole numbers.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn whole_range(&self) -> Result<[i32; 2], Mistake> {
+        let [low, high] = self.range()?;
+        Ok([self.to_whole(low)?, self.to_whole(high)?])
+    }
+    /// Two numbers parted by a comma; of one, twice the same.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn pair(&self) -> Result<[f64; 2], Mistake> {
+        let numbers = self.text.split(',').map(|part| self.number_of(part)).collect::<Result<Vec<f64>, Mistake>>()?;
+        match numbers[..] {
+            [one] => Ok([one, one]),
+            [low, high] => Ok([low, high]),
+            _ => Err(self.wrong("not two numbers", "write two numbers with a comma between")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[&str]) -> Values {
+        let pairs: Vec<String> = pairs.iter().map(ToString::to_string).collect();
+        Values::read(&[], &pairs).expect("they can be read")
+    }
+    fn value(text: &str) -> Value {
+        values(&[&format!("A.b={text}")]).need(&["A"], "b").expect("it is there")
+    }
+
+    #[test]
+    fn lists_belong_to_runs_and_come_around() {
+        let values = values(&["A.b=[1; 2;3]", "A.c=x", "A.d=[]"]);
+        let of = |run: usize, key: &str| values.of_run(run).need(&["A"], key).expect("it is there").text;
+        assert_eq!([of(0, "b"), of(1, "b"), of(2, "b"), of(4, "b")], ["1", "2", "3", "2"]);
+        assert_eq!((of(3, "c"), of(3, "d")), ("x".to_string(), String::new()));
+    }
+
+    #[test]
+    fn a_group_falls_back_and_names_are_filled_in() {
+        let values =
+            values(&["Group.router=E", "Group2.router=S", "Scenario.name=a-%%Group.router%%-%%Group2.router%%!"]);
+        let router = |space: &str| values.need(&[space, "Group"], "router").expect("it is there").text;
+        assert_eq!((router("Group1"), router("Group2")), ("E".to_string(), "S".to_string()));
+        let name = values.need(&["Scenario"], "name").expect("it is there");
+        assert_eq!(values.filled(&name).as_deref(), Ok("a-E-S!"));
+        let missing = values.need(&["Group1", "Group"], "speed").expect_err("nobody set it");
+        assert_eq!(missing.what, "Group.speed is missing");
+    }
+
+    #[test]
+    fn numbers_have_suffixes_and_their_mistakes_a_hint() {
+        assert_eq!(value("312.5k").whole(), Ok(312_500));
+        assert_eq!(value("4 MiB").whole(), Ok(4 << 20));
+        assert_eq!(value("50k,100k").whole_range(), Ok([50_000, 100_000]));
+        assert_eq!(value("7").range(), Ok([7.0, 7.0]));
+        assert_eq!(value("4G").long(), Ok(4_000_000_000));
+        assert!(value("0.5").long().is_err() && value("1e30").long().is_err() && value("-1").long().is_err());
+        for text in ["", "x", "1.5", "3G", "1e99", "NaN", "inf", "1,"] {
+            let mistake = value(text).whole().expect_err(text);
+            assert!(!mistake.hint.is_empty() && mistake.what.starts_with("A.b = "), "{mistake}");
+        }
+        assert!(value("5,1").range().is_err() && value("-1,1").range().is_err() && value("1,2,3").pair().is_err());
+        assert!(value("yes").truth().is_err() && value("-1").count().is_err() && value("-1").positive().is_err());
+    }
+
+    #[test]
+    fn a_value_that_names_nothing_is_told_with_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a.txt");
+        std::fs::write(&file, "# x\nScenario.name = %%No.key%%\nA.file = none.txt\n").expect("it is written");
+        let values = Values::read(std::slice::from_ref(&file), &[]).expect("it can be read");
+        let name = values.need(&["Scenario"], "name").expect("it is there");
+        let told = values.filled(&name).expect_err("no such key").to_string();
+        assert!(told.starts_with(&format!("{}:2: Scenario.name", file.display())) && told.contains("hint: "), "{told}");
+        let named = values.need(&["A"], "file").expect("it is there");
+        assert!(values.file(&named, 100).is_err());
+        std::fs::write(folder.path().join("none.txt"), "12345").expect("it is written");
+        assert_eq!(values.file(&named, 5).expect("beside the settings").1, b"12345");
+        assert!(values.file(&named, 4).expect_err("too long").what.contains("longer"));
+        assert!(Values::read(&[folder.path().join("gone")], &[]).is_err());
+        assert!(Values::read(&[], &["novalue".into()]).is_err());
+    }
+}

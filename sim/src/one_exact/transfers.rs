@@ -1,0 +1,221 @@
+//! Transfers and what makes room for them: at most one a host, begun and ended by whoever sends.
+
+use super::buffer::Held;
+use super::reports::Happened;
+use super::settings::Router;
+use super::world::{Link, World};
+
+/// A connection between two hosts.
+pub(super) struct Wire {
+    /// Bytes a second.
+    speed: i32,
+    up: bool,
+    flight: Option<Flight>,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy)]
+struct Flight {
+    held: Held,
+    from: u32,
+    to: u32,
+    /// When its last byte is there, seconds.
+    done: f64,
+}
+
+/// What a host answers to an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The transfer has begun.
+    Accepted,
+    /// Not now: nothing else need be tried.
+    Later,
+    /// Not this message.
+    Denied,
+}
+
+/// Seconds between looks for messages that are too old.
+const CHECK_INTERVAL: f64 = 60.0;
+
+impl World<'_> {
+    pub(super) fn new_wire(&mut self, speed: i32) -> u32 {
+        let wire = Wire { speed, up: true, flight: None };
+        if let Some(free) = self.free_wires.pop() {
+            self.wires[free as usize] = wire;
+            return free;
+        }
+        self.wires.push(wire);
+        self.wires.len() as u32 - 1
+    }
+
+    /// A contact ended. What is on its way ends when its sender is updated; both ends are free of it.
+    pub(super) fn cut(&mut self, number: u32) {
+        let wire = &mut self.wires[number as usize];
+        wire.up = false;
+        match wire.flight {
+            Some(flight) => {
+                self.pulses[flight.from as usize].engaged -= 1;
+                self.pulses[flight.to as usize].engaged -= 1;
+            }
+            None => self.free_wires.push(number),
+        }
+    }
+
+    /// What a host does each time, before its router may begin a transfer.
+    pub(super) fn update_router(&mut self, host: u32) {
+        if self.pulses[host as usize].engaged > 0 {
+            if let Some(wire) = self.sending[host as usize] {
+                self.look_at_transfer(host, wire);
+            }
+        }
+        let pulse = &mut self.pulses[host as usize];
+        if self.clock - pulse.checked >= CHECK_INTERVAL && self.sending[host as usize].is_none() {
+            pulse.checked = self.clock;
+            self.drop_expired(host);
+        }
+        let pulse = &self.pulses[host as usize];
+        if pulse.awake && pulse.engaged == 0 && !self.buffers[host as usize].held().is_empty() {
+            self.route(host);
+        }
+    }
+
+    fn look_at_transfer(&mut self, host: u32, number: u32) {
+        let wire = &self.wires[number as usize];
+        let Some(flight) = wire.flight else { return };
+        let (speed, up) = (f64::from(wire.speed), wire.up);
+        let remaining = ((flight.done - self.clock) * speed) as i32;
+        let done = remaining <= 0;
+        if !done && up {
+            return;
+        }
+        self.wires[number as usize].flight = None;
+        self.sending[host as usize] = None;
+        // One for sending, which a cut leaves; one for each end of a connection that is there.
+        self.pulses[host as usize].engaged -= 1;
+        if up {
+            self.pulses[host as usize].engaged -= 1;
+            self.pulses[flight.to as usize].engaged -= 1;
+        } else {
+            self.free_wires.push(number);
+        }
+        self.touch(host);
+        self.touch(flight.to);
+        if done {
+            self.sent(host, flight.held.message);
+            self.receive(flight);
+        } else {
+            self.tell(Happened::Aborted { from: host, to: flight.to, message: flight.held.message });
+        }
+        if self.buffers[host as usize].free() < 0 {
+            self.make_room(host, 0);
+        }
+    }
+
+    /// The sender's copies after a finished transfer.
+    fn sent(&mut self, host: u32, message: u32) {
+        if let Router::Spray { binary, .. } = self.setup.router {
+            let held = self.buffers[host as usize].held_mut().iter_mut().find(|held| held.message == message);
+            if let Some(held) = held {
+                held.copies = if binary { held.copies.div_ceil(2) } else { held.copies.saturating_sub(1) };
+            }
+        }
+    }
+
+    fn receive(&mut self, flight: Flight) {
+        let Flight { mut held, from, to, .. } = flight;
+        held.received = self.clock;
+        if let Router::Spray { binary, .. } = self.setup.router {
+            held.copies = if binary { held.copies / 2 } else { 1 };
+        }
+        let last = held.to == to;
+        let first = last && !self.known.has(to, held.message);
+        if !last {
+            self.buffers[to as usize].put(held);
+        }
+        self.known.set(to, held.message, true);
+        self.tell(Happened::Done { from, to, message: held.message, hops: held.hops, last, first });
+    }
+
+    /// A new message of a host's own, which is held even where there is no room.
+    pub(super) fn create(&mut self, host: u32, mut held: Held) {
+        if let Router::Spray { copies, .. } = self.setup.router {
+            held.copies = copies;
+        }
+        self.make_room(host, held.size);
+        self.buffers[host as usize].put(held);
+        self.known.set(host, held.message, true);
+        self.touch(host);
+        self.tell(Happened::Created { message: held.message, from: host });
+    }
+
+    /// Offers a copy that `from` has to the host at the other end of a link.
+    pub(super) fn offer(&mut self, from: u32, held: Held, link: Link) -> Answer {
+        let to = link.peer;
+        if self.pulses[to as usize].engaged > 0 || self.pulses[from as usize].engaged > 0 {
+            return Answer::Later;
+        }
+        if self.known.has(to, held.message) {
+            if self.rules[from as usize].delete_delivered && held.to == to {
+                self.delete(from, held.message, false);
+            }
+            return Answer::Denied;
+        }
+        if (held.to != to && self.minutes_left(&held) <= 0) || !self.make_room(to, held.size) {
+            return Answer::Denied;
+        }
+        let wire = &mut self.wires[link.wire as usize];
+        let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
+        wire.flight = Some(Flight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
+        self.sending[from as usize] = Some(link.wire);
+        self.pulses[from as usize].engaged += 2;
+        self.pulses[to as usize].engaged += 1;
+        self.tell(Happened::Started { from, to, message: held.message });
+        Answer::Accepted
+    }
+
+    /// Drops the oldest until so many bytes are free; whether they are.
+    fn make_room(&mut self, host: u32, size: i32) -> bool {
+        if !self.buffers[host as usize].could_hold(size) {
+            return false;
+        }
+        let sent = self.sending[host as usize].and_then(|wire| self.wires[wire as usize].flight);
+        let sent = sent.map(|flight| flight.held.message);
+        while self.buffers[host as usize].free() < i64::from(size) {
+            let Some(place) = self.buffers[host as usize].oldest(sent) else { return false };
+            self.delete_at(host, place, true);
+        }
+        true
+    }
+
+    fn delete(&mut self, host: u32, message: u32, dropped: bool) {
+        if let Some(place) = self.buffers[host as usize].place(message) {
+            self.delete_at(host, place, dropped);
+        }
+    }
+
+    fn delete_at(&mut self, host: u32, place: usize, dropped: bool) {
+        let held = self.buffers[host as usize].remove(place);
+        self.known.set(host, held.message, false);
+        self.touch(host);
+        self.tell(Happened::Deleted { host, message: held.message, received: held.received, dropped });
+    }
+
+    fn drop_expired(&mut self, host: u32) {
+        let expired = |world: &World, held: &Held| world.minutes_left(held) <= 0;
+        let old: Vec<u32> = self.buffers[host as usize]
+            .held()
+            .iter()
+            .filter(|held| expired(self, held))
+            .map(|held| held.message)
+            .collect();
+        old.into_iter().for_each(|message| self.delete(host, message, true));
+    }
+
+    /// Whole minutes, so that a message goes one minute early.
+    fn minutes_left(&self, held: &Held) -> i32 {
+        match self.names.messages[held.message as usize].lifetime {
+            None => i32::MAX,
+            Some(minutes) => ((f64::from(minutes) * 60.0 - (self.clock - held.created)) / 60.0) as i32,
+        }
+    }
+}

@@ -389,7 +389,7 @@ impl Node {
         // An answer that is here already is heard before it is missed.
         let patience = if self.io.inputs.is_empty() { Duration::ZERO } else { LATE };
         for _ in 0..WAKES {
-            if !self.stack.next_timeout().is_some_and(|at| at + patience <= now) {
+            if self.stack.next_timeout().is_none_or(|at| at + patience > now) {
                 break;
             }
             self.stack.handle(now, Input::Wake, &mut self.io);

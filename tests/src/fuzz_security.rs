@@ -23,7 +23,7 @@ pub fn secured_bundle(data: &[u8]) {
     for bcb in Section::all(&bundle, CONFIDENTIALITY).filter_map(Result::ok).collect::<Vec<_>>() {
         for target in &bcb.block.targets {
             let before = bundle.clone();
-            if bpsec::open(&mut bundle, &bcb.block, bcb.header, *target, &keys).is_err() {
+            if bpsec::open(&mut bundle, &bcb.block, bcb.header, *target, &keys, None).is_err() {
                 assert_eq!(bundle, before);
             }
         }

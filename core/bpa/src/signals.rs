@@ -17,7 +17,7 @@ use farlink_book::{Birth, Flags, Handle, Held, Leg, New, News, Reason, Reasons, 
 const VERSION: u8 = 1;
 /// The identities are a summary of everything held.
 const SUMMARY: u8 = 1;
-/// Lifetime of a hello, ms.
+/// Lifetime of a hello, ms, besides the light time of its link.
 const LIFETIME_MS: u64 = 60_000;
 /// Identities in one hello.
 const IDS_MAX: usize = 8 << 10;
@@ -125,6 +125,8 @@ impl Agent {
                 self.hellos.pending.insert(peer, hello);
                 return;
             };
+            let known = self.neighbours.link(link);
+            let light = known.map_or(core::time::Duration::ZERO, |link| link.state(self.plan.placed(), now).delay_out);
             let content = self.write_hello(&hello);
             self.budget = self.budget.saturating_sub(content.len() as u32 >> 14);
             let draft = Draft {
@@ -134,7 +136,7 @@ impl Agent {
                 destination: to.node_id(),
                 report_to: EndpointId::Null,
                 facts: Facts(Facts::ADMIN),
-                lifetime_ms: LIFETIME_MS,
+                lifetime_ms: LIFETIME_MS.saturating_add(u64::try_from(light.as_millis()).unwrap_or(u64::MAX)),
                 priority: Priority::Expedited,
                 hop_limit: 1,
             };

@@ -12,14 +12,8 @@ pub const CHORE: Chore =
     Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
 
 /// Crates with pages.
-const CRATES: [&str; 6] = [
-    "farlink-scenario",
-    "farlink-report",
-    "farlink-node",
-    "farlink-orbits",
-    "farlink-campaign",
-    "farlink-sim",
-];
+const CRATES: [&str; 6] =
+    ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits", "farlink-campaign", "farlink-sim"];
 
 fn run() -> Result<()> {
     let mut command = tools::cargo();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of benchmarks with nodes.
 #[derive(clap::Args, Clone, Debug)]
+#[group(id = "nodes")]
 pub struct Args {
     /// Convergence layer.
     #[arg(long, default_value = "tcpclv4", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]

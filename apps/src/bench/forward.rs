@@ -45,7 +45,9 @@ pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Val
         std::thread::sleep(Duration::from_millis(20));
     }
     let (mut count, mut since) = (counted(&control)?, Instant::now());
-    while since.elapsed() < STILL {
+    // What comes later still is not counted.
+    let last = Instant::now() + DRAIN;
+    while since.elapsed() < STILL && Instant::now() < last {
         std::thread::sleep(Duration::from_millis(50));
         let now = counted(&control)?;
         if now != count {

@@ -210,10 +210,10 @@ impl Node {
     pub fn ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
-    /// The last it wrote to its log.
+    /// The last it wrote to its log, or to its output where the log is empty.
     pub fn last_words(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        log.lines().last().unwrap_or("").to_string()
+        let last = |file: &Path| Some(std::fs::read_to_string(file).ok()?.lines().last()?.to_string());
+        last(&self.log).or_else(|| last(&self.report)).unwrap_or_default()
     }
     /// Processor time it took so far, s.
     pub fn cpu_s(&self) -> f64 {

@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     );
     println!(
         "{:<10} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}",
-        "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "lost"
+        "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "missing"
     );
     for (name, runs) in [(peer.name(), &theirs), ("farlink".into(), &ours)] {
         println!("{}", line(&name, runs));

@@ -31,7 +31,7 @@ impl Middle for Hdtn {
         std::fs::write(folder.join("contacts.json"), json!({ "contacts": [contact(0, 2)] }).to_string())?;
         let mut command = Command::new(&self.0);
         command.current_dir(folder);
-        command.args(["--hdtn-config-file=hdtn.json", "--contact-plan-file=contacts.json", "--cut-through-only-test"]);
+        command.args(["--hdtn-config-file=hdtn.json", "--contact-plan-file=contacts.json"]);
         Ok(command)
     }
 }

@@ -25,6 +25,9 @@ pub struct Args {
     /// Folder for what is received.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Throw payloads away; with --json each bundle is told of.
+    #[arg(long, conflicts_with = "out")]
+    discard: bool,
     /// Stop after so many bundles.
     #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     count: Option<u64>,
@@ -37,7 +40,7 @@ pub struct Args {
     /// Secret shared with other connections at the same endpoint.
     #[arg(long, default_value = "farlink")]
     secret: String,
-    /// Print one JSON document per file or bundle; without --out with its payload, as `text`, or `hex` where it is none.
+    /// Print one JSON document per file or bundle; without --out and --discard with its payload, as `text`, or `hex` where it is none.
     #[arg(long)]
     json: bool,
 }
@@ -89,6 +92,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     let path = path.display().to_string();
                     writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": path }))?;
                 }
+                (None, true) if args.discard => {
+                    writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": null }))?;
+                }
+                (None, false) if args.discard => {}
                 (None, true) => writeln!(stdout, "{}", whole(&source, bytes, payload))?,
                 (None, false) => {
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
@@ -114,7 +121,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn whole(source: &str, bytes: u64, payload: Vec<u8>) -> serde_json::Value {
     let (key, payload) = match String::from_utf8(payload) {
         Ok(text) => ("text", text),
-        Err(other) => ("hex", other.into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()),
+        Err(other) => ("hex", file::hex(other.as_bytes())),
     };
     json!({ "source": source, "bytes": bytes, "path": null, key: payload })
 }

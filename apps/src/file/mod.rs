@@ -80,6 +80,8 @@ fn each_piece(from: &mut impl Read, length: u64, mut to: impl FnMut(&[u8]) -> io
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Bytes in lower-case hexadecimal digits, two each.
+pub fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }

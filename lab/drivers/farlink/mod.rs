@@ -81,7 +81,10 @@ impl Driver for Farlink {
                 arguments.option("--files", 1);
                 arguments.option("--out", into?.display());
             }
-            TrafficKind::Bundles { count, .. } => arguments.option("--count", count),
+            TrafficKind::Bundles { count, .. } => {
+                arguments.option("--count", count);
+                arguments.list.push("--discard".into());
+            }
         }
         Some(arguments.run(node))
     }
@@ -255,10 +258,7 @@ mod tests {
         assert!(bundles.contains("--raw") && bundles.contains("--interval 20 ms"), "{bundles}");
         assert!(bundles.contains("--report delivery,deletion --report-to ipn:1.0") && !file.contains("--report"));
         let receiver = line(driver.receiver(&node, 2, None).unwrap());
-        assert!(
-            receiver.contains("recv") && receiver.contains("--service 1002") && receiver.contains("--count 5"),
-            "{receiver}"
-        );
+        assert!(receiver.contains("recv") && receiver.contains("--service 1002 --count 5 --discard"), "{receiver}");
     }
 
     #[test]

@@ -44,31 +44,37 @@ pub fn measure(options: &Options) -> anyhow::Result<Baselines> {
 }
 
 fn tcp(time: Duration) -> anyhow::Result<f64> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut out = TcpStream::connect(listener.local_addr()?)?;
-    let (mut input, _) = listener.accept()?;
-    let reader = std::thread::spawn(move || -> std::io::Result<(u64, f64)> {
-        let mut buffer = vec![0; 256 << 10];
-        let mut total = input.read(&mut buffer)? as u64;
-        let began = Instant::now();
-        loop {
-            match input.read(&mut buffer)? {
-                0 => return Ok((total, began.elapsed().as_secs_f64())),
-                n => total += n as u64,
-            }
-        }
-    });
+    let (out, input) = pair()?;
+    let reader = std::thread::spawn(move || read_all(input));
+    write_for(out, time)?;
+    let (bytes, seconds) = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+    Ok(bytes as f64 * 8.0 / seconds)
+}
+
+/// Writes for so long, and closes.
+fn write_for(mut out: TcpStream, time: Duration) -> std::io::Result<()> {
     let data = vec![7; WRITE];
     let began = Instant::now();
     while began.elapsed() < time {
         out.write_all(&data)?;
     }
-    drop(out);
-    let (bytes, seconds) = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
-    Ok(bytes as f64 * 8.0 / seconds)
+    Ok(())
 }
 
-/// A copy through a process between two others.
+/// Reads to the end: bytes, and seconds since the first came.
+fn read_all(mut input: TcpStream) -> std::io::Result<(u64, f64)> {
+    let mut buffer = vec![0; 256 << 10];
+    let mut total = input.read(&mut buffer)? as u64;
+    let began = Instant::now();
+    loop {
+        match input.read(&mut buffer)? {
+            0 => return Ok((total, began.elapsed().as_secs_f64())),
+            n => total += n as u64,
+        }
+    }
+}
+
+/// A copy through a thread between two others.
 #[derive(Clone, Copy, Debug)]
 pub struct Copied {
     /// Its rate.
@@ -82,8 +88,8 @@ pub struct Copied {
 /// # Errors
 /// When sockets cannot be had.
 pub fn two_hops(time: Duration) -> anyhow::Result<Copied> {
-    let (mut out, mut arriving) = pair()?;
-    let (mut leaving, mut input) = pair()?;
+    let (out, mut arriving) = pair()?;
+    let (mut leaving, input) = pair()?;
     let copier = std::thread::spawn(move || -> std::io::Result<f64> {
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -93,23 +99,8 @@ pub fn two_hops(time: Duration) -> anyhow::Result<Copied> {
             }
         }
     });
-    let reader = std::thread::spawn(move || -> std::io::Result<(u64, f64)> {
-        let mut buffer = vec![0; 256 << 10];
-        let mut total = input.read(&mut buffer)? as u64;
-        let began = Instant::now();
-        loop {
-            match input.read(&mut buffer)? {
-                0 => return Ok((total, began.elapsed().as_secs_f64())),
-                n => total += n as u64,
-            }
-        }
-    });
-    let data = vec![7; WRITE];
-    let began = Instant::now();
-    while began.elapsed() < time {
-        out.write_all(&data)?;
-    }
-    drop(out);
+    let reader = std::thread::spawn(move || read_all(input));
+    write_for(out, time)?;
     let cpu_s = copier.join().map_err(|_| anyhow::anyhow!("the copier panicked"))??;
     let (bytes, seconds) = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
     Ok(Copied { bit_s: bytes as f64 * 8.0 / seconds, cpu_s_per_gb: cpu_s * 1e9 / bytes as f64 })

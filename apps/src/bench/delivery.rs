@@ -1,17 +1,17 @@
 //! The delivery benchmark: one node with a durable store, an application that fills it, and one that takes all of it
 //! over its socket.
 
+use super::nodes::Node;
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::file::{self, ReceiveOptions};
 use crate::http;
 use anyhow::{Context, bail, ensure};
 use farlink_aap2::proto::{BundleAdu, Status};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Where bundles go.
@@ -19,8 +19,6 @@ const ENDPOINT: &str = "ipn:1.9";
 /// Bytes of bundles that wait, and how many of them, where nothing else is said.
 const BACKLOG: u64 = 400_000_000;
 const BUNDLES: (u64, u64) = (1_000, 100_000);
-/// How long a node may take to start, and to finish.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A receiver that hears nothing for so long has lost something.
 const SILENCE: Duration = Duration::from_secs(20);
 
@@ -58,11 +56,12 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
     );
     let file = options.folder.join("node.toml");
     std::fs::write(&file, text)?;
-    let mut node = Node::start(options, &file)?;
+    let mut node = Filled::start(options, &file)?;
     fill(&node.at, options.bundle_size, bundles)?;
     if options.restart {
-        node.kill();
-        node = Node::start(options, &file)?;
+        // It is killed.
+        drop(node);
+        node = Filled::start(options, &file)?;
     }
     let begun = Instant::now();
     let redelivered = match options.files {
@@ -70,8 +69,9 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
         false => take(&node.at, options, bundles)?,
     };
     let seconds = begun.elapsed().as_secs_f64();
-    until("all of it is forgotten", || {
-        let status = http::request("GET", &node.control, "/status", "").map(|(_, status)| status);
+    let Filled { process, control, .. } = &mut node;
+    process.until("all of it is forgotten", || {
+        let status = http::request("GET", control, "/status", "").map(|(_, status)| status);
         Ok(status.is_ok_and(|status| status.contains("\"bundles\":0,")))
     })?;
     Ok(json!({
@@ -84,7 +84,7 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
         "bundles_s": bundles as f64 / seconds,
         "goodput_bit_s": (bundles * options.bundle_size) as f64 * 8.0 / seconds,
         "redelivered": redelivered,
-        "cpu_s_node": node.cpu_s(),
+        "cpu_s_node": node.process.cpu_s(),
     }))
 }
 
@@ -145,53 +145,20 @@ fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
     Ok(0)
 }
 
-fn until(what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    while !so()? {
-        ensure!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} until {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
 /// The node that is measured.
-struct Node {
-    child: Child,
+struct Filled {
+    process: Node,
     at: String,
     control: String,
 }
-impl Node {
-    fn start(options: &Options, file: &Path) -> anyhow::Result<Node> {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(options.folder.join("node.log"))?;
+impl Filled {
+    fn start(options: &Options, file: &Path) -> anyhow::Result<Filled> {
         let mut command = Command::new(&options.program);
-        command.args(["node", "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let child = command.spawn().with_context(|| format!("{}", options.program.display()))?;
+        command.args(["node", "--config"]).arg(file);
         let place = |name: &str| options.folder.join(name).display().to_string();
-        let mut node = Node { child, at: place("app.sock"), control: place("node.control.sock") };
-        until("the node starts", || {
-            if let Some(status) = node.child.try_wait()? {
-                let log = std::fs::read_to_string(options.folder.join("node.log")).unwrap_or_default();
-                bail!("the node ended with {status}: {}", log.lines().last().unwrap_or(""));
-            }
-            Ok(Client::connect(&node.at).is_ok())
-        })?;
-        Ok(node)
-    }
-    fn kill(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::KILL);
-        let _ = self.child.wait();
-    }
-    /// Processor time it took so far, s; `None`: the system does not say.
-    fn cpu_s(&self) -> Option<f64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // proc(5): user and system time in ticks, of which there are 100 a second.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok());
-        Some((ticks(11)? + ticks(12)?) / 100.0)
-    }
-}
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
+        let (at, control) = (place("app.sock"), place("node.control.sock"));
+        let mut process = Node::start(command, &options.folder, "node")?;
+        process.until("the node starts", || Ok(Client::connect(&at).is_ok()))?;
+        Ok(Filled { process, at, control })
     }
 }

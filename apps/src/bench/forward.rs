@@ -2,10 +2,9 @@
 //! anyone's. Beside it, a process that copies from socket to socket.
 
 use super::baseline::{self, Copied};
-use super::loopback::DRAIN;
-use super::nodes::{GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
+use super::nodes::{DRAIN, GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
 use crate::http;
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use farlink_base::layer::Medium;
 use serde_json::{Value, json};
 use std::net::TcpStream;
@@ -15,8 +14,6 @@ pub use super::nodes::Farlink;
 
 /// A sink that counts nothing more for so long has everything there is.
 const STILL: Duration = Duration::from_millis(700);
-/// How long a node has until it serves.
-const START_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the benchmark with this node between.
 ///
@@ -28,22 +25,17 @@ pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Val
         Medium::Datagrams => None,
     };
     let ports = Ports::free()?;
-    let sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
+    let mut sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
     let control = options.folder.join(format!("node-{SINK}.control.sock")).display().to_string();
-    until("the sink serves", || Ok(counted(&control).is_ok()))?;
+    sink.until("the sink serves", || Ok(counted(&control).is_ok()))?;
     let command = middle.prepare(options, &ports, &options.folder)?;
     let mut between = Node::start(command, &options.folder, "middle")?;
-    until("the node between serves", || {
-        ensure!(!between.ended()?, "{} ended: {}", middle.name(), between.last_words());
-        Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok())
-    })?;
+    let serves = || Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok());
+    between.until("the node between serves", serves).with_context(|| middle.name())?;
     std::thread::sleep(Duration::from_millis(500));
     let idle = between.cpu_s();
     let mut generator = options.generator(&options.write(GENERATOR, &ports, &[(MIDDLE, true)])?)?;
-    let last = Instant::now() + Duration::from_secs_f64(options.seconds) + DRAIN;
-    while !generator.ended()? && Instant::now() < last {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    generator.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;
     let (mut count, mut since) = (counted(&control)?, Instant::now());
     // What comes later still is not counted.
     let last = Instant::now() + DRAIN;
@@ -99,14 +91,4 @@ fn counted(control: &str) -> anyhow::Result<u64> {
     let (_, text) = http::request("GET", control, "/metrics", "")?;
     let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));
     line.and_then(|count| count.parse().ok()).context("the sink does not say what it took")
-}
-
-/// Waits until something is so.
-pub(super) fn until(what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    while !so()? {
-        ensure!(begun.elapsed() < START_MAX, "waited {START_MAX:?} until {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

@@ -1,12 +1,9 @@
 //! The loopback benchmark: two node processes, load inside them, and plain socket copies measured in the same call.
 
 use super::baseline::{self, Baselines};
-use super::nodes::{GENERATOR, Options, Ports, SINK};
+use super::nodes::{DRAIN, GENERATOR, Options, Ports, SINK};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// How long what is on the way at the end may take.
-pub(super) const DRAIN: Duration = Duration::from_secs(10);
+use std::time::Duration;
 
 /// Runs the benchmark.
 ///
@@ -18,10 +15,7 @@ pub fn loopback(options: &Options) -> anyhow::Result<Value> {
     let receiver = options.sink(&options.write(SINK, &ports, &[(GENERATOR, false)])?)?;
     std::thread::sleep(Duration::from_millis(300));
     let mut sender = options.generator(&options.write(GENERATOR, &ports, &[(SINK, true)])?)?;
-    let until = Instant::now() + Duration::from_secs_f64(options.seconds) + DRAIN;
-    while !sender.ended()? && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    sender.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;
     let sent = sender.finish()?;
     let got = receiver.finish()?;
     Ok(result(options, &baselines, &sent, &got))

@@ -1,6 +1,6 @@
 //! The nodes of a benchmark: their files, their processes, and what those cost.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use farlink_base::DataRate;
 use farlink_base::layer::Medium;
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Numbers of the node that generates, the one that takes, and the one between them.
 pub const GENERATOR: u32 = 1;
@@ -21,6 +22,11 @@ pub const SERVICE: u32 = 9;
 const UDPCL_PACE: u64 = 125_000_000;
 /// Bytes the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
+
+/// How long what is on the way at the end may take.
+pub(super) const DRAIN: Duration = Duration::from_secs(10);
+/// How long a program has until it serves, or has done what is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -202,13 +208,33 @@ impl Node {
     pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<Node> {
         let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
         let said = std::fs::File::create(&report)?;
-        command.stdin(Stdio::null()).stdout(said).stderr(std::fs::File::create(&log)?);
+        // A node that is started again goes on with its log.
+        let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        command.stdin(Stdio::null()).stdout(said).stderr(errors);
         let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
         Ok(Node { child, log, report })
     }
     /// Whether it has ended.
     pub fn ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
+    }
+    /// Waits until it ends by itself, so long at most.
+    pub fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !self.ended()? && begun.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+    /// Waits until something is so of it.
+    pub fn until(&mut self, what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while !so()? {
+            ensure!(!self.ended()?, "a program ended before {what}: {}", self.last_words());
+            ensure!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} until {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
     /// The last it wrote to its log, or to its output where the log is empty.
     pub fn last_words(&self) -> String {

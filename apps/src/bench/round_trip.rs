@@ -2,7 +2,6 @@
 //! chain of plain sockets with as many threads to wake.
 
 use super::baseline;
-use super::forward::until;
 use super::nodes::{GENERATOR, Options, Ports, SINK};
 use crate::client::Client;
 use crate::{Quantiles, ping};
@@ -23,13 +22,10 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
     let ports = Ports::free()?;
     let mut nodes = Vec::new();
     for (node, name, neighbour) in [(SINK, "echo", (GENERATOR, false)), (GENERATOR, "pinging", (SINK, true))] {
-        nodes.push(options.start(&options.write(node, &ports, &[neighbour])?, name, &[])?);
+        let mut process = options.start(&options.write(node, &ports, &[neighbour])?, name, &[])?;
         let at = options.folder.join(format!("node-{node}.sock")).display().to_string();
-        until("a node starts", || {
-            let node = nodes.last_mut();
-            ensure!(!node.map_or(Ok(true), |node| node.ended())?, "a node ended; see its log");
-            Ok(Client::connect(&at).is_ok())
-        })?;
+        process.until("a node starts", || Ok(Client::connect(&at).is_ok()))?;
+        nodes.push(process);
     }
     let at = options.folder.join(format!("node-{GENERATOR}.sock")).display().to_string();
     let mut pings = ping::Options {

@@ -16,13 +16,19 @@ pub const NAMES: [&str; 4] = ["dtn7-rs", "hardy", "hdtn", "other"];
 
 /// The one of this name.
 pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, Failure> {
-    let found = |default: &str| program.clone().map_or_else(|| on_path(default), Ok);
+    let found = |default: &str| program.as_deref().map_or_else(|| on_path(default), given);
     Ok(match name {
         "dtn7-rs" => Box::new(dtn7::Dtnd(found("dtnd")?)),
         "hardy" => Box::new(hardy::Hardy(found("farlink-hardy-peer")?)),
         "hdtn" => Box::new(hdtn::Hdtn(found("hdtn-one-process")?)),
         _ => Box::new(Other(start.unwrap_or_default())),
     })
+}
+
+/// A program that was named; it runs in a folder of its own, so that its path must not depend on this one.
+fn given(program: &Path) -> Result<PathBuf, Failure> {
+    let missing = |why| Failure::Input(format!("--program: {}: {why}", program.display()));
+    program.canonicalize().map_err(missing)
 }
 
 fn on_path(program: &str) -> Result<PathBuf, Failure> {
@@ -83,8 +89,11 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_told_with_where_to_find_it() {
-        let Err(Failure::Input(why)) = on_path("no-such-program-here") else { panic!("it is there?") };
-        assert!(why.contains("--program"), "{why}");
+        for missing in [on_path("no-such-program-here"), given(Path::new("no-such-program-here"))] {
+            let Err(Failure::Input(why)) = missing else { panic!("it is there?") };
+            assert!(why.contains("--program"), "{why}");
+        }
+        assert!(given(Path::new("Cargo.toml")).is_ok_and(|program| program.is_absolute()));
     }
 
     #[test]

@@ -27,6 +27,8 @@ const REGISTRATION_BYTES: u64 = 1024;
 const READ_BUFFERS_MAX: u64 = 64;
 /// Least bytes a layer may have queued on one stream: of a fast link's, what leaves between two turns.
 const STREAM_QUEUE_LEAST: u64 = 256 << 10;
+/// How often it is looked whether the allocator keeps too many free pages.
+const LOOK: Duration = Duration::from_millis(20);
 /// How often scarce memory is said again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -49,6 +51,7 @@ pub struct Budget {
     layers: u64,
     level: Pressure,
     said: Instant,
+    looked: Instant,
 }
 
 /// A bound that was lowered to its share of the budget.
@@ -138,6 +141,7 @@ impl Budget {
                 layers: if holders > 0 { total / 16 } else { 0 },
                 level: Pressure::None,
                 said: Instant::ZERO,
+                looked: Instant::ZERO,
             },
             said,
         )
@@ -145,6 +149,7 @@ impl Budget {
     /// Looks at what is allocated; says so where it became scarce, or enough again.
     pub fn look(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
         let Some(in_use) = allocator::in_use() else { return };
+        self.give_back(now, in_use);
         let level = self.level_at(in_use);
         if level == self.level && (level == Pressure::None || now < self.said + AGAIN) {
             return;
@@ -159,6 +164,18 @@ impl Budget {
         }
         (self.level, self.said) = (level, now);
         inputs.push_back(Input::Pressure(level));
+    }
+    /// Free pages that the allocator keeps for use again count to the budget as well: where they take a sixteenth of
+    /// it and the process more than ten, they go back to the kernel.
+    fn give_back(&mut self, now: Instant, in_use: u64) {
+        if now < self.looked + LOOK {
+            return;
+        }
+        self.looked = now;
+        let resident = memory::resident();
+        if resident > self.total / 16 * 10 && resident.saturating_sub(in_use) > self.total / 16 {
+            allocator::give_back();
+        }
     }
     /// Scarce from nine sixteenths of the budget on, full from eleven; a sixteenth less ends either. The rest is
     /// for what the allocator, the kernel and the turn under way need.

@@ -210,7 +210,8 @@ impl Node {
         let said = std::fs::File::create(&report)?;
         // A node that is started again goes on with its log.
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        command.stdin(Stdio::null()).stdout(said).stderr(errors);
+        // Some end where their input does.
+        command.stdin(Stdio::piped()).stdout(said).stderr(errors);
         let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
         Ok(Node { child, log, report })
     }

@@ -35,9 +35,34 @@ pub(crate) struct Group {
     /// Place of the receiver among the nodes.
     pub to: u32,
     from: NodeId,
-    /// Smallest light time of the group.
-    pub delay_min: u64,
     edges: Range<u32>,
+}
+
+/// A contact where it stands in its transmitter's order of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passing {
+    /// First moment of transmission.
+    pub start: u64,
+    /// Place of the receiver among the nodes.
+    pub to: u32,
+    group: u32,
+    edge: u32,
+}
+impl Passing {
+    /// The group it is of.
+    pub(crate) fn group(&self) -> GroupId {
+        GroupId(self.group)
+    }
+}
+
+/// Contacts in which one node transmits, in order of start, none more than twice as long as another: so what has begun
+/// and is not over is found without looking at all that is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// Smallest light time.
+    pub delay_min: u64,
+    longest: u64,
+    passing: Range<u32>,
 }
 
 /// A plan placed on one node's clock, and the links of that node its contacts are for.
@@ -64,6 +89,10 @@ pub struct PlanIndex {
     edges: Vec<Edge>,
     /// Group of each contact of the plan; `u32::MAX` for those that can carry nothing.
     group_of: Vec<u32>,
+    /// Lanes of node `i` are `first_lane[i]..first_lane[i + 1]`.
+    first_lane: Vec<u32>,
+    lanes: Vec<Lane>,
+    passing: Vec<Passing>,
 }
 
 impl PlanIndex {
@@ -84,24 +113,22 @@ impl PlanIndex {
             if last != Some(key) {
                 last = Some(key);
                 first_group[place(c.from) as usize + 1] += 1;
-                groups.push(Group { to: place(c.to), from: c.from, delay_min: delay, edges: index..index });
+                groups.push(Group { to: place(c.to), from: c.from, edges: index..index });
             }
             group_of[contact as usize] = groups.len() as u32 - 1;
             let Some(group) = groups.last_mut() else { continue };
             let begins = group.edges.is_empty();
             group.edges.end = index + 1;
-            group.delay_min = group.delay_min.min(delay);
             let before = if begins { 0 } else { edges.last().map_or(0, |e| e.end_max) };
             let end_max = before.max(c.end.0);
             edges.push(Edge { start: c.start.0, end: c.end.0, end_max, rate: c.rate, delay, contact });
         }
-        for i in 1..first_group.len() {
-            first_group[i] += first_group[i - 1];
-        }
+        add_up(&mut first_group);
         let mut towards: Vec<(NodeId, GroupId)> =
             (0..).zip(&groups).map(|(id, g)| (nodes[g.to as usize], GroupId(id))).collect();
         towards.sort();
-        PlanIndex { nodes, first_group, groups, towards, edges, group_of, plan }
+        let (first_lane, lanes, passing) = lanes(&first_group, &groups, &edges);
+        PlanIndex { nodes, first_group, groups, towards, edges, group_of, first_lane, lanes, passing, plan }
     }
     /// The plan.
     pub fn plan(&self) -> &ContactPlan {
@@ -152,20 +179,73 @@ impl PlanIndex {
     pub(crate) fn place(&self, node: NodeId) -> Option<u32> {
         self.nodes.binary_search(&node).ok().map(|place| place as u32)
     }
-    /// Links leading away from a node.
-    pub(crate) fn groups(&self, place: u32) -> impl Iterator<Item = (GroupId, &Group)> {
-        let range = self.range(place);
-        range.clone().map(GroupId).zip(&self.groups[range.start as usize..range.end as usize])
+    /// Lanes of a node.
+    pub(crate) fn lanes(&self, place: u32) -> Range<u32> {
+        let place = place as usize;
+        match (self.first_lane.get(place), self.first_lane.get(place + 1)) {
+            (Some(first), Some(end)) => *first..*end,
+            _ => 0..0,
+        }
     }
-    /// Contacts of a group that end after `time`, and perhaps some that do not.
-    pub(crate) fn edges_after(&self, group: &Group, time: u64) -> &[Edge] {
-        let edges = self.edges_of(group);
-        &edges[edges.partition_point(|edge| edge.end_max <= time)..]
+    /// A lane, and its contacts.
+    pub(crate) fn lane(&self, lane: u32) -> (&Lane, &[Passing]) {
+        let lane = &self.lanes[lane as usize];
+        (lane, &self.passing[lane.passing.start as usize..lane.passing.end as usize])
+    }
+    /// The first contact of a lane that may end after `time`.
+    pub(crate) fn begin(&self, lane: u32, time: u64) -> u32 {
+        let (lane, passing) = self.lane(lane);
+        passing.partition_point(|contact| contact.start.saturating_add(lane.longest) <= time) as u32
+    }
+    /// The contact that stands there.
+    pub(crate) fn edge(&self, passing: &Passing) -> &Edge {
+        &self.edges[passing.edge as usize]
     }
     /// First contact of a group that ends after `time`.
     pub fn first_after(&self, group: GroupId, time: PlanTime) -> usize {
         self.contacts(group).partition_point(|edge| edge.end_max <= time.0)
     }
+}
+
+fn add_up(counts: &mut [u32]) {
+    for i in 1..counts.len() {
+        counts[i] += counts[i - 1];
+    }
+}
+
+/// Where each node's lanes begin, the lanes, and what is in them.
+fn lanes(first_group: &[u32], groups: &[Group], edges: &[Edge]) -> (Vec<u32>, Vec<Lane>, Vec<Passing>) {
+    let (mut first_lane, mut lanes, mut passing) =
+        (alloc::vec![0u32; first_group.len()], Vec::<Lane>::new(), Vec::new());
+    // Contacts as long to the power of two, in order of time.
+    let mut own: Vec<(u32, Passing)> = Vec::new();
+    for node in 1..first_group.len() {
+        own.clear();
+        for group in first_group[node - 1]..first_group[node] {
+            let Group { to, edges: range, .. } = &groups[group as usize];
+            own.extend(range.clone().map(|edge| {
+                let Edge { start, end, .. } = edges[edge as usize];
+                ((end - start).ilog2(), Passing { start, to: *to, group, edge })
+            }));
+        }
+        own.sort_unstable_by_key(|(class, p)| (*class, p.start, p.edge));
+        let mut last = None;
+        for (class, contact) in own.drain(..) {
+            let (place, Edge { start, end, delay, .. }) = (passing.len() as u32, edges[contact.edge as usize]);
+            passing.push(contact);
+            if last != Some(class) {
+                last = Some(class);
+                first_lane[node] += 1;
+                lanes.push(Lane { delay_min: delay, longest: 0, passing: place..place });
+            }
+            let Some(lane) = lanes.last_mut() else { continue };
+            lane.passing.end = place + 1;
+            lane.delay_min = lane.delay_min.min(delay);
+            lane.longest = lane.longest.max(end - start);
+        }
+    }
+    add_up(&mut first_lane);
+    (first_lane, lanes, passing)
 }
 
 #[cfg(test)]
@@ -180,13 +260,13 @@ mod tests {
         let plan = crate::contact_plan::parse(text).unwrap().plan;
         let graph = PlanIndex::new(plan);
         let one = graph.place(NodeId(1)).unwrap();
-        let groups: Vec<&Group> = graph.groups(one).map(|(_, group)| group).collect();
-        assert_eq!(groups.len(), 2);
-        assert_eq!(groups[0].delay_min, 5_000_000_000);
-        let after = graph.edges_after(groups[0], 70_000_000_000);
-        assert_eq!(after.iter().map(|e| e.contact).collect::<Vec<_>>(), [2, 1]);
-        assert!(graph.edges_after(groups[0], 100_000_000_000).is_empty());
-        assert!(graph.groups(graph.place(NodeId(3)).unwrap()).next().is_none());
+        let after = |seconds: u64| -> Vec<u32> {
+            let begin = |lane| graph.lane(lane).1[graph.begin(lane, seconds * 1_000_000_000) as usize..].iter();
+            graph.lanes(one).flat_map(begin).map(|passing| graph.edge(passing).contact).collect()
+        };
+        assert_eq!(after(0), [3, 1, 2], "short ones first, each length in order of start");
+        assert_eq!((after(70), after(100)), (alloc::vec![2], alloc::vec![]));
+        assert!(graph.lanes(graph.place(NodeId(3)).unwrap()).is_empty());
         assert_eq!(graph.place(NodeId(9)), None);
         let from_one: Vec<GroupId> = graph.groups_from(NodeId(1)).collect();
         assert_eq!(from_one.iter().map(|g| graph.link_name(*g)).collect::<Vec<_>>(), [None, Some("b")]);

@@ -5,14 +5,15 @@
 //! later: the earliest arrival at each node is enough to find the earliest arrival at the
 //! destination, but not to find it with the fewest hops (a later arrival over fewer hops may catch
 //! the same onward contact). So a node keeps one label for every smaller number of hops, the Pareto
-//! front of arrival and hops. Labels leave the heap by arrival, hops, later termination, smaller
+//! front of arrival and hops. Contacts of a node are looked at in order of time, and those that begin
+//! after the destination is reached not at all. Labels leave the heap by arrival, hops, later termination, smaller
 //! entry node: the tie-breaks of CCSDS 734.3-B-1.
 
 use super::booking::Booked;
 use super::profile::Profile;
 use crate::PlanTime;
 use crate::contact_plan::nanoseconds;
-use crate::plan_index::{Edge, Group, GroupId, PlanIndex};
+use crate::plan_index::{Edge, GroupId, Passing, PlanIndex};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -149,6 +150,18 @@ enum By {
     Outside(LinkId),
 }
 
+/// Contacts of a node that was reached, to be looked at from one on.
+#[derive(Clone, Copy)]
+struct Scan {
+    label: u32,
+    lane: u32,
+    at: u32,
+}
+
+/// Places on the heap from here on are those of scans: there are fewer labels.
+const FIRST_SCAN: u32 = 1 << 31;
+
+/// Arrival, hops, later termination, smaller entry node, and the place of the label.
 type Key = Reverse<(u64, u32, Reverse<u64>, NodeId, u32)>;
 
 /// What is known of a node during a search.
@@ -178,6 +191,7 @@ const KEPT_MAX: usize = 4096;
 #[derive(Default)]
 pub struct Planner {
     labels: Vec<Label>,
+    scans: Vec<Scan>,
     heap: BinaryHeap<Key>,
     reached: Vec<Reached>,
 }
@@ -262,17 +276,34 @@ impl Planner {
     /// Bytes of working memory kept.
     pub fn memory(&self) -> usize {
         self.labels.capacity() * size_of::<Label>()
+            + self.scans.capacity() * size_of::<Scan>()
             + self.heap.capacity() * size_of::<Key>()
             + self.reached.capacity() * size_of::<Reached>()
     }
 
     fn clear(&mut self, nodes: usize) {
         self.labels.clear();
+        self.scans.clear();
         self.heap.clear();
         self.labels.reserve(nodes);
         self.heap.reserve(nodes);
         self.reached.clear();
         self.reached.resize(nodes, UNREACHED);
+    }
+
+    /// Goes on with a scan when everything before this time has been reached.
+    fn later(&mut self, time: u64, scan: Scan, place: Option<u32>) {
+        let place = match place {
+            Some(place) => {
+                self.scans[place as usize] = scan;
+                place
+            }
+            None => {
+                self.scans.push(scan);
+                self.scans.len() as u32 - 1
+            }
+        };
+        self.heap.push(Reverse((time, 0, Reverse(u64::MAX), NodeId::NULL, FIRST_SCAN + place)));
     }
 
     fn push(&mut self, label: Label) {
@@ -345,6 +376,10 @@ impl Search<'_> {
 
     fn reach(&mut self, to: u32) -> Option<u32> {
         while let Some(Reverse((_, hops, _, _, place))) = self.memory.heap.pop() {
+            if let Some(place) = place.checked_sub(FIRST_SCAN) {
+                self.scan(self.memory.scans[place as usize], Some(place), to as usize);
+                continue;
+            }
             let label = self.memory.labels[place as usize];
             let reached = &mut self.memory.reached[label.node as usize];
             if hops >= reached.settled {
@@ -359,57 +394,56 @@ impl Search<'_> {
         None
     }
 
+    /// Begins to look at the contacts of a node that was reached.
     fn expand(&mut self, place: u32, label: &Label, to: usize) {
-        let index = self.index;
-        for (id, group) in index.groups(label.node) {
-            let reached = &self.memory.reached[group.to as usize];
-            // Nothing over this group comes sooner than its light allows: not looked at where that is too late.
-            let soonest = label.arrival.saturating_add(group.delay_min);
-            if reached.settled <= label.hops + 1 || reached.beats(soonest, label.hops + 1) {
-                continue;
-            }
-            let (mut entry, mut from) = (label.entry, PlanTime(0));
-            if label.hops == 0 {
-                entry = index.nodes[group.to as usize];
-                let Some(usable) = (self.origin.usable)(id) else { continue };
-                if self.query.excluded.contains(&entry) {
-                    continue;
-                }
-                from = usable;
-            }
-            // What comes later than the destination is reached leads nowhere.
-            let latest = self.load.latest.min(self.memory.reached.get(to).map_or(u64::MAX, |reached| reached.arrival));
-            if let Some((edge, start, arrival)) = self.best_contact(group, label.arrival, from, latest) {
-                let (until, by) = (label.until.min(edge.end), By::Contact(edge.contact));
-                let (node, hops) = (group.to, label.hops + 1);
-                self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place });
-            }
+        for lane in self.index.lanes(label.node) {
+            let at = self.index.begin(lane, label.arrival);
+            self.scan(Scan { label: place, lane, at }, None, to);
         }
     }
 
-    /// The contact of a group that brings the bundle over first; of equals, the one that ends last.
-    /// A later contact may win by a shorter light time or a higher rate. Contacts that begin before
-    /// `from` cannot be used, nor what arrives after `latest`.
-    fn best_contact(&self, group: &Group, ready: u64, from: PlanTime, latest: u64) -> Option<(Edge, u64, u64)> {
-        let mut best: Option<(Edge, u64, u64)> = None;
-        for edge in self.index.edges_after(group, ready) {
-            let bound = best.as_ref().map_or(latest, |(_, _, arrival)| *arrival);
-            if edge.start.saturating_add(group.delay_min) > bound {
-                break;
+    /// Looks at contacts in order of time: those that bring a bundle over before anything else that is known, and goes
+    /// on when their time has come, in the same place of memory.
+    fn scan(&mut self, mut scan: Scan, place: Option<u32>, to: usize) {
+        let (index, label) = (self.index, self.memory.labels[scan.label as usize]);
+        let (lane, contacts) = index.lane(scan.lane);
+        while let Some(passing) = contacts.get(scan.at as usize) {
+            // What comes later than the destination is reached leads nowhere.
+            let latest = self.load.latest.min(self.memory.reached.get(to).map_or(u64::MAX, |reached| reached.arrival));
+            let soonest = label.arrival.max(passing.start).saturating_add(lane.delay_min);
+            if soonest > latest {
+                return;
             }
-            if edge.start < from.0 {
-                continue;
+            if self.memory.heap.peek().is_some_and(|Reverse((first, ..))| *first < soonest) {
+                return self.memory.later(soonest, scan, place);
             }
-            let Some((start, arrival)) = self.load.over(edge, ready) else { continue };
-            let better = match &best {
-                None => arrival <= latest,
-                Some((held, _, best)) => arrival < *best || (arrival == *best && edge.end > held.end),
-            };
-            if better {
-                best = Some((*edge, start, arrival));
+            scan.at += 1;
+            self.take(scan.label, &label, passing, soonest, latest);
+        }
+    }
+
+    /// Reaches the other end of a contact, unless that is no use.
+    fn take(&mut self, place: u32, label: &Label, passing: &Passing, soonest: u64, latest: u64) {
+        let index = self.index;
+        let reached = &self.memory.reached[passing.to as usize];
+        if reached.settled <= label.hops + 1 || reached.beats(soonest, label.hops + 1) {
+            return;
+        }
+        let mut entry = label.entry;
+        if label.hops == 0 {
+            entry = index.nodes[passing.to as usize];
+            let from = (self.origin.usable)(passing.group());
+            if from.is_none_or(|from| passing.start < from.0) || self.query.excluded.contains(&entry) {
+                return;
             }
         }
-        best
+        let edge = index.edge(passing);
+        let Some((start, arrival)) = self.load.over(edge, label.arrival) else { return };
+        if arrival <= latest {
+            let (until, by) = (label.until.min(edge.end), By::Contact(edge.contact));
+            let (node, hops) = (passing.to, label.hops + 1);
+            self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place });
+        }
     }
 
     fn unwind(&self, last: u32) -> Route {

@@ -370,3 +370,37 @@ fn the_page_on_campaigns_can_be_typed() {
         assert!(folder.path().join("runs/crowd").join(file).exists(), "{file}");
     }
 }
+
+#[test]
+fn the_tutorial_from_the_one_runs_its_settings_and_carries_a_message_between_nodes_that_never_meet() {
+    let text = page("docs/tutorials/from-the-one.md").replace("127.0.0.1", &address(8, 1));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = Terminal::new(folder.path().into());
+    let (mut said, mut nodes) = (String::new(), 0);
+    for (kind, block) in text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')) {
+        match kind {
+            "" => fs::write(folder.path().join("meeting.txt"), block).expect("it is written"),
+            "toml" => {
+                let name = block.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a name");
+                fs::write(folder.path().join(name), block).expect("it is written");
+                here.run(&format!("farlink node --config {name} --check"));
+            }
+            _ => {
+                for line in block.lines() {
+                    if let Some(node) = line.strip_suffix(" &") {
+                        here.start_node(node);
+                        nodes += 1;
+                    } else if line.starts_with("farlink node bundles") {
+                        until("it has a copy", || here.run(line).contains("ipn:3.64"));
+                    } else {
+                        said += &here.run(line);
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(nodes, 3);
+    for part in ["104 of 121 messages", "overhead_ratio: 7.2404", "delivered  10", "meeting.html", "inbox/message"] {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}

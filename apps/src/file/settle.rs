@@ -67,7 +67,8 @@ pub struct Settler {
     thread: Option<JoinHandle<()>>,
 }
 impl Settler {
-    /// Starts it for a folder and the list in it.
+    /// Starts it for a folder and the list in it. It ends with the first batch that does not last: nothing is made to last
+    /// behind that.
     pub fn start(path: PathBuf, folder: Arc<File>, mut list: List) -> io::Result<Settler> {
         let (batches, inbox) = channel::<Batch>();
         let (outbox, results) = channel();
@@ -76,7 +77,8 @@ impl Settler {
         let thread = std::thread::Builder::new().name("settle".into()).spawn(move || {
             while let Ok(mut batch) = inbox.recv() {
                 let named = batch.make_last(&folder, &mut list).and_then(|()| batch.name(&path));
-                let over = outbox.send(named).is_err();
+                let failed = named.is_err();
+                let over = outbox.send(named).is_err() || failed;
                 let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
                 if over {
                     return;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,7 +38,7 @@ pub struct Batch {
 }
 impl Batch {
     /// Waits until all of it is on disk; once for many files.
-    pub fn make_last(&mut self, folder: &File, list: &mut List) -> io::Result<()> {
+    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut List) -> io::Result<()> {
         if self.bundles.len() + self.pieces.len() > FEW {
             syncfs(folder)?;
         } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
@@ -45,6 +46,15 @@ impl Batch {
             self.pieces.iter().try_for_each(|pieces| pieces.data.sync_data())?;
             // Their names, too.
             folder.sync_all()?;
+        }
+        // What is written to a file without a name goes with this process.
+        let (ours, there) = (folder.metadata()?, std::fs::metadata(path)?);
+        let mut is_there = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
+        for pieces in &self.pieces {
+            is_there &= pieces.data.metadata()?.nlink() > 0 && pieces.journal.metadata()?.nlink() > 0;
+        }
+        if !is_there {
+            return Err(io::Error::new(ErrorKind::NotFound, "it, or a file in it, was removed or moved meanwhile"));
         }
         self.pieces.iter().try_for_each(|pieces| (&*pieces.journal).write_all(&pieces.lines))?;
         match self.pieces.len() > FEW {
@@ -76,7 +86,7 @@ impl Settler {
         let wake = done.clone();
         let thread = std::thread::Builder::new().name("settle".into()).spawn(move || {
             while let Ok(mut batch) = inbox.recv() {
-                let named = batch.make_last(&folder, &mut list).and_then(|()| batch.name(&path));
+                let named = batch.make_last(&path, &folder, &mut list).and_then(|()| batch.name(&path));
                 let failed = named.is_err();
                 let over = outbox.send(named).is_err() || failed;
                 let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());

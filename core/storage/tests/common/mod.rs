@@ -67,6 +67,8 @@ pub struct World {
     pub failures: usize,
     pub refused: usize,
     pub syncs: usize,
+    /// Bundles in the order in which they were said to be stored.
+    pub stored: Vec<u64>,
     /// Files made of kept ones.
     pub remade: usize,
     /// Writes that began while another was not yet durable.
@@ -100,6 +102,7 @@ impl World {
             failures: 0,
             refused: 0,
             syncs: 0,
+            stored: Vec::new(),
             remade: 0,
             overlapped: 0,
         };
@@ -127,6 +130,7 @@ impl World {
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
                 known.stored = true;
+                self.stored.push(bundle.0);
             }
             Output::Refused { bundle, .. } => {
                 let known = self.known.get_mut(&bundle.0).expect("refused what was put");

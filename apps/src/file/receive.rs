@@ -84,6 +84,9 @@ pub enum Received {
         path: Option<PathBuf>,
         /// The file it is a piece of, which there is no folder to put together in.
         piece_of: Option<String>,
+        /// Whether it may have been handed on before, by a run that ended before it answered for it. Where there is a
+        /// folder, what was is not told again.
+        redelivered: bool,
     },
 }
 

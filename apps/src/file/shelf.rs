@@ -135,9 +135,10 @@ impl Shelf {
             Some(header) if self.out.is_some() => self.piece(header, payload)?,
             Some(header) => {
                 let (source, bytes, piece_of) = (adu.src_eid.clone(), header.bytes, Some(header.name));
+                let redelivered = is_marked(adu);
                 let mut data = Vec::new();
                 payload.read_to_end(&mut data)?;
-                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of })
+                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of, redelivered })
             }
             None => self.bundle(adu, read, payload)?,
         };
@@ -152,7 +153,8 @@ impl Shelf {
         let (source, bytes) = (adu.src_eid.clone(), adu.payload_length);
         let Some(out) = self.out.as_ref().map(|out| &out.path) else {
             rest.read_to_end(&mut read)?;
-            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path: None, piece_of: None }));
+            let (path, piece_of, redelivered) = (None, None, is_marked(adu));
+            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path, piece_of, redelivered }));
         };
         if bytes <= AT_ONCE {
             rest.read_to_end(&mut read)?;
@@ -240,6 +242,7 @@ impl Shelf {
                         payload: Vec::new(),
                         path: paths.next(),
                         piece_of: None,
+                        redelivered: false,
                     });
                 }
                 (Waiting::Piece(id), Some(out)) => {
@@ -281,7 +284,11 @@ fn lock(path: &Path) -> anyhow::Result<File> {
 /// who has all that is held, and nothing of it is marked.
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
-    adu.adu_flags.contains(&adu_flag::REDELIVERED) || is_for_group()
+    is_marked(adu) || is_for_group()
+}
+/// Whether the node says that it may have been delivered before.
+fn is_marked(adu: &BundleAdu) -> bool {
+    adu.adu_flags.contains(&adu_flag::REDELIVERED)
 }
 
 #[cfg(test)]

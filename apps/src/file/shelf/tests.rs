@@ -160,6 +160,19 @@ fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
     assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
 }
 
+/// A run that printed it and was killed before it answered: the next prints it again, and says so.
+#[test]
+fn without_a_folder_what_may_have_been_handed_on_before_is_told_as_such() {
+    let (header, chunk) = parts(b"the first and the second", 9).remove(0);
+    for payload in [b"plain".to_vec(), encode(&header, &chunk).unwrap()] {
+        for marked in [false, true] {
+            let mut shelf = Shelf::open(None).unwrap();
+            let told = take_payload(&mut shelf, &payload, 1, marked).unwrap();
+            assert!(matches!(told, Some(Received::Bundle { redelivered, .. }) if redelivered == marked));
+        }
+    }
+}
+
 fn is_no_file(payload: &[u8]) -> bool {
     decode(&mut &payload[..], payload.len() as u64).unwrap().0.is_none()
 }

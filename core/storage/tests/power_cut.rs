@@ -27,6 +27,9 @@ fn run(seed: u64, limit: u64) -> Tried {
             world.act(6000);
             continue;
         }
+        if world.rng.chance(0.01) {
+            world.rest();
+        }
         if let Some(op) = world.disk.choose(&mut world.outstanding, &mut world.rng) {
             // Between the moment before and the moment after, everything is possible.
             let mut under_way = world.outstanding.clone();

@@ -210,6 +210,41 @@ mod tests {
         assert_eq!(told(io), DiskError::Io);
     }
 
+    #[test]
+    fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = Performer { files: DiskFiles::open(dir.path()).unwrap(), was_direct: true };
+        let mut waits = |action| files.perform(DiskOp { id: 1, action }, &mut Vec::new()).is_some();
+        let write = |file| DiskAction::Write { file, offset: 0, data: Payload::from(vec![7; 5000]) };
+        assert!(!waits(DiskAction::Create { file: 1, of: None }) && !waits(write(1)));
+        assert!(waits(DiskAction::Sync { file: 1 }));
+        // It is gone, or kept, once the names are on disk.
+        assert!(
+            waits(DiskAction::Remove { file: 1, keep: true }) && waits(DiskAction::Remove { file: 2, keep: false })
+        );
+        drop(files);
+        let poller = farlink_os::poll::Poller::new().unwrap();
+        let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();
+        let mut run = |actions: Vec<DiskAction>| {
+            let count = actions.len();
+            actions.into_iter().zip(0..).for_each(|(action, id)| disk.push(DiskOp { id, action }));
+            disk.flush();
+            let mut inputs = VecDeque::new();
+            while inputs.len() < count {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                disk.answers(&mut inputs);
+            }
+            let well =
+                |input| if let Input::DiskDone(done) = input { (done.id, done.result.is_ok()) } else { panic!() };
+            inputs.into_iter().map(well).collect::<std::collections::BTreeMap<_, _>>().into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(run(vec![DiskAction::Create { file: 3, of: None }, write(3)]), [true; 2]);
+        std::fs::remove_file(dir.path().join("0000000003.farlink")).unwrap();
+        assert_eq!(run(vec![DiskAction::Sync { file: 3 }]), [false], "nothing behind it");
+        let more = vec![DiskAction::Sync { file: 3 }, DiskAction::Create { file: 4, of: None }, write(4)];
+        assert_eq!(run(more), [false, true, true], "the second thread does it");
+    }
+
     /// Whoever syncs first hears of what was not written, and nobody else.
     #[test]
     fn no_sync_overtakes_another() {

@@ -328,6 +328,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_taken_while_others_are_made_to_last_is_not_answered_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
+        let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9]]);
+        let failed = receive(path.to_str().unwrap(), &options(&out), |told| {
+            if matches!(told, Received::Bundle { .. }) {
+                // What came behind it goes.
+                std::fs::remove_dir_all(&out)?;
+            }
+            Ok(())
+        });
+        assert!(failed.is_err());
+        let mut answer = BytesMut::new();
+        proto::frame(&AapResponse::new(Status::Success), &mut answer);
+        assert_eq!(node.join().unwrap(), answer.len(), "one answer");
+    }
+
     /// Answers count from the oldest: one for a later delivery would be taken for it.
     #[test]
     fn where_a_group_does_not_last_nothing_that_came_behind_it_is_answered() {

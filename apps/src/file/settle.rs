@@ -149,3 +149,41 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
         renamed => Ok(renamed?),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::taken::Taken;
+    use super::*;
+
+    /// One after the other is on disk, and where one cannot be, nothing that comes after it is begun.
+    #[test]
+    fn what_cannot_be_synced_is_neither_noted_nor_named() {
+        // It can be written, and not synced.
+        let never = || File::options().read(true).append(true).open("/dev/null").unwrap();
+        for broken in ["bundle", "piece", "journal", "none"] {
+            let dir = tempfile::tempdir().unwrap();
+            let open = |name: &str, broken: bool| match broken {
+                true => never(),
+                false => File::options().create(true).append(true).open(dir.path().join(name)).unwrap(),
+            };
+            let list = Taken::open(Some(dir.path())).unwrap().1.unwrap();
+            let folder = Arc::new(File::open(dir.path()).unwrap());
+            let bundle = open(".bundle-1.new", false);
+            let bundles = vec![(1, if broken == "bundle" { never() } else { bundle })];
+            let (data, journal) = (open(".a.part", broken == "piece"), open(".a.journal", broken == "journal"));
+            let pieces = vec![Pieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
+            let settler = Settler::start(dir.path().to_path_buf(), folder, list).unwrap();
+            settler.begin(Batch { bundles, pieces, lines: Lines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
+            assert_eq!(settler.wait().is_ok(), broken == "none", "{broken}");
+            let length = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
+            let (noted, listed) = (length(".a.journal") > 0, length(".taken") > 0);
+            let named = dir.path().join("bundle-1").exists();
+            let (all, none) = ([true; 3], [false; 3]);
+            assert_eq!([noted, listed, named], if broken == "none" { all } else { none }, "{broken}");
+            // Nothing is made to last behind it.
+            let next = Batch { lines: Lines::More("1 3 ipn:1.9\n".into()), ..Batch::default() };
+            let lasts = settler.begin(next).and_then(|()| settler.wait().map(drop)).is_ok();
+            assert_eq!(lasts, broken == "none", "{broken}");
+        }
+    }
+}

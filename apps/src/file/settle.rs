@@ -2,7 +2,7 @@
 
 use super::taken::{Lines, List};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
+use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with, syncfs};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 
 /// So many files are synced one by one; more together with all of their file system.
 const FEW: usize = 4;
+/// What Linux calls file systems of programs (FUSE). It tells them of one file to sync, and not of all.
+const OF_PROGRAMS: u64 = 0x6573_5546;
 
 /// Pieces of one file that were written.
 pub struct Pieces {
@@ -39,7 +41,8 @@ pub struct Batch {
 impl Batch {
     /// Waits until all of it is on disk; once for many files.
     pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut List) -> io::Result<()> {
-        if self.bundles.len() + self.pieces.len() > FEW {
+        let few = if fstatfs(folder)?.f_type as u64 == OF_PROGRAMS { usize::MAX } else { FEW };
+        if self.bundles.len() + self.pieces.len() > few {
             syncfs(folder)?;
         } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
             self.bundles.iter().try_for_each(|(_, file)| file.sync_data())?;
@@ -57,7 +60,7 @@ impl Batch {
             return Err(io::Error::new(ErrorKind::NotFound, "it, or a file in it, was removed or moved meanwhile"));
         }
         self.pieces.iter().try_for_each(|pieces| (&*pieces.journal).write_all(&pieces.lines))?;
-        match self.pieces.len() > FEW {
+        match self.pieces.len() > few {
             true => syncfs(folder)?,
             false => self.pieces.iter().try_for_each(|pieces| pieces.journal.sync_data())?,
         }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -273,11 +274,32 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     let folder = || format!("the folder {}", path.display());
     std::fs::create_dir_all(path).with_context(folder)?;
     let lock = File::open(path).with_context(folder)?;
+    last_with_those_above(path).with_context(folder)?;
     // A file system without locks has none.
     if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         bail!("somebody else receives into {}\nhint: --out names a folder for each receiver", path.display());
     }
     Ok(lock)
+}
+
+/// Makes the name of a folder last, which may just have been made, and those above it on its file system.
+fn last_with_those_above(path: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(path)?;
+    let device = std::fs::metadata(&absolute)?.dev();
+    for above in absolute.ancestors().skip(1) {
+        match File::open(above) {
+            // Nobody can sync a folder that may be entered and not read.
+            Err(why) if why.kind() == ErrorKind::PermissionDenied => {}
+            opened => {
+                let opened = opened?;
+                if opened.metadata()?.dev() != device {
+                    break;
+                }
+                opened.sync_all()?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a bundle may have come before: the node says so, or it is for a group. Who comes back to one is a new member,

@@ -40,7 +40,7 @@ pub struct Args {
     /// Secret shared with other connections at the same endpoint.
     #[arg(long, default_value = "farlink")]
     secret: String,
-    /// Print one JSON document per file or bundle; without --out and --discard with its payload, as `text`, or `hex` where it is none.
+    /// Print one JSON document per file or bundle; without --out whether it may have been printed before (`redelivered`), and without --discard its payload, as `text`, or `hex` where it is none.
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         secret: args.secret,
     };
     let bar = bar::bytes(None, "received", args.json);
-    let (mut bad, mut told) = (0, false);
+    let (mut bad, mut told, mut said) = (0, false, false);
     let mut stdout = std::io::stdout().lock();
     let came = file::receive(&args.at.find()?, &options, |event| -> std::io::Result<()> {
         match event {
@@ -87,17 +87,22 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     writeln!(stdout, "{sha256}  {}", path.display())?;
                 }
             }
-            Received::Bundle { source, bytes, payload, path, piece_of } => match (path, args.json) {
+            Received::Bundle { source, bytes, payload, path, piece_of, redelivered } => match (path, args.json) {
                 (Some(path), true) => {
                     let path = path.display().to_string();
                     writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": path }))?;
                 }
                 (None, true) if args.discard => {
-                    writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": null }))?;
+                    let document =
+                        json!({ "source": source, "bytes": bytes, "path": null, "redelivered": redelivered });
+                    writeln!(stdout, "{document}")?;
                 }
                 (None, false) if args.discard => {}
-                (None, true) => writeln!(stdout, "{}", whole(&source, bytes, payload))?,
+                (None, true) => writeln!(stdout, "{}", whole(&source, bytes, payload, redelivered))?,
                 (None, false) => {
+                    if redelivered && !std::mem::replace(&mut said, true) {
+                        bar.suspend(|| eprintln!("{AGAIN}"));
+                    }
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
                         bar.suspend(|| eprintln!("{}", unverified(&name)));
                     }
@@ -117,13 +122,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     enough(came, &options)
 }
 
+/// What is said where payloads are printed that a run before may have printed.
+const AGAIN: &str = "warning: the node delivers again what no run answered for: some may have been printed before\n\
+                     hint: --json says of each bundle whether it may be one of those; with --out each is kept once";
+
 /// A bundle with its payload: `text`, or `hex` where it is none.
-fn whole(source: &str, bytes: u64, payload: Vec<u8>) -> serde_json::Value {
+fn whole(source: &str, bytes: u64, payload: Vec<u8>, redelivered: bool) -> serde_json::Value {
     let (key, payload) = match String::from_utf8(payload) {
         Ok(text) => ("text", text),
         Err(other) => ("hex", file::hex(other.as_bytes())),
     };
-    json!({ "source": source, "bytes": bytes, "path": null, key: payload })
+    json!({ "source": source, "bytes": bytes, "path": null, "redelivered": redelivered, key: payload })
 }
 
 /// What is said of a file that there is no folder for.
@@ -155,10 +164,11 @@ mod tests {
 
     #[test]
     fn a_document_of_a_bundle_holds_all_of_it() {
-        let text = whole("ipn:2.1", 3, b"a\"b".to_vec());
-        assert_eq!(text, json!({ "source": "ipn:2.1", "bytes": 3, "path": null, "text": "a\"b" }));
-        assert_eq!(whole("ipn:2.1", 2, vec![0xff, 0x0a])["hex"], "ff0a");
-        assert_eq!(whole("ipn:2.1", 0, Vec::new())["text"], "");
+        let text = whole("ipn:2.1", 3, b"a\"b".to_vec(), true);
+        let document = json!({ "source": "ipn:2.1", "bytes": 3, "path": null, "redelivered": true, "text": "a\"b" });
+        assert_eq!(text, document);
+        assert_eq!(whole("ipn:2.1", 2, vec![0xff, 0x0a], false)["hex"], "ff0a");
+        assert_eq!(whole("ipn:2.1", 0, Vec::new(), false)["text"], "");
     }
 
     #[test]

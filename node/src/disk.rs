@@ -1,5 +1,5 @@
 //! The disk thread: performs the store's operations in batches, in order, and answers each. Where more waits behind a
-//! sync, a second thread syncs meanwhile.
+//! sync, a second thread syncs meanwhile; syncs follow one another in order.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::{Chunk, Payload};
@@ -9,6 +9,8 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The owner's side of the disk thread.
@@ -33,9 +35,15 @@ impl Disk {
         let (syncs, to_sync) = channel::<Held>();
         let (first, second) = (Answers { outbox: outbox.clone(), waker: waker.clone() }, Answers { outbox, waker });
         let place = dir.display().to_string();
+        // Syncs that the second thread has to do. A kernel tells the first sync after it that something was not written, and
+        // no other: were that one for what came later, what was not written would be called durable.
+        let behind = Arc::new(AtomicUsize::new(0));
+        let left = behind.clone();
         std::thread::Builder::new().name("disk sync".into()).spawn(move || {
             while let Ok(held) = to_sync.recv() {
-                if !second.send(held.finish(&place)) {
+                let heard = second.send(held.finish(&place));
+                left.fetch_sub(1, Ordering::Release);
+                if !heard {
                     return;
                 }
             }
@@ -48,9 +56,12 @@ impl Disk {
                     batch.extend(inbox.try_iter().flatten());
                     let Some(syncing) = files.perform(operation, &mut done) else { continue };
                     let held = Held { done: std::mem::take(&mut done), syncing };
-                    if batch.is_empty() {
+                    if batch.is_empty() && behind.load(Ordering::Acquire) == 0 {
                         done = held.finish(&place);
-                    } else if syncs.send(held).is_err() {
+                        continue;
+                    }
+                    behind.fetch_add(1, Ordering::Relaxed);
+                    if syncs.send(held).is_err() {
                         return;
                     }
                 }
@@ -197,6 +208,65 @@ mod tests {
         let told = |errno| disk_error(std::io::Error::from_raw_os_error(errno).kind());
         assert_eq!([file_too_large, no_space, quota].map(told), [DiskError::Full; 3]);
         assert_eq!(told(io), DiskError::Io);
+    }
+
+    #[test]
+    fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = Performer { files: DiskFiles::open(dir.path()).unwrap(), was_direct: true };
+        let mut waits = |action| files.perform(DiskOp { id: 1, action }, &mut Vec::new()).is_some();
+        let write = |file| DiskAction::Write { file, offset: 0, data: Payload::from(vec![7; 5000]) };
+        assert!(!waits(DiskAction::Create { file: 1, of: None }) && !waits(write(1)));
+        assert!(waits(DiskAction::Sync { file: 1 }));
+        // It is gone, or kept, once the names are on disk.
+        assert!(
+            waits(DiskAction::Remove { file: 1, keep: true }) && waits(DiskAction::Remove { file: 2, keep: false })
+        );
+        drop(files);
+        let poller = farlink_os::poll::Poller::new().unwrap();
+        let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();
+        let mut run = |actions: Vec<DiskAction>| {
+            let count = actions.len();
+            actions.into_iter().zip(0..).for_each(|(action, id)| disk.push(DiskOp { id, action }));
+            disk.flush();
+            let mut inputs = VecDeque::new();
+            while inputs.len() < count {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                disk.answers(&mut inputs);
+            }
+            let well =
+                |input| if let Input::DiskDone(done) = input { (done.id, done.result.is_ok()) } else { panic!() };
+            inputs.into_iter().map(well).collect::<std::collections::BTreeMap<_, _>>().into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(run(vec![DiskAction::Create { file: 3, of: None }, write(3)]), [true; 2]);
+        std::fs::remove_file(dir.path().join("0000000003.farlink")).unwrap();
+        assert_eq!(run(vec![DiskAction::Sync { file: 3 }]), [false], "nothing behind it");
+        let more = vec![DiskAction::Sync { file: 3 }, DiskAction::Create { file: 4, of: None }, write(4)];
+        assert_eq!(run(more), [false, true, true], "the second thread does it");
+    }
+
+    /// Whoever syncs first hears of what was not written, and nobody else.
+    #[test]
+    fn no_sync_overtakes_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let poller = farlink_os::poll::Poller::new().unwrap();
+        let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();
+        let mut actions = vec![DiskAction::Create { file: 1, of: None }];
+        for n in 0..50u64 {
+            actions.push(DiskAction::Write { file: 1, offset: n * 5000, data: Payload::from(vec![n as u8; 5000]) });
+            actions.push(DiskAction::Sync { file: 1 });
+        }
+        let count = actions.len();
+        actions.into_iter().zip(0..).for_each(|(action, id)| disk.push(DiskOp { id, action }));
+        disk.flush();
+        let mut inputs = VecDeque::new();
+        while inputs.len() < count {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            disk.answers(&mut inputs);
+        }
+        let answered =
+            inputs.into_iter().map(|input| if let Input::DiskDone(done) = input { done.id } else { panic!() });
+        assert!(answered.eq(0..count as u64), "the last is synced by whoever wrote, after all before it");
     }
 
     #[test]

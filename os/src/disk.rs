@@ -447,6 +447,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sync_returned_from_is_data_and_every_name_before() {
+        let folder = Folder::new("names");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        let unsure = |files: &DiskFiles| {
+            let Entries { changes, synced, .. } = &*files.entries;
+            synced.load(Ordering::Relaxed) < changes.load(Ordering::Relaxed)
+        };
+        assert!(unsure(&files), "what a run that was killed left");
+        for (file, of) in [(1, None), (2, Some(1))] {
+            files.create(file, of).unwrap();
+            write(&mut files, file, 0, &[b"kept"]).unwrap();
+            assert!(unsure(&files), "file {file} was made");
+            files.sync(file).unwrap();
+            assert!(!unsure(&files));
+            files.remove(file, file == 1).unwrap();
+            assert!(unsure(&files), "file {file} was removed");
+            files.syncing_names().run().unwrap();
+            assert!(!unsure(&files));
+        }
+        // It has a name, and nothing that could be synced.
+        let null = Arc::new(File::open("/dev/null").unwrap());
+        let syncing = Syncing { file: Some((null, "/dev/null".into())), entries: files.entries.clone() };
+        assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
     fn a_kept_file_is_written_over_whatever_the_lengths() {
         const LEN: usize = 300_000;
         let folder = Folder::new("kept");

@@ -93,6 +93,8 @@ impl Part {
         let sha256 = digest(&self.data)?;
         self.data.sync_all()?;
         let path = name(&out.join(format!(".{id}.part")), out, &header.name)?;
+        // Who finds it under its old name needs the journal.
+        File::open(out)?.sync_all()?;
         let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
         Ok(Received::File {
             verified: header.sha256.as_deref() == Some(&sha256),

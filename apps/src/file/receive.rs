@@ -84,6 +84,9 @@ pub enum Received {
         path: Option<PathBuf>,
         /// The file it is a piece of, which there is no folder to put together in.
         piece_of: Option<String>,
+        /// Whether it may have been handed on before, by a run that ended before it answered for it. Where there is a
+        /// folder, what was is not told again.
+        redelivered: bool,
     },
 }
 
@@ -123,8 +126,9 @@ pub fn receive(
                 receiver.client = reconnect(at, options)?;
             }
             Err(Lost::Ours(why)) => {
-                // What was taken before lasts, and is answered for: the next run has that much less to find room for.
-                receiver.settle()?;
+                // What was taken before lasts, and is answered for: the next run has that much less to find room for. Not
+                // where something before it does not last: answers count from the oldest.
+                let _ = receiver.settle();
                 return Err(why);
             }
         }
@@ -275,5 +279,88 @@ fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
             Err(why) if clock::now().since(began) > RECONNECT_FOR => return Err(why),
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+    use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, Status};
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::thread::JoinHandle;
+
+    /// A node that delivers these and hears what it is answered, in bytes, until the receiver is gone.
+    fn node(path: &Path, payloads: Vec<Vec<u8>>) -> JoinHandle<usize> {
+        let listener = UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
+            assert!(socket.read(&mut [0; 256]).unwrap() > 0);
+            let mut out = BytesMut::new();
+            proto::frame(&AapResponse::new(Status::Success), &mut out);
+            for (n, payload) in payloads.iter().enumerate() {
+                let adu = BundleAdu {
+                    src_eid: "ipn:2.9".into(),
+                    sequence_number: n as u64,
+                    payload_length: payload.len() as u64,
+                    ..Default::default()
+                };
+                proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+                out.extend_from_slice(payload);
+            }
+            let _ = socket.write_all(&out);
+            let mut heard = Vec::new();
+            let _ = socket.read_to_end(&mut heard);
+            heard.len()
+        })
+    }
+    fn options(out: &Path) -> ReceiveOptions {
+        ReceiveOptions {
+            service: "64".into(),
+            out: Some(out.to_path_buf()),
+            count: None,
+            files: None,
+            timeout: Some(Duration::from_secs(5)),
+            secret: "s".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_taken_while_others_are_made_to_last_is_not_answered_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
+        let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9]]);
+        let failed = receive(path.to_str().unwrap(), &options(&out), |told| {
+            if matches!(told, Received::Bundle { .. }) {
+                // What came behind it goes.
+                std::fs::remove_dir_all(&out)?;
+            }
+            Ok(())
+        });
+        assert!(failed.is_err());
+        let mut answer = BytesMut::new();
+        proto::frame(&AapResponse::new(Status::Success), &mut answer);
+        assert_eq!(node.join().unwrap(), answer.len(), "one answer");
+    }
+
+    /// Answers count from the oldest: one for a later delivery would be taken for it.
+    #[test]
+    fn where_a_group_does_not_last_nothing_that_came_behind_it_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
+        let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9], vec![3; 9]]);
+        let failed = receive(path.to_str().unwrap(), &options(&out), |_| {
+            // Somebody takes away what is being written.
+            let _ = std::fs::remove_file(out.join(".bundle-1.new"));
+            Ok(())
+        });
+        let why = format!("{:#}", failed.expect_err("the first cannot be named"));
+        assert!(why.contains("cannot be made to last"), "{why}");
+        assert_eq!(node.join().unwrap(), 0, "bytes of answers");
+        let known = std::fs::read_to_string(out.join(".taken")).unwrap();
+        assert!(known.lines().all(|line| line.starts_with("0 0 ")), "what came later is not known either: {known}");
     }
 }

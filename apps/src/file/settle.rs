@@ -2,11 +2,12 @@
 
 use super::taken::{Lines, List};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
+use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with, syncfs};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,6 +15,8 @@ use std::thread::JoinHandle;
 
 /// So many files are synced one by one; more together with all of their file system.
 const FEW: usize = 4;
+/// What Linux calls file systems of programs (FUSE). It tells them of one file to sync, and not of all.
+const OF_PROGRAMS: u64 = 0x6573_5546;
 
 /// Pieces of one file that were written.
 pub struct Pieces {
@@ -37,8 +40,9 @@ pub struct Batch {
 }
 impl Batch {
     /// Waits until all of it is on disk; once for many files.
-    pub fn make_last(&mut self, folder: &File, list: &mut List) -> io::Result<()> {
-        if self.bundles.len() + self.pieces.len() > FEW {
+    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut List) -> io::Result<()> {
+        let few = if fstatfs(folder)?.f_type as u64 == OF_PROGRAMS { usize::MAX } else { FEW };
+        if self.bundles.len() + self.pieces.len() > few {
             syncfs(folder)?;
         } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
             self.bundles.iter().try_for_each(|(_, file)| file.sync_data())?;
@@ -46,8 +50,17 @@ impl Batch {
             // Their names, too.
             folder.sync_all()?;
         }
+        // What is written to a file without a name goes with this process.
+        let (ours, there) = (folder.metadata()?, std::fs::metadata(path)?);
+        let mut is_there = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
+        for pieces in &self.pieces {
+            is_there &= pieces.data.metadata()?.nlink() > 0 && pieces.journal.metadata()?.nlink() > 0;
+        }
+        if !is_there {
+            return Err(io::Error::new(ErrorKind::NotFound, "it, or a file in it, was removed or moved meanwhile"));
+        }
         self.pieces.iter().try_for_each(|pieces| (&*pieces.journal).write_all(&pieces.lines))?;
-        match self.pieces.len() > FEW {
+        match self.pieces.len() > few {
             true => syncfs(folder)?,
             false => self.pieces.iter().try_for_each(|pieces| pieces.journal.sync_data())?,
         }
@@ -67,7 +80,8 @@ pub struct Settler {
     thread: Option<JoinHandle<()>>,
 }
 impl Settler {
-    /// Starts it for a folder and the list in it.
+    /// Starts it for a folder and the list in it. It ends with the first batch that does not last: nothing is made to last
+    /// behind that.
     pub fn start(path: PathBuf, folder: Arc<File>, mut list: List) -> io::Result<Settler> {
         let (batches, inbox) = channel::<Batch>();
         let (outbox, results) = channel();
@@ -75,8 +89,9 @@ impl Settler {
         let wake = done.clone();
         let thread = std::thread::Builder::new().name("settle".into()).spawn(move || {
             while let Ok(mut batch) = inbox.recv() {
-                let named = batch.make_last(&folder, &mut list).and_then(|()| batch.name(&path));
-                let over = outbox.send(named).is_err();
+                let named = batch.make_last(&path, &folder, &mut list).and_then(|()| batch.name(&path));
+                let failed = named.is_err();
+                let over = outbox.send(named).is_err() || failed;
                 let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
                 if over {
                     return;
@@ -135,5 +150,43 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
             Err(_) => std::fs::rename(from, to),
         },
         renamed => Ok(renamed?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::taken::Taken;
+    use super::*;
+
+    /// One after the other is on disk, and where one cannot be, nothing that comes after it is begun.
+    #[test]
+    fn what_cannot_be_synced_is_neither_noted_nor_named() {
+        // It can be written, and not synced.
+        let never = || File::options().read(true).append(true).open("/dev/null").unwrap();
+        for broken in ["bundle", "piece", "journal", "none"] {
+            let dir = tempfile::tempdir().unwrap();
+            let open = |name: &str, broken: bool| match broken {
+                true => never(),
+                false => File::options().create(true).append(true).open(dir.path().join(name)).unwrap(),
+            };
+            let list = Taken::open(Some(dir.path())).unwrap().1.unwrap();
+            let folder = Arc::new(File::open(dir.path()).unwrap());
+            let bundle = open(".bundle-1.new", false);
+            let bundles = vec![(1, if broken == "bundle" { never() } else { bundle })];
+            let (data, journal) = (open(".a.part", broken == "piece"), open(".a.journal", broken == "journal"));
+            let pieces = vec![Pieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
+            let settler = Settler::start(dir.path().to_path_buf(), folder, list).unwrap();
+            settler.begin(Batch { bundles, pieces, lines: Lines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
+            assert_eq!(settler.wait().is_ok(), broken == "none", "{broken}");
+            let length = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
+            let (noted, listed) = (length(".a.journal") > 0, length(".taken") > 0);
+            let named = dir.path().join("bundle-1").exists();
+            let (all, none) = ([true; 3], [false; 3]);
+            assert_eq!([noted, listed, named], if broken == "none" { all } else { none }, "{broken}");
+            // Nothing is made to last behind it.
+            let next = Batch { lines: Lines::More("1 3 ipn:1.9\n".into()), ..Batch::default() };
+            let lasts = settler.begin(next).and_then(|()| settler.wait().map(drop)).is_ok();
+            assert_eq!(lasts, broken == "none", "{broken}");
+        }
     }
 }

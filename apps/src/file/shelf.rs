@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,9 +136,10 @@ impl Shelf {
             Some(header) if self.out.is_some() => self.piece(header, payload)?,
             Some(header) => {
                 let (source, bytes, piece_of) = (adu.src_eid.clone(), header.bytes, Some(header.name));
+                let redelivered = is_marked(adu);
                 let mut data = Vec::new();
                 payload.read_to_end(&mut data)?;
-                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of })
+                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of, redelivered })
             }
             None => self.bundle(adu, read, payload)?,
         };
@@ -152,7 +154,8 @@ impl Shelf {
         let (source, bytes) = (adu.src_eid.clone(), adu.payload_length);
         let Some(out) = self.out.as_ref().map(|out| &out.path) else {
             rest.read_to_end(&mut read)?;
-            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path: None, piece_of: None }));
+            let (path, piece_of, redelivered) = (None, None, is_marked(adu));
+            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path, piece_of, redelivered }));
         };
         if bytes <= AT_ONCE {
             rest.read_to_end(&mut read)?;
@@ -240,6 +243,7 @@ impl Shelf {
                         payload: Vec::new(),
                         path: paths.next(),
                         piece_of: None,
+                        redelivered: false,
                     });
                 }
                 (Waiting::Piece(id), Some(out)) => {
@@ -270,6 +274,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     let folder = || format!("the folder {}", path.display());
     std::fs::create_dir_all(path).with_context(folder)?;
     let lock = File::open(path).with_context(folder)?;
+    last_with_those_above(path).with_context(folder)?;
     // A file system without locks has none.
     if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         bail!("somebody else receives into {}\nhint: --out names a folder for each receiver", path.display());
@@ -277,11 +282,35 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     Ok(lock)
 }
 
+/// Makes the name of a folder last, which may just have been made, and those above it on its file system.
+fn last_with_those_above(path: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(path)?;
+    let device = std::fs::metadata(&absolute)?.dev();
+    for above in absolute.ancestors().skip(1) {
+        match File::open(above) {
+            // Nobody can sync a folder that may be entered and not read.
+            Err(why) if why.kind() == ErrorKind::PermissionDenied => {}
+            opened => {
+                let opened = opened?;
+                if opened.metadata()?.dev() != device {
+                    break;
+                }
+                opened.sync_all()?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether a bundle may have come before: the node says so, or it is for a group. Who comes back to one is a new member,
 /// who has all that is held, and nothing of it is marked.
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
-    adu.adu_flags.contains(&adu_flag::REDELIVERED) || is_for_group()
+    is_marked(adu) || is_for_group()
+}
+/// Whether the node says that it may have been delivered before.
+fn is_marked(adu: &BundleAdu) -> bool {
+    adu.adu_flags.contains(&adu_flag::REDELIVERED)
 }
 
 #[cfg(test)]

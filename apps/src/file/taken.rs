@@ -222,6 +222,13 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_cannot_be_synced_are_not_promised() {
+        let file = OpenOptions::new().append(true).open("/dev/null").unwrap();
+        let mut list = List { path: "/dev/null".into(), file, room: u64::MAX };
+        assert!(list.write(&Lines::More("1 2 ipn:1.9\n".into())).is_err());
+    }
+
+    #[test]
     fn the_file_stays_short_and_the_last_are_known() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);

@@ -140,3 +140,35 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
         assert!(again.known[&new].stored, "page {page}");
     }
 }
+
+/// Behind its last record a file that was written over holds what it held before, in whatever state.
+#[test]
+fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
+    let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
+    let mut world = World::open(config, Disk::default(), 11);
+    world.settle();
+    let (mut tried, mut left, mut rng) = (0, 0, farlink_base::Rng::new(11));
+    for round in 0..40 {
+        for _ in 0..20 {
+            world.act(2500);
+            world.step();
+        }
+        world.settle();
+        let what = format!("round {round}");
+        assert_eq!(world.reopen(world.disk.killed(), &what).damage, 0, "{what}: all of it is whole");
+        for _ in 0..5 {
+            let mut disk = world.disk.killed();
+            for file in disk.files.values_mut().filter(|file| file.end < file.cache.len() as u64) {
+                let old = &mut file.cache[file.end as usize..];
+                left += old.len();
+                for _ in 0..20 {
+                    old[rng.below(old.len() as u64) as usize] ^= 1 << rng.below(8);
+                }
+            }
+            let again = world.reopen(disk, &what);
+            assert_eq!(again.damage, 0, "{what}: nothing of ours");
+            tried += 1;
+        }
+    }
+    assert!(world.remade > 10 && left / tried > 500, "{} written over, {left} bytes of former lives", world.remade);
+}

@@ -4,7 +4,8 @@
 mod common;
 use common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
-use farlink_base::store::DiskError;
+use farlink_base::store::{DiskAction, DiskError};
+use farlink_storage::Config;
 
 fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
     let mut world = World::open(small(150_000), Disk { fail, ..Disk::default() }, seed);
@@ -129,4 +130,164 @@ fn a_disk_that_was_full_is_used_again_within_five_seconds() {
     let number = world.put(1000);
     world.settle();
     assert!(world.known[&number].stored);
+}
+
+/// What failed is written again, or not yet, when the power goes: what was promised before, between and after is there,
+/// whichever of two groups failed and whatever the other held.
+#[test]
+fn the_power_goes_soon_after_an_error_and_nothing_promised_is_lost() {
+    let wanted = points(600);
+    let (mut tried, mut remade, mut overlapped, mut failures, mut seed) = (0, 0, 0, 0, 0);
+    while tried < wanted {
+        seed += 1;
+        let segment_bytes = if seed % 2 == 0 { 4096 } else { 12_000 };
+        let config = Config { segment_bytes, ..small(400_000) };
+        let mut world = World::open(config, Disk::default(), seed);
+        world.settle();
+        let mut cuts = Rng::stream(seed, 2);
+        for _ in 0..150 {
+            world.act(6000);
+            if world.rng.chance(0.6) {
+                world.step();
+            }
+        }
+        for _ in 0..12 {
+            let at = world.disk.count + 1 + world.rng.below(12);
+            let error = if world.rng.chance(0.5) { DiskError::Io } else { DiskError::Full };
+            let length = 1 + world.rng.below(4);
+            world.disk.fail = Some((at..at + length, error));
+            for step in 0..40 {
+                if world.rng.chance(0.4) {
+                    world.act(6000);
+                } else {
+                    world.step();
+                }
+                if world.rng.chance(0.15) {
+                    let disk = world.disk.power_cut(&world.outstanding, &mut cuts);
+                    world.reopen(disk, &format!("seed {seed}, {error:?} at {at}..{}, step {step}", at + length));
+                    tried += 1;
+                }
+            }
+            world.now += farlink_base::Duration::from_millis(world.rng.below(1000));
+            if world.rng.chance(0.3) {
+                world.disk.fail = None;
+                world.rest();
+            }
+        }
+        world.disk.fail = None;
+        world.rest();
+        let what = format!("seed {seed}, at rest");
+        world.assert_all_answered(&what);
+        world.reopen(world.disk.power_cut(&[], &mut cuts), &what);
+        (remade, overlapped) = (remade + world.remade, overlapped + world.overlapped);
+        failures += world.failures;
+    }
+    println!("{tried} power cuts, {failures} errors, {remade} files written over, {overlapped} groups overlapped");
+    assert!(remade > 20 && overlapped > 20 && failures > 50, "{remade} {overlapped} {failures}");
+}
+
+/// Two groups under way; gives the bundles of the first and of the second, which also has a deletion.
+fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
+    let old = world.put(100);
+    world.settle();
+    world.stored.clear();
+    let first = world.put(2000);
+    world.delete(old, true);
+    let second = [world.put(2000), world.put(2000)];
+    let kinds: Vec<bool> = world.outstanding.iter().map(|op| matches!(op.action, DiskAction::Sync { .. })).collect();
+    assert_eq!(kinds, [false, true, false, true], "two groups are under way");
+    (first, second)
+}
+/// Performs the oldest operation under way.
+fn perform_next(world: &mut World, error: Option<DiskError>) {
+    let next = world.disk.count + 1;
+    world.disk.fail = error.map(|error| (next..next + 1, error));
+    let op = world.outstanding.remove(0);
+    world.perform(op);
+}
+
+#[test]
+fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answered_before() {
+    let mut world = World::open(Config { segment_bytes: 12_000, ..small(400_000) }, Disk::default(), 4);
+    world.settle();
+    let (first, [second, third]) = two_groups(&mut world);
+    for error in [None, Some(DiskError::Io), None, None] {
+        perform_next(&mut world, error);
+    }
+    assert!(world.stored.is_empty() && !world.known[&1].delete_answered, "the first group is not on disk");
+    world.settle();
+    assert_eq!(world.stored, [first, second, third]);
+    assert!(world.known[&1].delete_answered);
+    world.reopen(world.disk.power_cut(&[], &mut Rng::new(4)), "after the first of two groups failed");
+}
+
+#[test]
+fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
+    for creating in [false, true] {
+        let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 4);
+        world.settle();
+        let numbers = [(); 16].map(|()| world.put(1000));
+        world.settle();
+        numbers.iter().for_each(|number| world.delete(*number, false));
+        world.settle();
+        assert!(world.disk.kept.len() > 1, "{} files are kept", world.disk.kept.len());
+        // Room that is not there for a file is there for nothing else either.
+        world.put(3000);
+        while world.failures == 0
+            && let Some(op) = world.outstanding.first()
+        {
+            let fails = match op.action {
+                DiskAction::Create { .. } => creating,
+                DiskAction::Write { .. } => !creating,
+                _ => false,
+            };
+            perform_next(&mut world, fails.then_some(DiskError::Full));
+        }
+        assert!(world.failures > 0, "creating {creating}");
+        world.disk.fail = None;
+        while let Some(at) = world.outstanding.iter().position(|op| matches!(op.action, DiskAction::Remove { .. })) {
+            let op = world.outstanding.remove(at);
+            world.perform(op);
+        }
+        assert!(world.disk.kept.is_empty(), "creating {creating}: {} files are kept", world.disk.kept.len());
+    }
+}
+
+/// Records that may be on disk although their groups failed are counted until their files go, and so are the deletions
+/// that they need.
+#[test]
+fn errors_leave_nothing_behind_once_all_bundles_went() {
+    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 12);
+    world.settle();
+    let mut alive = Vec::new();
+    for round in 0..400 {
+        alive.extend([(); 4].map(|()| world.put(600)));
+        // Few are left in each file: they are copied, and others wait.
+        for _ in 0..3 {
+            let at = world.rng.below(alive.len() as u64) as usize;
+            world.delete(alive.swap_remove(at), false);
+        }
+        let at = world.disk.count + 1 + world.rng.below(12);
+        world.disk.fail = (round % 2 == 0).then_some((at..at + 1, DiskError::Io));
+        world.settle();
+        if alive.len() > 60 {
+            let number = alive.remove(0);
+            world.delete(number, false);
+        }
+        world.now += farlink_base::Duration::from_secs(2);
+        alive.retain(|number| world.known[number].stored);
+    }
+    world.disk.fail = None;
+    assert!(world.failures > 50, "{}", world.failures);
+    alive.iter().for_each(|number| world.delete(*number, false));
+    world.rest();
+    // What the last of them left is in files that are not full yet.
+    for _ in 0..30 {
+        let number = world.put(600);
+        world.settle();
+        world.delete(number, false);
+        world.rest();
+    }
+    assert!(world.disk.files.len() <= 3, "{} files for no bundle", world.disk.files.len());
+    world.reopen(world.disk.killed(), "after all went");
 }

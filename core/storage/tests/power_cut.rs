@@ -27,6 +27,9 @@ fn run(seed: u64, limit: u64) -> Tried {
             world.act(6000);
             continue;
         }
+        if world.rng.chance(0.01) {
+            world.rest();
+        }
         if let Some(op) = world.disk.choose(&mut world.outstanding, &mut world.rng) {
             // Between the moment before and the moment after, everything is possible.
             let mut under_way = world.outstanding.clone();
@@ -137,5 +140,45 @@ fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
         world = world.reopen(world.disk.killed(), &format!("kill {kill}"));
         let disk = world.disk.power_cut(&world.outstanding, &mut cuts);
         world = world.reopen(disk, &format!("power cut after kill {kill}"));
+    }
+}
+
+/// A file is gone once that is durable; until then what was deleted in it needs its deletions.
+#[test]
+fn a_deletion_is_kept_until_the_file_it_is_about_is_gone_for_good() {
+    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 3);
+    world.settle();
+    let (deleted, beside) = (world.put(1000), world.put(1500));
+    world.settle();
+    let first = *world.disk.files.keys().next_back().unwrap();
+    let is_removal = |op: &DiskOp| matches!(op.action, DiskAction::Remove { file, .. } if file == first);
+    let go_on = |world: &mut World| {
+        for _ in 0..40 {
+            match world.outstanding.iter().position(|op| !is_removal(op)) {
+                Some(at) => {
+                    let op = world.outstanding.remove(at);
+                    world.perform(op);
+                }
+                None => {
+                    world.now += farlink_base::Duration::from_millis(60);
+                    world.input(farlink_base::store::Input::Wake);
+                }
+            }
+        }
+    };
+    let in_the_next = world.put(3000);
+    world.settle();
+    world.delete(deleted, false);
+    world.rest();
+    assert!(world.gone.contains(&deleted) && world.disk.files.contains_key(&first));
+    // All go that are beside it, and beside its deletion.
+    [beside, in_the_next].into_iter().for_each(|number| world.delete(number, false));
+    for round in 0..12 {
+        let number = world.put(3000);
+        go_on(&mut world);
+        world.delete(number, false);
+        go_on(&mut world);
+        assert!(world.outstanding.iter().any(is_removal), "it is under way");
+        world.reopen(world.disk.power_cut(&[], &mut Rng::new(round)), &format!("round {round}"));
     }
 }

@@ -14,6 +14,7 @@ mod kill;
 pub mod load;
 pub mod node;
 pub mod random;
+mod receive;
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
@@ -29,7 +30,7 @@ pub const CHORE: Chore = Chore {
            As many kills each: with plain bundles; with bundles that go in pieces; with full stores; over TLS; over\n\
            STCP and MTCP, of the sender. --trial: only those with these words in their name. The clock is wrong after\n\
            some. --forgetting: instead, N times (40) the power goes as well: the store is on a file system (FUSE) that\n\
-           then forgets what was not synced, in part or as a whole.",
+           then forgets what was not synced, in part or as a whole; and as often under `farlink recv`.",
     run,
 };
 
@@ -51,6 +52,9 @@ fn run(arguments: &[String]) -> Result<()> {
     if forgetting {
         println!("crash: seed {seed}, {states} power cuts; working in {}", dir.display());
         complaints.extend(kill::run(&dir, &binary, (trial, states), true, &mut random)?);
+        if "receiver".contains(trial) {
+            complaints.extend(receive::run(&dir, &binary, states, &mut random)?);
+        }
     } else {
         println!("crash: seed {seed}, {kills} kills, {flips} flipped bytes; working in {}", dir.display());
         complaints.extend(kill::run(&dir, &binary, (trial, kills), false, &mut random)?);

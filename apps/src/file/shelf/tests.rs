@@ -160,6 +160,19 @@ fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
     assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
 }
 
+/// A run that printed it and was killed before it answered: the next prints it again, and says so.
+#[test]
+fn without_a_folder_what_may_have_been_handed_on_before_is_told_as_such() {
+    let (header, chunk) = parts(b"the first and the second", 9).remove(0);
+    for payload in [b"plain".to_vec(), encode(&header, &chunk).unwrap()] {
+        for marked in [false, true] {
+            let mut shelf = Shelf::open(None).unwrap();
+            let told = take_payload(&mut shelf, &payload, 1, marked).unwrap();
+            assert!(matches!(told, Some(Received::Bundle { redelivered, .. }) if redelivered == marked));
+        }
+    }
+}
+
 fn is_no_file(payload: &[u8]) -> bool {
     decode(&mut &payload[..], payload.len() as u64).unwrap().0.is_none()
 }
@@ -245,7 +258,7 @@ fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_t
     let mut batch = shelf.batch();
     drop(shelf);
     let folder = lock(dir.path()).unwrap();
-    batch.make_last(&folder, &mut Taken::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
+    batch.make_last(dir.path(), &folder, &mut Taken::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
     drop((batch, folder));
     let mut shelf = open(&dir);
     let told = shelf.settle().unwrap();
@@ -318,4 +331,28 @@ fn a_link_that_leads_nowhere_is_somebodys() {
     std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
     assert_eq!(name_bundle(dir.path(), 9).unwrap(), dir.path().join("bundle-10"));
     assert_eq!(names(&dir), ["bundle-10", "bundle-9"]);
+}
+
+#[test]
+fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
+    let pieces = parts(&[3; 100], 40);
+    let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
+    for (removed, moved) in [(".ab12.part", false), (".ab12.journal", false), ("", false), ("", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let inbox = dir.path().join("in");
+        let mut shelf = Shelf::open(Some(&inbox)).unwrap();
+        hold(&mut shelf, &piece(0), 1, false);
+        shelf.settle().unwrap();
+        match (removed, moved) {
+            ("", false) => std::fs::remove_dir_all(&inbox).unwrap(),
+            ("", true) => std::fs::rename(&inbox, dir.path().join("elsewhere")).unwrap(),
+            (file, _) => std::fs::remove_file(inbox.join(file)).unwrap(),
+        }
+        hold(&mut shelf, &piece(1), 2, false);
+        let why = format!("{:#}", shelf.settle().err().expect("it went with its name"));
+        assert!(why.contains("cannot be made to last"), "{removed}: {why}");
+        drop(shelf);
+        let again = Shelf::open(Some(&inbox)).unwrap();
+        assert!(!again.taken.knows(&("ipn:1.9".into(), 0, 2)), "{removed}: it may come again");
+    }
 }

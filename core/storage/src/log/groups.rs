@@ -126,6 +126,10 @@ mod tests {
         for sync in [false, true] {
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));
+            groups.list.truncate(1);
+            assert!(!groups.may_begin(u64::MAX, 0), "what began now would fail, too");
+            let mut groups = two();
+            groups.answered(1, sync, Some(DiskError::Io));
             over(&mut groups, 2);
             assert!(groups.next_committed().is_none() && groups.failed().is_none(), "not all are over");
             groups.answered(1, !sync, None);

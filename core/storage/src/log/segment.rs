@@ -293,6 +293,9 @@ mod tests {
         assert!(!may(&segments, 4), "short");
         assert!(!segments.may_keep(1, 2, 1000, 6000), "more than half full");
         assert!(!segments.may_keep(1, 2, 900, 10_000), "long");
+        segments.get_mut(3).unwrap().suspect = true;
+        assert!(!may(&segments, 3), "what was written to it may not have reached the disk");
+        segments.get_mut(3).unwrap().suspect = false;
         for file in [1, 3] {
             assert!(may(&segments, file));
             segments.keep(file);

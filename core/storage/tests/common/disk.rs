@@ -11,6 +11,8 @@ const SECTOR: usize = 512;
 pub struct SimFile {
     /// What a read sees.
     pub cache: Vec<u8>,
+    /// Where what was written since it was made ends; behind that is what it held before.
+    pub end: u64,
     durable: Vec<u8>,
     /// The directory entry is durable.
     entered: bool,
@@ -89,13 +91,17 @@ impl Disk {
             DiskAction::Create { file, of } => {
                 let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
                 let len = made.cache.len() as u64;
-                assert!(self.files.insert(file, SimFile { entered: false, ..made }).is_none(), "file {file} exists");
+                assert!(
+                    self.files.insert(file, SimFile { entered: false, end: 0, ..made }).is_none(),
+                    "file {file} exists"
+                );
                 return Ok(if len > 0 { DiskAnswer::Kept(len) } else { DiskAnswer::Done });
             }
             DiskAction::Write { file, offset, data } => {
                 let file = self.files.get_mut(&file).expect("written before it was made");
                 let bytes = data.to_bytes().expect("no extents in a write").to_vec();
                 write_at(&mut file.cache, offset, &bytes);
+                file.end = file.end.max(offset + bytes.len() as u64);
                 file.pending.push((offset, bytes));
             }
             DiskAction::Sync { file } => {
@@ -147,7 +153,7 @@ impl Disk {
             DiskAction::Create { file, of } => {
                 let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
                 if rng.chance(0.5) {
-                    self.files.insert(file, SimFile { entered: false, ..made });
+                    self.files.insert(file, SimFile { entered: false, end: 0, ..made });
                 }
             }
             _ => {}

@@ -67,6 +67,10 @@ pub struct World {
     pub failures: usize,
     pub refused: usize,
     pub syncs: usize,
+    /// Bundles that were deleted when all was at rest: for good.
+    pub gone: BTreeSet<u64>,
+    /// Bundles in the order in which they were said to be stored.
+    pub stored: Vec<u64>,
     /// Files made of kept ones.
     pub remade: usize,
     /// Writes that began while another was not yet durable.
@@ -100,6 +104,8 @@ impl World {
             failures: 0,
             refused: 0,
             syncs: 0,
+            gone: BTreeSet::new(),
+            stored: Vec::new(),
             remade: 0,
             overlapped: 0,
         };
@@ -127,6 +133,7 @@ impl World {
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
                 known.stored = true;
+                self.stored.push(bundle.0);
             }
             Output::Refused { bundle, .. } => {
                 let known = self.known.get_mut(&bundle.0).expect("refused what was put");
@@ -197,6 +204,11 @@ impl World {
             steps += 1;
             assert!(steps < 200_000, "never comes to rest");
         }
+    }
+    /// The same; what was deleted so far never comes back.
+    pub fn rest(&mut self) {
+        self.settle();
+        self.gone.extend(self.known.iter().filter(|(_, known)| known.delete_asked).map(|(number, _)| *number));
     }
     pub fn index(&mut self, number: u64) -> IndexEntry {
         IndexEntry {
@@ -369,6 +381,9 @@ impl World {
                 assert!(last_bundle >= *number, "{what}: number {number} may be used again");
             }
         }
+        let back = world.recovered.keys().find(|number| self.gone.contains(number));
+        assert!(back.is_none(), "{what}: bundle {back:?} came back, deleted long ago");
+        world.gone.clone_from(&self.gone);
         world.check_contents(self, what);
         world.known = self.known.clone();
         world.known.retain(|number, _| world.recovered.contains_key(number) || self.known[number].remember.is_some());

@@ -19,6 +19,8 @@ pub struct Disk {
     nodes: BTreeMap<u64, Node>,
     /// Never used again, also after a power cut: what was is not taken for what is.
     next: u64,
+    /// The two names of a renaming are kept or forgotten together, as on a disk with a journal.
+    pub renames_whole: bool,
 }
 
 /// A file or folder: how it reads, how it is on the disk, and what leads from the second to the first.
@@ -45,8 +47,8 @@ impl<T: Clone + Default, C> Twice<T, C> {
         Twice { now: content.clone(), durable: content, changes: Vec::new() }
     }
 }
-/// A name given (`Some`) or taken away.
-type Naming = (String, Option<u64>);
+/// Names given (`Some`) or taken away together.
+type Naming = Vec<(String, Option<u64>)>;
 /// A change to a file's bytes.
 #[derive(Clone, Debug)]
 pub enum Change {
@@ -76,7 +78,7 @@ impl Left {
 impl Disk {
     /// An empty folder.
     pub fn new() -> Disk {
-        Disk { nodes: BTreeMap::from([(ROOT, Node::Folder(Twice::new()))]), next: ROOT + 1 }
+        Disk { nodes: BTreeMap::from([(ROOT, Node::Folder(Twice::new()))]), next: ROOT + 1, renames_whole: false }
     }
     /// The file or folder with this number.
     pub fn node(&self, number: u64) -> Option<&Node> {
@@ -97,7 +99,7 @@ impl Disk {
             return None;
         }
         names.now.insert(name.into(), number);
-        names.changes.push((name.into(), Some(number)));
+        names.changes.push(vec![(name.into(), Some(number))]);
         self.next += 1;
         let node = if is_folder { Node::Folder(Twice::new()) } else { Node::File(Twice::new()) };
         self.nodes.insert(number, node);
@@ -108,7 +110,7 @@ impl Disk {
         let Some(Node::Folder(names)) = self.nodes.get_mut(&folder) else { return false };
         let there = names.now.remove(name).is_some();
         if there {
-            names.changes.push((name.into(), None));
+            names.changes.push(vec![(name.into(), None)]);
         }
         there
     }
@@ -118,7 +120,11 @@ impl Disk {
         self.unname(folder, name);
         let Some(Node::Folder(names)) = self.nodes.get_mut(&to) else { return false };
         names.now.insert(new.into(), number);
-        names.changes.push((new.into(), Some(number)));
+        let named = (new.into(), Some(number));
+        match names.changes.last_mut().filter(|_| self.renames_whole && folder == to) {
+            Some(unnamed) => unnamed.push(named),
+            None => names.changes.push(vec![named]),
+        }
         true
     }
     /// How many names it has.
@@ -159,7 +165,7 @@ impl Disk {
         for node in self.nodes.values() {
             if let Node::Folder(names) = node {
                 named.extend(names.now.values().chain(names.durable.values()));
-                named.extend(names.changes.iter().filter_map(|(_, number)| *number));
+                named.extend(names.changes.iter().flatten().filter_map(|(_, number)| *number));
             }
         }
         // The newest are kept: a process may have one open that lost its name a moment ago.
@@ -187,7 +193,7 @@ impl Disk {
     /// The disk as it may be found after the power went now.
     pub fn power_cut(&self, random: &mut Random) -> Disk {
         let (names, bytes) = (Left::any(random), Left::any(random));
-        let mut after = Disk { nodes: BTreeMap::new(), next: self.next };
+        let mut after = Disk { nodes: BTreeMap::new(), ..*self };
         self.survive(ROOT, names, bytes, random, &mut after);
         after
     }
@@ -195,7 +201,7 @@ impl Disk {
         let node = match self.nodes.get(&number) {
             Some(Node::Folder(folder)) => {
                 let mut kept = folder.durable.clone();
-                for (name, number) in folder.changes.iter().filter(|_| names.keeps(random)) {
+                for (name, number) in folder.changes.iter().filter(|_| names.keeps(random)).flatten() {
                     match number {
                         Some(number) => drop(kept.insert(name.clone(), *number)),
                         None => drop(kept.remove(name)),
@@ -305,6 +311,15 @@ mod tests {
         assert!(found(|after| read(after, ROOT, "kept").is_some_and(|bytes| bytes.len() == 10)));
         assert!(found(|after| after.find(ROOT, "kept").is_none()));
         assert!(found(|after| after.find(ROOT, "new").is_none() && after.find(ROOT, "old").is_some()));
+        let names = |after: &Disk| [after.find(ROOT, "new"), after.find(ROOT, "old")].into_iter().flatten().count();
+        assert!(cuts(&disk).any(|after| names(&after) != 1), "half of a renaming");
+        let mut whole = Disk { renames_whole: true, ..Disk::new() };
+        whole.make(ROOT, "old", false);
+        whole.sync(ROOT);
+        whole.rename((ROOT, "old"), (ROOT, "new"));
+        assert!(
+            cuts(&whole).all(|after| names(&after) == 1) && cuts(&whole).any(|after| after.find(ROOT, "new").is_none())
+        );
         disk.sync(ROOT);
         for after in cuts(&disk) {
             assert!(after.find(ROOT, "kept").is_none() && after.find(ROOT, "new").is_some());

@@ -43,6 +43,10 @@ impl Mount {
         )?;
         Ok(Mount { disk, path: path.to_path_buf(), _session: session })
     }
+    /// From now on the two names of a renaming are kept or forgotten together.
+    pub fn rename_whole(&self) {
+        lock(&self.disk).renames_whole = true;
+    }
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -66,7 +66,28 @@ impl Plan {
                 errors.at(&format!("figure[{}]", figure.name), Some(figure.place), "more than 100,000 runs", hint);
                 return Err(errors.into_list());
             }
-            points.extend(campaign.points(figure).into_iter().map(|point| (point, figure.place)));
+            let of_figure = campaign.points(figure);
+            // Of the small size a figure may be left out so.
+            if of_figure.is_empty() && !campaign.small {
+                errors.at(
+                    &format!("figure[{}]", figure.name),
+                    Some(figure.place),
+                    "all its points are skipped",
+                    "see `[[skip]]`",
+                );
+            }
+            points.extend(of_figure.into_iter().map(|point| (point, figure.place)));
+        }
+        if points.is_empty() && errors.is_empty() {
+            errors.at(
+                "skip",
+                None,
+                "no point of any figure is left",
+                "see `[[skip]]`, and `[smoke]` for the small size",
+            );
+        }
+        if !errors.is_empty() {
+            return Err(errors.into_list());
         }
         let bases = bases(&campaign, points.keys().map(|(scenario, _)| scenario.as_path()))?;
         let (mut configurations, mut places, mut names) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
@@ -268,7 +289,7 @@ fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
 fn hash(text: &str, folder: &Path) -> u64 {
     fn named(value: &toml::Value, found: &mut Vec<String>) {
         match value {
-            toml::Value::String(text) if text.len() < 256 && text.contains('.') => found.push(text.clone()),
+            toml::Value::String(text) if text.len() < 256 => found.push(text.clone()),
             toml::Value::Array(items) => items.iter().for_each(|item| named(item, found)),
             toml::Value::Table(table) => table.values().for_each(|item| named(item, found)),
             _ => {}

@@ -57,10 +57,17 @@ fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
 fn mistakes_are_told_before_anything_is_measured() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("plain.md"), "no marks").unwrap();
+    for folder in ["full", "kept/other-1"] {
+        fs::create_dir_all(place.path().join(folder)).unwrap();
+        fs::write(place.path().join(folder).join("node-1.toml"), "dear").unwrap();
+    }
     for (arguments, says) in [
         ("bench suite --write plain.md", "plain.md: it has no `<!-- bench:begin -->`"),
         ("bench suite --write nowhere.md", "nowhere.md: "),
         ("bench suite --only codec --write plain.md", "cannot be used with"),
+        ("bench forward --keep full", "--keep: full is not empty"),
+        ("bench delivery --keep full", "--keep: full is not empty"),
+        ("bench peer other --start x --keep kept", "--keep: kept/other-1 is not empty"),
         ("bench codec --bundle-size 10GB", "--bundle-size: more than 500 MB"),
     ] {
         let output = farlink(place.path(), arguments).output().unwrap();

@@ -38,9 +38,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut peer = peers::named(&args.peer, args.program.clone(), args.start.clone())?;
     let bar = bar::steps(args.runs * 2, "measuring");
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    for _ in 0..args.runs {
+    for run in 1..=args.runs {
         for (middle, results) in [(&mut *peer, &mut theirs), (&mut Farlink as &mut dyn Middle, &mut ours)] {
-            let folder = Folder::new(args.nodes.keep.as_ref().map(|keep| keep.join(middle.name())).as_ref())?;
+            let name = format!("{}-{run}", middle.name());
+            let folder = Folder::new(args.nodes.keep.as_ref().map(|keep| keep.join(name)).as_ref())?;
             bar.set_message(middle.name());
             results.push(forward::forward(&args.nodes.options(folder.path())?, middle)?);
             bar.inc(1);

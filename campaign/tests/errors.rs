@@ -151,3 +151,21 @@ fn a_figure_that_the_small_size_leaves_out_is_told_so() {
     let said = small.only(&["latency".into()]).unwrap_err();
     assert!(said.contains("the small size leaves figure `latency` out\nhint: its figures are ratio"), "{said}");
 }
+
+#[test]
+fn what_the_campaigns_world_cannot_run_is_told_once_and_before_it_is_run() {
+    let radio = "[[mobility]]\nname = \"m\"\nmodel = \"stationary\"\narea = \"50 m\"\n\
+        [[radio]]\nname = \"wifi\"\nrange = \"60 m\"\n\
+        [[group]]\nname = \"g\"\ncount = 2\nfirst_id = 7\nmobility = \"m\"\nradio = \"wifi\"\nrouter = \"epidemic\"\n";
+    let said = |world: &str, scenario: String| {
+        let source = folder(&CAMPAIGN.replace("seed = 10", &format!("world = \"{world}\"")));
+        std::fs::write(source.path().join("scenario.toml"), scenario + radio).unwrap();
+        plan(source.path()).map(|_| ()).expect_err(world)
+    };
+    let packets = said("sim", support::SCENARIO.into());
+    assert_eq!(packets.len(), 1, "{packets:?}");
+    let told = packets[0].to_string();
+    assert!(told.contains("scenario: radio[wifi]: ") && told.contains("hint: write fidelity = \"message\""), "{told}");
+    let lab = said("lab", format!("fidelity = \"message\"\n{}", support::SCENARIO));
+    assert!(lab.len() == 1 && lab[0].to_string().contains("the testbed has no radios\nhint: take `world"), "{lab:?}");
+}

@@ -68,6 +68,8 @@ fn mistakes_are_told_before_anything_is_measured() {
         ("bench forward --keep full", "--keep: full is not empty"),
         ("bench delivery --keep full", "--keep: full is not empty"),
         ("bench peer other --start x --keep kept", "--keep: kept/other-1 is not empty"),
+        ("bench peer other --start ", "--start is empty"),
+        ("bench peer hdtn --program /bin/true --cla udpcl", "it is not measured over udpcl\nhint: --cla stcp"),
         ("bench codec --bundle-size 10GB", "--bundle-size: more than 500 MB"),
     ] {
         let output = farlink(place.path(), arguments).output().unwrap();

@@ -61,6 +61,9 @@ impl KeyPath {
                 None => return Err(wrong()),
             }
         }
+        if text == "seed" {
+            return Err("`seed` is that of a repetition: `seed` and `repetitions` of the campaign say which".into());
+        }
         if steps.last().is_some_and(|step| step.pick.is_some()) {
             return Err(format!("`{text}` names tables and no key in them; write e.g. `{text}.delay`"));
         }
@@ -182,6 +185,7 @@ mod tests {
             ("link", "write `link[NAME].KEY`"),
             ("duration.x", "is no table, but string"),
             ("contact[0].end", "no contact `0`"),
+            ("seed", "that of a repetition"),
         ] {
             let error = set(path).unwrap_err();
             assert!(error.contains(says), "{path}: {error}");

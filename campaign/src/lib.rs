@@ -28,6 +28,7 @@ mod verdict;
 
 pub use docs::reference;
 pub use folder::{Folder, Record, Status};
+pub use keys::REPETITIONS_MAX;
 pub use metrics::{METRICS, Metric};
 pub use numbers::{Interval, student_t};
 pub use plan::{Cell, Configuration, Plan};

@@ -13,6 +13,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
+/// Width of a picture on a page as wide as a telephone, where text keeps its size.
+const NARROW: f64 = 360.0;
+
 impl Results<'_> {
     /// Writes everything into the campaign's folder: `report.html`, `results.txt`, the tables `cells` and
     /// `points` as Parquet and CSV, and `figures/`. Gives the report's path.
@@ -76,8 +79,11 @@ impl Results<'_> {
              seed by seed.</p><p>A claim is a set of comparisons, each decided by such an interval. It is confirmed when all are \
              decided in its favour, contradicted when one is decided against it, and undecidable otherwise.</p>\
              <pre>farlink campaign run {}{}</pre></section></main>",
-            escape(&campaign.folder.display().to_string()),
-            if campaign.small { " --smoke" } else { "" }
+            escape(&match campaign.folder.as_os_str().is_empty() {
+                true => ".".into(),
+                false => campaign.folder.display().to_string(),
+            }),
+            escape(&campaign.asked)
         );
         shell(&campaign.name, &out, &format!("<code>{}</code>.", escape(&folder.path().display().to_string())))
     }
@@ -130,7 +136,12 @@ impl Results<'_> {
         let wide = if plots.len() > 1 { 500.0 } else { 1000.0 };
         out.push_str("<div class=\"runs\">");
         for (facet, plot) in &plots {
-            let _ = write!(out, "<div><h3>{}</h3>{}</div>", escape(facet), plot.draw(wide, 280.0));
+            let [wide, narrow] = [wide, NARROW].map(|width| plot.draw(width, 280.0));
+            let facet = escape(facet);
+            let _ = write!(
+                out,
+                "<div><h3>{facet}</h3><div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div></div>"
+            );
         }
         out.push_str("</div>");
         for claim in &figure.claims {

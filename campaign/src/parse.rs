@@ -2,6 +2,7 @@
 
 use crate::keypath::KeyPath;
 use crate::keys;
+use crate::metrics::METRICS;
 use crate::types::{Axis, AxisValue, Campaign, Set, Smoke, World};
 use farlink_base::ConfigError;
 use farlink_config::{Errors, Input, Reader, nearest, utf8};
@@ -78,6 +79,8 @@ fn read(
         smoke,
         small: false,
         part: false,
+        left_out: Vec::new(),
+        asked: String::new(),
         text: text.to_string(),
     }
 }
@@ -122,6 +125,9 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
                 let hint = "each value needs a label of its own: `labels = [\"...\"]`";
                 top.errors.at(&path, Some(value.place), format!("two values labelled `{}`", value.label), hint);
             }
+        }
+        if ["cell", "scenario", "seed"].contains(&name.as_str()) || METRICS.iter().any(|metric| metric.name == name) {
+            reader.fail("name", format!("`{name}` is another column of the tables"), "choose another name");
         }
         if axes.iter().any(|axis| axis.name == name) {
             reader.fail("name", format!("a second axis called `{name}`"), "each needs its own name");
@@ -261,11 +267,12 @@ pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]
 /// `[[skip]]`: lists of tables, or one table.
 fn skips(top: &Reader<'_>, axes: &[Axis]) -> Vec<Vec<(usize, Vec<usize>)>> {
     let Some(value) = top.get("skip") else { return Vec::new() };
-    let tables: Vec<&DeTable<'_>> = match value.get_ref() {
-        DeValue::Array(items) => items.iter().filter_map(|item| item.get_ref().as_table()).collect(),
-        DeValue::Table(table) => vec![table],
-        _ => Vec::new(),
+    let tables: Option<Vec<&DeTable<'_>>> = match value.get_ref() {
+        DeValue::Array(items) => items.iter().map(|item| item.get_ref().as_table()).collect(),
+        DeValue::Table(table) => Some(vec![table]),
+        _ => None,
     };
+    let tables = tables.unwrap_or_default();
     if tables.is_empty() || tables.iter().any(|table| table.is_empty()) {
         top.fail("skip", "no points are named", "write `[[skip]]` and below it `control = \"afner\"`");
         return Vec::new();
@@ -280,6 +287,10 @@ fn smoke(top: &Reader<'_>, axes: &[Axis], figures: &[&str], plain: &Table) -> Op
         Some((_, table)) => chosen(&reader, "values", table, axes),
         None => Vec::new(),
     };
+    for (axis, _) in values.iter().filter(|(_, kept)| kept.is_empty()) {
+        let what = format!("no value of axis `{}` is kept", axes[*axis].name);
+        reader.fail("values", what, "name some, or leave the axis out: it keeps all");
+    }
     let wanted = reader.texts("figures").unwrap_or_default();
     for name in wanted.iter().filter(|name| !figures.contains(&name.as_str())) {
         let there = format!("there are: {}", figures.join(", "));

@@ -6,6 +6,7 @@ use crate::parse::{axis, chosen, file, value};
 use crate::types::{At, Axis, Claim, Figure, Paper, Rule};
 use farlink_config::{Input, Reader};
 use farlink_report::plot::Shape;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// All figures.
@@ -36,6 +37,9 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
         }
     }
     let fixed = fixed(reader, axes, &[x, series, facet]);
+    let named: Vec<usize> =
+        [x, series, facet].into_iter().flatten().chain(fixed.iter().map(|(axis, _)| *axis)).collect();
+    both_set(reader, axes, &named);
     let other = if reader.given("scenario") { file(reader, "scenario", folder) } else { Some(scenario.to_path_buf()) };
     let against = against(reader, series, axes);
     let mut figure = Figure {
@@ -62,6 +66,23 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
         figure.paper.extend(paper(&inside, &figure, axes));
     }
     Some(figure)
+}
+
+/// Axes of one figure that set the same key: what one of them says would be without effect.
+fn both_set(reader: &Reader<'_>, axes: &[Axis], named: &[usize]) {
+    let sets = |axis: usize, key: &str| {
+        axes[axis].values.iter().flat_map(|value| &value.sets).any(|(path, _)| path.to_string() == key)
+    };
+    for (place, one) in named.iter().enumerate() {
+        let keys = axes[*one].values.iter().flat_map(|value| &value.sets).map(|(path, _)| path.to_string());
+        let keys: BTreeSet<String> = keys.collect();
+        for other in named[place + 1..].iter().filter(|other| *other != one) {
+            if let Some(key) = keys.iter().find(|key| sets(*other, key)) {
+                let what = format!("axes `{}` and `{}` both set `{key}`", axes[*one].name, axes[*other].name);
+                reader.fail("x", what, "name one of them only");
+            }
+        }
+    }
 }
 
 fn keys_metric(word: usize) -> Option<&'static crate::metrics::Metric> {
@@ -120,7 +141,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
         reader.fail("rule", "it compares series, and the figure has none", "choose `rises`, `falls` or `between`");
         return None;
     }
-    if reader.given("than") && !compares {
+    if reader.given("than") && rule.is_some() && !compares {
         reader.fail("than", "this rule compares no series", "take it out");
     }
     let than = labels(reader, "than", figure.series, axes).unwrap_or_else(|| vec![figure.against]);
@@ -128,6 +149,9 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
         let others = all(figure.series).into_iter();
         if compares { others.filter(|place| !than.contains(place)).collect() } else { others.collect() }
     });
+    if compares && !series.is_empty() && series.iter().all(|one| than.iter().all(|other| other == one)) {
+        reader.fail("than", "a series is compared with itself alone", "name others in `series` or `than`");
+    }
     let facets = labels(reader, "facet", figure.facet, axes).unwrap_or_else(|| all(figure.facet));
     let at = match reader.texts("at").as_deref() {
         None => At::Mean,

@@ -1,6 +1,6 @@
 //! What is run: the points of all figures, each once, and the scenario of each.
 
-use crate::types::{Campaign, Figure, Set};
+use crate::types::{Campaign, Figure, Set, World};
 use farlink_base::ConfigError;
 use farlink_config::Errors;
 use farlink_scenario::Scenario;
@@ -66,13 +66,34 @@ impl Plan {
                 errors.at(&format!("figure[{}]", figure.name), Some(figure.place), "more than 100,000 runs", hint);
                 return Err(errors.into_list());
             }
-            points.extend(campaign.points(figure).into_iter().map(|point| (point, figure.place)));
+            let of_figure = campaign.points(figure);
+            // Of the small size a figure may be left out so.
+            if of_figure.is_empty() && !campaign.small {
+                errors.at(
+                    &format!("figure[{}]", figure.name),
+                    Some(figure.place),
+                    "all its points are skipped",
+                    "see `[[skip]]`",
+                );
+            }
+            points.extend(of_figure.into_iter().map(|point| (point, figure.place)));
+        }
+        if points.is_empty() && errors.is_empty() {
+            errors.at(
+                "skip",
+                None,
+                "no point of any figure is left",
+                "see `[[skip]]`, and `[smoke]` for the small size",
+            );
+        }
+        if !errors.is_empty() {
+            return Err(errors.into_list());
         }
         let bases = bases(&campaign, points.keys().map(|(scenario, _)| scenario.as_path()))?;
         let (mut configurations, mut places, mut names) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for (point, place) in points {
             let sets = sets_of(&campaign, &point.1);
-            match text_of(&bases[&point.0], sets).and_then(|text| check(&text, &campaign.folder).map(|()| text)) {
+            match text_of(&bases[&point.0], sets).and_then(|text| check(&text, &campaign).map(|()| text)) {
                 Ok(text) => {
                     let hash = hash(&text, &campaign.folder);
                     let mut name = name(&campaign, &point);
@@ -207,11 +228,15 @@ fn blame(
     why: ConfigError,
     errors: &Errors<'_>,
 ) {
+    // One that cannot be run whatever the axes say is told once.
+    if let Err(why) = text_of(base, Vec::new()).and_then(|text| check(&text, campaign)) {
+        return errors.at("scenario", None, why.expected, why.hint);
+    }
     let mut found = false;
     for (axis, value) in values {
         let (named, of) = (&campaign.axes[*axis], &campaign.axes[*axis].values[*value]);
         let sets = of.sets.iter().collect();
-        if let Err(why) = text_of(base, sets).and_then(|text| check(&text, &campaign.folder)) {
+        if let Err(why) = text_of(base, sets).and_then(|text| check(&text, campaign)) {
             let what = format!("`{}`: {}", of.label, why.expected);
             errors.at(&format!("axis[{}]", named.name), Some(of.place), what, why.hint);
             found = true;
@@ -237,17 +262,28 @@ fn text_of(base: &Table, sets: Vec<&Set>) -> Result<String, ConfigError> {
     toml::to_string(&table).map_err(|why| failed(why.to_string()))
 }
 
-/// The first mistake of a scenario, with its path and without the line, which is of a text nobody sees.
-fn check(text: &str, folder: &Path) -> Result<(), ConfigError> {
-    match Scenario::parse_in(text, folder) {
-        Ok(_) => Ok(()),
-        Err(list) => Err(list.into_iter().next().map_or_else(
-            || ConfigError { path: String::new(), expected: "it is no scenario".into(), hint: String::new() },
-            |error| {
-                let path = error.path.split(" (line").next().unwrap_or_default().to_string();
-                ConfigError { expected: format!("{path}: {}", error.expected), path, hint: error.hint }
-            },
-        )),
+/// The first mistake of a scenario, with its path and without the line, which is of a text nobody sees; or why the
+/// campaign's world cannot run it.
+fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
+    let scenario = Scenario::parse_in(text, &campaign.folder).map_err(|list| {
+        list.into_iter().next().unwrap_or_else(|| ConfigError {
+            path: String::new(),
+            expected: "it is no scenario".into(),
+            hint: String::new(),
+        })
+    });
+    let (other, hint) = match campaign.world {
+        World::Sim => (scenario.as_ref().ok().and_then(Scenario::needs_messages), "write fidelity = \"message\" in it"),
+        World::Lab => (scenario.as_ref().ok().and_then(Scenario::needs_simulation), "take `world = \"lab\"` out"),
+    };
+    let other = other.map(|why| ConfigError { hint: hint.into(), ..why });
+    match scenario.err().or(other) {
+        None => Ok(()),
+        Some(error) => {
+            let path = error.path.split(" (line").next().unwrap_or_default().to_string();
+            let expected = if path.is_empty() { error.expected } else { format!("{path}: {}", error.expected) };
+            Err(ConfigError { expected, path, hint: error.hint })
+        }
     }
 }
 
@@ -268,7 +304,7 @@ fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
 fn hash(text: &str, folder: &Path) -> u64 {
     fn named(value: &toml::Value, found: &mut Vec<String>) {
         match value {
-            toml::Value::String(text) if text.len() < 256 && text.contains('.') => found.push(text.clone()),
+            toml::Value::String(text) if text.len() < 256 => found.push(text.clone()),
             toml::Value::Array(items) => items.iter().for_each(|item| named(item, found)),
             toml::Value::Table(table) => table.values().for_each(|item| named(item, found)),
             _ => {}

@@ -57,6 +57,10 @@ pub struct Campaign {
     pub small: bool,
     /// Whether only some of its figures are left.
     pub part: bool,
+    /// Figures that the small size leaves out.
+    pub left_out: Vec<String>,
+    /// What was asked for beside the file: the options that give this again.
+    pub asked: String,
     /// Its text.
     pub text: String,
 }
@@ -198,6 +202,7 @@ impl Campaign {
     /// The small size of it; without `[smoke]`, the same with two repetitions at most.
     pub fn smaller(mut self) -> Campaign {
         self.small = true;
+        self.asked += " --smoke";
         let Some(smoke) = self.smoke.clone() else {
             self.repetitions = self.repetitions.min(2);
             return self;
@@ -211,6 +216,8 @@ impl Campaign {
         }
         if !smoke.figures.is_empty() {
             self.part = true;
+            self.left_out = self.figures.iter().map(|figure| figure.name.clone()).collect();
+            self.left_out.retain(|name| !smoke.figures.contains(name));
             self.figures.retain(|figure| smoke.figures.contains(&figure.name));
         }
         self
@@ -223,10 +230,15 @@ impl Campaign {
         for name in names {
             if !self.figures.iter().any(|figure| figure.name == *name) {
                 let known: Vec<&str> = self.figures.iter().map(|figure| figure.name.as_str()).collect();
-                return Err(format!("there is no figure `{name}`\nhint: its figures are {}", known.join(", ")));
+                let known = known.join(", ");
+                return Err(match self.left_out.contains(name) {
+                    true => format!("the small size leaves figure `{name}` out\nhint: its figures are {known}"),
+                    false => format!("there is no figure `{name}`\nhint: its figures are {known}"),
+                });
             }
         }
         if !names.is_empty() {
+            names.iter().for_each(|name| self.asked += &format!(" --only {name}"));
             self.part = true;
             self.figures.retain(|figure| names.contains(&figure.name));
         }
@@ -234,7 +246,11 @@ impl Campaign {
     }
     /// With so many runs of each point.
     pub fn repeated(mut self, repetitions: u64) -> Campaign {
-        self.repetitions = repetitions.clamp(1, crate::keys::REPETITIONS_MAX);
+        let repetitions = repetitions.clamp(1, crate::keys::REPETITIONS_MAX);
+        if repetitions != self.repetitions {
+            self.asked += &format!(" --repetitions {repetitions}");
+        }
+        self.repetitions = repetitions;
         self
     }
     /// The seeds, one for each repetition.

@@ -40,6 +40,15 @@ fn mistakes_name_their_line_and_what_to_try() {
         ("rule = \"rises\"", "rule = \"rises\"\nmargin = 0.2", 30, "a key of `similar`", "take it out"),
         ("size = \"small\"", "size = \"tiny\"", 26, "no value labelled `tiny`", "small, large"),
         ("size = \"small\"", "delay = \"1 s\"", 26, "is drawn", "take it out"),
+        ("name = \"size\"", "name = \"delivered\"", 10, "`delivered` is another column of the tables", "another name"),
+        (
+            "rule = \"above\"",
+            "rule = \"above\"\nthan = \"large\"\nseries = \"large\"",
+            22,
+            "with itself alone",
+            "others",
+        ),
+        ("repetitions = 3", "repetitions = 3\nskip = [{ size = \"small\" }, 7]", 4, "no points are named", "[[skip]]"),
         ("name = \"latency\"", "name = \"ratio\"", 23, "a second figure called `ratio`", "its own name"),
     ] {
         let said = said(from, to);
@@ -95,4 +104,68 @@ fn smoke_and_only_leave_out_what_they_say_and_skips_are_skipped() {
         farlink_campaign::Plan::new(Campaign::load(source.path()).unwrap().smaller()).unwrap_err()[0].to_string();
     assert!(said.contains("smoke.set: no scenario has `group[x].count`"), "{said}");
     assert!(campaign.only(&["x".into()]).unwrap_err().contains("hint: its figures are ratio, latency"));
+}
+
+#[test]
+fn a_campaign_of_which_nothing_is_left_is_refused() {
+    let said = |more: &str, small: bool| {
+        let source = folder(&format!("{CAMPAIGN}{more}"));
+        let campaign = Campaign::load(source.path());
+        let plan = campaign.and_then(|one| farlink_campaign::Plan::new(if small { one.smaller() } else { one }));
+        plan.map(|_| ()).expect_err(more).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let skip = "[[skip]]\nsize = [\"small\", \"large\"]\n";
+    let all = said(skip, false);
+    assert!(all.contains(":14: figure[ratio]: all its points are skipped") && all.contains("figure[latency]"), "{all}");
+    assert!(said(skip, true).contains("no point of any figure is left"));
+    let none = said("[smoke]\nvalues = { delay = [] }\n", true);
+    assert!(none.contains("smoke.values: no value of axis `delay` is kept"), "{none}");
+}
+
+#[test]
+fn an_axis_without_effect_is_refused() {
+    let axis = |keys: &str| {
+        let more = format!(
+            "[[axis]]\nname = \"other\"\nkeys = \"{keys}\"\nvalues = [\"4 s\"]\n\
+             [[figure]]\nname = \"both\"\nmetric = \"delivered\"\nx = \"delay\"\nseries = \"other\"\n"
+        );
+        let list = plan(folder(&format!("{CAMPAIGN}{more}")).path()).map(|_| ()).expect_err(keys);
+        list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let both = axis("link[l].delay");
+    assert!(both.contains("axes `delay` and `other` both set `link[l].delay`"), "{both}");
+    let seed = axis("seed");
+    assert!(seed.contains("axis[other].keys: `seed` is that of a repetition"), "{seed}");
+}
+
+#[test]
+fn a_rule_that_is_none_is_the_only_mistake_of_its_claim() {
+    let said = said("rule = \"above\"", "rule = \"over\"\nthan = \"large\"");
+    assert!(said.contains("`over` is none of") && !said.contains("than"), "{said}");
+}
+
+#[test]
+fn a_figure_that_the_small_size_leaves_out_is_told_so() {
+    let source = folder(&format!("{CAMPAIGN}[smoke]\nfigures = \"ratio\"\n"));
+    let small = Campaign::load(source.path()).unwrap().smaller();
+    let said = small.only(&["latency".into()]).unwrap_err();
+    assert!(said.contains("the small size leaves figure `latency` out\nhint: its figures are ratio"), "{said}");
+}
+
+#[test]
+fn what_the_campaigns_world_cannot_run_is_told_once_and_before_it_is_run() {
+    let radio = "[[mobility]]\nname = \"m\"\nmodel = \"stationary\"\narea = \"50 m\"\n\
+        [[radio]]\nname = \"wifi\"\nrange = \"60 m\"\n\
+        [[group]]\nname = \"g\"\ncount = 2\nfirst_id = 7\nmobility = \"m\"\nradio = \"wifi\"\nrouter = \"epidemic\"\n";
+    let said = |world: &str, scenario: String| {
+        let source = folder(&CAMPAIGN.replace("seed = 10", &format!("world = \"{world}\"")));
+        std::fs::write(source.path().join("scenario.toml"), scenario + radio).unwrap();
+        plan(source.path()).map(|_| ()).expect_err(world)
+    };
+    let packets = said("sim", support::SCENARIO.into());
+    assert_eq!(packets.len(), 1, "{packets:?}");
+    let told = packets[0].to_string();
+    assert!(told.contains("scenario: radio[wifi]: ") && told.contains("hint: write fidelity = \"message\""), "{told}");
+    let lab = said("lab", format!("fidelity = \"message\"\n{}", support::SCENARIO));
+    assert!(lab.len() == 1 && lab[0].to_string().contains("the testbed has no radios\nhint: take `world"), "{lab:?}");
 }

@@ -134,3 +134,16 @@ fn a_changed_scenario_is_run_anew_and_what_is_old_is_counted() {
     let error = format!("{:#}", out.records(&before).unwrap_err());
     assert!(error.contains("is damaged") && error.contains("hint: remove "), "{error}");
 }
+
+#[test]
+fn a_file_that_a_scenario_names_is_part_of_it_whatever_its_name() {
+    let source = folder(CAMPAIGN);
+    let contact = |end: u32| format!("contact 1 2 +0..+{end} rate 1 Mbit/s\n");
+    fs::write(source.path().join("scenario.toml"), format!("plan = \"contacts\"\n{}", support::SCENARIO)).unwrap();
+    let named = |end| {
+        fs::write(source.path().join("contacts"), contact(end)).unwrap();
+        let plan = plan(source.path()).unwrap();
+        plan.name(plan.cells()[0])
+    };
+    assert_ne!(named(10), named(15), "another plan is another cell");
+}

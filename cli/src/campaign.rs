@@ -57,7 +57,7 @@ struct RunArgs {
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
     /// Runs of each point, in place of the campaign's.
-    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = repetitions)]
     repetitions: Option<u64>,
     /// Folder of the results; `runs/<campaign>` with a number when not given.
     #[arg(long, value_name = "DIR")]
@@ -118,6 +118,14 @@ struct ReportArgs {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+fn repetitions(text: &str) -> Result<u64, String> {
+    let most = farlink_campaign::REPETITIONS_MAX;
+    match values::some(text)? {
+        number if number > most => Err(format!("more than {most} runs of each point\nhint: write fewer")),
+        number => Ok(number),
+    }
 }
 
 /// Runs the subcommand.

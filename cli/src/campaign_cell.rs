@@ -97,6 +97,8 @@ impl Runner for WithChildren {
         }
         let log = job.folder.join("child.log");
         let said = std::fs::File::create(&log)?;
+        // It writes into a folder that is taken anew when this process is gone.
+        farlink_os::process::start_in(&mut command, None, None);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().context("a child process")?;
         let ended = wait(child, job.stop)?;

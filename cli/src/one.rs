@@ -1,7 +1,8 @@
 //! `farlink one`: settings files of The ONE, run as that simulator runs them.
 
+use crate::one_fast::{self, Translation};
 use crate::progress::RunProgress;
-use crate::{Failure, one_fast, values};
+use crate::{Failure, values};
 use clap::ValueEnum;
 use farlink_sim::one_exact::settings::keys;
 use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
@@ -46,7 +47,7 @@ pub struct Args {
     /// Folder of the reports, in place of `Report.reportDir`.
     #[arg(long, alias = "report-dir", value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one JSON document with the figures of MessageStatsReport.
+    /// Print one JSON document: `runs` with the figures of MessageStatsReport, or in mode fast those of `farlink run`.
     #[arg(long)]
     json: bool,
 }
@@ -82,9 +83,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .map(|run| Setup::of(&read.of_run(run as usize)))
         .collect::<Result<_, Mistake>>()
         .map_err(bad)?;
-    warn_of_same_names(&setups);
+    warn_of_same_names(&setups, args.mode);
     if args.mode == Mode::Fast {
-        return setups.iter().try_for_each(|setup| in_our_world(setup, &args));
+        return in_our_world(&setups, &args);
     }
     let mut shown = Vec::new();
     for (number, setup) in setups.iter().enumerate() {
@@ -102,22 +103,64 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the scenario that settings become, and runs it in simulation.
-fn in_our_world(setup: &Setup, args: &Args) -> Result<(), Failure> {
-    let translation = one_fast::translate(setup)?;
+/// Runs the scenarios that settings become.
+fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
+    // As with settings: a mistake in the last should not cost the others' time.
+    let translations: Vec<_> = setups.iter().map(one_fast::translate).collect::<Result<_, Failure>>()?;
+    let mut shown = Vec::new();
+    let mut judged = Ok(());
+    for (number, (setup, translation)) in setups.iter().zip(&translations).enumerate() {
+        let scenario = write_scenario(setup, translation, args)?;
+        if number == 0 {
+            eprintln!(
+                "{}: the same hosts, ways, contacts and messages in kind; not the same world:",
+                scenario.display()
+            );
+            eprint!("{}", one_fast::differences());
+            one_fast::left_out(setup).iter().for_each(|key| eprintln!("warning: {key} has no effect here"));
+        }
+        let run = crate::run::Args::of_file(scenario.clone(), scenario.with_extension(""));
+        if !args.json {
+            crate::run::run(run)?;
+            continue;
+        }
+        let (mut document, ended) = crate::run::document(&crate::run::into_folder(&run)?)?;
+        document["name"] = setup.name.clone().into();
+        shown.push(document);
+        judged = ended;
+        if judged.is_err() {
+            break;
+        }
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&json!({ "runs": shown })).map_err(anyhow::Error::from)?;
+        writeln!(std::io::stdout(), "{text}")?;
+    }
+    judged
+}
+
+/// Writes a scenario, with the contacts it names, over none but one of its kind.
+fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Result<PathBuf, Failure> {
     let folder = args.out.clone().unwrap_or_else(|| setup.reporting.folder.clone());
     crate::make_folder(&folder, "--out")?;
     let name = one_fast::name(&setup.name);
+    let scenario = folder.join(format!("{name}.toml"));
+    let contacts = folder.join(one_fast::contacts_file(&name));
+    let ours = std::fs::read(&scenario).is_ok_and(|text| text.starts_with(one_fast::HEAD.as_bytes()));
+    let files = [Some(&scenario), translation.contacts.as_ref().map(|_| &contacts)];
+    if let Some(file) = files.into_iter().flatten().find(|file| !ours && file.exists()) {
+        return Err(Failure::Input(format!(
+            "{} is there, and not made of settings of The ONE\nhint: --out names another folder",
+            file.display()
+        )));
+    }
     let write =
         |file: &Path, text: &str| std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--out"));
-    if let Some(contacts) = &translation.contacts {
-        write(&folder.join(one_fast::contacts_file(&name)), contacts)?;
+    if let Some(text) = &translation.contacts {
+        write(&contacts, text)?;
     }
-    let scenario = folder.join(format!("{name}.toml"));
     write(&scenario, &translation.scenario)?;
-    eprintln!("{}: the same hosts, ways, contacts and messages in kind; not the same world:", scenario.display());
-    eprint!("{}", one_fast::differences());
-    crate::run::run(crate::run::Args::of_file(scenario, folder.join(name), args.json))
+    Ok(scenario)
 }
 
 fn bad(mistake: Mistake) -> Failure {
@@ -134,10 +177,11 @@ fn warn_of_unknown(values: &Values) {
     }
 }
 
-fn warn_of_same_names(setups: &[Setup]) {
+fn warn_of_same_names(setups: &[Setup], mode: Mode) {
     let mut seen = BTreeMap::new();
     for (number, setup) in setups.iter().enumerate() {
-        if let Some(first) = seen.insert((&setup.name, &setup.reporting.folder), number) {
+        let name = if mode == Mode::Fast { one_fast::name(&setup.name) } else { setup.name.clone() };
+        if let Some(first) = seen.insert((name, &setup.reporting.folder), number) {
             eprintln!(
                 "warning: runs {} and {} are both named {}, so the later one's reports replace the earlier one's\n\
                  hint: put a key that differs into Scenario.name, such as %%MovementModel.rngSeed%%",

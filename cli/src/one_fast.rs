@@ -1,7 +1,7 @@
 //! A settings file of The ONE as a scenario of Farlink's own: what `farlink one --mode fast` runs.
 //!
-//! Another world with the same hosts: time goes from event to event, a host sends to all its neighbours
-//! at once, routers are Farlink's. [`DIFFERENCES`] says so to whoever runs it.
+//! Another world with the same hosts: time goes from event to event, radios take turns as Farlink's do,
+//! routers are Farlink's. [`DIFFERENCES`] says so to whoever runs it.
 
 use crate::Failure;
 use farlink_sim::one_exact::settings::{Generator, Group, Model, Router, Source};
@@ -13,13 +13,17 @@ use std::ops::Range;
 pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("what", "here", "in The ONE"),
     ("time", "from event to event", "in steps of updateInterval"),
-    ("transfers", "a link to each neighbour, used at once", "one transfer a host at a time"),
+    ("transfers", "one bundle at a time by each radio", "one transfer a host at a time"),
+    ("what others hold", "told in bundles, which take their turn", "known at once"),
     ("next message", "by priority and age", "shuffled, or first in, first out"),
     ("PRoPHET", "version 2 (RFC 6693)", "version 1"),
     ("lifetimes", "end when they end", "end one minute early"),
     ("sizes", "with headers of bundles and of TCPCLv4", "without"),
     ("random numbers", "of Farlink", "of Java"),
 ];
+
+/// Every scenario begins so.
+pub const HEAD: &str = "# Made by `farlink one --mode fast` of settings of The ONE.\n";
 
 /// A scenario, and the file of contacts that it names.
 pub struct Translation {
@@ -34,10 +38,32 @@ pub fn contacts_file(name: &str) -> String {
     format!("{name}.contacts")
 }
 
-/// A name as scenarios have them.
+/// A name as scenarios have them: of a longer one both ends, for batches differ at one of them, and a hash of all of
+/// it, FNV-1a, between them.
 pub fn name(text: &str) -> String {
+    const LONGEST: usize = 64;
     let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
-    text.chars().map(fine).take(64).collect()
+    let all: String = text.chars().map(fine).collect();
+    if all.chars().all(|c| c == '.') {
+        return all.replace('.', "-");
+    }
+    if all.chars().count() <= LONGEST {
+        return all;
+    }
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let part = (LONGEST - 10) / 2;
+    let last: String = all.chars().skip(all.chars().count() - part).collect();
+    format!("{}-{hash:08x}-{last}", all.chars().take(part).collect::<String>())
+}
+
+/// Keys that are set and that a scenario has nothing for.
+pub fn left_out(setup: &Setup) -> Vec<&'static str> {
+    let keys = [
+        ("MovementModel.warmup", setup.warmup > 0.0),
+        ("Report.warmup", setup.reporting.warmup > 0.0),
+        ("Group.deleteDelivered", setup.groups.iter().any(|group| group.delete_delivered)),
+    ];
+    keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect()
 }
 
 /// Translates what a settings file says.
@@ -48,7 +74,7 @@ pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
     let mut out = String::new();
     let w = &mut out;
     // Writing to a text cannot fail.
-    let _ = writeln!(w, "# Made by `farlink one --mode fast` of settings of The ONE.");
+    w.push_str(HEAD);
     let _ = writeln!(w, "name = \"{}\"\nseed = {}\nduration = \"{} s\"", name(&setup.name), setup.seed, setup.end);
     let _ = writeln!(w, "stop_when_delivered = false\nfidelity = \"message\"");
     let contacts = contacts(setup);
@@ -56,7 +82,7 @@ pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
     let mut hosts = 0;
     let mut places: Vec<(String, Range<u32>)> = Vec::new();
     for (number, group) in setup.groups.iter().enumerate().filter(|(_, group)| group.hosts > 0) {
-        let name = format!("{}{}", name(&group.id), number + 1);
+        let name = name(&format!("{}{}", group.id, number + 1));
         mobility(w, setup, group, &name)?;
         self::group(w, setup, group, &name, hosts + 1);
         places.push((name, hosts..hosts + group.hosts));
@@ -155,8 +181,9 @@ fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
     let _ = writeln!(w, "store_capacity = \"{buffer}\"\nlifetime = \"{lifetime}\"");
     let _ = match setup.router {
         Router::Epidemic => writeln!(w, "router = \"epidemic\""),
-        Router::Spray { copies, .. } => {
-            writeln!(w, "router = \"spray-and-wait\"\nrouter_params = {{ copies = {copies} }}")
+        Router::Spray { copies, binary } => {
+            let params = format!("copies = {copies}, binary = {}", u8::from(binary));
+            writeln!(w, "router = \"spray-and-wait\"\nrouter_params = {{ {params} }}")
         }
         Router::Prophet { .. } => writeln!(w, "router = \"prophet\""),
     };
@@ -169,7 +196,13 @@ fn traffic(
     generator: &Generator,
     groups: &[(String, Range<u32>)],
 ) -> Result<(), Failure> {
+    if let Some([_, end]) = generator.time.filter(|[_, end]| *end < setup.end) {
+        let hint = "end the run then, leave it out, or use --mode exact";
+        return Err(cannot(&format!("messages that are made until {end} s only"), hint));
+    }
     let (from, to) = (among(generator.from, groups)?, among(generator.to, groups)?);
+    /// Of a traffic among groups.
+    const MOST: u64 = 100_000;
     let pairs = |a: &Range<u32>, b: &Range<u32>| {
         let both = if a == b { a.len() } else { 0 };
         (a.len() * b.len() - both) as f64
@@ -185,8 +218,15 @@ fn traffic(
             if share <= 0.0 {
                 continue;
             }
-            let count = ((setup.end * share / mean.max(1e-9) * 2.0) as u64 + 100).min(100_000);
-            let _ = writeln!(w, "\n[[traffic]]\nname = \"{}-{sender}-{receiver}\"", name(&generator.prefix));
+            // Twice as many as there are on average, which no run needs; of very many, some more than that.
+            let average = setup.end * share / mean.max(1e-9);
+            let count = ((average * 2.0) as u64 + 100).min(MOST);
+            if average * 1.05 > MOST as f64 {
+                let hint = "write a shorter time, or a longer interval";
+                return Err(cannot(&format!("more than {MOST} messages of one group to another"), hint));
+            }
+            let title = name(&format!("{}-{sender}-{receiver}", generator.prefix));
+            let _ = writeln!(w, "\n[[traffic]]\nname = \"{title}\"");
             let _ = writeln!(w, "from = \"{sender}\"\nto = \"{receiver}\"");
             if let Some([begin, _]) = generator.time {
                 let _ = writeln!(w, "start = \"{begin} s\"");
@@ -272,8 +312,39 @@ mod tests {
     }
 
     #[test]
+    fn a_long_name_is_cut_and_still_one_of_its_own() {
+        let long = |seed: u32| name(&format!("terr-{}-i1,300-s{seed}", "SprayAndWaitRouter".repeat(4)));
+        assert_ne!(long(1), long(2));
+        assert!(long(1).chars().count() == 64 && long(1).ends_with("-i1-300-s1"), "{}", long(1));
+        assert_eq!((name("a b"), name(".."), name("x.1")), ("a-b".into(), "--".into(), "x.1".into()));
+    }
+
+    #[test]
+    fn copies_that_are_handed_on_one_by_one_stay_so() {
+        let text = |binary: &str| {
+            let sets = ["Group.router=SprayAndWaitRouter", binary];
+            translate(&setup(&["terrestrial.txt"], &sets)).map(|it| it.scenario).unwrap_or_default()
+        };
+        assert!(text("SprayAndWaitRouter.binaryMode=false").contains("router_params = { copies = 10, binary = 0 }"));
+        assert!(text("SprayAndWaitRouter.binaryMode=true").contains("router_params = { copies = 10, binary = 1 }"));
+    }
+
+    #[test]
+    fn keys_without_a_counterpart_are_told() {
+        assert!(left_out(&setup(&["terrestrial.txt"], &[])).is_empty());
+        let set = setup(&["terrestrial.txt"], &["Report.warmup=10", "Group.deleteDelivered=true"]);
+        assert_eq!(left_out(&set), ["Report.warmup", "Group.deleteDelivered"]);
+    }
+
+    #[test]
     fn what_a_scenario_cannot_say_is_refused() {
-        for sets in [&["Events1.hosts=0,20"][..], &["Scenario.simulateConnections=false"]] {
+        let refused = [
+            &["Events1.hosts=0,20"][..],
+            &["Scenario.simulateConnections=false"],
+            &["Events1.time=0,600"],
+            &["Scenario.endTime=1000000", "Events1.interval=1,2"],
+        ];
+        for sets in refused {
             let failed = translate(&setup(&["terrestrial.txt"], sets));
             assert!(matches!(failed, Err(Failure::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
         }

@@ -50,9 +50,9 @@ pub struct Args {
 
 impl Args {
     /// In simulation, as the file says, into a folder whose run may be replaced.
-    pub fn of_file(scenario: PathBuf, out: PathBuf, json: bool) -> Args {
+    pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
         let (world, out) = (World::Sim, Some(out));
-        Args { scenario, world, seed: None, fidelity: None, out, force: true, interface: None, json }
+        Args { scenario, world, seed: None, fidelity: None, out, force: true, interface: None, json: false }
     }
 }
 
@@ -84,6 +84,20 @@ impl World {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let folder = into_folder(&args)?;
+    if args.json {
+        let (value, judged) = document(&folder)?;
+        println!("{value:#}");
+        return judged;
+    }
+    tell(&folder)
+}
+
+/// Runs a scenario; the folder its run is in.
+///
+/// # Errors
+/// A scenario that cannot be run, or a folder that may not be written to.
+pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
     let mut scenario = load(&args.scenario)?;
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
@@ -112,7 +126,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
     crate::make_folder(&folder, "--out")?;
-    let command = command_line(&args, scenario.seed);
+    let command = command_line(args, scenario.seed);
     let done = match args.world {
         World::Sim => in_simulation(&scenario, &folder, command),
         World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
@@ -122,7 +136,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let _ = std::fs::remove_dir(&folder);
     }
     done?;
-    tell(&folder, args.json)
+    Ok(folder)
+}
+
+/// What came of a run as JSON, and whether it is as its scenario expects.
+///
+/// # Errors
+/// A folder that holds no run.
+pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>), Failure> {
+    let run = RunReader::open(folder)?;
+    let statistics = Statistics::read(&run)?;
+    let missed = Missed::of(run.manifest(), &statistics);
+    let mut value = serde_json::to_value(&statistics).context("the statistics are not JSON")?;
+    value["run"] = folder.display().to_string().into();
+    value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
+    value["finished"] = run.manifest().finished.into();
+    value["disturbances"] = run.manifest().validity.disturbances.clone().into();
+    Ok((value, judge(&missed, &run)))
 }
 
 fn load(path: &Path) -> Result<Scenario, Failure> {
@@ -195,20 +225,11 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Op
 }
 
 /// Prints what came of a run; fails when it is not what the scenario expects.
-fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
+fn tell(folder: &Path) -> Result<(), Failure> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
     let (manifest, s) = (run.manifest(), &statistics);
     let missed = Missed::of(manifest, s);
-    if json {
-        let mut value = serde_json::to_value(s).context("the statistics are not JSON")?;
-        value["run"] = folder.display().to_string().into();
-        value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
-        value["finished"] = manifest.finished.into();
-        value["disturbances"] = manifest.validity.disturbances.clone().into();
-        println!("{value:#}");
-        return judge(&missed, &run);
-    }
     let seconds = |s: f64| Quantity::Seconds.text(s);
     println!("{}", manifest.title());
     println!("  delivered  {} of {} bundles", s.delivered, s.created);

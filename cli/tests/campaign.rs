@@ -140,6 +140,7 @@ fn mistakes_are_bad_input_with_hints() {
         ("campaign run nowhere", "nowhere cannot be run"),
         ("campaign run crowd --only ratios", "there is no figure `ratios`"),
         ("campaign run crowd --jobs 0", "that would do nothing"),
+        ("campaign run crowd --repetitions 1001", "more than 1000 runs of each point"),
         ("campaign run crowd --out other", "other is not empty"),
         ("campaign status other", "other is no campaign that ran"),
         ("campaign resume nowhere", "nowhere is no campaign that ran"),
@@ -180,5 +181,8 @@ fn a_part_of_it_and_runs_that_are_kept() {
     let (code, printed, _) = farlink(folder, "campaign report out");
     assert_eq!((code, printed.trim()), (Some(0), "out/report.html"));
     let page = fs::read_to_string(folder.join("out/report.html")).unwrap();
+    let again = "farlink campaign run CROWD --only overhead --repetitions 2</pre>";
+    let crowd = folder.join("crowd").canonicalize().unwrap().display().to_string();
+    assert!(page.contains(&again.replace("CROWD", &crowd)), "the command that makes it again");
     assert!(page.contains("4 points, 2 seeds each") && page.contains("<svg") && !page.contains("<script"));
 }

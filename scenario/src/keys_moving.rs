@@ -175,7 +175,7 @@ pub const RADIO: Section = Section {
             "quantum",
             Kind::Duration,
             Is("0 s"),
-            "Transfers end at multiples of this from the start of the run, never before their last bit left: what a simulator makes of them that steps through time.",
+            "Transfers end at multiples of this from the start of the run, never before their last bit left, or with `stop_and_wait` arrived: what a simulator makes of them that steps through time.",
         ),
         key(
             "beams",

@@ -174,7 +174,9 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         }
         let (rate, delay, loss) = (reader.rate("rate"), reader.duration("delay"), reader.share("loss"));
         let (layer, sharing) = (reader.choice("layer"), sharing(&reader));
-        let (Some(name), Some(layer)) = (name, layer) else { continue };
+        let Some(name) = name else { continue };
+        // One whose layer is none is told once, not by each node that has it.
+        let layer = layer.unwrap_or(0);
         if !names.add(&name) {
             reader.fail("name", format!("a second radio called `{name}`"), "each needs its own name");
         }

@@ -206,6 +206,8 @@ fn mistakes_say_where_they_are_and_what_to_try() {
     one_error("[\"1 km\", \"500 m\"]", "\"0 m\"", &["no width or no height"]);
     one_error("pause =", "step = \"1 m\"\npause =", &["step", "a key of another model than `random_waypoint`"]);
     one_error("model = \"stationary\"", "model = \"stationery\"", &["did you mean `stationary`?"]);
+    let layer = "range = \"150 m\"\nlayer = \"tcp\"\n";
+    one_error("range = \"150 m\"\n", layer, &["radio[wifi].layer", "`tcp` is none of"]);
     one_error("range = \"150 m\"\n", "", &["radio[wifi].range", "says not who hears whom"]);
     one_error("range =", "contacts = \"c\"\nrange =", &["both `range` and `contacts`"]);
     one_error("range =", "only_known = true\nrange =", &["only_known", "says more of a file"]);

@@ -111,6 +111,8 @@ fn a_radio_waits_for_the_light_or_does_not() {
 fn transfers_end_at_multiples_of_the_quantum() {
     let at = far("quantum = \"4 s\"").1;
     assert_eq!(at, [22.0, 26.0, 30.0], "they leave at 10, 12 and 16 s");
+    let at = far("quantum = \"4 s\"\ndelay_mode = \"stop_and_wait\"").1;
+    assert_eq!(at, [24.0, 36.0, 48.0], "a radio that waits for the light is free when it arrived");
 }
 
 #[test]

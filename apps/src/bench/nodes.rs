@@ -8,6 +8,8 @@ use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Numbers of the node that generates, the one that takes, and the one between them.
@@ -197,9 +199,11 @@ impl Options {
     }
 }
 
-/// A process of a benchmark; it ends with this value.
+/// A process of a benchmark; it ends with this value, and with this process however that ends.
 pub struct Node {
     child: Child,
+    /// Control-C: this process is to end, which takes its folder along.
+    stop: Arc<AtomicBool>,
     log: PathBuf,
     report: PathBuf,
 }
@@ -212,8 +216,16 @@ impl Node {
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         // Some end where their input does.
         command.stdin(Stdio::piped()).stdout(said).stderr(errors);
+        let stop = farlink_os::process::watch_termination()?;
+        farlink_os::process::start_in(&mut command, None, None);
         let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
-        Ok(Node { child, log, report })
+        Ok(Node { child, stop, log, report })
+    }
+    /// A moment; fails when it is to end.
+    fn pause(&self, moment: Duration) -> anyhow::Result<()> {
+        std::thread::sleep(moment);
+        ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
+        Ok(())
     }
     /// Whether it has ended.
     pub fn ended(&mut self) -> anyhow::Result<bool> {
@@ -223,7 +235,7 @@ impl Node {
     pub fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !self.ended()? && begun.elapsed() < patience {
-            std::thread::sleep(Duration::from_millis(20));
+            self.pause(Duration::from_millis(20))?;
         }
         Ok(())
     }
@@ -233,13 +245,13 @@ impl Node {
         while !so()? {
             ensure!(!self.ended()?, "a program ended before {what}: {}", self.last_words());
             ensure!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} until {what}");
-            std::thread::sleep(Duration::from_millis(5));
+            self.pause(Duration::from_millis(5))?;
         }
         Ok(())
     }
     /// The last it wrote to its log, or to its output where the log is empty.
     pub fn last_words(&self) -> String {
-        let last = |file: &Path| Some(std::fs::read_to_string(file).ok()?.lines().last()?.to_string());
+        let last = |file: &Path| last_words(&std::fs::read_to_string(file).ok()?).map(str::to_string);
         last(&self.log).or_else(|| last(&self.report)).unwrap_or_default()
     }
     /// Processor time it took so far, s.
@@ -274,6 +286,13 @@ impl Drop for Node {
     }
 }
 
+/// The last error of a text with its hint, or the last line.
+fn last_words(text: &str) -> Option<&str> {
+    let text = text.trim_end();
+    let error = text.rfind("\nerror: ").map(|at| at + 1).or(text.starts_with("error: ").then_some(0));
+    error.map(|at| &text[at..]).or(text.lines().last())
+}
+
 /// A port free for both protocols right now.
 fn free_port() -> anyhow::Result<u16> {
     for _ in 0..100 {
@@ -284,4 +303,17 @@ fn free_port() -> anyhow::Result<u16> {
         }
     }
     bail!("no free port on loopback")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn an_error_is_told_with_its_hint_and_not_by_its_hint_alone() {
+        let told = "error: `10 B` is not between 64 B and 64 kB\nhint: write e.g. `datagram = \"1360 B\"`";
+        assert_eq!(last_words(&format!("{told}\n")), Some(told));
+        assert_eq!(last_words(&format!("error: first\nwarning: so\n{told}\n")), Some(told));
+        assert_eq!((last_words("one\ntwo\n"), last_words("")), (Some("two"), None));
+    }
 }

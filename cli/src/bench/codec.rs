@@ -13,6 +13,9 @@ const ROUND: u64 = 20_000_000;
 /// Rounds; the median counts.
 const ROUNDS: usize = 9;
 
+/// Longest bundle: it is in memory four times over, and takes half a minute.
+const LONGEST: u64 = 500_000_000;
+
 /// Arguments of `farlink bench codec`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,6 +29,12 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.bundle_size.0 > LONGEST {
+        let most = DataVolume(LONGEST);
+        return Err(Failure::Input(format!(
+            "--bundle-size: more than {most}\nhint: 1 MB is long enough for any ratio"
+        )));
+    }
     let result = measure(args.bundle_size.0)?;
     if args.json {
         println!("{result}");

@@ -1,5 +1,6 @@
 //! `farlink bench delivery`: what one application takes from its node over its socket.
 
+use super::nodes::Folder;
 use crate::{Failure, values};
 use farlink_apps::bench::delivery::{self, Options};
 use farlink_base::{DataRate, DataVolume};
@@ -41,16 +42,14 @@ pub fn measure(bundle_size: u64, files: bool, folder: &Path) -> anyhow::Result<V
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let temporary = tempfile::tempdir()?;
-    let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_path_buf());
-    std::fs::create_dir_all(&folder)?;
+    let folder = Folder::new(args.keep.as_ref())?;
     let options = Options {
         bundle_size: args.bundle_size.0,
         bundles: args.bundles,
         window: args.window,
         files: args.files,
         restart: args.restart,
-        folder,
+        folder: folder.path().to_path_buf(),
         program: std::env::current_exe()?,
     };
     eprintln!("filling a node, then taking all of it ...");

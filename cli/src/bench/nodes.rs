@@ -51,7 +51,14 @@ impl Folder {
     pub fn new(keep: Option<&PathBuf>) -> Result<Folder, Failure> {
         match keep {
             Some(folder) => {
-                std::fs::create_dir_all(folder)?;
+                // Its files would be written over, and bundles of an earlier run found in its store.
+                if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
+                    return Err(Failure::Input(format!(
+                        "--keep: {} is not empty\nhint: name a folder that is not there, or empty",
+                        folder.display()
+                    )));
+                }
+                crate::make_folder(folder, "--keep")?;
                 Ok(Folder { temporary: None, kept: folder.clone() })
             }
             None => {

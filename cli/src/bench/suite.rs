@@ -8,6 +8,7 @@ use farlink_base::DataVolume;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Marks in a file between which the table stands.
 const BEGIN: &str = "<!-- bench:begin -->";
@@ -26,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     only: Option<String>,
     /// Write the table into this file, between `<!-- bench:begin -->` and `<!-- bench:end -->`.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "only")]
     write: Option<PathBuf>,
     /// Print one JSON document: all results of all runs.
     #[arg(long)]
@@ -174,11 +175,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let names: Vec<String> = ROWS.iter().map(Row::title).collect();
         return Err(Failure::Input(format!("--only: no row with it\nhint: there are: {}", names.join("; "))));
     }
+    // Before minutes are spent: it is to be there, with its marks.
+    args.write.as_deref().map(|file| rewritten(file, "")).transpose()?;
+    let stop = farlink_os::process::watch_termination()?;
     let bar = bar::steps(wanted.len() as u64 * args.runs, "measuring");
     let (mut lines, mut all) = (Vec::new(), Vec::new());
     for row in wanted {
         let mut runs = Vec::new();
         for _ in 0..args.runs {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Failure::Run(anyhow::anyhow!("stopped")));
+            }
             bar.set_message(row.title());
             runs.push(row.measure(args.seconds)?);
             bar.inc(1);
@@ -196,7 +203,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", json!({ "machine": machine(), "rows": all }));
     }
     if let Some(file) = &args.write {
-        write(file, &table)?;
+        std::fs::write(file, rewritten(file, &table)?)?;
         eprintln!("wrote the table of {}", file.display());
     }
     Ok(())
@@ -225,13 +232,10 @@ fn table(lines: &[String], runs: u64) -> String {
     text
 }
 
-/// The part between the marks anew.
-fn write(file: &Path, table: &str) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?;
-    Ok(std::fs::write(
-        file,
-        replace(&text, table).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?,
-    )?)
+/// A file with the part between its marks anew.
+fn rewritten(file: &Path, table: &str) -> Result<String, Failure> {
+    let failed = |why: String| Failure::Input(format!("--write: {}: {why}", file.display()));
+    replace(&std::fs::read_to_string(file).map_err(|why| failed(why.to_string()))?, table).map_err(failed)
 }
 
 fn replace(text: &str, table: &str) -> Result<String, String> {

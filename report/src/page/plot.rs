@@ -7,6 +7,7 @@ use super::axis::Axis;
 use super::chart::titled;
 use super::svg::{Svg, escape, text_width};
 use crate::format::Quantity;
+use std::ops::RangeInclusive;
 
 /// Series that have a colour of their own; those beyond share them.
 pub const COLOURS: usize = 8;
@@ -107,7 +108,7 @@ impl Plot {
         svg.text("title", (4.0, 14.0), "start", &titled(&self.y_title, &y_axis.unit));
         svg.text("title", (right, bottom + 37.0), "end", &self.x_title);
         for (number, series) in self.series.iter().enumerate() {
-            self.one(&mut svg, number, series, (room, bottom), &middle, &y);
+            self.one(&mut svg, number, series, (room, bottom), &middle, (&y, y_axis.from..=y_axis.to));
         }
         svg.finish()
     }
@@ -119,7 +120,7 @@ impl Plot {
         series: &Series,
         (room, bottom): (f64, f64),
         middle: &dyn Fn(usize) -> f64,
-        y: &dyn Fn(f64) -> f64,
+        (y, shown): (&dyn Fn(f64) -> f64, RangeInclusive<f64>),
     ) {
         let class = format!("s{}", series.colour % COLOURS);
         let wide = room * 0.8 / self.series.len().max(1) as f64;
@@ -139,11 +140,12 @@ impl Plot {
                 line.push(at);
             }
             if let Some(half) = estimate.half {
-                let ends = (y(estimate.mean - half), y(estimate.mean + half));
-                let whisker = if self.shape == Shape::Bars { "axis".into() } else { format!("whisker {class}") };
-                svg.line(&whisker, (x, ends.0), (x, ends.1));
-                for end in [ends.0, ends.1] {
-                    svg.line(&whisker, (x - 3.0, end), (x + 3.0, end));
+                let ends = [estimate.mean - half, estimate.mean + half];
+                let whisker = if self.shape == Shape::Bars { "bound".into() } else { format!("whisker {class}") };
+                svg.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
+                // One that goes on beyond the picture does not end there.
+                for end in ends.into_iter().filter(|end| shown.contains(end)) {
+                    svg.line(&whisker, (x - 3.0, y(end)), (x + 3.0, y(end)));
                 }
             }
             if self.shape == Shape::Lines {
@@ -200,7 +202,7 @@ fn style() -> String {
         ["#4b5563", "#1f6fd6", "#d9730d", "#1a7f4b", "#a21caf", "#b45309", "#0e7490", "#be123c"];
     let mut out = String::from(
         "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
-         .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.line{fill:none;stroke-width:2}\
+         .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.bound{stroke:#1c2430;stroke-width:1.3}.line{fill:none;stroke-width:2}\
          .paper{fill:none;stroke-width:1.6}",
     );
     for (number, ink) in INKS.iter().enumerate() {
@@ -246,6 +248,18 @@ mod tests {
             assert_eq!(count("ccc &amp; co, "), 0, "neither an absent value nor one that is no number");
             assert_eq!((count("<rect"), count("mark s0")), if shape == Shape::Bars { (2, 0) } else { (0, 2) });
         }
+    }
+
+    #[test]
+    fn an_interval_that_goes_on_beyond_the_picture_has_no_end_in_it() {
+        let ends = |half| {
+            let mut plot = plot(Shape::Bars);
+            plot.series.truncate(1);
+            plot.series[0].points = vec![Some(Estimate { mean: 0.5, half: Some(half) })];
+            // The interval itself, and what ends it.
+            plot.draw(400.0, 240.0).matches("class=\"bound\"").count()
+        };
+        assert_eq!([ends(0.1), ends(0.6)], [3, 1]);
     }
 
     #[test]

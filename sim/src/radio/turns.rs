@@ -50,6 +50,8 @@ struct Link {
     radio: u16,
     seats: [u32; 2],
     sides: [Side; 2],
+    /// How many links there were before it.
+    met: u64,
     /// Whether both of its seats have a beam for it.
     joined: bool,
 }
@@ -63,6 +65,8 @@ pub struct Table {
     line: VecDeque<End>,
     /// Turns so far.
     turns: u64,
+    /// Links so far.
+    meetings: u64,
     /// Kept for its memory.
     candidates: Vec<(u64, End)>,
 }
@@ -71,13 +75,14 @@ impl Table {
     /// For radios shared so, with a stream of random numbers each, and so many seats in all.
     pub fn new(radios: Vec<(Sharing, Rng)>, seats: usize) -> Table {
         let seats = vec![Seat::default(); seats];
-        Table { radios, seats, links: Vec::new(), line: VecDeque::new(), turns: 0, candidates: Vec::new() }
+        Table { radios, seats, links: Vec::new(), line: VecDeque::new(), turns: 0, meetings: 0, candidates: Vec::new() }
     }
 
     /// Two seats of a radio begin to hear each other; the link's place is one that is free, or the next. Whether
     /// they have a beam for each other.
     pub fn meet(&mut self, place: u32, radio: u16, seats: [u32; 2]) -> bool {
-        let link = Link { radio, seats, sides: [Side::default(); 2], joined: false };
+        let link = Link { radio, seats, sides: [Side::default(); 2], met: self.meetings, joined: false };
+        self.meetings += 1;
         match self.links.get_mut(place as usize) {
             Some(before) => *before = link,
             None => self.links.push(link),
@@ -109,14 +114,10 @@ impl Table {
         if !had || self.radios[usize::from(self.links[place as usize].radio)].0.beams == u32::MAX {
             return;
         }
-        for seat in seats {
-            for at in 0..self.seats[seat as usize].links.len() {
-                let next = self.seats[seat as usize].links[at];
-                if self.try_to_join(next) {
-                    joined.push(next);
-                }
-            }
-        }
+        // Those of both seats by when they met: two of them may want the beam of the same third.
+        let mut waiting: Vec<u32> = seats.iter().flat_map(|seat| &self.seats[*seat as usize].links).copied().collect();
+        waiting.sort_unstable_by_key(|link| self.links[*link as usize].met);
+        joined.extend(waiting.into_iter().filter(|link| self.try_to_join(*link)));
     }
 
     /// Links of a seat, in the order in which its node began to hear others.

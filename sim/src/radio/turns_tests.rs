@@ -123,6 +123,20 @@ fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
 }
 
 #[test]
+fn a_beam_that_both_ends_of_a_link_leave_goes_to_who_waited_longest() {
+    // 0 and 1 part; 1 has waited for 2 longer than 0 has, whichever of them comes first in the file.
+    for [first, second] in [[0, 1], [1, 0]] {
+        let sharing = Sharing { turns: Turns::Node, order: TurnOrder::Sender, beams: 1 };
+        let mut table = Table::new(vec![(sharing, Rng::new(1))], 3);
+        assert!(table.meet(0, 0, [first, second]));
+        assert!(!table.meet(1, 0, [1, 2]) && !table.meet(2, 0, [0, 2]));
+        let mut joined = Vec::new();
+        table.part(0, &mut joined);
+        assert_eq!((joined, table.is_joined(2)), (vec![1], false));
+    }
+}
+
+#[test]
 fn a_link_that_is_gone_has_no_turn_and_frees_nobody_twice() {
     let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
     begin(&mut table, 0..3);

@@ -70,8 +70,8 @@ impl<O: Observer> World<O> {
         kind.outcome.counted.sent += 1;
         kind.outcome.counted.sent_bytes += wire_bytes;
         let lasts = kind.rate.map_or(Duration::ZERO, |rate| rate.time_for(wire_bytes));
-        let left = rounded_up(now.saturating_add(lasts), kind.quantum);
-        let until = if kind.waits_for_arrival { left.saturating_add(kind.delay) } else { left };
+        let way = if kind.waits_for_arrival { kind.delay } else { Duration::ZERO };
+        let until = rounded_up(now.saturating_add(lasts).saturating_add(way), kind.quantum);
         self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
         self.queue.arm(until, Happening::Transfer(number));
     }

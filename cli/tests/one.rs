@@ -1,0 +1,50 @@
+//! `farlink one --mode fast` as a user meets it: a batch, and a folder that holds something already.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What it ended with, printed and said.
+fn one(out: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+    command.current_dir(data).args(["one", "terrestrial.txt", "tiny.txt", "--mode", "fast", "--out"]).arg(out);
+    let output = command.args(["--set", "Scenario.endTime=300"]).args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn names(folder: &Path, ending: &str) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(ending)).collect()
+}
+
+#[test]
+fn each_run_of_a_batch_has_a_scenario_of_its_own_and_all_are_one_document() {
+    let place = tempfile::tempdir().unwrap();
+    // Longer than a scenario's name may be, and different at its end only.
+    let name = format!("Scenario.name={}-s%%MovementModel.rngSeed%%", "a-long-name-of-a-study".repeat(4));
+    let (code, printed, said) = one(place.path(), &["-b", "3", "--json", "--set", &name]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+    assert_eq!(said.matches("not the same world").count(), 1, "what differs is told once: {said}");
+    let document: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+    let runs = document["runs"].as_array().unwrap();
+    let of = |key: &str| runs.iter().map(|run| run[key].as_str().unwrap()).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!((runs.len(), of("name").len(), of("run").len()), (3, 3, 3), "{printed}");
+    assert!(runs.iter().all(|run| run["created"].is_u64() && run["finished"] == true), "{printed}");
+    assert_eq!(names(place.path(), ".toml").len(), 3);
+}
+
+#[test]
+fn what_was_not_made_of_settings_is_not_written_over() {
+    let place = tempfile::tempdir().unwrap();
+    let name = "Scenario.name=mine";
+    for again in ["the first time", "and again"] {
+        assert_eq!(one(place.path(), &["--set", name]).0, Some(0), "{again}");
+    }
+    std::fs::write(place.path().join("mine.toml"), "name = \"dear\"\n").unwrap();
+    let (code, _, said) = one(place.path(), &["--set", name]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("mine.toml is there, and not made of settings of The ONE\nhint: --out"), "{said}");
+    assert_eq!(std::fs::read_to_string(place.path().join("mine.toml")).unwrap(), "name = \"dear\"\n");
+}

@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let time =
         |option, text: &str| parse_time(&parsed, option, text).map_err(|error| Failure::Input(error.to_string()));
     let from = time("--from", &args.from)?;
-    let last = parsed.plan.contacts.iter().map(|c| c.end.saturating_add(c.one_way_delay)).max();
+    let last = parsed.plan.contacts.iter().map(|c| c.end).max();
     let until = args.until.as_deref().map(|text| time("--until", text)).transpose()?;
     let until = until.or(last).unwrap_or(from).max(from);
     let nodes = if args.node.is_empty() { parsed.plan.nodes() } else { named(&parsed, &args.node)? };

@@ -51,8 +51,6 @@ impl Forecast {
 /// What becomes of a store that holds `occupied` bytes at `from`, by these flows, until `until`.
 /// `capacity` bytes make it full; what it would take beyond is counted on, so that the peak says how
 /// much room is needed. Flows may be of any order and number.
-///
-/// Facts: ION's `ionwarn`; there contacts are reckoned without light time.
 pub fn forecast(occupied: u64, capacity: u64, flows: &[Flow], from: Instant, until: Instant) -> Forecast {
     let mut forecast = Forecast::default();
     if until < from {

@@ -28,15 +28,14 @@ pub struct Question {
     pub until: PlanTime,
 }
 
-/// Answers; an instant of it is one of the plan's time. What is sent in a contact comes its light
-/// time later.
+/// Answers; an instant of it is one of the plan's time. As with ION, light time is not reckoned with:
+/// a contact that goes both ways would seem to bring last what it takes first.
 pub fn forecast(plan: &ContactPlan, question: &Question) -> Forecast {
     let Question { node, from, until, .. } = *question;
     let always = |rate, comes| Flow { start: Instant(from.0), end: Instant(until.0), rate, comes };
     let flow = |contact: &Contact| {
-        let comes = contact.to == node;
-        let at = |time: PlanTime| Instant(if comes { time.saturating_add(contact.one_way_delay) } else { time }.0);
-        Flow { start: at(contact.start), end: at(contact.end), rate: contact.rate, comes }
+        let (start, end) = (Instant(contact.start.0), Instant(contact.end.0));
+        Flow { start, end, rate: contact.rate, comes: contact.to == node }
     };
     let mine = plan.contacts.iter().filter(|c| (c.from == node) != (c.to == node) && c.start < c.end);
     let mut flows: Vec<Flow> = mine.map(flow).collect();
@@ -143,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn light_time_delays_what_comes_and_applications_make_and_take() {
+    fn contacts_fill_and_empty_and_applications_make_and_take() {
         let plan = parse("contact 1 2 +0..+10 rate 100 B/s delay 5 s\ncontact 2 3 +20..+30 rate 30 B/s").unwrap().plan;
         let at = |s: u64| Instant(s * 1_000_000_000);
         let levels = |question: Question| forecast(&plan, &question).levels;
         let level = |s, bytes| Level { at: at(s), bytes };
-        let expected = [level(0, 0), level(5, 0), level(15, 1000), level(20, 1000), level(30, 700), level(40, 700)];
+        let expected = [level(0, 0), level(10, 1000), level(20, 1000), level(30, 700), level(40, 700)];
         assert_eq!(levels(question(9_999, 40)), expected);
         let (production, consumption) = (DataRate::from_bytes_per_second(3), DataRate::from_bytes_per_second(1));
         let last = levels(Question { production, consumption, occupied: 7, ..question(9_999, 40) }).pop();

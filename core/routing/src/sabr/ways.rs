@@ -169,7 +169,8 @@ impl Outlook for Sabr {
         let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
         Some(Prospect { chance, arrival: way.arrival })
     }
-    /// What this node may receive in contacts with it, light time later, and send in its own.
+    /// What this node may receive in contacts with it, and send in its own; light time, as with ION, is
+    /// not reckoned with: contacts that go both ways would seem to bring first what they take later.
     fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
         let Some((loaded, clock)) = self.placed() else { return Vec::new() };
         let local = if self.local.is_empty() { core::slice::from_ref(&node.me) } else { &self.local };
@@ -179,12 +180,9 @@ impl Outlook for Sabr {
             comes.chain(loaded.index.groups_from(*me).map(|group| (group, false)))
         });
         let contacts = groups.flat_map(|(group, comes)| {
-            let contacts = loaded.index.contacts(group);
-            let delay_max = if comes { contacts.iter().map(|edge| edge.delay).max().unwrap_or(0) } else { 0 };
-            let first = loaded.index.first_after(group, PlanTime(from.0.saturating_sub(delay_max)));
-            contacts[first..].iter().take_while(move |edge| edge.start < until.0).map(move |edge| {
-                let later = if comes { edge.delay } else { 0 };
-                let at = |time: u64| clock.instant(PlanTime(time.saturating_add(later)));
+            let contacts = &loaded.index.contacts(group)[loaded.index.first_after(group, from)..];
+            contacts.iter().take_while(move |edge| edge.start < until.0).map(move |edge| {
+                let at = |time: u64| clock.instant(PlanTime(time));
                 Flow { start: at(edge.start), end: at(edge.end), rate: edge.rate, comes }
             })
         });

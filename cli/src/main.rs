@@ -25,6 +25,7 @@ mod one_fast;
 mod perf;
 mod ping;
 mod plan;
+mod plan_forecast;
 mod plan_orbits;
 mod progress;
 mod recv;

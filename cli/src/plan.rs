@@ -1,6 +1,7 @@
-//! `farlink plan`: contact plans: route, show, check, convert, and made from orbits; the contacts of nodes that move.
+//! `farlink plan`: contact plans: route, show, check, convert, forecast, and made from orbits; the contacts of nodes
+//! that move.
 
-use crate::{Failure, plan_orbits};
+use crate::{Failure, plan_forecast, plan_orbits};
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use farlink_routing::contact_plan::{self, Contact, Parsed, Warning};
@@ -36,6 +37,8 @@ enum Command {
     Check(FileArgs),
     /// Write the plan in the other dialect.
     Convert(ConvertArgs),
+    /// Say how full nodes get if all contacts are used.
+    Forecast(plan_forecast::Args),
     /// Make a plan of orbits and ground stations.
     FromOrbits(plan_orbits::Args),
     /// Print when the nodes of a scenario hear each other over its radios.
@@ -108,12 +111,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Command::Show(args) => show(&args),
         Command::Check(args) => check(&args),
         Command::Convert(args) => convert(&args),
+        Command::Forecast(args) => plan_forecast::run(&args),
         Command::FromOrbits(args) => plan_orbits::run(&args),
         Command::Meetings(args) => crate::meetings::run(&args),
     }
 }
 
-fn load(path: &Path) -> Result<Parsed, Failure> {
+/// Reads a plan's file.
+pub fn load(path: &Path) -> Result<Parsed, Failure> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
@@ -126,7 +131,8 @@ fn load(path: &Path) -> Result<Parsed, Failure> {
     contact_plan::parse(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-fn tell(warnings: &[Warning]) {
+/// Tells what was not followed.
+pub fn tell(warnings: &[Warning]) {
     for warning in warnings {
         eprintln!("warning: {warning}");
     }

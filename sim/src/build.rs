@@ -37,7 +37,7 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
     plan.epoch = clock(scenario).utc;
     let plan = Arc::new(PlanIndex::new(plan));
     // Where one policy asks, all nodes tell.
-    let oracle = scenario.needs_oracle().map(|_| Network::default());
+    let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
     let node = |index: usize| {
         let (config, ends) = node_config(scenario, index, plan.clone())?;
         let layers = scenario.layers_of(index);
@@ -50,7 +50,7 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
         });
         let mut stack = Stack::new(config)?;
         if let Some(oracle) = &oracle {
-            stack.set_oracle(Box::new(oracle.clone()));
+            stack.set_oracle(Box::new(oracle.at(index)));
         }
         Ok(SimulatedNode::new(stack, links.collect()))
     };

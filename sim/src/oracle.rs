@@ -1,14 +1,16 @@
-//! What no node can know: how many hold a bundle, and how often it was forwarded. Agents tell it what
+//! What no node can know: how many hold a bundle or held it, and how often it was forwarded. Agents tell it what
 //! they do; policies that are registered for it ask.
 
 use farlink_bpa::Oracle;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Bundle {
     copies: u64,
     forwards: u64,
+    /// Nodes that hold it or held it.
+    seen: HashSet<u32>,
 }
 
 /// Bundles that somebody holds, by identity; never walked.
@@ -19,25 +21,44 @@ struct Bundles {
     forwards: u64,
 }
 
-/// The oracle of one run; each node has a clone.
-#[derive(Clone, Default)]
-pub(crate) struct Network(Arc<Mutex<Bundles>>);
+/// The oracle of one run, as one of its nodes has it.
+#[derive(Default)]
+pub(crate) struct Network {
+    bundles: Arc<Mutex<Bundles>>,
+    node: u32,
+    nodes: u64,
+}
 
 impl Network {
-    fn bundles(&self) -> MutexGuard<'_, Bundles> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Of a run of so many nodes.
+    pub(crate) fn of_nodes(nodes: usize) -> Network {
+        Network { nodes: nodes as u64, ..Network::default() }
     }
-    fn of(&self, id: u128) -> Bundle {
-        self.bundles().known.get(&id).copied().unwrap_or_default()
+    /// That of one node, by its place.
+    pub(crate) fn at(&self, node: usize) -> Network {
+        Network { bundles: self.bundles.clone(), node: node as u32, nodes: self.nodes }
+    }
+    fn bundles(&self) -> MutexGuard<'_, Bundles> {
+        self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn of(&self, id: u128, what: impl Fn(&Bundle) -> u64) -> u64 {
+        self.bundles().known.get(&id).map_or(0, what)
     }
 }
 
 impl Oracle for Network {
     fn copies(&self, id: u128) -> u64 {
-        self.of(id).copies
+        self.of(id, |bundle| bundle.copies)
     }
     fn forwards(&self, id: u128) -> u64 {
-        self.of(id).forwards
+        self.of(id, |bundle| bundle.forwards)
+    }
+    /// The first of those that had it made it.
+    fn seen(&self, id: u128) -> u64 {
+        self.of(id, |bundle| (bundle.seen.len() as u64).saturating_sub(1))
+    }
+    fn nodes(&self) -> u64 {
+        self.nodes
     }
     /// Over the bundles that somebody holds.
     fn mean_forwards(&self) -> f64 {
@@ -45,7 +66,10 @@ impl Oracle for Network {
         if bundles.known.is_empty() { 0.0 } else { bundles.forwards as f64 / bundles.known.len() as f64 }
     }
     fn kept(&mut self, id: u128) {
-        self.bundles().known.entry(id).or_default().copies += 1;
+        let mut bundles = self.bundles();
+        let bundle = bundles.known.entry(id).or_default();
+        bundle.copies += 1;
+        bundle.seen.insert(self.node);
     }
     fn forwarded(&mut self, id: u128) {
         let mut bundles = self.bundles();
@@ -71,9 +95,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clones_know_the_same_and_what_nobody_holds_counts_no_more() {
-        let network = Network::default();
-        let mut nodes = [(); 3].map(|()| network.clone());
+    fn all_nodes_know_the_same_and_what_nobody_holds_counts_no_more() {
+        let network = Network::of_nodes(3);
+        let mut nodes = [0, 1, 2].map(|node| network.at(node));
         nodes[0].kept(7);
         nodes[1].kept(7);
         nodes[0].forwarded(7);
@@ -82,6 +106,7 @@ mod tests {
         nodes[1].forwarded(7);
         nodes[1].forwarded(9);
         assert_eq!((nodes[2].copies(7), nodes[2].forwards(7), nodes[2].mean_forwards()), (1, 2, 1.0));
+        assert_eq!((nodes[2].seen(7), nodes[2].seen(8), nodes[2].seen(9), nodes[1].nodes()), (1, 0, 0, 3));
         nodes[1].gone(7);
         nodes[1].gone(7);
         assert_eq!((nodes[2].copies(7), nodes[2].forwards(7), nodes[2].mean_forwards()), (0, 0, 0.0));

@@ -2,6 +2,7 @@
 //! these words are `Router` (`core/routing`) and `Control` (`core/congestion`).
 
 use crate::book::Book;
+use crate::forecast::Flow;
 use crate::held::{Handle, Held};
 use crate::peers::{Peer, Peers};
 use alloc::collections::BinaryHeap;
@@ -67,6 +68,14 @@ pub trait Oracle {
     fn forwards(&self, id: u128) -> u64;
     /// Mean of that over all bundles.
     fn mean_forwards(&self) -> f64;
+    /// Nodes that hold a bundle or held it, where it was made not counted.
+    fn seen(&self, id: u128) -> u64 {
+        self.forwards(id)
+    }
+    /// Nodes in the whole network.
+    fn nodes(&self) -> u64 {
+        0
+    }
     /// The node holds a bundle from now on.
     fn kept(&mut self, id: u128) {
         let _ = id;
@@ -315,6 +324,12 @@ pub trait Outlook {
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
         let _ = (node, held, via);
         None
+    }
+    /// What the contact plan says may come to this node and leave it from now until then, some 1,024
+    /// contacts at most, in no order; nothing where the router reads no plan.
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+        let _ = (node, until);
+        Vec::new()
     }
 }
 

@@ -4,6 +4,9 @@ use crate::afner::Afner;
 use crate::ccc::Ccc;
 use crate::control::Control;
 use crate::drop_oldest::DropOldest;
+use crate::gbsd::Gbsd;
+use crate::hbsd::Hbsd;
+use crate::ion::Ion;
 use crate::none::NoControl;
 use crate::rrcc::Rrcc;
 use crate::storage_routing::StorageRouting;
@@ -70,6 +73,27 @@ const CONTROLS: &[ControlInfo] = &[
         oracle: true,
         make: |_, _| Box::new(Afner),
     },
+    ControlInfo {
+        name: "gbsd",
+        help: "Sends first and keeps what one more copy helps most, by knowledge of the whole network (Krifa et al., 2008).",
+        params: Gbsd::PARAMS,
+        oracle: true,
+        make: |params, _| Box::new(Gbsd::new(params)),
+    },
+    ControlInfo {
+        name: "hbsd",
+        help: "The same by what nodes tell each other of bundles of the past (Krifa et al., 2008).",
+        params: Hbsd::PARAMS,
+        oracle: false,
+        make: |params, _| Box::new(Hbsd::new(params)),
+    },
+    ControlInfo {
+        name: "ion",
+        help: "Gives nothing up; takes from applications only what the contact plan's forecast leaves room for.",
+        params: Ion::PARAMS,
+        oracle: false,
+        make: |params, _| Box::new(Ion::new(params)),
+    },
 ];
 
 /// All controls.
@@ -106,7 +130,7 @@ mod tests {
         for info in controls() {
             let control = make_control(info.name, &[], 7).unwrap();
             assert!(info.help.ends_with('.') && !control.wishes());
-            assert_eq!(info.oracle, info.name == "afner");
+            assert_eq!(info.oracle, ["afner", "gbsd"].contains(&info.name));
             assert!(info.params.iter().all(|p| p.min <= p.default && p.default <= p.max && p.help.ends_with('.')));
         }
     }

@@ -9,6 +9,7 @@ extern crate std;
 
 extern crate alloc;
 
+mod acks;
 mod answer;
 pub mod contact_plan;
 mod direct;
@@ -16,6 +17,7 @@ mod epidemic;
 mod maxprop;
 pub mod plan_index;
 mod prophet;
+mod rapid;
 mod registry;
 mod router;
 pub mod sabr;

@@ -3,19 +3,17 @@
 //!
 //! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based
 //! Disruption-Tolerant Networks", INFOCOM 2006. The paper's threshold of hops follows the bytes of
-//! a mean contact; here it is a parameter. Whoever can speak to this policy can purge a bundle by
-//! its identity: for networks whose neighbours are trusted.
+//! a mean contact; here it is a parameter.
 
+use crate::acks::{ACKS_MAX, Acks};
 use crate::router::Router;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, Why, numbers, put_number};
+use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, numbers, put_number};
 
 /// Nodes whose meetings are known at most.
 const NODES_MAX: usize = 1024;
-/// Acknowledgments remembered, the latest.
-const ACKS_MAX: usize = 4096;
 /// Cost to a node no path leads to.
 const NO_PATH: f64 = 1e6;
 
@@ -27,8 +25,7 @@ pub struct MaxProp {
     likely_max: usize,
     meetings: BTreeMap<NodeId, Meetings>,
     cost: BTreeMap<NodeId, f64>,
-    acked: BTreeSet<u128>,
-    acked_order: VecDeque<u128>,
+    acks: Acks,
 }
 
 impl MaxProp {
@@ -60,8 +57,7 @@ impl MaxProp {
             likely_max: param(1) as usize,
             meetings: BTreeMap::new(),
             cost: BTreeMap::new(),
-            acked: BTreeSet::new(),
-            acked_order: VecDeque::new(),
+            acks: Acks::default(),
         }
     }
 
@@ -94,27 +90,11 @@ impl MaxProp {
         }
     }
 
-    /// Remembers that a bundle arrived; whether that is new.
-    fn note_acked(&mut self, id: u128) -> bool {
-        let new = self.acked.insert(id);
-        if new {
-            self.acked_order.push_back(id);
-            if self.acked_order.len() > ACKS_MAX {
-                self.acked_order.pop_front().map(|oldest| self.acked.remove(&oldest));
-            }
-        }
-        new
-    }
-
     /// Number of acknowledgments, the acknowledgments; then node, number of its neighbours, and
     /// these with their likelihoods, for each node.
     fn hello(&self) -> Vec<u8> {
         let mut message = Vec::new();
-        put_number(&mut message, self.acked_order.len() as u64);
-        for id in &self.acked_order {
-            put_number(&mut message, (id >> 64) as u64);
-            put_number(&mut message, *id as u64);
-        }
+        self.acks.write(&mut message, ACKS_MAX);
         for (node, meetings) in &self.meetings {
             put_number(&mut message, node.0);
             put_number(&mut message, meetings.len() as u64);
@@ -129,15 +109,7 @@ impl MaxProp {
     /// Reads a hello as far as it makes sense.
     fn heard(&mut self, node: &Node<'_>, message: &[u8], out: &mut Orders) -> Option<()> {
         let mut numbers = numbers(message);
-        for _ in 0..numbers.next()?.min(ACKS_MAX as u64) {
-            let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
-            if self.note_acked(id) {
-                out.push(Order::Ban { id });
-                if let Some(held) = node.book.find(id) {
-                    out.delete(held.handle(), Why::Acked);
-                }
-            }
-        }
+        self.acks.read(node, &mut numbers, out, |_| ())?;
         while let Some(who) = numbers.next().map(NodeId) {
             let mut meetings = Meetings::new();
             for _ in 0..numbers.next()? {
@@ -190,18 +162,7 @@ impl Router for MaxProp {
                 self.find_paths(node.me);
                 out.push(Order::Reask(from));
             }
-            News::Sent { bundle, to, .. } => {
-                let Some((held, peer)) = node.get(bundle).zip(node.peers.get(to)) else { return };
-                if peer.is(held.destination()) {
-                    self.note_acked(held.bundle.id);
-                }
-            }
-            News::Gone { bundle, why: Why::Delivered } => {
-                if let Some(held) = node.get(bundle) {
-                    self.note_acked(held.bundle.id);
-                }
-            }
-            _ => {}
+            _ => drop(self.acks.hear(node, news)),
         }
     }
     fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
@@ -215,6 +176,7 @@ impl Router for MaxProp {
 mod tests {
     use super::*;
     use crate::testing::{Site, greeting};
+    use farlink_book::Why;
 
     #[test]
     fn likely_paths_go_first_and_young_bundles_before_them() {

@@ -4,6 +4,7 @@ use crate::direct::Direct;
 use crate::epidemic::Epidemic;
 use crate::maxprop::MaxProp;
 use crate::prophet::Prophet;
+use crate::rapid::Rapid;
 use crate::router::Router;
 use crate::sabr::Sabr;
 use crate::spray::Spray;
@@ -79,6 +80,13 @@ const ROUTERS: &[RouterInfo] = &[
         params: MaxProp::PARAMS,
         oracle: false,
         make: |setup| Box::new(MaxProp::new(setup.params)),
+    },
+    RouterInfo {
+        name: "rapid",
+        help: "Copies where one more shortens delays most, or keeps most deadlines (Balasubramanian et al., 2007).",
+        params: Rapid::PARAMS,
+        oracle: false,
+        make: |setup| Box::new(Rapid::new(setup.params, setup.seed)),
     },
 ];
 

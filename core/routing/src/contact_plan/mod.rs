@@ -1,11 +1,12 @@
 //! Contact plans: when which node can transmit to which, how fast, and how long light takes.
 //!
 //! One file per dialect ([`ion`], [`farlink`]); [`parse`] tells them apart. [`check`] finds what a
-//! plan's author would want to know, [`gantt`] draws it.
+//! plan's author would want to know, [`gantt`] draws it, [`forecast`] says how full a node gets.
 
 mod check;
 mod clock;
 pub mod farlink;
+mod forecast;
 mod gantt;
 pub mod ion;
 pub mod text;
@@ -13,6 +14,8 @@ pub mod text;
 pub use check::{Finding, check};
 pub use clock::PlanClock;
 pub use farlink::emit as emit_farlink;
+pub use farlink_book::Forecast;
+pub use forecast::{Question, draw as draw_forecast, forecast};
 pub use gantt::gantt;
 pub use ion::emit as emit_ion;
 

@@ -370,3 +370,28 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
     }
     assert_eq!(bench.router.booked(), (0, 0));
 }
+
+#[test]
+fn a_control_is_told_what_the_plan_lets_come_and_leave() {
+    let mut bench = Bench::new(
+        "contact 1 2 +0..+50 rate 10 B/s delay 5 s\ncontact 2 1 +0..+50 rate 20 B/s delay 5 s\n\
+         contact 3 1 +90..+95 rate 1 B/s\ncontact 2 3 +0..+99 rate 7 B/s\ncontact 1 3 +200..+300 rate 3 B/s",
+    );
+    let flow = |start, end, bytes: u64, comes| farlink_book::Flow {
+        start: second(start),
+        end: second(end),
+        rate: DataRate::from_bytes_per_second(bytes),
+        comes,
+    };
+    let mut flows = |now, until| {
+        bench.site.now = second(now);
+        let mut flows = bench.router.flows(&bench.site.node(), second(until));
+        flows.sort_by_key(|flow| (flow.start, flow.comes));
+        flows
+    };
+    let (to, from, late) = (flow(0, 50, 10, false), flow(0, 50, 20, true), flow(200, 300, 3, false));
+    assert_eq!(flows(0, 90), [to, from], "what begins at the end does not count");
+    assert_eq!(flows(52, 300), [flow(90, 95, 1, true), late]);
+    assert_eq!(flows(300, 900), []);
+    assert_eq!(Sabr::new(&[], &[], 7).flows(&bench.site.node(), Instant::MAX), [], "no plan");
+}

@@ -5,7 +5,7 @@ use crate::contact_plan::PlanClock;
 use crate::{GroupId, PlanIndex, PlanTime};
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId};
-use farlink_book::{Held, Leg, Node, Outlook, Peer, Prospect};
+use farlink_book::{Flow, Held, Leg, Node, Outlook, Peer, Prospect};
 
 /// A route and the leg it begins with.
 pub(super) struct Planned {
@@ -142,6 +142,9 @@ impl Sabr {
     }
 }
 
+/// Contacts that a forecast looks at.
+const FLOWS_MAX: usize = 1024;
+
 /// All nodes a neighbour is.
 pub(super) fn names(peer: &Peer) -> impl Iterator<Item = NodeId> {
     peer.names.iter().map(|name| name.id.node()).filter(|node| *node != NodeId::NULL)
@@ -165,5 +168,24 @@ impl Outlook for Sabr {
         let way = self.best(&mut Planner::default(), node, held, held.size(), &[])?;
         let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
         Some(Prospect { chance, arrival: way.arrival })
+    }
+    /// What this node may receive in contacts with it, and send in its own; light time, as with ION, is
+    /// not reckoned with: contacts that go both ways would seem to bring first what they take later.
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+        let Some((loaded, clock)) = self.placed() else { return Vec::new() };
+        let local = if self.local.is_empty() { core::slice::from_ref(&node.me) } else { &self.local };
+        let (from, until) = (clock.plan_time(node.now), clock.plan_time(until));
+        let groups = local.iter().flat_map(|me| {
+            let comes = loaded.index.groups_to(*me).map(|group| (group, true));
+            comes.chain(loaded.index.groups_from(*me).map(|group| (group, false)))
+        });
+        let contacts = groups.flat_map(|(group, comes)| {
+            let contacts = &loaded.index.contacts(group)[loaded.index.first_after(group, from)..];
+            contacts.iter().take_while(move |edge| edge.start < until.0).map(move |edge| {
+                let at = |time: u64| clock.instant(PlanTime(time));
+                Flow { start: at(edge.start), end: at(edge.end), rate: edge.rate, comes }
+            })
+        });
+        contacts.filter(|flow| flow.end > node.now).take(FLOWS_MAX).collect()
     }
 }

@@ -1,0 +1,238 @@
+//! Joint scheduling and drop: what one more copy, or one less, changes in the mean of all bundles
+//! decides both what is sent first and what makes room, by knowledge of the whole network.
+//!
+//! A. Krifa, C. Barakat, T. Spyropoulos: "An Optimal Joint Scheduling and Drop Policy for Delay
+//! Tolerant Networks", WoWMoM AOC 2008 (GBSD); the two utilities are theirs. There a newcomer may
+//! itself be what is dropped (`refuse`). Here one that is refused has used its link in vain, and its
+//! giver chose it, so that it comes in by default, as does in any case what a node makes itself.
+//! `hbsd.rs` is the version that needs no such knowledge.
+
+use crate::control::Control;
+use farlink_base::{Param, PeerId, Refusal};
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
+
+/// What is to be made best.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Aim {
+    /// The number of bundles delivered within their lifetimes.
+    Delivery,
+    /// The mean delay.
+    Delay,
+}
+impl Aim {
+    /// The parameter that says which.
+    pub const PARAM: Param = Param {
+        name: "metric",
+        help: "What is to be made best: 0 how many bundles are delivered in time, 1 the mean delay.",
+        unit: "",
+        default: 0.0,
+        min: 0.0,
+        max: 1.0,
+    };
+    pub fn of(param: f64) -> Aim {
+        if param < 0.5 { Aim::Delivery } else { Aim::Delay }
+    }
+}
+
+/// The parameter that says whether a newcomer may be what is dropped.
+pub(crate) const REFUSE: Param = Param {
+    name: "refuse",
+    help: "1: a newcomer that is worth less than what would make room for it is refused; 0: it comes in.",
+    unit: "",
+    default: 0.0,
+    min: 0.0,
+    max: 1.0,
+};
+
+/// What the utilities are computed from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Spread {
+    /// Meetings a second of two nodes.
+    pub meetings: f64,
+    /// Nodes but one.
+    pub others: f64,
+    /// What is left of the bundle's lifetime, s.
+    pub left_s: f64,
+}
+impl Spread {
+    /// What a copy is worth, where so many nodes have seen the bundle (`seen`, its maker not counted)
+    /// and so many hold it (`copies`).
+    pub fn utility(&self, aim: Aim, seen: f64, copies: f64) -> f64 {
+        let unseen = (1.0 - seen / self.others).max(0.0);
+        match aim {
+            Aim::Delivery => {
+                let rate = self.meetings * self.left_s;
+                unseen * rate * libm::exp(-rate * copies)
+            }
+            Aim::Delay => unseen / (copies * copies * self.meetings),
+        }
+    }
+}
+
+/// How often a node meets others.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Meetings {
+    met: u32,
+}
+impl Meetings {
+    pub fn met(&mut self) {
+        self.met = self.met.saturating_add(1);
+    }
+    /// Meetings a second of this node with one other; one more than were counted, in one second more
+    /// than went by, so that it is known from the beginning.
+    pub fn rate(&self, node: &Node<'_>, others: f64) -> f64 {
+        (f64::from(self.met) + 1.0) / (node.now.as_secs_f64() + 1.0) / others
+    }
+    /// What a bundle's utility is computed from.
+    pub fn spread(&self, node: &Node<'_>, held: &Held, others: f64) -> Spread {
+        let left_s = held.remaining(node.now).as_secs_f64();
+        Spread { meetings: self.rate(node, others), others, left_s }
+    }
+}
+
+/// What is worth most goes first; what is worth nothing, last. The destination comes before all.
+pub(crate) fn ranked(peer: &Peer, held: &Held, want: Want, worth: f64) -> Want {
+    // The bits of what is not negative are in the order of the numbers.
+    let rank = if peer.is(held.destination()) { 0 } else { !worth.max(0.0).to_bits() };
+    Want { rank, ..want }
+}
+
+/// By global knowledge.
+pub struct Gbsd {
+    aim: Aim,
+    refuse: bool,
+    meetings: Meetings,
+}
+
+impl Gbsd {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[Aim::PARAM, REFUSE];
+
+    /// `params` are values of [`Gbsd::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Gbsd { aim: Aim::of(param(0)), refuse: param(1) >= 0.5, meetings: Meetings::default() }
+    }
+
+    /// The worth of a copy of this bundle, where `more` copies will be than there are.
+    fn utility(&self, node: &Node<'_>, held: &Held, more: u64) -> Option<f64> {
+        let (oracle, id) = (node.oracle?, held.bundle.id);
+        let others = oracle.nodes().saturating_sub(1).max(1) as f64;
+        let copies = (oracle.copies(id) + more).max(1) as f64;
+        Some(self.meetings.spread(node, held, others).utility(self.aim, oracle.seen(id) as f64, copies))
+    }
+}
+
+impl Control for Gbsd {
+    fn hears(&self) -> Hears {
+        Hears::PEERS
+    }
+    fn on(&mut self, _node: &Node<'_>, news: &News<'_>, _out: &mut Orders) {
+        if let News::Up { .. } = news {
+            self.meetings.met();
+        }
+    }
+    fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        let judged = self.refuse && new.from != PeerId::NONE;
+        Ok(if judged { self.utility(node, new, 1).unwrap_or(f64::INFINITY) } else { f64::INFINITY })
+    }
+    fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        self.utility(node, held, 0)
+    }
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        let want = want?;
+        Some(match self.utility(node, held, 0) {
+            Some(worth) => ranked(peer, held, want, worth),
+            None => want,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::vec;
+    use farlink_base::Instant;
+    use farlink_book::Oracle;
+
+    /// Of eleven nodes, `id` hold bundle `id`, and as many besides its maker have seen it.
+    struct Knows;
+    impl Oracle for Knows {
+        fn copies(&self, id: u128) -> u64 {
+            if id == u128::MAX { 2 } else { id as u64 }
+        }
+        fn forwards(&self, id: u128) -> u64 {
+            self.copies(id)
+        }
+        fn mean_forwards(&self) -> f64 {
+            1.0
+        }
+        fn nodes(&self) -> u64 {
+            11
+        }
+    }
+
+    #[test]
+    fn the_utilities_are_those_of_the_paper() {
+        // 0.01 meetings a second, 100 s left: one meeting of each pair is expected.
+        let spread = Spread { meetings: 0.01, others: 10.0, left_s: 100.0 };
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        close(spread.utility(Aim::Delivery, 0.0, 1.0), 0.367_879_441);
+        close(spread.utility(Aim::Delivery, 5.0, 2.0), 0.5 * 0.135_335_283);
+        close(spread.utility(Aim::Delay, 0.0, 1.0), 100.0);
+        close(spread.utility(Aim::Delay, 5.0, 2.0), 12.5);
+        close(spread.utility(Aim::Delay, 11.0, 2.0), 0.0);
+        let dying = Spread { left_s: 0.0, ..spread };
+        close(dying.utility(Aim::Delivery, 0.0, 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_node_counts_its_meetings() {
+        let (mut site, mut gbsd) = (Site::new(1000), Gbsd::new(&[]));
+        site.now = Instant(99_000_000_000);
+        let peer = site.meet(2);
+        (0..3).for_each(|_| gbsd.on(&site.node(), &News::Up { peer }, &mut Orders::default()));
+        gbsd.on(&site.node(), &News::Down { peer }, &mut Orders::default());
+        assert_eq!(gbsd.meetings.rate(&site.node(), 10.0), 0.004, "four in 100 s, with one of ten");
+    }
+
+    #[test]
+    fn what_has_most_copies_makes_room_unless_the_newcomer_has_more() {
+        let (mut site, gbsd) = (Site::new(400), Gbsd::new(&[1.0, 1.0]));
+        let bundles = [(); 4].map(|()| site.keep_with(9, 100, |_, new| new.expires = Instant(100_000_000_000)));
+        // The newcomer will be the third copy: 0.8 / 9. Bundle 3 is worth 0.7 / 9, bundle 4 0.6 / 16.
+        let peer = site.meet(2);
+        let room = |size: usize| {
+            let mut new = site.newcomer(size);
+            new.from = peer;
+            site.room(&gbsd, &site.node_with(Some(&Knows)), &new)
+        };
+        assert_eq!(room(100), Some(vec![bundles[3]]));
+        assert_eq!(room(200), Some(vec![bundles[3], bundles[2]]));
+        assert_eq!(room(201), None, "bundle 2 is worth 0.8 / 4");
+        let own = |size| site.room(&gbsd, &site.node_with(Some(&Knows)), &site.newcomer(size)).map(|them| them.len());
+        assert_eq!(own(400), Some(4), "made here");
+        assert_eq!(site.fits(&gbsd, 100), None, "without an oracle it gives nothing up");
+        let new = site.newcomer(201);
+        let room = site.room(&Gbsd::new(&[1.0]), &site.node_with(Some(&Knows)), &new);
+        assert_eq!(room.map(|them| them.len()), Some(3), "where none is refused");
+    }
+
+    #[test]
+    fn what_is_worth_most_is_sent_first_but_after_what_is_for_the_neighbour() {
+        let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[]));
+        let keep = |site: &mut Site, to| site.keep_with(to, 100, |_, new| new.expires = Instant(100_000_000_000));
+        let bundles = [keep(&mut site, 9), keep(&mut site, 9), keep(&mut site, 2)];
+        let peer = site.meet(2);
+        let rank = |oracle: Option<&dyn Oracle>, bundle| {
+            let held = site.held(bundle);
+            gbsd.allow(&site.node_with(oracle), site.peer(peer), held, Some(Want::copy(held, 7))).unwrap().rank
+        };
+        let ranks = bundles.map(|bundle| rank(Some(&Knows), bundle));
+        assert!(ranks[0] < ranks[1] && ranks[2] == 0, "{ranks:?}");
+        assert_eq!(rank(None, bundles[0]), 7, "without an oracle as the router says");
+        let node = site.node_with(Some(&Knows));
+        assert_eq!(gbsd.allow(&node, site.peer(peer), site.held(bundles[0]), None), None, "it wishes nothing itself");
+    }
+}

@@ -1,0 +1,193 @@
+//! Joint scheduling and drop by history: as `gbsd.rs`, but how many nodes have and saw a bundle of
+//! this age is learnt from bundles of the past, of which nodes tell each other.
+//!
+//! A. Krifa, C. Barakat, T. Spyropoulos: "An Optimal Joint Scheduling and Drop Policy for Delay
+//! Tolerant Networks", WoWMoM AOC 2008 (HBSD). Bundles of one age have the same worth but for what
+//! is left of their lifetimes. The number of nodes is that of those heard of; before anything was
+//! learnt a bundle counts as one that only its maker has.
+
+use crate::control::Control;
+use crate::gbsd::{Aim, Meetings, REFUSE, Spread, ranked};
+use crate::history::{History, Sample, age_s};
+use farlink_base::{NodeId, Param, PeerId, Refusal};
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
+
+/// Before anything was learnt.
+const FIRST: &[Sample] = &[Sample { seen: 0.0, copies: 1.0 }];
+
+/// By the history of bundles.
+pub struct Hbsd {
+    aim: Aim,
+    refuse: bool,
+    meetings: Meetings,
+    history: History,
+}
+
+impl Hbsd {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Aim::PARAM,
+        REFUSE,
+        Param {
+            name: "step",
+            help: "Bundles whose ages differ by less count as of one age; so often history is counted anew.",
+            unit: "s",
+            default: 60.0,
+            min: 1.0,
+            max: 1e6,
+        },
+    ];
+
+    /// `params` are values of [`Hbsd::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Hbsd {
+            aim: Aim::of(param(0)),
+            refuse: param(1) >= 0.5,
+            meetings: Meetings::default(),
+            history: History::new(param(2) as u32),
+        }
+    }
+
+    /// Between two of the ages that are told apart it changes evenly.
+    fn utility(&self, node: &Node<'_>, held: &Held) -> f64 {
+        let spread = self.meetings.spread(node, held, self.history.others());
+        let (before, after, share) = self.history.samples(age_s(node, held));
+        let worth = self.worth_by(&spread, before);
+        worth + (self.worth_by(&spread, after) - worth) * share
+    }
+
+    fn worth_by(&self, spread: &Spread, samples: &[Sample]) -> f64 {
+        let samples = if samples.is_empty() { FIRST } else { samples };
+        let mean = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
+        match self.aim {
+            Aim::Delivery => mean(&|sample| spread.utility(self.aim, sample.seen, sample.copies)),
+            Aim::Delay => {
+                let unseen = (spread.others - mean(&|sample| sample.seen)).max(1e-3);
+                let each = mean(&|sample| (spread.others - sample.seen).max(0.0) / sample.copies);
+                each * each / (spread.meetings * spread.others * unseen)
+            }
+        }
+    }
+}
+
+impl Control for Hbsd {
+    fn hears(&self) -> Hears {
+        Hears::PEERS.and(Hears::KEPT).and(Hears::GONE)
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Up { peer } => {
+                self.meetings.met();
+                let Some(known) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) else { return };
+                self.history.met(node.me, known.node);
+                let message = self.history.message(node.now, known.node);
+                if !message.is_empty() {
+                    out.tell(peer, message);
+                }
+            }
+            News::Heard { bytes, .. } => {
+                let _ = self.history.heard(node, bytes);
+            }
+            News::Kept { bundle, .. } | News::Gone { bundle, .. } => {
+                if let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) {
+                    self.history.have(node, held, matches!(news, News::Kept { .. }));
+                }
+            }
+            _ => return,
+        }
+        self.history.count(node.now);
+    }
+    fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        let judged = self.refuse && new.from != PeerId::NONE;
+        Ok(if judged { self.utility(node, new) } else { f64::INFINITY })
+    }
+    fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        Some(self.utility(node, held))
+    }
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        want.map(|want| ranked(peer, held, want, self.utility(node, held)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use farlink_base::Instant;
+    use farlink_book::{Handle, Order};
+
+    fn hear(control: &mut Hbsd, node: &Node<'_>, news: News<'_>) -> Vec<Order> {
+        let mut out = Orders::default();
+        control.on(node, &news, &mut out);
+        out.drain().collect()
+    }
+    fn at(second: u64) -> Instant {
+        Instant(second * 1_000_000_000)
+    }
+    /// A bundle that lives for an hour, made at this second.
+    fn keep(site: &mut Site, made: u64) -> Handle {
+        site.keep_with(9, 100, |_, new| new.expires = at(made + 3600))
+    }
+
+    #[test]
+    fn before_anything_is_known_what_has_less_time_is_worth_more_once_it_is_met_often() {
+        let (mut site, control) = (Site::new(300), Hbsd::new(&[0.0, 1.0]));
+        site.now = at(1000);
+        let bundles = [0, 500, 900].map(|made| keep(&mut site, made));
+        let worth = |bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
+        // One meeting in 1,001 s: rates of 2.6, 3.1 and 3.5 until they expire.
+        let [old, middle, young] = bundles.map(worth);
+        assert!(old > middle && middle > young, "{old} {middle} {young}");
+        let rate = 2600.0 / 1001.0;
+        assert!((old - rate * libm::exp(-rate)).abs() < 1e-12);
+        let peer = site.meet(2);
+        let newcomer = |made| control.admit(&site.node(), site.held(made));
+        assert_eq!(newcomer(bundles[0]), Ok(f64::INFINITY), "made here");
+        assert_eq!(site.fits(&control, 100), Some(vec![bundles[2]]));
+        site.book.get_mut(bundles[0]).unwrap().from = peer;
+        assert_eq!(control.admit(&site.node(), site.held(bundles[0])), Ok(old));
+    }
+
+    #[test]
+    fn what_was_seen_by_many_at_its_age_makes_room_for_what_few_saw() {
+        let (mut site, mut control) = (Site::new(300), Hbsd::new(&[1.0, 1.0, 100.0]));
+        site.now = at(1000);
+        let past = keep(&mut site, 1000);
+        hear(&mut control, &site.node(), News::Kept { bundle: past, wire: None });
+        // Nodes 2 to 5 got it one after the other, 100 s apart.
+        for n in 2..6u64 {
+            let there = Site { now: at(900 + 100 * n), ..Site::new(9) };
+            let theirs = Node { me: NodeId(n), ..there.node() };
+            let mut history = History::new(100);
+            history.have(&theirs, site.held(past), true);
+            let bytes = history.message(there.now, NodeId(1));
+            let from = site.meet(n);
+            hear(&mut control, &Node { now: there.now, ..site.node() }, News::Heard { from, bytes: &bytes });
+        }
+        site.now = at(1600);
+        let asked = hear(&mut control, &site.node(), News::Up { peer: PeerId(1) });
+        assert_eq!(asked.len(), 1, "it tells the first what the others said");
+        let (young, old) = (keep(&mut site, 1600), keep(&mut site, 1300));
+        let between = keep(&mut site, 1250);
+        let worth = |bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
+        // Two meetings in 1,601 s with one of four. Young: nobody else saw it. At 300 s three have: 1/16 / 4; at 400 s four: 0.
+        let meetings: f64 = 2.0 / 1601.0 / 4.0;
+        assert!((worth(young) * meetings - 1.0).abs() < 1e-9, "{}", worth(young));
+        assert!((worth(old) * meetings - 0.25 * 0.25 / (4.0 * 1.0)).abs() < 1e-9, "{}", worth(old));
+        assert!((worth(between) / worth(old) - 0.5).abs() < 1e-9, "half way");
+        let _ = site.book.remove(between);
+        let peer = site.meet(7);
+        let rank = |bundle| {
+            let held = site.held(bundle);
+            control.allow(&site.node(), site.peer(peer), held, Some(Want::copy(held, 0))).unwrap().rank
+        };
+        assert!(rank(young) < rank(old));
+        let mut new = site.newcomer(100);
+        new.from = peer;
+        new.expires = at(5200);
+        assert_eq!(site.room(&control, &site.node(), &new), Some(vec![past]), "seen by four at 600 s");
+    }
+}

@@ -1,0 +1,199 @@
+//! How long it takes nodes to meet each other, as each of them measures it and all tell it on.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Instant, NodeId};
+use farlink_book::put_number;
+
+/// Nodes whose meetings are known at most.
+const NODES_MAX: usize = 1024;
+/// Neighbours known of each at most.
+const NEIGHBOURS_MAX: usize = 256;
+/// Meetings in a row by which a bundle may still be expected to arrive.
+const HOPS: u32 = 3;
+
+/// What a node says of its meetings.
+#[derive(Debug)]
+struct Row {
+    /// When it said so, ms on this process's clock.
+    said_ms: i64,
+    /// Of all that changed which was the last of this one.
+    changed: u64,
+    /// Mean time from one meeting to the next, s.
+    means: BTreeMap<NodeId, f64>,
+}
+
+/// Mean times between meetings.
+#[derive(Default, Debug)]
+pub struct Meetings {
+    rows: BTreeMap<NodeId, Row>,
+    counts: BTreeMap<NodeId, u32>,
+}
+
+pub fn millis(at: Instant) -> i64 {
+    (at.0 / 1_000_000) as i64
+}
+
+impl Meetings {
+    /// This node meets another: the mean is the time since it began, by its meetings. `change` counts
+    /// what changes.
+    pub fn meet(&mut self, me: NodeId, now: Instant, other: NodeId, change: &mut u64) {
+        if self.counts.len() >= NEIGHBOURS_MAX && !self.counts.contains_key(&other) {
+            return;
+        }
+        let count = self.counts.entry(other).or_insert(0);
+        *count = count.saturating_add(1);
+        let mean = (now.as_secs_f64() / f64::from(*count)).max(1.0);
+        *change += 1;
+        let row = self.rows.entry(me).or_insert(Row { said_ms: 0, changed: 0, means: BTreeMap::new() });
+        (row.said_ms, row.changed) = (millis(now), *change);
+        row.means.insert(other, mean);
+    }
+    /// The expected time until a node meets each other one, directly or by others: the least sum of at
+    /// most three means.
+    pub fn reach(&self, from: NodeId) -> BTreeMap<NodeId, f64> {
+        let mut reach = BTreeMap::from([(from, 0.0)]);
+        let mut last = reach.clone();
+        for _ in 0..HOPS {
+            let mut next = BTreeMap::new();
+            for (at, time) in &last {
+                for (to, mean) in self.rows.get(at).into_iter().flat_map(|row| &row.means) {
+                    let through = time + mean;
+                    if reach.get(to).is_none_or(|known| through < *known) {
+                        reach.insert(*to, through);
+                        next.insert(*to, through);
+                    }
+                }
+            }
+            last = next;
+        }
+        reach
+    }
+    /// What changed since then, the newest first, in so many bytes: number of nodes; of each its node,
+    /// how long ago it said so in ms, and its neighbours with their means.
+    pub fn write(&self, now: Instant, since: u64, message: &mut Vec<u8>, most: usize) {
+        let mut rows: Vec<_> = self.rows.iter().filter(|(_, row)| row.changed > since).collect();
+        rows.sort_by_key(|(_, row)| core::cmp::Reverse(row.changed));
+        let mut left = most;
+        let fits = |(_, row): &&(&NodeId, &Row)| match left.checked_sub(24 + 16 * row.means.len()) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        let rows: Vec<_> = rows.iter().take_while(fits).collect();
+        put_number(message, rows.len() as u64);
+        for (node, row) in rows {
+            put_number(message, node.0);
+            put_number(message, (millis(now) - row.said_ms).max(0) as u64);
+            put_number(message, row.means.len() as u64);
+            for (other, mean) in &row.means {
+                put_number(message, other.0);
+                put_number(message, mean.to_bits());
+            }
+        }
+    }
+    /// Reads what a neighbour says, as far as it makes sense: of each node the newest stays, and
+    /// nobody else knows this node's.
+    pub fn read(
+        &mut self,
+        me: NodeId,
+        now: Instant,
+        numbers: &mut impl Iterator<Item = u64>,
+        change: &mut u64,
+    ) -> Option<()> {
+        for _ in 0..numbers.next()? {
+            let (node, age) = (NodeId(numbers.next()?), i64::try_from(numbers.next()?).ok()?);
+            let mut means = BTreeMap::new();
+            for _ in 0..numbers.next()? {
+                let (other, mean) = (NodeId(numbers.next()?), f64::from_bits(numbers.next()?));
+                if mean >= 1.0 && mean.is_finite() && means.len() < NEIGHBOURS_MAX {
+                    means.insert(other, mean);
+                }
+            }
+            let said_ms = millis(now).saturating_sub(age);
+            let known = self.rows.get(&node);
+            let newer = known.map_or(self.rows.len() < NODES_MAX, |row| said_ms > row.said_ms);
+            if newer && node != me && known.is_none_or(|row| row.means != means) {
+                *change += 1;
+                self.rows.insert(node, Row { said_ms, changed: *change, means });
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_book::numbers;
+
+    fn at(s: u64) -> Instant {
+        Instant(s * 1_000_000_000)
+    }
+    const ME: NodeId = NodeId(1);
+
+    #[test]
+    fn means_are_times_by_meetings_and_three_in_a_row_reach() {
+        let (mut meetings, mut change) = (Meetings::default(), 0);
+        for (now, other) in [(0, 9), (100, 2), (300, 2), (400, 3)] {
+            meetings.meet(ME, at(now), NodeId(other), &mut change);
+        }
+        for (node, other, mean) in [(2, 3, 50.0), (3, 4, 60.0), (4, 5, 70.0), (5, 6, 1.0)] {
+            let means = BTreeMap::from([(NodeId(other), mean)]);
+            meetings.rows.insert(NodeId(node), Row { said_ms: 0, changed: 0, means });
+        }
+        let reach = meetings.reach(ME);
+        let of = |node| reach.get(&NodeId(node)).copied();
+        assert_eq!((of(2), of(9)), (Some(150.0), Some(1.0)), "at least a second");
+        assert_eq!((of(3), of(4)), (Some(200.0), Some(260.0)), "by 2 sooner than its own 400 s");
+        assert_eq!((of(5), of(6)), (Some(530.0), None), "by 3 at once: by 2 it would be a fourth meeting");
+        assert_eq!(meetings.reach(NodeId(3)).get(&NodeId(6)).copied(), Some(131.0));
+    }
+
+    #[test]
+    fn what_changed_is_told_on_once_and_the_newest_stays() {
+        let (mut ours, mut theirs, mut change, mut there) = (Meetings::default(), Meetings::default(), 0, 0);
+        ours.meet(ME, at(100), NodeId(2), &mut change);
+        let told = |ours: &Meetings, since, most| {
+            let mut message = Vec::new();
+            ours.write(at(200), since, &mut message, most);
+            message
+        };
+        let first = told(&ours, 0, 1000);
+        assert_eq!(first.len(), 8 + 24 + 16);
+        assert_eq!((told(&ours, change, 1000).len(), told(&ours, 0, 39).len()), (8, 8), "nothing new; no room");
+        let mut read = |now, message: &[u8]| {
+            theirs.read(NodeId(2), at(now), &mut numbers(message), &mut there).map(|()| theirs.reach(ME)[&NodeId(2)])
+        };
+        assert_eq!(read(200, &first), Some(100.0));
+        ours.meet(ME, at(190), NodeId(2), &mut change);
+        let second = told(&ours, 0, 1000);
+        assert_eq!(read(200, &second), Some(95.0));
+        assert_eq!(read(200, &first), Some(95.0), "it was said before");
+        for cut in (8..first.len()).step_by(8) {
+            assert_eq!(read(900, &first[..cut]), None, "{cut}");
+        }
+        assert_eq!(there, 2);
+    }
+
+    #[test]
+    fn nobody_tells_what_this_node_measures_or_what_is_no_time() {
+        let (mut meetings, mut change) = (Meetings::default(), 0);
+        let row = |node: u64, mean: f64| {
+            let mut message = Vec::new();
+            [1, node, 0, 1, 7, mean.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
+            message
+        };
+        for (node, mean) in [(1, 5.0), (3, f64::NAN), (4, -1.0), (5, f64::INFINITY)] {
+            assert!(meetings.read(ME, at(9), &mut numbers(&row(node, mean)), &mut change).is_some());
+        }
+        assert!(meetings.rows.values().all(|row| row.means.is_empty()) && !meetings.rows.contains_key(&ME));
+        for node in 10..5000 {
+            assert!(meetings.read(ME, at(9), &mut numbers(&row(node, 5.0)), &mut change).is_some());
+            meetings.meet(ME, at(9), NodeId(node), &mut change);
+        }
+        assert!(meetings.rows.len() <= NODES_MAX + 1 && meetings.counts.len() == NEIGHBOURS_MAX);
+    }
+}

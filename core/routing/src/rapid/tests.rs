@@ -1,0 +1,227 @@
+use super::*;
+use crate::testing::{Site, greeting};
+use alloc::vec::Vec;
+use farlink_base::DataRate;
+use farlink_book::{Handle, numbers, put_number};
+
+fn at(s: u64) -> Instant {
+    Instant(s * 1_000_000_000)
+}
+/// A bundle of this size made at this second, which lives for an hour.
+fn keep(site: &mut Site, to: u64, size: usize, made: u64) -> Handle {
+    site.keep_with(to, size, |_, new| new.expires = at(made + 3600))
+}
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-9 * b.abs().max(1e-9), "{a} {b}");
+}
+/// What neighbour 2 says: its meetings carry so much, it meets 9 in this mean time; and what it holds
+/// for 9: identity, age in s, size.
+fn says(meeting_bytes: u64, mean_s: f64, held: &[(u64, u64, u64)]) -> Vec<u8> {
+    let mut message = Vec::new();
+    let mut put = |numbers: &[u64]| numbers.iter().for_each(|number| put_number(&mut message, *number));
+    put(&[1, 0, meeting_bytes, 0, 1, 2, 0, 1, 9, mean_s.to_bits(), held.len() as u64]);
+    for (id, age, size) in held {
+        put(&[0, *id, 9, age * 1000, *size, 0.001f64.to_bits()]);
+    }
+    message
+}
+fn hear(router: &mut Rapid, site: &Site, news: News<'_>) -> Vec<Order> {
+    let mut out = Orders::default();
+    router.on(&site.node(), &news, &mut out);
+    out.drain().collect()
+}
+
+#[test]
+fn a_bundle_waits_for_as_many_meetings_as_what_is_before_it_fills() {
+    let mean = Some(&100.0);
+    close(rate(mean, 0, 1000, 1000), 0.01);
+    close(rate(mean, 1, 1000, 1000), 0.005);
+    close(rate(mean, 2500, 500, 1000), 1.0 / 300.0);
+    close(rate(mean, 0, 0, 0), 0.01);
+    assert_eq!(rate(None, 0, 1, 1), 0.0);
+    assert!(rate(mean, u64::MAX, u64::MAX, 0) > 0.0);
+}
+
+#[test]
+fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
+    site.now = at(1000);
+    let (nine, two) = (site.meet(9, 0), site.meet(2, 1));
+    hear(&mut router, &site, News::Up { peer: nine });
+    site.now = at(2000);
+    let [old, young, large] =
+        [(400, 1000), (400, 1900), (800, 1950)].map(|(size, made)| keep(&mut site, 9, size, made));
+    greeting(&mut router, &site, two);
+    // This node meets 9 once in 1,000 s. Old and young fit one meeting; large waits for the second.
+    let own = |router: &Rapid, bundle| router.own_rate(&site.node(), site.held(bundle));
+    close(own(&router, old), 0.001);
+    close(own(&router, young), 0.001);
+    close(own(&router, large), 0.0005);
+    // Neighbour 2 meets 9 each 500 s, for 500 B: what it has, 100 B made at 1,800 s, is before the last two.
+    let bytes = says(500, 500.0, &[(77, 200, 200)]);
+    assert_eq!(hear(&mut router, &site, News::Heard { from: two, bytes: &bytes }), [Order::Reask(two)]);
+    let theirs = |bundle| router.their_rate(&site.node(), site.peer(two), site.held(bundle));
+    close(theirs(old), 0.002);
+    close(theirs(young), 0.001);
+    close(theirs(large), 0.001);
+    let rank = |router: &Rapid, bundle| router.wants(&site.node(), site.peer(two), site.held(bundle)).unwrap().rank;
+    // Old: 1,000 s to 333 s for 400 B: 1.67 s a byte; young: to 500 s: 1.25; large: 2,000 s to 667 s
+    // for 800 B: 1.67. (Own meetings got faster for none of them.)
+    let gain = |bundle| f64::from_bits(!rank(&router, bundle));
+    close(gain(old), (1000.0 - 1.0 / 0.003) / 400.0);
+    close(gain(young), (1000.0 - 500.0) / 400.0);
+    close(gain(large), (2000.0 - 1.0 / 0.0015) / 800.0);
+    assert!(rank(&router, young) > rank(&router, large));
+}
+
+#[test]
+fn for_deadlines_what_hardly_makes_it_goes_first() {
+    let (site, router) = (Site::new(), Rapid::new(&[1.0], 7));
+    let left = Duration::from_secs(1000);
+    close(router.gain(0.001, 0.001, left), libm::exp(-1.0) - libm::exp(-2.0));
+    assert!(router.gain(0.01, 0.001, left) < 1e-4, "it arrives in time anyhow");
+    close(router.gain(0.0, 0.0, left), 0.0);
+    assert_eq!(router.gain(0.001, 0.001, Duration::ZERO), 0.0, "too late");
+    let mean = Rapid::new(&[0.0], 7);
+    close(mean.gain(0.0, 0.001, left), DELAY_MAX - 1000.0);
+    assert_eq!(mean.gain(0.0, 0.0, left), 0.0);
+    let mut other = Site::new();
+    let (bundle, peer) = (other.keep(9, 100), other.meet(2, 0));
+    let want = router.wants(&other.node(), other.peer(peer), other.held(bundle)).unwrap();
+    assert_eq!((want.keep, want.rank), (true, u64::MAX), "of no known use: last, but it goes");
+    assert_eq!(site.book.len(), 0);
+}
+
+#[test]
+fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+    site.now = at(1000);
+    let (two, three) = (site.meet(2, 0), site.meet(3, 1));
+    let bundle = keep(&mut site, 9, 100, 1000);
+    greeting(&mut router, &site, two);
+    hear(&mut router, &site, News::Heard { from: two, bytes: &says(500, 500.0, &[]) });
+    let known = |router: &Rapid, site: &Site, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
+    // By 2, which it meets once in 1,000 s.
+    close(known(&router, &site, 0), 1.0 / 1500.0);
+    hear(&mut router, &site, News::Sent { bundle, to: two, gave: 0, keep: true });
+    close(known(&router, &site, 0), 1.0 / 1500.0 + 0.002);
+    close(known(&router, &site, 2), 1.0 / 1500.0);
+    let seen = router.prospect(&site.node(), site.held(bundle), None).unwrap();
+    close(seen.chance, 1.0 - libm::exp(-3600.0 * (1.0 / 1500.0 + 0.002)));
+    assert_eq!(seen.arrival, at(1375));
+    // The next neighbour is told of it once, and when it is gone from here.
+    let first = greeting(&mut router, &site, three);
+    let mut there = Rapid::new(&[], 7);
+    let mut other = Site::new();
+    other.now = at(1000);
+    let here = other.meet(1, 0);
+    let hear_there = |there: &mut Rapid, other: &Site, bytes: &[u8]| {
+        let (node, mut out) = (Node { me: NodeId(3), ..other.node() }, Orders::default());
+        there.on(&node, &News::Heard { from: here, bytes }, &mut out);
+    };
+    hear_there(&mut there, &other, &first);
+    let id = site.held(bundle).bundle.id;
+    let of = |there: &Rapid, but| there.replicas.rate(id, [NodeId(3), NodeId(but)]);
+    close(of(&there, 0), 1.0 / 1500.0 + 0.002);
+    close(of(&there, 2), 1.0 / 1500.0);
+    hear(&mut router, &site, News::Gone { bundle, why: Why::Overflow });
+    site.book.remove(bundle);
+    other.now = at(1001);
+    site.now = at(1001);
+    let later = greeting(&mut router, &site, three);
+    hear_there(&mut there, &other, &later);
+    close(of(&there, 0), 0.002);
+}
+
+#[test]
+fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 4096.0, 1000.0], 7));
+    site.now = at(5000);
+    for n in 0..500 {
+        keep(&mut site, 9 + n % 5, 100, 4000 + n);
+    }
+    let peers: Vec<PeerId> = (0..200).map(|n| site.meet(100 + n, n as u32)).collect();
+    assert!((0..6000).all(|id| router.acks.note(id)));
+    for id in 0..3000u64 {
+        let copy = Copy { holder: NodeId(2), rate: 0.1, said_ms: 0 };
+        router.replicas.learn(u128::from(id), copy, &mut router.change);
+    }
+    let hellos: Vec<Vec<u8>> = peers.iter().map(|peer| greeting(&mut router, &site, *peer)).collect();
+    assert!(hellos.iter().all(|hello| hello.len() <= 4096 && hello.len() > 3000));
+    let mut other = Site::new();
+    let from = other.meet(1, 0);
+    for hello in [&hellos[0], &hellos[199]] {
+        for cut in (0..hello.len()).step_by(8) {
+            let mut there = Rapid::new(&[], 7);
+            let said = hear(&mut there, &other, News::Heard { from, bytes: &hello[..cut] });
+            assert_eq!(said.last(), Some(&Order::Reask(from)));
+        }
+    }
+    let lies: Vec<u8> =
+        [[u64::MAX; 40], [0; 40], [f64::NAN.to_bits(); 40]].concat().iter().flat_map(|n| n.to_be_bytes()).collect();
+    for from_byte in 0..64 {
+        hear(&mut router, &other, News::Heard { from, bytes: &lies[from_byte..] });
+    }
+    hear(&mut router, &other, News::Heard { from: PeerId(99), bytes: &hellos[0] });
+}
+
+#[test]
+fn what_arrived_is_purged_and_its_copies_forgotten() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+    let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
+    let id = site.held(bundle).bundle.id;
+    router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, &mut 0);
+    let mut bytes = Vec::new();
+    [1, 0, 7, 1, 0, id as u64].iter().for_each(|number| put_number(&mut bytes, *number));
+    let said = hear(&mut router, &site, News::Heard { from: peer, bytes: &bytes });
+    assert_eq!(said, [Order::Ban { id }, Order::Delete { bundle, why: Why::Acked }, Order::Reask(peer)]);
+    assert_eq!(router.replicas.len(), 0);
+    hear(&mut router, &site, News::Gone { bundle, why: Why::Acked });
+    assert_eq!(router.replicas.len(), 0);
+    let told: Vec<u64> = numbers(&greeting(&mut router, &site, peer)).skip(2).take(4).collect();
+    assert_eq!(told, [1_000_000, 1, 0, id as u64], "and told on");
+}
+
+#[test]
+fn what_meetings_carry_is_measured_where_the_rate_is_known() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+    let peer = site.meet(2, 0);
+    for (rate, seconds, mean) in [(None, 100, 1_000_000), (Some(8_000), 10, 10_000), (Some(8_000), 30, 20_000)] {
+        site.peers.get_mut(peer).unwrap().rate = rate.map(DataRate);
+        hear(&mut router, &site, News::Up { peer });
+        site.now += Duration::from_secs(seconds);
+        hear(&mut router, &site, News::Down { peer });
+        assert_eq!(router.meeting_bytes, mean);
+    }
+    assert!(router.neighbours.is_empty());
+}
+
+#[test]
+fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
+    let learn = |router: &mut Rapid, ids: std::ops::Range<u128>| {
+        for id in ids {
+            router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, &mut router.change);
+        }
+    };
+    let (mut ours, mut theirs) = (Rapid::new(&[], 1), Rapid::new(&[], 2));
+    let (mut here, mut there) = (Site::new(), Site::new());
+    let (them, us) = (here.meet(2, 0), there.meet(1, 0));
+    // Copies in a hello: of the rest, one row of meetings is new each time.
+    let copies = |hello: &[u8]| (hello.len() - 88) / 40;
+    let hear_one =
+        |router: &mut Rapid, site: &Site, from, bytes: &[u8]| drop(hear(router, site, News::Heard { from, bytes }));
+    learn(&mut ours, 0..10);
+    assert_eq!(copies(&greeting(&mut ours, &here, them)), 10);
+    let hello = greeting(&mut ours, &here, them);
+    assert_eq!(copies(&hello), 10, "the first was lost");
+    hear_one(&mut theirs, &there, us, &hello);
+    hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
+    assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it says it has them");
+    learn(&mut ours, 10..12);
+    assert_eq!(copies(&greeting(&mut ours, &here, them)), 2);
+    let mut ours = Rapid::new(&[], 3);
+    learn(&mut ours, 0..3);
+    hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
+    let told = copies(&greeting(&mut ours, &here, them));
+    assert_eq!(told, 10, "it began anew, with three of these ten: what they have is of its life before");
+}

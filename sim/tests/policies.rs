@@ -54,7 +54,6 @@ fn delivered(policies: &str) -> u64 {
     seeds.map(|seed| run(&crowd(policies, seed)).traffic.iter().map(|traffic| traffic.delivered).sum::<u64>()).sum()
 }
 
-/// Figures with seeds 1 to 4: Epidemic 208 with the oldest going first, 240 with GBSD, 207 with HBSD; RAPID 221; of 343.
 #[test]
 fn who_weighs_copies_delivers_more_than_who_floods() {
     let by = |router: &str, control: &str| delivered(&format!("router = \"{router}\"\ncontrol = \"{control}\""));

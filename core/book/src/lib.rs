@@ -16,6 +16,7 @@ mod buckets;
 mod calendar;
 mod cursors;
 mod destinations;
+mod forecast;
 mod held;
 mod identities;
 mod lists;
@@ -24,6 +25,7 @@ mod peers;
 mod policy;
 
 pub use book::{Book, CursorId};
+pub use forecast::{Forecast, Journey};
 pub use held::{Birth, Flags, Handle, Held, New, Reason, Reasons};
 pub use peers::{Identity, Origin, Peer, PeerName, Peers};
 pub use policy::{

@@ -2,6 +2,7 @@
 //! these words are `Router` (`core/routing`) and `Control` (`core/congestion`).
 
 use crate::book::Book;
+use crate::forecast::Forecast;
 use crate::held::{Handle, Held};
 use crate::peers::{Peer, Peers};
 use alloc::collections::BinaryHeap;
@@ -37,6 +38,8 @@ pub struct Node<'a> {
     pub router: Option<&'a dyn Outlook>,
     /// Knowledge no node can have, where a driver gives it: simulations only.
     pub oracle: Option<&'a dyn Oracle>,
+    /// The contact plan, where the node has one; given to the control only.
+    pub plan: Option<&'a dyn Forecast>,
 }
 
 impl Node<'_> {

@@ -31,6 +31,7 @@ mod depart;
 mod dispatch;
 mod edge;
 mod evict;
+mod forecast;
 mod forward;
 mod fragments;
 mod groups;

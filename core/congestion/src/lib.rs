@@ -14,6 +14,7 @@ mod afner;
 mod ccc;
 mod control;
 mod drop_oldest;
+mod marginal;
 mod none;
 mod registry;
 mod rrcc;

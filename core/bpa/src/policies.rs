@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId, Refusal};
 use farlink_book::{
-    Book, Forecast, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want, Way,
+    Book, Forecast, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want,
+    Way,
 };
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};

@@ -17,7 +17,8 @@ use farlink_book::{Birth, Book, Flags, Handle, Held, Leg, New, News, Reason, Rea
 const VERSION: u8 = 1;
 /// The identities are a summary of everything held.
 const SUMMARY: u8 = 1;
-/// Lifetime of a hello, ms, besides the light time of its link.
+/// Lifetime of a hello, ms, besides four times the light time of its link: as long as it is waited for, since it may
+/// have to wait for its turn until the neighbour's has come.
 const LIFETIME_MS: u64 = 60_000;
 /// Identities in one hello.
 const IDS_MAX: usize = 8 << 10;
@@ -156,7 +157,7 @@ impl Agent {
                 destination: to.node_id(),
                 report_to: EndpointId::Null,
                 facts: Facts(Facts::ADMIN),
-                lifetime_ms: LIFETIME_MS.saturating_add(u64::try_from(light.as_millis()).unwrap_or(u64::MAX)),
+                lifetime_ms: LIFETIME_MS.saturating_add(u64::try_from((4 * light).as_millis()).unwrap_or(u64::MAX)),
                 priority: Priority::Expedited,
                 hop_limit: 1,
             };

@@ -62,7 +62,8 @@ impl PlanIndex {
     /// End of the contact in which the one may send to the other at `at`.
     pub fn contact_end(&self, from: u32, to: u32, at: u64) -> Option<u64> {
         let groups = self.groups(from).filter(|(_, group)| group.to == to);
-        let running = groups.flat_map(|(_, group)| self.edges_after(group, at).iter().take_while(|edge| edge.start <= at));
+        let running =
+            groups.flat_map(|(_, group)| self.edges_after(group, at).iter().take_while(|edge| edge.start <= at));
         running.map(|edge| edge.end).filter(|end| *end > at).max()
     }
 }

@@ -86,7 +86,9 @@ pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part> {
         let [kind] = number(&mut bytes)?;
         match kind {
             ARRIVED => entries(&mut bytes, |b| Some((id_of(b)?, u32_of(b)?))).map(Part::Arrived),
-            MET => entries(&mut bytes, |b| Some((NodeId(number(b).map(u64::from_be_bytes)?), u32_of(b)?))).map(Part::Met),
+            MET => {
+                entries(&mut bytes, |b| Some((NodeId(number(b).map(u64::from_be_bytes)?), u32_of(b)?))).map(Part::Met)
+            }
             GONE => entries(&mut bytes, id_of).map(Part::Gone),
             _ => None,
         }

@@ -94,11 +94,11 @@ impl MarginalUtility {
         if self.has_arrived(held) {
             return NOTHING;
         }
-        if let Some(asked) = self.asked(node, held) {
-            let carriers = asked.carriers(node.label(held));
-            return self.planned.worth(asked, node.now, asked.here, held, carriers);
-        }
-        self.by_chance(node, &self.met, held, others(node, held))
+        let by_chance = || self.by_chance(node, &self.met, held, others(node, held));
+        let Some(asked) = self.asked(node, held) else { return by_chance() };
+        let carriers = asked.carriers(node.label(held));
+        let by_plan = self.planned.worth(asked, node.now, asked.here, held, carriers);
+        self.planned.mix(by_plan, by_chance)
     }
 
     fn has_arrived(&self, held: &Held) -> bool {
@@ -126,6 +126,9 @@ impl MarginalUtility {
     }
 
     fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Orders) {
+        if let Some(plan) = node.plan.filter(|_| self.settings.by_plan) {
+            self.planned.meet(plan, node.now, node.me, peer.node);
+        }
         self.meet(node, peer);
         self.arrived.expire(node.now);
         let ids: Vec<_> = self.arrived.newest(peer.node).take(self.settings.tell).collect();
@@ -136,7 +139,7 @@ impl MarginalUtility {
     }
     fn meet(&mut self, node: &Node<'_>, peer: &Peer) {
         if peer.node != NodeId::NULL {
-            self.met.note(peer.node, seconds(node.now));
+            self.met.meet(peer.node, seconds(node.now));
             self.met.settle(node.now, self.settings.hop_s);
         }
     }
@@ -144,7 +147,7 @@ impl MarginalUtility {
     /// What was learnt is told to whoever is there and did not say it.
     fn tell_on(&mut self, node: &Node<'_>, out: &mut Orders) {
         let fresh = core::mem::take(&mut self.fresh);
-        for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL) {
+        for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL && !self.is_far(node, peer)) {
             let news = fresh.iter().filter(|(_, _, teller)| *teller != peer.node).map(|(id, until, _)| (*id, *until));
             let mut letter = Letter::default();
             letter.arrived(node.now, &news.collect::<Vec<_>>());
@@ -152,6 +155,14 @@ impl MarginalUtility {
                 out.tell(peer.id, letter.0);
             }
         }
+    }
+
+    /// Whether a neighbour is so far by the plan that nothing is told it but as it is met.
+    fn is_far(&self, node: &Node<'_>, peer: &Peer) -> bool {
+        let Some(plan) = node.plan.filter(|_| self.settings.by_plan) else { return false };
+        let way = plan.place(node.me).zip(plan.place(peer.node));
+        let way = way.and_then(|(here, there)| plan.journey(here, there, node.now, 1, &[]));
+        way.is_some_and(|way| way.arrives.since(way.departs) > self.settings.far)
     }
 
     fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Orders) {
@@ -179,9 +190,9 @@ impl MarginalUtility {
         let mut theirs = Encounters::default();
         for (who, age) in told.iter().take(encounters::NODES_MAX).filter(|(who, _)| *who != NodeId::NULL) {
             let at = now_s - f64::from(*age);
-            theirs.note(*who, at);
+            theirs.hear(*who, at);
             if *who != node.me {
-                self.met.note(*who, at - hop_s);
+                self.met.hear(*who, at - hop_s);
             }
         }
         theirs.settle(node.now, hop_s);
@@ -206,10 +217,22 @@ impl MarginalUtility {
     }
 
     /// A copy for a neighbour that the plan judges: also one that the router does not want, where there is room.
-    fn allow_planned(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>, asked: Asked<'_>) -> Option<Want> {
+    fn allow_planned(
+        &self,
+        node: &Node<'_>,
+        peer: &Peer,
+        held: &Held,
+        want: Option<Want>,
+        asked: Asked<'_>,
+    ) -> Option<Want> {
         let place = asked.plan.place(peer.node)?;
         let carriers = asked.carriers(node.label(held));
-        let worth = self.planned.worth(asked, node.now, place, held, carriers.with(place));
+        let by_plan = self.planned.worth(asked, node.now, place, held, carriers.with(place));
+        let by_chance = || {
+            let theirs = self.theirs.get(&peer.id);
+            theirs.map_or(0.0, |theirs| self.by_chance(node, theirs, held, others(node, held) + 1))
+        };
+        let worth = self.planned.mix(by_plan, by_chance);
         let wished = want.is_none();
         if worth <= 0.0 || wished && (!self.settings.wishes || peer.free.is_none_or(|free| free < held.size())) {
             return None;
@@ -295,7 +318,8 @@ impl Control for MarginalUtility {
                 if why == Why::Delivered {
                     self.saw(node, bundle, out);
                 } else if why == Why::Overflow && self.asked(node, held).is_some() && !self.has_arrived(held) {
-                    for peer in node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle)) {
+                    let holders = node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle));
+                    for peer in holders.filter(|peer| !self.is_far(node, peer)) {
                         let mut letter = Letter::default();
                         letter.gone(&[held.bundle.id]);
                         out.tell(peer.id, letter.0);

@@ -18,6 +18,7 @@ pub(super) struct Settings {
     pub tell: usize,
     pub meetings: usize,
     pub remember: Duration,
+    pub far: Duration,
     pub by_plan: bool,
     pub by_encounters: bool,
     pub wishes: bool,
@@ -35,7 +36,12 @@ impl MarginalUtility {
     /// half on Mars; both hold elsewhere as they are (docs/explanation/congestion.md).
     pub const PARAMS: &'static [Param] = &[
         Param { min: 1.0, ..seconds("hop", "A meeting told of by somebody counts as so much older.", 600.0) },
-        param("ends", "How often a copy is expected to be lost within its lifetime: what it can still do counts sooner.", 16.0, 1e6),
+        param(
+            "ends",
+            "How often a copy is expected to be lost within its lifetime: what it can still do counts sooner.",
+            16.0,
+            1e6,
+        ),
         param("own", "Share of the store in which a node keeps the newest of what it made.", 0.8, 1.0),
         param("margin", "A newcomer makes room of what is worth less than this share of it.", 0.9, 1.0),
         param("fails", "Chance that a way of the contact plan comes to nothing.", 0.1, 1.0),
@@ -54,14 +60,19 @@ impl MarginalUtility {
         seconds("remember", "How long what arrived is remembered at most.", 604_800.0),
         param("plan", "1: worth by the contact plan where it knows the destination; 0: by encounters alone.", 1.0, 1.0),
         param("encounters", "1: who met the destination lately is worth more; 0: all are alike.", 1.0, 1.0),
-        param("wish", "1: what the plan says can make it goes also where the router would not; 0: the router decides.", 1.0, 1.0),
+        param(
+            "wish",
+            "1: what the plan says can make it goes also where the router would not; 0: the router decides.",
+            1.0,
+            1.0,
+        ),
+        seconds("far", "Neighbours farther away by the plan are told what is new as they are met only.", 60.0),
     ];
 }
 
 impl Settings {
     pub fn of(params: &[f64]) -> Self {
-        let param =
-            |index: usize| params.get(index).copied().unwrap_or(MarginalUtility::PARAMS[index].default);
+        let param = |index: usize| params.get(index).copied().unwrap_or(MarginalUtility::PARAMS[index].default);
         Settings {
             hop_s: param(0),
             ends: param(1),
@@ -76,6 +87,7 @@ impl Settings {
             tell: param(10) as usize,
             meetings: param(11) as usize,
             remember: Duration::from_millis((param(12) * 1e3) as u64),
+            far: Duration::from_millis((param(16) * 1e3) as u64),
             by_plan: param(13) >= 0.5,
             by_encounters: param(14) >= 0.5,
             wishes: param(15) >= 0.5,

@@ -5,7 +5,7 @@ use super::carriers::Carriers;
 use super::value::power;
 use alloc::collections::BTreeMap;
 use core::cell::RefCell;
-use farlink_base::{Duration, Instant};
+use farlink_base::{Duration, Instant, NodeId};
 use farlink_book::{Forecast, Held, Journey, Node};
 
 /// Answers remembered.
@@ -30,6 +30,9 @@ pub(super) struct Planned {
     pub later: f64,
     /// Time until departure that halves the worth, s; 0: none does.
     pub wait_s: f64,
+    /// Meetings of nodes of the plan, and those among them that were not planned.
+    meetings: u32,
+    unplanned: u32,
     known: RefCell<Known>,
 }
 
@@ -58,7 +61,23 @@ impl<'a> Asked<'a> {
 
 impl Planned {
     pub fn new(fails: f64, later: f64, wait_s: f64) -> Self {
-        Planned { fails, later, wait_s, known: RefCell::default() }
+        Planned { fails, later, wait_s, meetings: 0, unplanned: 0, known: RefCell::default() }
+    }
+
+    /// Two nodes of the plan meet: whether the plan said so tells how far it is to be believed.
+    pub fn meet(&mut self, plan: &dyn Forecast, now: Instant, me: NodeId, peer: NodeId) {
+        let Some((here, there)) = plan.place(me).zip(plan.place(peer)) else { return };
+        let planned = plan.contact_end(here, there, now).or(plan.contact_end(there, here, now)).is_some();
+        self.meetings = self.meetings.saturating_add(1);
+        self.unplanned = self.unplanned.saturating_add(u32::from(!planned));
+    }
+    /// The worth by a plan that is believed as far as it was right so far, and by encounters for the rest.
+    pub fn mix(&self, by_plan: f64, by_chance: impl FnOnce() -> f64) -> f64 {
+        if self.unplanned == 0 {
+            return by_plan;
+        }
+        let doubt = f64::from(self.unplanned) / (f64::from(self.meetings) + 2.0);
+        (1.0 - doubt) * by_plan + doubt * by_chance()
     }
 
     /// The earliest way, from memory where that still holds.
@@ -89,7 +108,8 @@ impl Planned {
         let own = self.way(plan, now, (at, to, others.label, size, None), &places).filter(in_time);
         let Some(own) = own else { return 0.0 };
         let me = Carriers { label: 0, nodes: asked.nodes }.with(at);
-        let can = |from: &&u32| self.way(plan, now, (**from, to, me.label, size, None), &[at]).filter(in_time).is_some();
+        let can =
+            |from: &&u32| self.way(plan, now, (**from, to, me.label, size, None), &[at]).filter(in_time).is_some();
         let chances = places.iter().filter(can).count();
         let later = self.later < 1.0
             && places.iter().any(|from| {

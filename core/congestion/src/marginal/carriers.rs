@@ -18,10 +18,12 @@ pub(super) struct Carriers {
 impl Carriers {
     /// Bits of one name; 1: a bit is a node.
     fn width(self) -> u32 {
-        match self.nodes {
-            0..=BITS => 1,
-            ..=NAMED => 8,
-            _ => 16,
+        if self.nodes <= BITS {
+            1
+        } else if self.nodes <= NAMED {
+            8
+        } else {
+            16
         }
     }
     /// Their places.

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use arrived::Arrived;
 use encounters::{Encounters, seconds};
 use farlink_base::{Duration, Instant, NodeId, PeerId, Refusal};
-use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Want, Why};
+use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Reason, Want, Why};
 use message::{Letter, Part, parts};
 use own::Own;
 use params::Settings;
@@ -341,7 +341,12 @@ impl Control for MarginalUtility {
         let worth = self.value(node, new);
         Ok(if worth > 0.0 { worth * self.settings.margin } else { worth })
     }
+    /// What a router that plans has put into a link's queue is the only copy there is, and has its room booked on
+    /// the way: it is not given up.
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        if held.has(Reason::Queue) {
+            return None;
+        }
         let worth = self.value(node, held);
         let protected = worth >= 0.0 && self.own.keeps(held.number) && self.asked(node, held).is_none();
         Some(if protected { PROTECTED + worth } else { worth })

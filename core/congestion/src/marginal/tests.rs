@@ -271,3 +271,15 @@ fn a_plan_that_was_wrong_is_believed_less() {
     site.now = at(2000);
     assert!(meets(&mut control, &site), "nor did it say that they would meet now");
 }
+
+#[test]
+fn what_a_router_booked_is_not_given_up() {
+    use farlink_book::{Reason, Reasons};
+    let (mut site, control) = (Site::new(200), control());
+    let booked = site.keep_with(9, 200, |bundle, new| {
+        bundle.source = EndpointId::ipn(7, 1);
+        new.reasons = Reasons::of(&[Reason::Route, Reason::Queue]);
+    });
+    assert_eq!(control.worth(&site.node(), site.held(booked)), None);
+    assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
+}

@@ -1,6 +1,7 @@
 //! When something could be at another node by the plan: the earliest way over contacts as they are
 //! planned, whatever else they carry. Routers book ([`crate::sabr`]); this only asks.
 
+use crate::PlanTime;
 use crate::plan_index::{Edge, PlanIndex};
 use alloc::collections::{BTreeMap, BinaryHeap};
 use core::cmp::Reverse;
@@ -44,27 +45,32 @@ impl PlanIndex {
             if looked > LOOKED_MAX {
                 return None;
             }
-            for (_, group) in self.groups(place).filter(|(_, group)| !avoid.contains(&group.to)) {
-                let Some((start, by, arrives)) = first_that_fits(self.edges_after(group, reached), reached, size)
-                else {
-                    continue;
-                };
-                if best.get(&group.to).is_some_and(|known| known.arrives <= arrives) {
+            for (next, contacts) in self.leading_from(place, reached).filter(|(next, _)| !avoid.contains(next)) {
+                let Some((start, by, arrives)) = first_that_fits(contacts, reached, size) else { continue };
+                if best.get(&next).is_some_and(|known| known.arrives <= arrives) {
                     continue;
                 }
                 let (departs, departs_by) = if place == from { (start, by) } else { (way.departs, way.departs_by) };
-                best.insert(group.to, PlannedJourney { departs, departs_by, arrives });
-                open.push(Reverse((arrives, group.to)));
+                best.insert(next, PlannedJourney { departs, departs_by, arrives });
+                open.push(Reverse((arrives, next)));
             }
         }
         None
     }
+    /// Where contacts lead from a place, and those of them that may not be over at `at`.
+    fn leading_from(&self, place: u32, at: u64) -> impl Iterator<Item = (u32, &[Edge])> {
+        let from = self.nodes.get(place as usize).copied();
+        let groups = from.into_iter().flat_map(|node| self.groups_from(node));
+        groups.filter_map(move |group| {
+            let contacts = &self.contacts(group)[self.first_after(group, PlanTime(at))..];
+            Some((self.place(self.ends(group).1)?, contacts))
+        })
+    }
     /// End of the contact in which the one may send to the other at `at`.
     pub fn contact_end(&self, from: u32, to: u32, at: u64) -> Option<u64> {
-        let groups = self.groups(from).filter(|(_, group)| group.to == to);
-        let running =
-            groups.flat_map(|(_, group)| self.edges_after(group, at).iter().take_while(|edge| edge.start <= at));
-        running.map(|edge| edge.end).filter(|end| *end > at).max()
+        let there = self.leading_from(from, at).filter(|(next, _)| *next == to);
+        let running = there.flat_map(|(_, contacts)| contacts.iter().take_while(|contact| contact.start <= at));
+        running.map(|contact| contact.end).filter(|end| *end > at).max()
     }
 }
 

@@ -58,6 +58,12 @@ pub const SCENARIO: Section = Section {
             "Contact plan file, in Farlink's or ION's dialect. Its contacts join those of the [[contact]] tables.",
         ),
         key(
+            "forecast",
+            Kind::File,
+            Absent,
+            "Contact plan file that nodes know besides, and that no link follows: for nodes with radios, whose contacts come as they come, and for plans that are wrong. Congestion controls may ask it; routers send nothing by it.",
+        ),
+        key(
             "node_defaults",
             Kind::Table("node"),
             Absent,

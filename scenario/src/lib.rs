@@ -17,6 +17,7 @@ mod names;
 mod oracle;
 mod parse;
 mod parse_contact;
+mod parse_forecast;
 mod parse_link;
 mod parse_moving;
 mod parse_node;

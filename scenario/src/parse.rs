@@ -100,9 +100,11 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         expect: expect(&top),
         text: text.to_string(),
         plan_file: None,
+        forecast: Vec::new(),
         folder: folder.to_path_buf(),
     };
     crate::parse_contact::contacts(&top, &mut scenario, &names);
+    crate::parse_forecast::forecast(&top, &mut scenario);
     if errors.is_empty() {
         scenario.set_seed(scenario.seed);
     }

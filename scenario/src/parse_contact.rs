@@ -5,7 +5,8 @@ use crate::names::Names;
 use crate::types::{Contact, Scenario};
 use farlink_base::{DtnTime, Duration, NodeId};
 use farlink_config::{Reader, utf8};
-use farlink_routing::contact_plan;
+use farlink_routing::PlanTime;
+use farlink_routing::contact_plan::{self, Parsed};
 use std::collections::HashMap;
 
 /// Why a link has no contacts.
@@ -67,24 +68,29 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
     }
 }
 
-/// Reads the plan file and adds its contacts; its times are moved to the scenario's epoch.
-fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
+/// Reads a file of contacts.
+pub(crate) fn read_plan(top: &Reader<'_>, scenario: &Scenario, key: &str, file: &str) -> Option<(Parsed, String)> {
     let path = scenario.folder.join(file);
     let bytes = std::fs::read(&path).map_err(|error| format!("cannot be read: {error}"));
     let text = match bytes.and_then(utf8) {
         Ok(text) => text,
         Err(error) => {
-            top.fail("plan", format!("`{}` {error}", path.display()), "paths are relative to the scenario");
-            return;
+            top.fail(key, format!("`{}` {error}", path.display()), "paths are relative to the scenario");
+            return None;
         }
     };
-    let parsed = match contact_plan::parse_with(&text, &numbers(scenario)) {
-        Ok(parsed) => parsed,
+    match contact_plan::parse_with(&text, &numbers(scenario)) {
+        Ok(parsed) => Some((parsed, text)),
         Err(error) => {
             top.errors.push(format!("{file} (line {})", error.line), error.message, error.hint);
-            return;
+            None
         }
-    };
+    }
+}
+
+/// Reads the plan file and adds its contacts; its times are moved to the scenario's epoch.
+fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
+    let Some((parsed, text)) = read_plan(top, scenario, "plan", file) else { return };
     let shift = shift(top, scenario, parsed.plan.epoch);
     let places = Places::new(scenario);
     for (contact, line) in parsed.plan.contacts.iter().zip(&parsed.lines) {
@@ -97,7 +103,7 @@ fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
 }
 
 /// Nanoseconds from the run's start to the plan's epoch. A scenario without an epoch takes the plan's.
-fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnTime>) -> i128 {
+pub(crate) fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnTime>) -> i128 {
     let Some(plan) = plan else { return 0 };
     let epoch = *scenario.epoch.get_or_insert(plan);
     let ms = i128::from(plan.as_millis()) - i128::from(epoch.as_millis());
@@ -112,7 +118,7 @@ fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnTime>) -> i1
 }
 
 /// Node numbers by name and by any node ID.
-fn numbers(scenario: &Scenario) -> impl Fn(&str) -> Option<NodeId> + use<> {
+pub(crate) fn numbers(scenario: &Scenario) -> impl Fn(&str) -> Option<NodeId> + use<> {
     let mut numbers: HashMap<String, NodeId> = HashMap::new();
     for node in &scenario.nodes {
         for name in std::iter::once(&node.name).chain(&node.ids) {
@@ -165,8 +171,7 @@ impl Places {
                 return Err(("several links join these nodes".into(), format!("add link=NAME, one of {}", names())));
             }
         };
-        let moved = |time: u64| u64::try_from((i128::from(time) + shift).max(0)).unwrap_or(u64::MAX);
-        let (start, end) = (moved(contact.start.0), moved(contact.end.0));
+        let (start, end) = (moved(contact.start, shift), moved(contact.end, shift));
         if start >= end {
             return Ok(None);
         }
@@ -181,6 +186,11 @@ impl Places {
             confidence: contact.confidence,
         }))
     }
+}
+
+/// A time of a plan, from the start of the run, ns.
+pub(crate) fn moved(time: PlanTime, shift: i128) -> u64 {
+    u64::try_from((i128::from(time.0) + shift).max(0)).unwrap_or(u64::MAX)
 }
 
 fn sorted(a: usize, b: usize) -> (usize, usize) {

@@ -14,7 +14,7 @@ const UNLIMITED: DataRate = DataRate(10_000_000_000);
 impl Scenario {
     /// The plan every node of the run gets: the scenario's contacts, and one long contact for each
     /// direction of a link that has none (such a link is always up), neither appears nor disappears, and is not found by its
-    /// nodes. Times count from the start of the run.
+    /// nodes; and what they are told besides. Times count from the start of the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
         let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
@@ -32,6 +32,7 @@ impl Scenario {
             c.confidence = contact.confidence;
             contacts.push(c);
         }
+        contacts.extend(self.forecast.iter().cloned());
         ContactPlan { epoch: self.epoch, contacts }
     }
 

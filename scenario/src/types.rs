@@ -56,6 +56,8 @@ pub struct Scenario {
     pub text: String,
     /// The contact plan file and its text, where the scenario names one.
     pub plan_file: Option<(PathBuf, String)>,
+    /// Contacts that nodes are told of, and that no link follows.
+    pub forecast: Vec<farlink_routing::Contact>,
     /// Folder of the file: paths in it are relative to it.
     pub folder: PathBuf,
 }

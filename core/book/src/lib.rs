@@ -19,6 +19,7 @@ mod destinations;
 mod forecast;
 mod held;
 mod identities;
+mod journeys;
 mod lists;
 mod pages;
 mod peers;
@@ -27,6 +28,7 @@ mod policy;
 pub use book::{Book, CursorId};
 pub use forecast::{Flow, Forecast, Level, forecast};
 pub use held::{Birth, Flags, Handle, Held, New, Reason, Reasons};
+pub use journeys::{Journey, Journeys};
 pub use peers::{Identity, Origin, Peer, PeerName, Peers};
 pub use policy::{
     Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Ranking, Side, Split, Want, Way, Why, numbers,

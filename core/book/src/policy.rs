@@ -4,6 +4,7 @@
 use crate::book::Book;
 use crate::forecast::Flow;
 use crate::held::{Handle, Held};
+use crate::journeys::Journeys;
 use crate::peers::{Peer, Peers};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -38,6 +39,8 @@ pub struct Node<'a> {
     pub router: Option<&'a dyn Outlook>,
     /// Knowledge no node can have, where a driver gives it: simulations only.
     pub oracle: Option<&'a dyn Oracle>,
+    /// The contact plan, where the node has one; given to the control only.
+    pub plan: Option<&'a dyn Journeys>,
 }
 
 impl Node<'_> {

@@ -179,14 +179,13 @@ pub struct Agent {
 
 /// The node as its policies see it; a function, so that a policy may be borrowed beside.
 pub(crate) fn seen<'a>(
-    book: &'a Book,
-    neighbours: &'a Neighbours,
+    (book, neighbours, plan): (&'a Book, &'a Neighbours, &'a Plan),
     settings: &Settings,
     local: &[NodeId],
     now: Instant,
 ) -> Seen<'a> {
     let me = local.first().copied().unwrap_or(NodeId::NULL);
-    Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes }
+    Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes, plan }
 }
 
 impl Agent {
@@ -478,7 +477,7 @@ impl Agent {
 
     /// The node as its policies see it.
     pub(crate) fn seen(&self, now: Instant) -> Seen<'_> {
-        seen(&self.book, &self.neighbours, &self.settings, &self.local, now)
+        seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now)
     }
 
     /// Tells both policies, those that want to hear it.
@@ -502,7 +501,7 @@ impl Agent {
     }
     /// Tells one policy.
     pub(crate) fn tell_one<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &News<'_>, out: &mut S) {
-        let seen = seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+        let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         self.policies.tell(seen, side, news);
         self.follow_orders(now, side, out);
     }

@@ -21,7 +21,7 @@ const STEP_MS: u64 = 50;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     index: Option<Arc<PlanIndex>>,
-    clock: Option<PlanClock>,
+    pub(crate) clock: Option<PlanClock>,
     /// Where a plan without epoch begins: when the first one was loaded.
     bound: Option<Instant>,
     /// Link of each group this node transmits in.
@@ -108,7 +108,7 @@ impl Agent {
                 }
             }
             let plan = PlacedPlan { index: &index, clock: self.plan.clock, links: &self.plan.links };
-            let seen = crate::agent::seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+            let seen = crate::agent::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
             self.policies.plan(seen, &plan);
             self.follow_orders(now, farlink_book::Side::Router, out);
             self.steps.push_back(Step::RerouteAll);

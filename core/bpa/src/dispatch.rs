@@ -106,7 +106,7 @@ impl Agent {
     /// What the router says.
     fn ask<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], out: &mut S) -> Way {
         let Some(held) = self.book.get(bundle) else { return Way::Carry };
-        let seen = crate::agent::seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+        let seen = crate::agent::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         let way = match self.cuts.left(bundle) {
             // The rest of a bundle that leaves in pieces.
             Some(left) => {

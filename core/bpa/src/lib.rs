@@ -35,6 +35,7 @@ mod forward;
 mod fragments;
 mod groups;
 mod io;
+mod journeys;
 mod keep;
 mod lifetime;
 mod link;

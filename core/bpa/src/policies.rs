@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId, Refusal};
 use farlink_book::{
-    Book, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want, Way,
+    Book, Hears, Held, Journeys, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want,
+    Way,
 };
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
@@ -17,6 +18,8 @@ pub(crate) struct Seen<'a> {
     pub book: &'a Book,
     pub peers: &'a Peers,
     pub capacity: u64,
+    /// For the control.
+    pub plan: &'a dyn Journeys,
 }
 
 /// A router and a control.
@@ -30,8 +33,9 @@ pub(crate) struct Policies {
 }
 
 fn node<'a>(seen: Seen<'a>, side: Side, router: Option<&'a dyn Outlook>, oracle: Option<&'a dyn Oracle>) -> Node<'a> {
-    let Seen { now, me, book, peers, capacity } = seen;
-    Node { now, me, side, book, peers, capacity, router, oracle }
+    let Seen { now, me, book, peers, capacity, plan } = seen;
+    let plan = (side == Side::Control && plan.nodes() > 0).then_some(plan);
+    Node { now, me, side, book, peers, capacity, router, oracle, plan }
 }
 
 impl Policies {

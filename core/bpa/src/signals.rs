@@ -12,12 +12,13 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, CreationTimestamp, Empty, EndpointId, Facts, Instant, PeerId, Priority, Sink};
-use farlink_book::{Birth, Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{Birth, Book, Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
 
 const VERSION: u8 = 1;
 /// The identities are a summary of everything held.
 const SUMMARY: u8 = 1;
-/// Lifetime of a hello, ms, besides the light time of its link.
+/// Lifetime of a hello, ms, besides four times the light time of its link: as long as it is waited for, since it may
+/// have to wait for its turn until the neighbour's has come.
 const LIFETIME_MS: u64 = 60_000;
 /// Identities in one hello.
 const IDS_MAX: usize = 8 << 10;
@@ -37,8 +38,8 @@ struct Hello {
 #[derive(Debug, Default)]
 pub(crate) struct Hellos {
     pending: BTreeMap<PeerId, Hello>,
-    /// The one on its way to each neighbour.
-    under_way: BTreeMap<PeerId, Handle>,
+    /// The one on its way to each neighbour, and what it says.
+    under_way: BTreeMap<PeerId, (Handle, Hello)>,
 }
 
 /// Most nodes have policies that say nothing.
@@ -50,12 +51,31 @@ impl Empty for Hellos {
     }
 }
 
+impl Hello {
+    /// What policies say besides, as far as there is room.
+    fn add(&mut self, side: Side, bytes: &[u8]) {
+        let message = &mut self.messages[side as usize];
+        let room = MESSAGE_MAX.saturating_sub(message.len());
+        message.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
 impl Hellos {
     /// A policy has something to say; several messages of one turn are joined.
     pub fn tell(&mut self, to: PeerId, side: Side, bytes: &[u8]) {
-        let message = &mut self.pending.entry(to).or_default().messages[side as usize];
-        let room = MESSAGE_MAX.saturating_sub(message.len());
-        message.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.pending.entry(to).or_default().add(side, bytes);
+    }
+    /// What one that has not left says is said by the next one, too: first, so that of two messages of a policy the
+    /// newer is read last.
+    fn join(&mut self, to: PeerId, hello: Hello, book: &Book) -> Hello {
+        let waits = |(bundle, _): &&mut (Handle, Hello)| book.get(*bundle).is_some_and(|held| held.sends == 0);
+        let Some((_, before)) = self.under_way.get_mut(&to).filter(waits) else { return hello };
+        let mut all = core::mem::take(before);
+        all.summary |= hello.summary;
+        for side in [Side::Router, Side::Control] {
+            all.add(side, &hello.messages[side as usize]);
+        }
+        all
     }
     /// A neighbour that came up is greeted.
     pub fn greet(&mut self, to: PeerId, summary: bool) {
@@ -63,12 +83,12 @@ impl Hellos {
     }
     /// Whose hello this is.
     pub fn peer_of(&self, hello: Handle) -> Option<PeerId> {
-        self.under_way.iter().find(|(_, bundle)| **bundle == hello).map(|(peer, _)| *peer)
+        self.under_way.iter().find(|(_, (bundle, _))| *bundle == hello).map(|(peer, _)| *peer)
     }
     /// A neighbour is gone.
     pub fn forget(&mut self, peer: PeerId) -> Option<Handle> {
         self.pending.remove(&peer);
-        self.under_way.remove(&peer)
+        self.under_way.remove(&peer).map(|(bundle, _)| bundle)
     }
     /// Hellos that wait, and those under way.
     #[cfg(feature = "audit")]
@@ -125,6 +145,7 @@ impl Agent {
                 self.hellos.pending.insert(peer, hello);
                 return;
             };
+            let hello = self.hellos.join(peer, hello, &self.book);
             let known = self.neighbours.link(link);
             let light = known.map_or(core::time::Duration::ZERO, |link| link.state(self.plan.placed(), now).delay_out);
             let content = self.write_hello(&hello);
@@ -136,13 +157,13 @@ impl Agent {
                 destination: to.node_id(),
                 report_to: EndpointId::Null,
                 facts: Facts(Facts::ADMIN),
-                lifetime_ms: LIFETIME_MS.saturating_add(u64::try_from(light.as_millis()).unwrap_or(u64::MAX)),
+                lifetime_ms: LIFETIME_MS.saturating_add(u64::try_from((4 * light).as_millis()).unwrap_or(u64::MAX)),
                 priority: Priority::Expedited,
                 hop_limit: 1,
             };
             let payload = edge.hello(&content);
             if let Ok(meta) = self.make_new(now, draft, creation, payload, edge, out) {
-                self.send_hello(now, peer, link, meta, edge, out);
+                self.send_hello(now, (peer, hello), link, meta, edge, out);
             }
         }
     }
@@ -151,7 +172,7 @@ impl Agent {
     fn send_hello<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        peer: PeerId,
+        (peer, hello): (PeerId, Hello),
         link: farlink_base::LinkId,
         meta: BundleMeta,
         edge: &mut dyn Edge,
@@ -175,8 +196,8 @@ impl Agent {
             },
             out,
         );
-        if let Some(before) = self.hellos.under_way.insert(peer, bundle) {
-            // What it said is out of date, unless it has left.
+        if let Some((before, _)) = self.hellos.under_way.insert(peer, (bundle, hello)) {
+            // What it said the new one says, too, unless it has left.
             if self.book.get(before).is_some_and(|held| held.sends == 0) {
                 self.depart(now, before, Why::Forwarded, None, edge, out);
             }

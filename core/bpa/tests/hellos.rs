@@ -205,3 +205,33 @@ fn an_old_hello_and_one_heard_before_say_nothing() {
     assert_eq!(copies(&mut node, forgot(2).age_ms(60_000)), 0, "expired");
     assert_eq!(copies(&mut node, forgot(2)), 1);
 }
+
+#[test]
+fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
+    use farlink_book::Order;
+    let script = Script {
+        on: Box::new(|node, news, out| match *news {
+            News::Up { peer } => {
+                out.tell(peer, b"first ".to_vec());
+                out.push(Order::Wake(node.now + core::time::Duration::from_secs(1)));
+            }
+            News::Wake => node.peers.up().for_each(|peer| out.tell(peer.id, b"second".to_vec())),
+            _ => {}
+        }),
+        hears: Hears::PEERS,
+        ..Script::epidemic()
+    };
+    let mut node = alone(script);
+    carried(&mut node, 1, nine());
+    node.ready(0, false);
+    node.carrier(0, true);
+    node.wait_ms(1500);
+    assert!(node.take_sent().is_empty());
+    node.ready(0, true);
+    let sent = node.take_sent();
+    assert_eq!(sent.len(), 1, "one hello is enough");
+    let bytes = sent[0].bundle.payload.to_bytes().unwrap();
+    let said = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    assert!(said(b"first second"));
+    assert_eq!(u32::from_be_bytes(bytes[19..23].try_into().unwrap()), 1, "and what it holds");
+}

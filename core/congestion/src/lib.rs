@@ -18,6 +18,7 @@ mod gbsd;
 mod hbsd;
 mod history;
 mod ion;
+mod marginal;
 mod none;
 mod registry;
 mod rrcc;

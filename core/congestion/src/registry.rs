@@ -7,6 +7,7 @@ use crate::drop_oldest::DropOldest;
 use crate::gbsd::Gbsd;
 use crate::hbsd::Hbsd;
 use crate::ion::Ion;
+use crate::marginal::MarginalUtility;
 use crate::none::NoControl;
 use crate::rrcc::Rrcc;
 use crate::storage_routing::StorageRouting;
@@ -65,6 +66,13 @@ const CONTROLS: &[ControlInfo] = &[
         params: StorageRouting::PARAMS,
         oracle: false,
         make: |params, _| Box::new(StorageRouting::new(params)),
+    },
+    ControlInfo {
+        name: "marginal-utility",
+        help: "Keeps and gives first what adds most per byte to the chance of arrival, by plan or by encounters.",
+        params: MarginalUtility::PARAMS,
+        oracle: false,
+        make: |params, _| Box::new(MarginalUtility::new(params)),
     },
     ControlInfo {
         name: "afner",
@@ -129,7 +137,8 @@ mod tests {
     fn every_control_is_made_under_its_name() {
         for info in controls() {
             let control = make_control(info.name, &[], 7).unwrap();
-            assert!(info.help.ends_with('.') && !control.wishes());
+            assert!(info.help.ends_with('.'));
+            assert_eq!(control.wishes(), info.name == "marginal-utility");
             assert_eq!(info.oracle, ["afner", "gbsd"].contains(&info.name));
             assert!(info.params.iter().all(|p| p.min <= p.default && p.default <= p.max && p.help.ends_with('.')));
         }

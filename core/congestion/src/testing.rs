@@ -70,6 +70,7 @@ impl Site {
             capacity: self.capacity,
             router: None,
             oracle,
+            plan: None,
         }
     }
     /// Holds a bundle of this size, made here.

@@ -68,6 +68,7 @@ impl Site {
             capacity: 1 << 30,
             router: None,
             oracle: None,
+            plan: None,
         }
     }
     /// Holds a bundle of this size made here, that never expires.

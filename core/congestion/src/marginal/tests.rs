@@ -1,0 +1,285 @@
+//! What the whole control does, and what liars can make it do.
+
+use super::*;
+use crate::testing::Site;
+use alloc::vec;
+use farlink_base::EndpointId;
+use farlink_book::{Identity, Journey, Journeys, Origin};
+
+const HOUR_S: u64 = 3600;
+fn at(seconds: u64) -> Instant {
+    Instant(seconds * 1_000_000_000)
+}
+
+/// A plan of nodes 1 to 9: contacts from, to, start and end in seconds; what is sent is there at once.
+struct Plan(Vec<(u64, u64, u64, u64)>);
+impl Journeys for Plan {
+    fn edition(&self) -> u64 {
+        1
+    }
+    fn nodes(&self) -> u32 {
+        9
+    }
+    fn place(&self, node: NodeId) -> Option<u32> {
+        (1..=9).contains(&node.0).then_some(node.0 as u32 - 1)
+    }
+    fn journey(&self, from: u32, to: u32, start: Instant, _: u64, avoid: &[u32]) -> Option<Journey> {
+        if from == to {
+            return Some(Journey { departs: start, departs_by: Instant::MAX, arrives: start });
+        }
+        let ways = self.0.iter().filter_map(|(a, b, begins, ends)| {
+            let (next, departs) = (*b as u32 - 1, start.max(at(*begins)));
+            let usable = *a as u32 - 1 == from && departs < at(*ends) && !avoid.contains(&next);
+            let onward = usable.then(|| self.journey(next, to, departs, 0, &[avoid, &[from]].concat()))??;
+            Some(Journey { departs, departs_by: at(*ends), arrives: onward.arrives })
+        });
+        ways.min_by_key(|way| way.arrives)
+    }
+    fn contact_end(&self, from: u32, to: u32, now: Instant) -> Option<Instant> {
+        let runs = |(a, b, begins, ends): &&(u64, u64, u64, u64)| {
+            *a as u32 - 1 == from && *b as u32 - 1 == to && at(*begins) <= now && now < at(*ends)
+        };
+        self.0.iter().find(runs).map(|(.., end)| at(*end))
+    }
+}
+
+fn control() -> MarginalUtility {
+    MarginalUtility::new(&[])
+}
+fn of_others(site: &mut Site, to: u64, size: usize) -> Handle {
+    site.keep_with(to, size, |bundle, new| {
+        bundle.source = EndpointId::ipn(7, 1);
+        new.expires = at(HOUR_S);
+    })
+}
+fn hear(control: &mut MarginalUtility, node: &Node<'_>, news: News<'_>) -> Vec<Order> {
+    let mut out = Orders::default();
+    control.on(node, &news, &mut out);
+    out.drain().collect()
+}
+fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
+    let mut letter = Letter::default();
+    write(&mut letter);
+    letter.0
+}
+/// A neighbour says that this arrived.
+fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128) -> Vec<Order> {
+    let bytes = letter(|letter| letter.arrived(site.now, &[(id, at(HOUR_S))]));
+    hear(control, &site.node(), News::Heard { from, bytes: &bytes })
+}
+fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<Want> {
+    let held = node.get(bundle).unwrap();
+    control.allow(node, node.peers.get(peer).unwrap(), held, Some(Want::copy(held, 5)))
+}
+
+#[test]
+fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_worth_less() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (lately, never) = (of_others(&mut site, 9, 100), of_others(&mut site, 8, 100));
+    let large = of_others(&mut site, 9, 200);
+    let bytes = letter(|letter| letter.met(&[(NodeId(9), 60), (NodeId(4), 30_000)]));
+    let peer = site.meet(2);
+    hear(&mut control, &site.node(), News::Heard { from: peer, bytes: &bytes });
+    let worth = |site: &Site, bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
+    assert!(worth(&site, lately) > worth(&site, never) && worth(&site, lately) > worth(&site, large));
+    let before = worth(&site, lately);
+    let id = site.held(lately).bundle.id as u64;
+    site.peers.get_mut(peer).unwrap().note_has(id);
+    assert!(worth(&site, lately) < before, "a neighbour has it");
+}
+
+#[test]
+fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
+    let (mut site, mut control) = (Site::new(500), control());
+    let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
+    for bundle in &own {
+        hear(&mut control, &site.node(), News::Kept { bundle: *bundle, wire: None });
+    }
+    let others = |bundle: &mut farlink_base::BundleMeta, _: &mut farlink_book::New| {
+        bundle.source = EndpointId::ipn(7, 1);
+    };
+    assert_eq!(site.victims(&control, 100, others), Some(vec![own[0]]), "beyond four fifths of the store");
+    assert_eq!(site.victims(&control, 200, others), None);
+    assert_eq!(site.victims(&control, 200, |_, _| {}), Some(vec![own[0], own[1]]), "made here, too");
+}
+
+#[test]
+fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_deletes() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (own, relayed) = (site.keep(9, 100), of_others(&mut site, 9, 100));
+    let (neighbour, nine) = (site.meet(2), site.meet(9));
+    for bundle in [own, relayed] {
+        let id = site.held(bundle).bundle.id;
+        let said = says_arrived(&mut control, &site, neighbour, id);
+        assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. } | Order::Ban { .. })), "{said:?}");
+        assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it makes room first");
+        assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "nobody gets another copy");
+        let direct = Some(Want::give(site.held(bundle), 0));
+        assert_eq!(
+            control.allow(&site.node(), site.peer(nine), site.held(bundle), direct),
+            direct,
+            "but its destination"
+        );
+        let said = says_arrived(&mut control, &site, nine, id);
+        assert!(said.contains(&Order::Delete { bundle, why: Why::Acked }));
+    }
+}
+
+#[test]
+fn who_only_claims_a_name_is_not_listened_to() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    let bundle = of_others(&mut site, 9, 100);
+    let liar = site.peers.add(Origin::Came);
+    site.peers.learn(liar, EndpointId::ipn(9, 0), Identity::Claimed);
+    site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(40));
+    let id = site.held(bundle).bundle.id;
+    assert_eq!(says_arrived(&mut control, &site, liar, id), []);
+    assert!(control.worth(&site.node(), site.held(bundle)).unwrap() > 0.0);
+    let mut credulous = MarginalUtility::new(&[600.0, 16.0, 0.8, 0.9, 0.1, 0.2, 10_000.0, 1.0, 1.0]);
+    let said = says_arrived(&mut credulous, &site, liar, id);
+    assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. })), "a claim is no vouching");
+}
+
+#[test]
+fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_out() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (honest, liar) = (site.meet(2), site.meet(3));
+    says_arrived(&mut control, &site, honest, 77);
+    for round in 0..64u128 {
+        let forged: Vec<_> = (0..4096).map(|n| ((round << 32) + n + 1_000_000, Instant::MAX)).collect();
+        let met: Vec<_> = (0..4096).map(|n| (NodeId((round as u64) << 32 | (n + 1)), 0)).collect();
+        let bytes = letter(|letter| {
+            letter.arrived(site.now, &forged);
+            letter.met(&met);
+        });
+        hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes });
+    }
+    assert_eq!(control.arrived.len(), 4096);
+    assert!(control.arrived.has(77) && control.fresh.len() <= 256);
+    let told = hear(&mut control, &site.node(), News::Up { peer: honest });
+    let Some(Order::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
+    assert!(bytes.len() < 16_384, "{}", bytes.len());
+    for cut in [0, 1, 2, 3, 19, 500] {
+        hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes[..cut] });
+    }
+}
+
+#[test]
+fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_only() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    site.now = at(HOUR_S / 2);
+    let liar = site.meet(3);
+    let bundle = of_others(&mut site, 9, 100);
+    hear(&mut control, &site.node(), News::Up { peer: liar });
+    let bytes = letter(|letter| letter.met(&[(NodeId(9), 0), (NodeId(1), 0), (NodeId::NULL, 0)]));
+    hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes });
+    let rate = control.met.rates(NodeId(9), site.now, 600.0).own;
+    assert_eq!(rate, 1.0 / 1_200.0, "not as if met now");
+    assert!(copy(&control, &site.node(), liar, bundle).is_some_and(|want| want.keep), "ours stays");
+}
+
+#[test]
+fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (one, two) = (site.meet(2), site.meet(3));
+    assert_eq!(says_arrived(&mut control, &site, one, 5), [Order::Wake(at(1))]);
+    assert_eq!(says_arrived(&mut control, &site, two, 6), [], "gathered");
+    let told = hear(&mut control, &site.node(), News::Wake);
+    let tell = |to, id| Order::Tell { to, bytes: letter(|l| l.arrived(site.now, &[(id, at(HOUR_S))])) };
+    assert_eq!(told, [tell(one, 6), tell(two, 5)]);
+    assert_eq!(hear(&mut control, &site.node(), News::Wake), []);
+    site.now = at(HOUR_S);
+    let told = hear(&mut control, &site.node(), News::Up { peer: one });
+    let Some(Order::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
+    assert!(!parts(bytes).any(|part| matches!(part, Part::Arrived(_))), "their lifetimes are over");
+}
+
+#[test]
+fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_less_it_is_worth() {
+    let plan = Plan(vec![(1, 2, 0, 100), (1, 3, 0, 100), (2, 9, 200, 300), (3, 8, 200, 300), (4, 9, 900, 950)]);
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (two, three) = (site.meet(2), site.meet(3));
+    let bundle = of_others(&mut site, 9, 100);
+    let node = Node { plan: Some(&plan), ..site.node() };
+    let want = copy(&control, &node, two, bundle).expect("it meets the destination");
+    assert_eq!(want.labels[1].theirs, 0b11, "both had it");
+    assert_eq!(copy(&control, &node, three, bundle), None, "it does not");
+    let worth = |label: u32, site: &Site| {
+        let mut other = Site::new(1000);
+        let twin = of_others(&mut other, 9, 100);
+        other.set_label(twin, label);
+        let node = Node { plan: Some(&plan), peers: &site.peers, ..other.node() };
+        control.value(&node, other.held(twin))
+    };
+    assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has it and can make it, if later");
+    assert_eq!(worth(0b10, &site), 0.0, "the only way leads through one that has it");
+    let said = hear(&mut control, &node, News::Kept { bundle, wire: Some(0b1000) });
+    assert_eq!(said, [Order::Label { bundle, label: 0b1001 }]);
+    let failed = News::Failed { bundle, to: two, gave: 0, keep: true };
+    site.set_label(bundle, 0b1011);
+    let node = Node { plan: Some(&plan), ..site.node() };
+    assert_eq!(hear(&mut control, &node, failed), [Order::Label { bundle, label: 0b1001 }]);
+}
+
+#[test]
+fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
+    let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300)]);
+    let (mut site, control) = (Site::new(1000), control());
+    let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
+    let allow = |site: &Site, want| {
+        let node = Node { plan: Some(&plan), ..site.node() };
+        control.allow(&node, site.peer(two), site.held(bundle), want)
+    };
+    assert_eq!(allow(&site, None), None, "it did not say that it has room");
+    site.says(two, 99, None);
+    assert_eq!(allow(&site, None), None);
+    site.says(two, 100, None);
+    let wished = allow(&site, None).unwrap();
+    assert!(wished.keep && wished.rank > allow(&site, Some(Want::copy(site.held(bundle), 0))).unwrap().rank);
+}
+
+#[test]
+fn a_full_source_is_pushed_back_by_what_it_holds_that_is_worth_more() {
+    let plan = Plan(vec![(1, 9, 500, 600), (1, 8, 3000, 3100)]);
+    let (mut site, control) = (Site::new(200), control());
+    let soon = site.keep_with(9, 200, |_, new| new.expires = at(HOUR_S));
+    let node = Node { plan: Some(&plan), ..site.node() };
+    let newcomer = |to: u64, size| {
+        let mut other = Site::new(1000);
+        let bundle = other.keep_with(to, size, |_, new| new.expires = at(HOUR_S));
+        site.room(&control, &node, other.held(bundle))
+    };
+    assert_eq!(newcomer(8, 200), None, "it would wait longer");
+    assert_eq!(newcomer(9, 100), Some(vec![soon]), "shorter, as soon");
+    assert_eq!(newcomer(7, 10), None, "nothing leads there");
+}
+
+#[test]
+fn a_plan_that_was_wrong_is_believed_less() {
+    let plan = Plan(vec![(1, 2, 1000, 1100)]);
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
+    let met = letter(|letter| letter.met(&[(NodeId(9), 60)]));
+    let meets = |control: &mut MarginalUtility, site: &Site| {
+        let node = Node { plan: Some(&plan), ..site.node() };
+        hear(control, &node, News::Up { peer: two });
+        hear(control, &node, News::Heard { from: two, bytes: &met });
+        copy(control, &node, two, bundle).is_some()
+    };
+    site.now = at(1000);
+    assert!(!meets(&mut control, &site), "the plan says that nothing leads on");
+    site.now = at(2000);
+    assert!(meets(&mut control, &site), "nor did it say that they would meet now");
+}
+
+#[test]
+fn what_a_router_booked_is_not_given_up() {
+    use farlink_book::{Reason, Reasons};
+    let (mut site, control) = (Site::new(200), control());
+    let booked = site.keep_with(9, 200, |bundle, new| {
+        bundle.source = EndpointId::ipn(7, 1);
+        new.reasons = Reasons::of(&[Reason::Route, Reason::Queue]);
+    });
+    assert_eq!(control.worth(&site.node(), site.held(booked)), None);
+    assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
+}

@@ -46,6 +46,9 @@ pub struct Share {
 /// The memory of a node.
 #[derive(Debug)]
 pub struct Budget {
+    /// Of all shards of the process.
+    whole: u64,
+    /// Of this one.
     total: u64,
     limits: Limits,
     layers: u64,
@@ -69,7 +72,9 @@ impl Budget {
     /// Gives every table and buffer of the configuration its share, and says what that lowers of what the
     /// file gives: a bound is the smaller of its key and its share.
     pub fn apply(config: &mut NodeConfig) -> (Budget, Vec<String>) {
-        let total = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let whole = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let shards = config.stack.shards.as_ref().map_or(1, |shards| u64::from(shards.count));
+        let total = whole / shards.max(1);
         let mut said = Vec::new();
         let default = Limits::default();
         let in_memory = config.stack.store.kind == StoreKind::Memory;
@@ -136,6 +141,7 @@ impl Budget {
         let limits = *limits;
         (
             Budget {
+                whole,
                 total,
                 limits,
                 layers: if holders > 0 { total / 16 } else { 0 },
@@ -155,7 +161,7 @@ impl Budget {
             return;
         }
         if level != self.level {
-            let (in_use, total) = (DataVolume(in_use), DataVolume(self.total));
+            let (in_use, total) = (DataVolume(in_use), DataVolume(self.whole));
             match level {
                 Pressure::None => tracing::info!("memory is no longer scarce"),
                 Pressure::High => tracing::warn!("memory is scarce: {in_use} of {total}; strangers are refused"),
@@ -182,7 +188,7 @@ impl Budget {
     fn level_at(&self, in_use: u64) -> Pressure {
         let from = |level: Pressure, sixteenths: u64| {
             let sixteenths = sixteenths - u64::from(self.level >= level);
-            in_use >= self.total / 16 * sixteenths
+            in_use >= self.whole / 16 * sixteenths
         };
         if from(Pressure::Full, 11) {
             Pressure::Full
@@ -231,7 +237,7 @@ impl Budget {
     }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {
-        self.total
+        self.whole
     }
     /// Bytes allocated now, in a process that counts them.
     pub fn in_use(&self) -> Option<u64> {

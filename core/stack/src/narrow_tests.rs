@@ -55,6 +55,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         previous_node_block: true,
         hop_limit: 30,
         version: 7,
+        shard: 0,
         seed: own,
     }
 }
@@ -231,6 +232,7 @@ fn labels_are_among_what_must_fit() {
     let draft = farlink_bpa::Draft {
         compressed: None,
         version: 7,
+        shard: 0,
         source: EndpointId::ipn(9, 1),
         destination: EndpointId::ipn(2, 1),
         report_to: EndpointId::Null,

@@ -56,6 +56,10 @@ impl Links {
     pub fn peer_of(&self, link: LinkId) -> Option<NodeId> {
         self.given.get(&link).map(|(link, _)| link.peer.node())
     }
+    /// The layer of the link of this name.
+    pub fn layer_of(&self, name: &str) -> Option<usize> {
+        self.given.get(&self.named(name)?).map(|(link, _)| link.layer)
+    }
     /// Whether a link of a layer that was configured leads to this address.
     pub fn leads_to(&self, layer: usize, address: &str) -> bool {
         let leads = |(id, (link, settings)): (&LinkId, &GivenLink)| {
@@ -82,6 +86,12 @@ impl Node {
     /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands is not
     /// moved.
     fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
+        if let Some(mesh) = &mut self.io.mesh {
+            mesh.place_link(link, layer);
+        }
+        if self.is_foreign(layer) {
+            return;
+        }
         match self.config.layers.get(layer).map(|layer| layer.medium) {
             Some(Medium::Streams) => {
                 let io = &mut self.io;
@@ -105,6 +115,8 @@ impl Node {
     /// # Errors
     /// Names the key that cannot be used and what to write instead; what a configuration's reader took can.
     pub fn add_links(&mut self, links: Vec<GivenLink>) -> Result<(), ConfigError> {
+        let all = links.clone();
+        self.each_other(move |node| drop(node.add_links(all.clone())));
         let result = links.into_iter().try_for_each(|link| self.set_link(link));
         self.name_links();
         self.drain();
@@ -121,6 +133,8 @@ impl Node {
                 return Ok(());
             }
             if running.is_some_and(|running| only_keys_differ(running, &fresh))
+                // All shards have a link under one number.
+                && self.io.mesh.is_none()
                 && self.stack.rekey_link(old, &link.span)
             {
                 tracing::info!("link {} has other keys", link.name);
@@ -160,6 +174,10 @@ impl Node {
     /// Removes a link; false when there is none of this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
         let Some(id) = self.known.named(name) else { return false };
+        let all = name.to_string();
+        self.each_other(move |node| {
+            node.remove_link(&all);
+        });
         self.end_link(id);
         self.name_links();
         self.drain();
@@ -201,7 +219,10 @@ impl Node {
             |id: &LinkId, (link, _): &GivenLink| !kept.contains(link.name.as_str()) && !self.known.found.contains(id);
         let gone: Vec<LinkId> =
             self.known.given.iter().filter(|(id, link)| gone(id, link)).map(|(id, _)| *id).collect();
-        gone.into_iter().for_each(|id| self.end_link(id));
+        for id in gone {
+            let name = self.known.given.get(&id).map(|(link, _)| link.name.clone()).unwrap_or_default();
+            self.remove_link(&name);
+        }
         self.add_links(fresh).map_err(|why| why.to_string())
     }
 }

@@ -113,15 +113,10 @@ impl Middle for Farlink {
 impl Options {
     /// Writes the file of a node with these neighbours, and whether it connects to them.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
-        let store = match self.durable {
-            true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
-            false => "kind = \"memory\"".to_string(),
-        };
         let at = node as usize - 1;
         let mut text = format!(
-            "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
-             capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n\
-             [layer.main]\nkind = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{}\n{}\n",
+            "{}[layer.main]\nkind = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{}\n{}\n",
+            self.head(node),
             self.layer,
             ports.of(node),
             self.layer_lines[at],
@@ -142,11 +137,26 @@ impl Options {
                 text += &format!("\"ipn:{other}.*\" = \"ipn:{through}.0\"\n");
             }
         }
+        self.keep(node, &text)
+    }
+    /// What the file of every node begins with.
+    pub(super) fn head(&self, node: u32) -> String {
+        let store = match self.durable {
+            true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
+            false => "kind = \"memory\"".to_string(),
+        };
+        format!(
+            "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
+             capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n"
+        )
+    }
+    /// Writes the file of a node.
+    pub(super) fn keep(&self, node: u32, text: &str) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("node-{node}.toml"));
         std::fs::write(&file, text)?;
         Ok(file)
     }
-    fn link_lines(&self, connects: bool) -> String {
+    pub(super) fn link_lines(&self, connects: bool) -> String {
         match self.medium {
             Medium::Streams => format!("connect = {connects}"),
             // Nothing tells this layer what the other end takes.
@@ -174,10 +184,14 @@ impl Options {
     }
     /// Starts a node that sends to the sink; it ends by itself when everything has left it.
     pub(super) fn generator(&self, file: &Path) -> anyhow::Result<Node> {
+        self.generate(file, "generator", SINK)
+    }
+    /// The same, to the sink at this node.
+    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<Node> {
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
-            ("--generate", format!("ipn:{SINK}.{SERVICE}")),
+            ("--generate", format!("ipn:{sink}.{SERVICE}")),
             ("--generate-size", self.bundle_size.to_string()),
             ("--generate-seconds", self.seconds.to_string()),
             ("--generate-window", window.to_string()),
@@ -187,7 +201,7 @@ impl Options {
         if let Some(rate) = self.rate {
             load.extend(["--generate-rate".into(), rate.to_string()]);
         }
-        self.start(file, "generator", &load)
+        self.start(file, name, &load)
     }
     /// Starts a node.
     pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<Node> {
@@ -275,7 +289,7 @@ impl Drop for Node {
 }
 
 /// A port free for both protocols right now.
-fn free_port() -> anyhow::Result<u16> {
+pub(super) fn free_port() -> anyhow::Result<u16> {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let port = tcp.local_addr()?.port();

@@ -325,6 +325,9 @@ impl Node {
     pub fn run(&mut self) -> anyhow::Result<()> {
         let others = self.start_others()?;
         let result = self.run_alone();
+        if result.is_err() {
+            self.stop();
+        }
         let results = others.into_iter().map(shards::end);
         let result = results.fold(result, |first, next| first.and(next));
         self.io.events.finish(&self.clock);
@@ -355,6 +358,10 @@ impl Node {
         }
         self.io.now = now;
         let was_open = self.stack.is_open();
+        if self.stopping.is_none() && self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
+            tracing::error!("a shard has ended: so does the node");
+            self.stop();
+        }
         while let Ok(job) = self.jobs.try_recv() {
             job(self);
         }
@@ -547,7 +554,8 @@ impl Node {
         }
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
-        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
+        let serves = self.io.mesh.is_some() && self.stack.serves_others();
+        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0 && !serves
     }
 
     /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes,

@@ -31,7 +31,7 @@ struct Way {
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
-    gone: bool,
+    ended: Arc<AtomicBool>,
 }
 
 /// One shard's ends of the channels.
@@ -43,6 +43,8 @@ pub(crate) struct Mesh {
     /// To each shard; none to itself.
     ways: Vec<Option<Way>>,
     asleep: Arc<AtomicBool>,
+    /// Said when this shard is no more.
+    ended: Arc<AtomicBool>,
     /// Whether each layer is another shard's.
     foreign: Vec<bool>,
     links: HashMap<LinkId, usize>,
@@ -63,6 +65,7 @@ impl Mesh {
             inbox,
             ways: (0..*count).map(|_| None).collect(),
             asleep: Arc::default(),
+            ended: Arc::default(),
             foreign: owners.iter().map(|owner| owner != own).collect(),
             links: HashMap::new(),
             others: Vec::new(),
@@ -71,13 +74,14 @@ impl Mesh {
     }
     /// What others need to reach this shard, which this wakes.
     pub fn door(&self, waker: Waker) -> MeshDoor {
-        MeshDoor { channel: self.channel.clone(), waker, asleep: self.asleep.clone() }
+        let (asleep, ended) = (self.asleep.clone(), self.ended.clone());
+        MeshDoor { channel: self.channel.clone(), waker, asleep, ended }
     }
     /// Joins it with the others, in their order.
     pub fn join(&mut self, doors: &[MeshDoor]) {
         let way = |(shard, door): (usize, &MeshDoor)| {
-            let MeshDoor { channel, waker, asleep } = door.clone();
-            (shard != usize::from(self.own)).then_some(Way { queued: Vec::new(), channel, waker, asleep, gone: false })
+            let MeshDoor { channel, waker, asleep, ended } = door.clone();
+            (shard != usize::from(self.own)).then_some(Way { queued: Vec::new(), channel, waker, asleep, ended })
         };
         self.ways = doors.iter().enumerate().map(way).collect();
     }
@@ -119,9 +123,9 @@ impl Mesh {
     pub fn flush(&mut self) {
         for way in self.ways.iter_mut().flatten().filter(|way| !way.queued.is_empty()) {
             let what = std::mem::take(&mut way.queued);
-            if way.gone || way.channel.send(Batch { from: self.own, what }).is_err() {
-                way.gone = true;
-            } else if way.asleep.swap(false, Ordering::SeqCst) {
+            // Who ended hears nothing more.
+            let sent = way.channel.send(Batch { from: self.own, what }).is_ok();
+            if sent && way.asleep.swap(false, Ordering::SeqCst) {
                 way.waker.wake();
             }
         }
@@ -153,7 +157,7 @@ impl Mesh {
     }
     /// Whether a shard ended.
     pub fn is_broken(&self) -> bool {
-        self.ways.iter().flatten().any(|way| way.gone)
+        self.ways.iter().flatten().any(|way| way.ended.load(Ordering::Relaxed))
     }
 }
 
@@ -163,6 +167,15 @@ pub(crate) struct MeshDoor {
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // All are to know, however it came about.
+        self.ways.iter().flatten().for_each(|way| way.waker.wake());
+    }
 }
 
 fn inputs_of(Batch { from, what }: Batch) -> impl Iterator<Item = Input> {

@@ -362,9 +362,8 @@ impl Layer {
             Layer::TcpclV4(l) => l.next_timeout(),
             Layer::OneWay(l) => l.next_timeout(),
             Layer::Udpcl(l) => l.next_timeout(),
-            // What waits may leave at once, behind what this shard has for it.
-            Layer::Shared(shared) if shared.desk.is_pending() => Some(Instant::ZERO),
-            Layer::Shared(shared) => shared.layer.next_timeout(),
+            // What others wait to send leaves behind what this shard has for it.
+            Layer::Shared(shared) => Instant::earliest([shared.desk.pending(), shared.layer.next_timeout()]),
             Layer::Message | Layer::Elsewhere(_) => None,
         }
     }

@@ -232,7 +232,6 @@ fn labels_are_among_what_must_fit() {
     let draft = farlink_bpa::Draft {
         compressed: None,
         version: 7,
-        shard: 0,
         source: EndpointId::ipn(9, 1),
         destination: EndpointId::ipn(2, 1),
         report_to: EndpointId::Null,

@@ -503,7 +503,7 @@ impl Stack {
         input: Result<layer::Input, StreamId>,
         out: &mut S,
     ) {
-        let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let refused = match &input {
             Ok(layer::Input::Refused { ticket, .. }) => Some(OfferToken { layer: id, ticket: *ticket }),
             _ => None,
@@ -512,7 +512,7 @@ impl Stack {
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
         let waits = match (layer, input) {
             (Layer::Shared(shared), input) => {
-                shards::steps::tell(now, shared, input, joint);
+                shards::steps::tell(now, shared, input, &mut |link, size| agent.pace(now, link, size), joint);
                 None
             }
             (Layer::Elsewhere(elsewhere), Ok(input)) => {
@@ -534,12 +534,12 @@ impl Stack {
 
     /// Another shard says something about a layer, its own or one of this shard.
     fn step_across<S: Sink<Output>>(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut S) {
-        let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
         match (layer, what) {
             (Layer::Shared(shared), Across::Input(input)) => {
-                shards::steps::hear(now, shared, (from, input), joint);
+                shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), joint);
             }
             (Layer::Elsewhere(elsewhere), what) if elsewhere.owner() == from => {
                 shards::steps::stand_in(elsewhere, Err(what), joint);
@@ -837,6 +837,10 @@ impl Stack {
     pub fn offered_elsewhere(&self) -> u64 {
         let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
         self.layers.iter().map(away).sum()
+    }
+    /// Whether layers of this shard have bundles of others, or are to get some.
+    pub fn serves_others(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.desk.serves()))
     }
     /// Other quotas from now on.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {

@@ -115,8 +115,6 @@ impl Node {
     /// # Errors
     /// Names the key that cannot be used and what to write instead; what a configuration's reader took can.
     pub fn add_links(&mut self, links: Vec<GivenLink>) -> Result<(), ConfigError> {
-        let all = links.clone();
-        self.each_other(move |node| drop(node.add_links(all.clone())));
         let result = links.into_iter().try_for_each(|link| self.set_link(link));
         self.name_links();
         self.drain();
@@ -150,8 +148,21 @@ impl Node {
     pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
         self.make_link(link, true)
     }
-    fn make_link(&mut self, (link, settings): GivenLink, found: bool) -> Result<LinkId, ConfigError> {
+    /// All shards have a link under one number, or none has it.
+    fn make_link(&mut self, given: GivenLink, found: bool) -> Result<LinkId, ConfigError> {
         let id = self.known.vacant();
+        let layer = given.0.layer;
+        let place = move |node: &mut Node| node.place_link(id, given.clone(), found);
+        // Whoever owns its layer tells whether it can be.
+        self.owner(layer, place.clone())?;
+        self.all_but_owner(layer, move |node| {
+            if let Err(why) = place(node) {
+                tracing::error!("a shard has no link that another has: {why}");
+            }
+        });
+        Ok(id)
+    }
+    fn place_link(&mut self, id: LinkId, (link, settings): GivenLink, found: bool) -> Result<(), ConfigError> {
         self.set_link_address(id, link.layer, settings.address.clone());
         let now = clock::now();
         self.io.now = now;
@@ -169,21 +180,18 @@ impl Node {
         if found {
             self.known.found.insert(id);
         }
-        Ok(id)
+        Ok(())
     }
     /// Removes a link; false when there is none of this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
         let Some(id) = self.known.named(name) else { return false };
-        let all = name.to_string();
-        self.each_other(move |node| {
-            node.remove_link(&all);
-        });
         self.end_link(id);
         self.name_links();
         self.drain();
         true
     }
     pub(super) fn end_link(&mut self, id: LinkId) {
+        self.each_other(move |node| node.end_link(id));
         let Some((link, _)) = self.known.remove(id) else { return };
         let now = clock::now();
         self.io.now = now;
@@ -219,10 +227,7 @@ impl Node {
             |id: &LinkId, (link, _): &GivenLink| !kept.contains(link.name.as_str()) && !self.known.found.contains(id);
         let gone: Vec<LinkId> =
             self.known.given.iter().filter(|(id, link)| gone(id, link)).map(|(id, _)| *id).collect();
-        for id in gone {
-            let name = self.known.given.get(&id).map(|(link, _)| link.name.clone()).unwrap_or_default();
-            self.remove_link(&name);
-        }
+        gone.into_iter().for_each(|id| self.end_link(id));
         self.add_links(fresh).map_err(|why| why.to_string())
     }
 }

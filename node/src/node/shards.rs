@@ -5,6 +5,7 @@ use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::shards::{Mesh, part};
 use anyhow::Context;
+use farlink_base::ConfigError;
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::Waker;
 use farlink_stack::Input;
@@ -90,6 +91,34 @@ impl Node {
             let what = what.clone();
             other.run(move |node| what(node));
         }
+    }
+    /// Has the owner of a layer do something, and waits for it.
+    pub(super) fn owner<T: Send + 'static>(
+        &mut self,
+        layer: usize,
+        what: impl FnOnce(&mut Node) -> Result<T, ConfigError> + Send + 'static,
+    ) -> Result<T, ConfigError> {
+        let owner = self.config.layers.get(layer).map_or(0, |layer| usize::from(layer.shard));
+        let door = self.io.mesh.as_ref().filter(|_| self.is_foreign(layer)).and_then(|mesh| mesh.others.get(owner - 1));
+        let Some(door) = door else { return what(self) };
+        let (reply, answer) = std::sync::mpsc::channel();
+        door.run(move |node| drop(reply.send(what(node))));
+        answer.recv().unwrap_or_else(|_| {
+            let (path, expected) = ("link".into(), "a node whose shards all run".into());
+            Err(ConfigError { path, expected, hint: "the node is about to end".into() })
+        })
+    }
+    /// Has all shards but the owner of a layer do something.
+    pub(super) fn all_but_owner(&mut self, layer: usize, what: impl Fn(&mut Node) + Clone + Send + 'static) {
+        let owner = self.config.layers.get(layer).map_or(0, |layer| layer.shard);
+        if self.is_foreign(layer) {
+            what(self);
+        }
+        self.each_other(move |node| {
+            if node.io.mesh.as_ref().is_some_and(|mesh| mesh.own() != owner) {
+                what(node);
+            }
+        });
     }
     /// What an operator tells shard 0 about the node, all are told.
     pub(super) fn tell_others(&self, input: &AdminInput) {

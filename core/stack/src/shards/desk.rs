@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
-use farlink_base::{BundleMeta, Facts, LinkId, NodeId, Payload};
+use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
 
 /// Where bundles that must meet are.
 pub(crate) const CENTRE: u8 = 0;
@@ -14,6 +14,9 @@ pub(crate) const CENTRE: u8 = 0;
 const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
+
+/// Accounts for a bundle of another shard on a link, or says when it may leave.
+pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
 
 /// One link of the layer.
 #[derive(Debug, Default)]
@@ -58,8 +61,10 @@ pub(crate) struct Desk {
     places: BTreeMap<Ticket, Place>,
     /// Bytes offered to others that have no verdict yet.
     away: u64,
-    /// Links with bundles that wait although their layer takes them.
-    pending: bool,
+    /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
+    pending: Option<Instant>,
+    /// Of others, bundles that the layer has.
+    under_way: u64,
     /// What the layer took since it was last told, by shard and link.
     taken: Vec<(u8, LinkId, u32, u64)>,
 }
@@ -69,7 +74,7 @@ impl Desk {
     pub fn new(own: u8, count: u8, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, Line::default())).collect();
         let (places, taken) = (BTreeMap::new(), Vec::new());
-        Desk { own, count, local, lines, places, away: 0, pending: false, taken }
+        Desk { own, count, local, lines, places, away: 0, pending: None, under_way: 0, taken }
     }
     /// All shards but this one.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
@@ -80,9 +85,13 @@ impl Desk {
     pub fn away(&self) -> u64 {
         self.away
     }
-    /// Whether bundles wait although the layer takes them: the next call may be at once.
-    pub fn is_pending(&self) -> bool {
+    /// When bundles that wait may leave, though nothing happens until then.
+    pub fn pending(&self) -> Option<Instant> {
         self.pending
+    }
+    /// Whether the layer has, or is to get, bundles of others.
+    pub fn serves(&self) -> bool {
+        self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
     }
     /// A link more.
     pub fn add(&mut self, link: LinkId) {
@@ -117,12 +126,10 @@ impl Desk {
                     return None;
                 };
                 let input = Input::Send { link, id: tagged(from, id), total, part, reliable };
-                if line.ready && line.waiting.is_empty() {
-                    self.took(from, link, bytes);
-                    return Some(input);
-                }
                 line.waiting.push_back((from, input));
-                self.pending |= line.ready;
+                if line.ready {
+                    self.pending = Some(Instant::ZERO);
+                }
                 return None;
             }
             Input::SendMore { link, id, from: at, part } => {
@@ -165,19 +172,26 @@ impl Desk {
     pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
         self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
     }
-    /// The next bundle of another shard that the layer takes, `given` having been given in this call.
-    pub fn next(&mut self, given: usize) -> Option<Input> {
-        if !self.pending || given >= IN_TURN {
+    /// The next bundle of another shard that the layer takes, `given` having been given in this call. `pace` accounts
+    /// for a bundle of this length on its link, or says when it may leave.
+    pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
+        if self.pending.is_none() || given >= IN_TURN {
             return None;
         }
-        let ready = self.lines.iter_mut().find(|(_, line)| line.ready && !line.waiting.is_empty());
-        let next = ready.and_then(|(link, line)| Some((*link, line.waiting.pop_front()?)));
-        let Some((link, (shard, input))) = next else {
-            self.pending = false;
-            return None;
-        };
-        self.took(shard, link, bytes_of(&input));
-        Some(input)
+        let mut later = None;
+        for (link, line) in self.lines.iter_mut().filter(|(_, line)| line.ready) {
+            let Some((_, Input::Send { total, .. })) = line.waiting.front() else { continue };
+            if let Some(at) = pace(*link, *total) {
+                later = Instant::earliest([later, Some(at)]);
+                continue;
+            }
+            let (link, (shard, input)) = (*link, line.waiting.pop_front()?);
+            self.under_way += 1;
+            self.took(shard, link, bytes_of(&input));
+            return Some(input);
+        }
+        self.pending = later;
+        None
     }
 
     /// The stack of this shard tells the layer something: bundles of others that cannot leave any more are given back.
@@ -218,7 +232,9 @@ impl Desk {
                 }
                 if let Some(line) = self.lines.get_mut(&link) {
                     line.ready = ready;
-                    self.pending |= ready && !line.waiting.is_empty();
+                    if ready && !line.waiting.is_empty() {
+                        self.pending = Some(Instant::ZERO);
+                    }
                 }
                 out.extend(self.others().map(|shard| (shard, Across::Output(Output::Ready { link, ready }))));
             }
@@ -242,6 +258,7 @@ impl Desk {
             }
             Output::Sent { id, link } => {
                 let Some((shard, id)) = untagged(id) else { return Some(output) };
+                self.under_way = self.under_way.saturating_sub(1);
                 out.push((shard, Across::Output(Output::Sent { id, link })));
                 return None;
             }
@@ -252,6 +269,7 @@ impl Desk {
             }
             Output::SendFailed { id, link, refused } => {
                 let Some((shard, id)) = untagged(id) else { return Some(output) };
+                self.under_way = self.under_way.saturating_sub(1);
                 out.push((shard, Across::Output(Output::SendFailed { id, link, refused })));
                 return None;
             }

@@ -7,6 +7,8 @@
 pub(crate) mod desk;
 pub(crate) mod elsewhere;
 pub(crate) mod steps;
+#[cfg(test)]
+mod tests;
 
 use crate::build::error;
 use crate::config::Config;

@@ -1,6 +1,6 @@
 //! One step of a layer that several shards use: what follows for this stack and for others.
 
-use super::desk::Desk;
+use super::desk::{Desk, Pace};
 use super::elsewhere::{Do, Elsewhere};
 use super::{Across, Shared};
 use crate::io::Output;
@@ -16,6 +16,7 @@ pub(crate) fn tell<'a, S: Sink<Output>>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
     input: Result<Input, StreamId>,
+    pace: Pace<'_>,
     joint: &mut LayerJoint<'a, S>,
 ) {
     if let Ok(input) = &input {
@@ -28,7 +29,7 @@ pub(crate) fn tell<'a, S: Sink<Output>>(
         Ok(input) => one(now, layer, input, joint),
         Err(stream) => layer.write(now, stream, joint),
     }
-    go_on(now, layer, joint);
+    go_on(now, layer, pace, joint);
 }
 
 /// What it is told by another shard.
@@ -36,6 +37,7 @@ pub(crate) fn hear<'a, S: Sink<Output>>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
     (from, input): (u8, Input),
+    pace: Pace<'_>,
     joint: &mut LayerJoint<'a, S>,
 ) {
     let mut back = Vec::new();
@@ -45,7 +47,7 @@ pub(crate) fn hear<'a, S: Sink<Output>>(
     if let Some(input) = input {
         one(now, layer, input, joint);
     }
-    go_on(now, layer, joint);
+    go_on(now, layer, pace, joint);
 }
 
 fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_, S>) {
@@ -56,9 +58,9 @@ fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &m
 }
 
 /// What others wait to send leaves while the layer takes it.
-fn go_on<S: Sink<Output>>(now: Instant, layer: &mut Layer, joint: &mut LayerJoint<'_, S>) {
+fn go_on<S: Sink<Output>>(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint<'_, S>) {
     let mut given = 0;
-    while let Some(input) = joint.desk.as_deref_mut().and_then(|desk| desk.next(given)) {
+    while let Some(input) = joint.desk.as_deref_mut().and_then(|desk| desk.next(given, pace)) {
         given += 1;
         one(now, layer, input, joint);
     }

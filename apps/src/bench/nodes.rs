@@ -264,6 +264,22 @@ impl Node {
         let ticks = after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
         ticks.sum::<f64>() / 100.0
     }
+    /// Processor time of each thread that owns a stack, s: the first thread of the process, and those of its shards.
+    pub fn owners_cpu_s(&self) -> Vec<f64> {
+        let folder = format!("/proc/{}/task", self.child.id());
+        let mut owners = Vec::new();
+        for task in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            let first = task.file_name().is_some_and(|id| *id == *self.child.id().to_string());
+            if first || name.starts_with("shard ") {
+                // Documentation/scheduler/sched-stats.rst: time spent on the processor in ns, then other numbers.
+                let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+                let ns = text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+                owners.push(ns.unwrap_or_default() / 1e9);
+            }
+        }
+        owners
+    }
     /// The most memory it had at once, bytes.
     pub fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();

@@ -46,21 +46,22 @@ pub fn shards(options: &Options, wanted: Shards) -> anyhow::Result<Value> {
     let one = run(options, Shards { shards: 1, ..wanted }, wanted.shards)?;
     let more = run(options, wanted, wanted.shards)?;
     let goodput = |of: &Value| of["goodput_bit_s"].as_f64().unwrap_or(0.0);
-    let ratio = |whole: f64, of: f64| if of > 0.0 { whole / of } else { 0.0 };
+    let busiest = |of: &Value| of["busiest_owner_us_per_bundle"].as_f64().unwrap_or(0.0);
     let mut result = json!({
         "cla": options.layer,
         "bundle_size": options.bundle_size,
         "store": if options.durable { "durable" } else { "memory" },
         "pairs": wanted.shards,
         "cross": wanted.cross,
-        "speedup": ratio(goodput(&more), goodput(&one)),
+        "speedup": each(goodput(&more), goodput(&one)),
+        "owners_speedup": each(busiest(&one), busiest(&more)),
         "one": one,
         "more": more,
     });
     if let Some((alone, at_once)) = copies {
         result["copy_bit_s"] = alone.into();
         result["copies_bit_s"] = at_once.into();
-        result["copies_speedup"] = ratio(at_once, alone).into();
+        result["copies_speedup"] = each(at_once, alone).into();
     }
     Ok(result)
 }
@@ -91,7 +92,7 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
     let served = |pair: &Pair| options.medium == Medium::Datagrams || connects(pair.between);
     between.until("the node between serves", || Ok(pairs.iter().all(served)))?;
     std::thread::sleep(Duration::from_millis(500));
-    let idle = between.cpu_s();
+    let (idle, owners_idle) = (between.cpu_s(), between.owners_cpu_s());
     let mut generators = Vec::new();
     for (n, pair) in pairs.iter().enumerate() {
         let to = &pairs[(n + usize::from(cross)) % pairs.len()];
@@ -111,6 +112,9 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
         }
     }
     let (cpu_s, memory) = (between.cpu_s() - idle, between.memory());
+    // Where there are cores enough, the busiest bounds the node.
+    let owners = between.owners_cpu_s().into_iter().zip(owners_idle).map(|(now, before)| now - before);
+    let busiest = owners.fold(0.0, f64::max);
     let reports = |nodes: Vec<Node>| nodes.into_iter().map(Node::finish).collect::<anyhow::Result<Vec<Value>>>();
     let (sent, got) = (reports(generators)?, reports(sinks)?);
     let sum = |of: &[Value], key: &str| of.iter().filter_map(|one| one[key].as_f64()).sum::<f64>();
@@ -122,11 +126,16 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
         "sent": sum(&sent, "sent"),
         "received": received,
         "cpu_s_node": cpu_s,
-        "cpu_us_per_bundle": if received > 0.0 { cpu_s * 1e6 / received } else { 0.0 },
+        "cpu_us_per_bundle": each(cpu_s * 1e6, received),
+        "busiest_owner_us_per_bundle": each(busiest * 1e6, received),
         "rss_bytes_node": memory,
     }))
 }
 
+/// Of nothing, nothing.
+fn each(whole: f64, of: f64) -> f64 {
+    if of > 0.0 { whole / of } else { 0.0 }
+}
 fn connects(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }

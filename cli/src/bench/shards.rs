@@ -46,15 +46,21 @@ fn print(result: &Value) {
         let run = &result[key];
         let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
         println!(
-            "  {:>2} shards {}   {:.0} bundles/s   {:.2} us of CPU a bundle   {}",
+            "  {:>2} shards {}   {:.0} bundles/s   {:.2} us of CPU a bundle, {:.2} us of the busiest owner   {}",
             run["shards"],
             DataRate(number("goodput_bit_s") as u64),
             number("bundles_s"),
             number("cpu_us_per_bundle"),
+            number("busiest_owner_us_per_bundle"),
             DataVolume(number("rss_bytes_node") as u64)
         );
     }
-    println!("  speedup   {:.2}", result["speedup"].as_f64().unwrap_or(0.0));
+    let ratio = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    println!(
+        "  speedup   {:.2} here, {:.2} by the processor time of owners",
+        ratio("speedup"),
+        ratio("owners_speedup")
+    );
     if let Some(copies) = result["copies_bit_s"].as_f64() {
         let alone = result["copy_bit_s"].as_f64().unwrap_or(0.0);
         println!(

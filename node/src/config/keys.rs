@@ -153,7 +153,7 @@ fn listen(layer: &LayerInfo) -> Key {
 }
 const SHARD: Key = key(
     "shard",
-    Count(0, farlink_stack::SHARDS_MAX as u64 - 1),
+    other("number of a shard, from 0", "0"),
     Absent,
     "Which of the node's `shards` owns it, and the links that use it; without it, they are dealt in the order of the file.",
 );

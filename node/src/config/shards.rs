@@ -13,13 +13,11 @@ pub fn count(top: &Reader<'_>) -> u8 {
 /// The owner of a layer, the `place`th of the file.
 pub fn owner(top: &Reader<'_>, layer: &Reader<'_>, place: usize) -> u8 {
     let shards = count(top);
-    let Some(owner) = layer.count("shard") else { return (place % usize::from(shards.max(1))) as u8 };
-    if owner >= u64::from(shards) {
-        let hint = "shards are counted from 0; raise `shards` at the top of the file";
-        layer.fail("shard", format!("there is no shard {owner}: `shards` is {shards}"), hint);
-        return 0;
-    }
-    owner as u8
+    let owner = layer.custom("shard", |input| match u8::try_from(input.integer()?) {
+        Ok(owner) if owner < shards => Ok(owner),
+        _ => Err(format!("there is no shard {}: `shards` is {shards}", input.integer()?)),
+    });
+    owner.unwrap_or((place % usize::from(shards.max(1))) as u8)
 }
 
 /// Whether what the file wants can be divided, and whether it is worth it.
@@ -73,7 +71,7 @@ mod tests {
         assert_eq!(owners(&read("1", "shard = 0\n").unwrap()), [0, 0, 0]);
         assert_eq!(owners(&read("3", "").unwrap()), [0, 1, 2]);
         let told = read("2", "shard = 2\n").unwrap_err();
-        assert!(told[0].contains("layer.c.shard: there is no shard 2: `shards` is 2\nhint: "), "{told:?}");
+        assert!(told[0].contains("layer.c.shard: there is no shard 2: `shards` is 2"), "{told:?}");
         let told = read("4", "").unwrap_err();
         assert!(told.len() == 1 && told[0].contains("shard 3 has no layer"), "{told:?}");
     }

@@ -47,9 +47,9 @@ pub struct Share {
 #[derive(Debug)]
 pub struct Budget {
     /// Of all shards of the process.
-    whole: u64,
-    /// Of this one.
     total: u64,
+    /// Of this one.
+    part: u64,
     limits: Limits,
     layers: u64,
     level: Pressure,
@@ -141,8 +141,8 @@ impl Budget {
         let limits = *limits;
         (
             Budget {
-                whole,
-                total,
+                total: whole,
+                part: total,
                 limits,
                 layers: if holders > 0 { total / 16 } else { 0 },
                 level: Pressure::None,
@@ -161,7 +161,7 @@ impl Budget {
             return;
         }
         if level != self.level {
-            let (in_use, total) = (DataVolume(in_use), DataVolume(self.whole));
+            let (in_use, total) = (DataVolume(in_use), DataVolume(self.total));
             match level {
                 Pressure::None => tracing::info!("memory is no longer scarce"),
                 Pressure::High => tracing::warn!("memory is scarce: {in_use} of {total}; strangers are refused"),
@@ -188,7 +188,7 @@ impl Budget {
     fn level_at(&self, in_use: u64) -> Pressure {
         let from = |level: Pressure, sixteenths: u64| {
             let sixteenths = sixteenths - u64::from(self.level >= level);
-            in_use >= self.whole / 16 * sixteenths
+            in_use >= self.total / 16 * sixteenths
         };
         if from(Pressure::Full, 11) {
             Pressure::Full
@@ -212,7 +212,7 @@ impl Budget {
             return None;
         };
         let needed = ((bundles + 1) * BUNDLE_BYTES).max(heads) * TABLE_PART;
-        let hint = if needed > self.total {
+        let hint = if needed > self.part {
             format!("`[limits] memory` of at least {} MiB would hold them", needed.div_ceil(1 << 20))
         } else {
             "raise `bundles` and `head_bytes` of [limits]".into()
@@ -225,19 +225,19 @@ impl Budget {
     }
     /// Bytes that bundles on their way in from applications may take.
     pub fn applications(&self) -> u64 {
-        self.total / 8
+        self.part / 8
     }
     /// Pieces of read buffers kept for use again.
     pub fn read_buffers(&self) -> usize {
-        (self.total / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
+        (self.part / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
     }
     /// Bytes a layer may have queued on one stream.
     pub fn stream_queue(&self) -> u64 {
-        (self.total / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
+        (self.part / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
     }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {
-        self.whole
+        self.total
     }
     /// Bytes allocated now, in a process that counts them.
     pub fn in_use(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 use super::{Handle, Node};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
-use crate::shards::{Mesh, part};
+use crate::shards::part;
 use anyhow::Context;
 use farlink_base::ConfigError;
 use farlink_bpa::app::AdminInput;
@@ -142,7 +142,7 @@ impl Node {
     }
     /// Whether a layer is another shard's.
     pub(super) fn is_foreign(&self, layer: usize) -> bool {
-        self.io.mesh.as_ref().is_some_and(|mesh: &Box<Mesh>| mesh.is_foreign(layer))
+        self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_foreign(layer))
     }
 }
 

@@ -3,8 +3,8 @@
 
 mod bundles;
 mod door;
+mod shards;
 
-use crate::budget::Share;
 use crate::config::{ApiSettings, NodeConfig, PATTERN_HINT};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
@@ -43,7 +43,9 @@ const PAGE_MAX: usize = 10_001;
 #[derive(Clone)]
 struct Api {
     node: Handle,
-    metrics: Arc<Metrics>,
+    /// The node's other shards.
+    others: Vec<Handle>,
+    metrics: Vec<Arc<Metrics>>,
     live: broadcast::Sender<Arc<str>>,
     log: LogLevel,
 }
@@ -54,7 +56,8 @@ struct Api {
 /// When a place cannot be had, or the token is not a secret.
 pub fn start(settings: &ApiSettings, node: &Node) -> anyhow::Result<Vec<door::Place>> {
     let (doors, places): (Vec<_>, Vec<_>) = door::open(settings)?.into_iter().unzip();
-    let api = Api { node: node.handle(), metrics: node.metrics(), live: node.live(), log: node.log.clone() };
+    let (handle, others) = (node.handle(), node.others());
+    let api = Api { node: handle, others, metrics: node.all_metrics(), live: node.live(), log: node.log.clone() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("control".into()).spawn(move || {
         let router = router(api);
@@ -121,16 +124,14 @@ impl Api {
         }
     }
     async fn snapshot(&self) -> Result<Status, Problem> {
-        self.ask(|node| node.stack.status(crate::clock::now())).await
+        Ok(shards::whole(self.each(shards::Snapshot::of).await?).status)
     }
 }
 
 async fn status(State(api): State<Api>) -> Answer {
-    let ask = |node: &mut Node| {
-        let store = node.stack.store_usage();
-        (node.stack.status(crate::clock::now()), memory(node), node.stack.security(), node.announced(), store)
-    };
-    let (status, memory, security, announced, store) = api.ask(ask).await?;
+    let announced = api.ask(|node| node.announced()).await?;
+    let shards::Snapshot { status, memory, security, store, shards, .. } =
+        shards::whole(api.each(shards::Snapshot::of).await?);
     let store = json!({
         "file_bytes": store.file_bytes,
         "commits": store.commits.0,
@@ -148,7 +149,8 @@ async fn status(State(api): State<Api>) -> Answer {
         "capacity_bytes": status.capacity,
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
         "quotas": status.quotas.iter().map(quota).collect::<Vec<_>>(),
-        "memory": memory,
+        "memory": memory.told(),
+        "shards": shards,
         "store": store,
         "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),
         "announcements": announced.as_ref().map(announcements),
@@ -167,17 +169,6 @@ fn quota(quota: &QuotaStatus) -> Value {
         "bundles_max": quota.bundles_max,
         "bytes_max": quota.bytes_max,
         "refused": quota.refused,
-    })
-}
-fn memory(node: &Node) -> Value {
-    let (budget, shares) = node.memory();
-    let share = |share: &Share| json!({ "name": share.name, "limit": share.limit, "used": share.used });
-    json!({
-        "budget": budget.total(),
-        "in_use": budget.in_use(),
-        "resident": farlink_os::memory::resident(),
-        "pressure": format!("{:?}", budget.level()).to_lowercase(),
-        "shares": shares.iter().map(share).collect::<Vec<_>>(),
     })
 }
 fn texts(endpoints: &[EndpointId]) -> Vec<String> {
@@ -236,8 +227,8 @@ impl Page {
     }
 }
 async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
-    let ask = |node: &mut Node| (node.stack.status(crate::clock::now()).links, node.announced());
-    let (links, announced) = api.ask(ask).await?;
+    let announced = api.ask(|node| node.announced()).await?;
+    let links = api.snapshot().await?.links;
     page.of(&links, |one| link(one, announced.as_ref()))
 }
 #[derive(Deserialize)]
@@ -426,7 +417,10 @@ async fn events(State(api): State<Api>) -> impl IntoResponse {
 
 async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
     let status = api.snapshot().await?;
-    let mut out = api.metrics.render();
+    let mut out = match &api.metrics[..] {
+        [one] => one.render(),
+        all => Metrics::sum(all).render(),
+    };
     let gauges = [
         ("bundles", "Bundles kept.", status.bundles),
         ("bundle_bytes", "Their bytes.", status.bytes),

@@ -46,7 +46,10 @@ pub struct Share {
 /// The memory of a node.
 #[derive(Debug)]
 pub struct Budget {
+    /// Of all shards of the process.
     total: u64,
+    /// Of this one.
+    part: u64,
     limits: Limits,
     layers: u64,
     level: Pressure,
@@ -69,7 +72,9 @@ impl Budget {
     /// Gives every table and buffer of the configuration its share, and says what that lowers of what the
     /// file gives: a bound is the smaller of its key and its share.
     pub fn apply(config: &mut NodeConfig) -> (Budget, Vec<String>) {
-        let total = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let whole = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let shards = config.stack.shards.as_ref().map_or(1, |shards| u64::from(shards.count));
+        let total = whole / shards.max(1);
         let mut said = Vec::new();
         let default = Limits::default();
         let in_memory = config.stack.store.kind == StoreKind::Memory;
@@ -136,7 +141,8 @@ impl Budget {
         let limits = *limits;
         (
             Budget {
-                total,
+                total: whole,
+                part: total,
                 limits,
                 layers: if holders > 0 { total / 16 } else { 0 },
                 level: Pressure::None,
@@ -206,7 +212,7 @@ impl Budget {
             return None;
         };
         let needed = ((bundles + 1) * BUNDLE_BYTES).max(heads) * TABLE_PART;
-        let hint = if needed > self.total {
+        let hint = if needed > self.part {
             format!("`[limits] memory` of at least {} MiB would hold them", needed.div_ceil(1 << 20))
         } else {
             "raise `bundles` and `head_bytes` of [limits]".into()
@@ -219,15 +225,15 @@ impl Budget {
     }
     /// Bytes that bundles on their way in from applications may take.
     pub fn applications(&self) -> u64 {
-        self.total / 8
+        self.part / 8
     }
     /// Pieces of read buffers kept for use again.
     pub fn read_buffers(&self) -> usize {
-        (self.total / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
+        (self.part / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
     }
     /// Bytes a layer may have queued on one stream.
     pub fn stream_queue(&self) -> u64 {
-        (self.total / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
+        (self.part / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
     }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {

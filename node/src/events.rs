@@ -96,6 +96,19 @@ impl EventHub {
             segments: settings.is_some_and(|settings| settings.segments),
         })
     }
+    /// One for another owner whose events go the same way.
+    pub fn beside(&self, metrics: Arc<crate::metrics::Metrics>) -> EventHub {
+        EventHub {
+            metrics,
+            outbox: self.outbox.clone(),
+            thread: None,
+            batch: Vec::new(),
+            live: self.live.clone(),
+            wanted: self.wanted.clone(),
+            file: self.file,
+            segments: self.segments,
+        }
+    }
     /// Whether events of this class are wanted by anyone. Bundle events always are: they are counted.
     pub fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment || self.segments

@@ -25,6 +25,7 @@ mod plan;
 mod resolve;
 pub mod run;
 mod security;
+mod shards;
 mod streams;
 pub mod tls;
 

@@ -3,6 +3,7 @@
 
 use farlink_base::{DeleteReason, Duration, Event};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One counter: name, meaning.
@@ -16,6 +17,15 @@ macro_rules! counters {
             pub turns: Histogram,
         }
         impl Metrics {
+            /// The sum of what several owners counted.
+            pub fn sum(all: &[Arc<Metrics>]) -> Metrics {
+                let sum = Metrics::default();
+                for one in all {
+                    $(sum.$field.fetch_add(one.$field.load(Relaxed), Relaxed);)*
+                    sum.turns.add(&one.turns);
+                }
+                sum
+            }
             /// Prometheus text exposition of all counters.
             pub fn render(&self) -> String {
                 let mut out = String::new();
@@ -48,6 +58,13 @@ impl Histogram {
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
         self.nanoseconds.store(self.nanoseconds.load(Relaxed).saturating_add(ns), Relaxed);
         self.longest.store(self.longest.load(Relaxed).max(ns), Relaxed);
+    }
+    fn add(&self, other: &Histogram) {
+        for (sum, more) in self.buckets.iter().zip(&other.buckets) {
+            sum.fetch_add(more.load(Relaxed), Relaxed);
+        }
+        self.nanoseconds.fetch_add(other.nanoseconds.load(Relaxed), Relaxed);
+        self.longest.fetch_max(other.longest.load(Relaxed), Relaxed);
     }
     /// The longest of all, seconds.
     pub fn longest_s(&self) -> f64 {
@@ -161,6 +178,21 @@ mod tests {
         assert!(text.contains("# TYPE farlink_bundles_created_total counter\nfarlink_bundles_created_total 3\n"));
         assert!(text.contains("\nfarlink_bundles_expired_total 1\n"));
         assert!(text.contains("\nfarlink_bundles_deleted_total 0\n"));
+    }
+
+    #[test]
+    fn what_several_owners_counted_is_shown_as_one_sum() {
+        let all = [Arc::new(Metrics::default()), Arc::new(Metrics::default())];
+        for (metrics, times) in all.iter().zip([2, 3]) {
+            (0..times).for_each(|_| metrics.count(&Event::Created { bundle: BundleHandle(1) }));
+            metrics.turns.count(Duration::from_millis(times));
+        }
+        let text = Metrics::sum(&all).render();
+        for line in
+            ["farlink_bundles_created_total 5", "farlink_turn_seconds_count 2", "farlink_turn_longest_seconds 0.003"]
+        {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is not in {text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::lists::Lists;
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::resolve::{Resolver, Wanted};
+use crate::shards::Mesh;
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -30,6 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 mod found;
 mod links;
+mod shards;
 
 pub use found::Announced;
 pub use links::GivenLink;
@@ -100,6 +102,8 @@ pub struct Node {
     budget: Budget,
     pub(crate) lists: Lists,
     stopping: Option<Instant>,
+    /// Other shards of this node, before they run: of shard 0.
+    siblings: Vec<Node>,
 }
 
 /// Everything the stack's outputs go to.
@@ -115,6 +119,8 @@ struct Io {
     inputs: VecDeque<Input>,
     connects: Vec<(LayerId, StreamId, LinkId)>,
     now: Instant,
+    /// The ways to other shards.
+    mesh: Option<Box<Mesh>>,
 }
 
 impl Io {
@@ -139,6 +145,11 @@ impl Sink<Output> for Io {
     fn push(&mut self, output: Output) {
         match output {
             Output::Socket(layer, output) => self.socket(layer, output),
+            Output::Across { to, layer, what } => {
+                if let Some(mesh) = &mut self.mesh {
+                    mesh.push(to, layer, what);
+                }
+            }
             Output::Disk(op) => {
                 if let Some(disk) = &mut self.disk {
                     disk.push(op);
@@ -147,6 +158,7 @@ impl Sink<Output> for Io {
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
             Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
+            Output::Event(event) if self.mesh.as_ref().is_some_and(|mesh| mesh.is_told_elsewhere(&event)) => {}
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message { .. }
             | Output::MessageCancel { .. }
@@ -165,8 +177,16 @@ impl Node {
     ///
     /// # Errors
     /// What cannot be opened, and why.
-    pub fn new(mut config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
+    pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
+        match crate::shards::count(&config) {
+            1 => Node::open(config, log, None),
+            count => Node::of_shards(config, &log, count),
+        }
+    }
+    /// Opens one shard, beside the one whose events hub is given.
+    fn open(mut config: NodeConfig, log: LogLevel, hub: Option<&EventHub>) -> anyhow::Result<Node> {
         let (budget, lowered) = Budget::apply(&mut config);
+        let lowered = if hub.is_none() { lowered } else { Vec::new() };
         lowered.iter().for_each(|why| tracing::warn!("{why}\nhint: give [limits] memory more"));
         prepare(&mut config)?;
         let stack = Stack::new(config.stack.clone()).map_err(anyhow::Error::new)?;
@@ -195,12 +215,16 @@ impl Node {
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
-        let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).map_err(|why| {
-            let place = config.events.as_ref().map(|events| events.file.display().to_string()).unwrap_or_default();
-            crate::unwritable("events file", &place, &why)
-        })?;
+        let events = match hub {
+            Some(hub) => hub.beside(metrics.clone()),
+            None => EventHub::start(metrics.clone(), names, config.events.as_ref()).map_err(|why| {
+                let place = config.events.as_ref().map(|events| events.file.display().to_string()).unwrap_or_default();
+                crate::unwritable("events file", &place, &why)
+            })?,
+        };
         let config_links = config.stack.links.iter().cloned().zip(config.links.iter().cloned());
         let config_links: Vec<_> = config_links.collect();
+        let mesh = Mesh::of(&config);
         let mut node = Node {
             stack,
             log,
@@ -227,8 +251,10 @@ impl Node {
                 inputs: VecDeque::new(),
                 connects: Vec::new(),
                 now: clock::now(),
+                mesh,
             },
             budget,
+            siblings: Vec::new(),
         };
         node.place_links();
         node.discovery = node.open_discovery(node.config.discovery.clone())?;
@@ -247,6 +273,11 @@ impl Node {
     /// Its counters.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.io.metrics.clone()
+    }
+    /// The counters of all its shards; before it runs.
+    pub fn all_metrics(&self) -> Vec<Arc<Metrics>> {
+        let others = self.siblings.iter().map(Node::metrics);
+        std::iter::once(self.metrics()).chain(others).collect()
     }
     /// Its memory: the budget, and what each share may take and takes.
     pub fn memory(&self) -> (&Budget, Vec<Share>) {
@@ -284,6 +315,7 @@ impl Node {
             // Asked twice: at once.
             self.stopping = Some(Instant::ZERO);
         }
+        self.each_other(Node::stop);
     }
 
     /// Runs until stopped.
@@ -291,6 +323,18 @@ impl Node {
     /// # Errors
     /// When the kernel no longer tells about sockets.
     pub fn run(&mut self) -> anyhow::Result<()> {
+        let others = self.start_others()?;
+        let result = self.run_alone();
+        if result.is_err() {
+            self.stop();
+        }
+        let results = others.into_iter().map(shards::end);
+        let result = results.fold(result, |first, next| first.and(next));
+        self.io.events.finish(&self.clock);
+        tracing::info!("stopped");
+        result
+    }
+    fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
@@ -303,8 +347,7 @@ impl Node {
             }
             self.wait()?;
         }
-        self.io.events.finish(&self.clock);
-        tracing::info!("stopped");
+        self.io.events.flush(&self.clock);
         Ok(())
     }
 
@@ -315,6 +358,10 @@ impl Node {
         }
         self.io.now = now;
         let was_open = self.stack.is_open();
+        if self.stopping.is_none() && self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
+            tracing::error!("a shard has ended: so does the node");
+            self.stop();
+        }
         while let Ok(job) = self.jobs.try_recv() {
             job(self);
         }
@@ -322,7 +369,14 @@ impl Node {
         self.answers(now);
         let io = &mut self.io;
         // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
-        if io.inputs.len() < INPUTS_WAIT {
+        let offered = match &mut io.mesh {
+            Some(mesh) => {
+                mesh.take(&mut io.inputs);
+                mesh.is_full(self.stack.offered_elsewhere())
+            }
+            None => false,
+        };
+        if io.inputs.len() < INPUTS_WAIT && !offered {
             io.streams.read(&mut io.buffers, &mut io.inputs);
             io.datagrams.read(&mut io.buffers, &mut io.inputs);
         }
@@ -375,6 +429,9 @@ impl Node {
         for _ in 0..INPUTS_TURN {
             let Some(input) = self.io.inputs.pop_front() else { break };
             self.io.now = clock::now();
+            if let (Some(_), Input::Admin(input)) = (&self.io.mesh, &input) {
+                self.tell_others(input);
+            }
             self.stack.handle(self.io.now, input, &mut self.io);
             if self.io.now >= until {
                 break;
@@ -423,6 +480,9 @@ impl Node {
         if let Some(disk) = &mut io.disk {
             disk.flush();
         }
+        if let Some(mesh) = &mut io.mesh {
+            mesh.flush();
+        }
         io.events.flush(&self.clock);
         let metrics = &io.metrics;
         metrics.stream_bytes_received.store(io.streams.bytes.0, Relaxed);
@@ -447,11 +507,18 @@ impl Node {
         let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
         let next = deadlines.flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
         let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
+        let sleeps = |mesh: &mut Box<Mesh>| timeout.is_zero() || mesh.may_sleep(&mut io.inputs);
+        if !io.mesh.as_mut().is_none_or(sleeps) {
+            timeout = Duration::ZERO;
+        }
         if self.stopping.is_some() {
             timeout = timeout.min(Duration::from_millis(10));
         }
         let mut ready: Vec<Readiness> = Vec::new();
         io.poller.wait(Some(timeout), |report| ready.push(report)).context("epoll")?;
+        if let Some(mesh) = &io.mesh {
+            mesh.wake_up();
+        }
         let now = clock::now();
         for report in ready {
             let serial = report.token & !KIND;
@@ -481,9 +548,14 @@ impl Node {
         if now >= until {
             return true;
         }
+        if self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_broken()) {
+            // Who ended answers nothing more.
+            return self.io.inputs.is_empty() && self.io.streams.is_quiet();
+        }
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
-        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
+        let serves = self.io.mesh.is_some() && self.stack.serves_others();
+        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0 && !serves
     }
 
     /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes,
@@ -492,24 +564,42 @@ impl Node {
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<Vec<String>, String> {
-        let mut fresh = NodeConfig::load(&self.config.file)
+        let fresh = NodeConfig::load(&self.config.file)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        let whole = fresh.clone();
+        let mut fresh = self.part_of(fresh);
         let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
         let announces = self.discovery.as_ref().map(|discovery| discovery.settings());
         let discovery = match announces == fresh.discovery.as_ref() {
             true => None,
-            false => Some(self.open_discovery(fresh.discovery).map_err(|why| format!("{why:#}"))?),
+            false => Some(self.open_discovery(fresh.discovery.take()).map_err(|why| format!("{why:#}"))?),
         };
-        self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
+        let (links, settings) = (std::mem::take(&mut fresh.stack.links), std::mem::take(&mut fresh.links));
+        self.set_links(&fresh.stack.layers, links.into_iter().zip(settings).collect())?;
         if let Some(discovery) = discovery {
             self.set_discovery(discovery);
         }
-        self.set_credentials(fresh.layers);
-        self.set_routes(fresh.stack.routes);
-        if let Some(plan) = fresh.stack.plan {
+        self.set_routes(std::mem::take(&mut fresh.stack.routes));
+        if let Some(plan) = fresh.stack.plan.take() {
             self.set_plan(plan.plan().clone());
         }
+        let log_level = fresh.log_level.clone();
+        self.apply(fresh);
+        self.each_other(move |node| {
+            let fresh = node.part_of(whole.clone());
+            node.apply(fresh);
+        });
+        self.log.set(&log_level)?;
+        tracing::info!("configuration read again");
+        if !waiting.is_empty() {
+            tracing::warn!("changed but needs a restart: {}", waiting.join(", "));
+        }
+        Ok(waiting)
+    }
+    /// What each shard is told for itself.
+    fn apply(&mut self, fresh: NodeConfig) {
+        self.set_credentials(fresh.layers);
         if let Some(security) = fresh.stack.security {
             self.stack.set_security(security.rules, security.keys);
         }
@@ -518,12 +608,6 @@ impl Node {
             self.config.stack.quotas = fresh.stack.quotas;
         }
         self.clock.set_wrong_by(fresh.clock_offset_ns);
-        self.log.set(&fresh.log_level)?;
-        tracing::info!("configuration read again");
-        if !waiting.is_empty() {
-            tracing::warn!("changed but needs a restart: {}", waiting.join(", "));
-        }
-        Ok(waiting)
     }
     /// What layers show and whom they believe in sessions from now on; those under way stay as they are (RFC 9174 4.4).
     fn set_credentials(&mut self, fresh: Vec<LayerSettings>) {
@@ -574,6 +658,12 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
         (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
     }
     config.stack.accel = crate::accel();
+    place_plan(config);
+    Ok(())
+}
+
+/// A plan without an epoch begins when the node did.
+fn place_plan(config: &mut NodeConfig) {
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
     let epoch = *config.epoch.get_or_insert(started);
     if let Some(plan) = &mut config.stack.plan {
@@ -582,7 +672,6 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
             *plan = Arc::new(PlanIndex::new(placed));
         }
     }
-    Ok(())
 }
 
 fn open_streams(
@@ -615,7 +704,7 @@ fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagr
         .layers
         .iter()
         .enumerate()
-        .filter(|(_, layer)| layer.medium == Medium::Datagrams)
+        .filter(|(index, layer)| layer.medium == Medium::Datagrams && !crate::shards::is_foreign(config, *index))
         .map(|(index, layer)| (LayerId(index as u16), layer.listen.clone(), layer.offload))
         .collect();
     let datagrams = Datagrams::new(&layers)?;

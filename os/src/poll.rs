@@ -30,6 +30,10 @@ pub struct Poller {
     events: Vec<epoll::Event>,
 }
 
+// SAFETY: the room for events holds numbers under which descriptors were added (`EventData::new_u64`), never pointers:
+// whichever thread waits, they mean the same.
+unsafe impl Send for Poller {}
+
 /// Wakes a [`Poller`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<OwnedFd>);

@@ -332,8 +332,8 @@ impl<O: Observer> World<O> {
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
-            // Payloads are patterns here, which are never on disk.
-            Output::Spooled { .. } | Output::Read { .. } => {}
+            // Payloads are patterns here, which are never on disk, and a simulated node is one shard.
+            Output::Spooled { .. } | Output::Read { .. } | Output::Across { .. } => {}
             Output::MessageHello { link, content } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {

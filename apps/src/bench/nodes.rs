@@ -115,15 +115,10 @@ impl Middle for Farlink {
 impl Options {
     /// Writes the file of a node with these neighbours, and whether it connects to them.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
-        let store = match self.durable {
-            true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
-            false => "kind = \"memory\"".to_string(),
-        };
         let at = node as usize - 1;
         let mut text = format!(
-            "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
-             capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n\
-             [layer.main]\nkind = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{}\n{}\n",
+            "{}[layer.main]\nkind = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{}\n{}\n",
+            self.head(node),
             self.layer,
             ports.of(node),
             self.layer_lines[at],
@@ -144,11 +139,26 @@ impl Options {
                 text += &format!("\"ipn:{other}.*\" = \"ipn:{through}.0\"\n");
             }
         }
+        self.keep(node, &text)
+    }
+    /// What the file of every node begins with.
+    pub(super) fn head(&self, node: u32) -> String {
+        let store = match self.durable {
+            true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
+            false => "kind = \"memory\"".to_string(),
+        };
+        format!(
+            "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
+             capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n"
+        )
+    }
+    /// Writes the file of a node.
+    pub(super) fn keep(&self, node: u32, text: &str) -> anyhow::Result<PathBuf> {
         let file = self.folder.join(format!("node-{node}.toml"));
         std::fs::write(&file, text)?;
         Ok(file)
     }
-    fn link_lines(&self, connects: bool) -> String {
+    pub(super) fn link_lines(&self, connects: bool) -> String {
         match self.medium {
             Medium::Streams => format!("connect = {connects}"),
             // Nothing tells this layer what the other end takes.
@@ -176,10 +186,14 @@ impl Options {
     }
     /// Starts a node that sends to the sink; it ends by itself when everything has left it.
     pub(super) fn generator(&self, file: &Path) -> anyhow::Result<Node> {
+        self.generate(file, "generator", SINK)
+    }
+    /// The same, to the sink at this node.
+    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<Node> {
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
-            ("--generate", format!("ipn:{SINK}.{SERVICE}")),
+            ("--generate", format!("ipn:{sink}.{SERVICE}")),
             ("--generate-size", self.bundle_size.to_string()),
             ("--generate-seconds", self.seconds.to_string()),
             ("--generate-window", window.to_string()),
@@ -189,7 +203,7 @@ impl Options {
         if let Some(rate) = self.rate {
             load.extend(["--generate-rate".into(), rate.to_string()]);
         }
-        self.start(file, "generator", &load)
+        self.start(file, name, &load)
     }
     /// Starts a node.
     pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<Node> {
@@ -262,6 +276,22 @@ impl Node {
         let ticks = after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
         ticks.sum::<f64>() / 100.0
     }
+    /// Processor time of each thread that owns a stack, s: the first thread of the process, and those of its shards.
+    pub fn owners_cpu_s(&self) -> Vec<f64> {
+        let folder = format!("/proc/{}/task", self.child.id());
+        let mut owners = Vec::new();
+        for task in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            let first = task.file_name().is_some_and(|id| *id == *self.child.id().to_string());
+            if first || name.starts_with("shard ") {
+                // Documentation/scheduler/sched-stats.rst: time spent on the processor in ns, then other numbers.
+                let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+                let ns = text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+                owners.push(ns.unwrap_or_default() / 1e9);
+            }
+        }
+        owners
+    }
     /// The most memory it had at once, bytes.
     pub fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
@@ -294,7 +324,7 @@ fn last_words(text: &str) -> Option<&str> {
 }
 
 /// A port free for both protocols right now.
-fn free_port() -> anyhow::Result<u16> {
+pub(super) fn free_port() -> anyhow::Result<u16> {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let port = tcp.local_addr()?.port();

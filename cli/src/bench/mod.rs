@@ -9,6 +9,7 @@ mod peer;
 mod peers;
 mod round_trip;
 mod routing;
+mod shards;
 mod suite;
 
 use crate::Failure;
@@ -50,6 +51,11 @@ enum Command {
         after_help = "Examples:\n  farlink bench routing\n  farlink bench routing --nodes 50 --contacts 2000 --json"
     )]
     Routing(routing::Args),
+    /// A node between several generators and sinks, with one owner thread and with as many as there are pairs; as many
+    /// plain copies at once beside it.
+    #[command(after_help = "Examples:\n  farlink bench shards --shards 2\n  \
+        farlink bench shards --shards 4 --bundle-size '1 kB' --cross --json")]
+    Shards(shards::Args),
     /// Everything above, a few times each, as one table.
     #[command(after_help = "Examples:\n  farlink bench suite\n  farlink bench suite --only forward --runs 5\n  \
         farlink bench suite --json > suite.json\n  farlink bench suite --write README.md")]
@@ -70,6 +76,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Command::Delivery(args) => delivery::run(args),
         Command::Codec(args) => codec::run(args),
         Command::Routing(args) => routing::run(args),
+        Command::Shards(args) => shards::run(args),
         Command::Suite(args) => suite::run(args),
         Command::Peer(args) => peer::run(args),
     }

@@ -69,6 +69,18 @@ impl Agent {
         }
     }
 
+    /// A bundle that this agent does not know, of another shard, is to leave over a link: it is accounted for, or told
+    /// when it may.
+    pub fn pace(&mut self, now: Instant, link: LinkId, size: u64) -> Option<Instant> {
+        let (plan, ahead) = (self.plan.placed(), self.settings.hand_over_ahead);
+        let link = self.neighbours.link_mut(link)?;
+        let at = link.may_send_at(ahead);
+        if at > now {
+            return Some(at);
+        }
+        link.charge(plan, now, size);
+        None
+    }
     /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
     /// allow it; then comes again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {

@@ -6,6 +6,7 @@ use crate::app::AppOutput;
 use crate::debts::Debt;
 use crate::edge::Edge;
 use crate::io::{OfferToken, Output};
+use crate::settings::SHARD_NUMBERS;
 use crate::shares;
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -279,8 +280,9 @@ impl Agent {
         out: &mut S,
     ) {
         self.open = true;
-        self.book.skip_to(last_bundle);
-        let reserve = self.creation.resume(counter);
+        let first = u64::from(self.settings.shard) * SHARD_NUMBERS;
+        self.book.skip_to(last_bundle.max(first));
+        let reserve = self.creation.resume(counter.max(first));
         self.reserve(reserve, out);
         self.judge_clock(now, out);
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {

@@ -80,6 +80,6 @@ pub use farlink_book::{CursorId, Oracle, Origin};
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
 pub use quotas::Quota;
 pub use settings::{
-    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHORT_HEAD_BYTES,
-    Settings, TunnelSettings,
+    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHARD_NUMBERS,
+    SHORT_HEAD_BYTES, Settings, TunnelSettings,
 };

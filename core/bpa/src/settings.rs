@@ -202,6 +202,9 @@ pub struct LinkSettings {
 /// of the driver, little enough that an urgent bundle does not wait behind it.
 pub const HAND_OVER_AHEAD: Duration = Duration::from_millis(20);
 
+/// Numbers of bundles and creation sequences that one shard of a node has.
+pub const SHARD_NUMBERS: u64 = 1 << 40;
+
 /// One agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -236,6 +239,8 @@ pub struct Settings {
     pub hop_limit: u8,
     /// Version of the bundle protocol of bundles created here.
     pub version: u8,
+    /// Which part of its node this agent is: its numbers begin at so many [`SHARD_NUMBERS`].
+    pub shard: u8,
     /// Seed of hashing and of draws.
     pub seed: u64,
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, LinkConfig, StoreKind};
 use crate::kinds::{self, Layer};
+use crate::shards;
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::format;
@@ -72,6 +73,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
+    shards::check(config, router.copies() || control.wishes())?;
     if let Some(custody) = &config.custody {
         let durable = config.store.kind == StoreKind::Durable;
         check_custody(&custody.settings, durable, router.copies() || control.wishes())?;
@@ -95,6 +97,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,
         version,
+        shard: config.shards.as_ref().map_or(0, |shards| shards.own),
         seed: config.seed,
     };
     let mut agent = Agent::new(settings, router, control);

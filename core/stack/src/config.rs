@@ -5,6 +5,7 @@ use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, SpanConfig};
 use crate::reporting::CompressedConfig;
 use crate::security::SecurityConfig;
+use crate::shards::ShardConfig;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -71,6 +72,8 @@ pub struct Config {
     pub accel: Accel,
     /// Security of bundles of version 7; without it, security blocks pass as they came.
     pub security: Option<SecurityConfig>,
+    /// Which part of the node this stack is; `None`: all of it.
+    pub shards: Option<ShardConfig>,
 }
 
 /// One convergence layer instance.
@@ -147,6 +150,7 @@ impl Config {
             seed: 0,
             accel: Accel::default(),
             security: None,
+            shards: None,
         }
     }
 }

@@ -398,14 +398,29 @@ impl Edges {
     /// What the agent is told of a whole bundle.
     pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
         match self.read(rope) {
-            Ok((mut meta, hop)) => {
-                if meta.payload.len() <= SMALL {
-                    meta.payload = meta.payload.own();
-                }
-                self.judged(token, link, meta, Box::new(hop))
-            }
+            Ok((meta, hop)) => self.taken(token, link, meta, hop),
             Err(error) => Input::Malformed { link, token, error },
         }
+    }
+    /// The same, unless it belongs elsewhere.
+    pub fn arrived_unless(
+        &mut self,
+        token: OfferToken,
+        link: LinkId,
+        rope: &Payload,
+        elsewhere: impl FnOnce(&BundleMeta) -> bool,
+    ) -> Option<Input> {
+        match self.read(rope) {
+            Ok((meta, _)) if elsewhere(&meta) => None,
+            Ok((meta, hop)) => Some(self.taken(token, link, meta, hop)),
+            Err(error) => Some(Input::Malformed { link, token, error }),
+        }
+    }
+    fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: Hop) -> Input {
+        if meta.payload.len() <= SMALL {
+            meta.payload = meta.payload.own();
+        }
+        self.judged(token, link, meta, Box::new(hop))
     }
     fn judged(&mut self, token: OfferToken, link: LinkId, meta: BundleMeta, hop: Box<Hop>) -> Input {
         let meta = match self.guard_without(meta.version) {

@@ -1,5 +1,6 @@
 //! What goes into a stack and what comes out.
 
+use crate::shards::Across;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,6 +23,15 @@ pub enum Input {
     /// How scarce the memory of this process is from now on; said again, once a second, while it stays
     /// scarce.
     Pressure(Pressure),
+    /// Another shard of this node says something about a layer.
+    Across {
+        /// Which shard.
+        from: u8,
+        /// About which layer.
+        layer: LayerId,
+        /// What.
+        what: Box<Across>,
+    },
     /// A disk operation finished.
     DiskDone(DiskDone),
     /// The medium under a link works (carrier). Links start up.
@@ -126,6 +136,15 @@ pub enum Input {
 pub enum Output {
     /// A layer asks something of its sockets.
     Socket(LayerId, socket::Output),
+    /// Tell another shard of this node.
+    Across {
+        /// Which shard.
+        to: u8,
+        /// About which layer.
+        layer: LayerId,
+        /// What.
+        what: Box<Across>,
+    },
     /// Do this to the store's files.
     Disk(DiskOp),
     /// Tell an application. A payload on disk that is longer than 16 MiB and than all that may be read from there at

@@ -6,6 +6,8 @@ use crate::io::Output;
 use crate::kinds::Layer;
 use crate::outgoing::{Do as Departure, Outgoing};
 use crate::reads;
+use crate::shards::Across;
+use crate::shards::desk::{CENTRE, Desk, Part};
 use crate::stack::{Work, layer_of};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -211,6 +213,8 @@ pub(crate) struct LayerJoint<'a, S> {
     pub link_layer: &'a [LayerId],
     /// What arrivals want done; empty between calls.
     pub todo: &'a mut Vec<Arrival>,
+    /// Where other shards come to the layer.
+    pub desk: Option<&'a mut Desk>,
 }
 
 impl<S: Sink<Output>> LayerJoint<'_, S> {
@@ -219,11 +223,64 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
         let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
         self.arrivals.part(token, link, part, last, total, door, self.todo);
         if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
-            let input = self.edges.arrived(token, link, rope);
-            self.work.push_back(Work::Agent(input));
+            let desk = self.desk.as_deref().filter(|desk| desk.gives_away());
+            match self.edges.arrived_unless(token, link, rope, |meta| desk.is_some_and(|desk| desk.is_central(meta))) {
+                Some(input) => self.work.push_back(Work::Agent(input)),
+                None => {
+                    let part = rope.clone();
+                    if let Some(desk) = self.desk.as_deref_mut() {
+                        desk.give(token.ticket, part.len());
+                    }
+                    let offer =
+                        layer::Output::Offer { ticket: token.ticket, link, part, last: true, total, reliable: true };
+                    self.across(CENTRE, Across::Output(offer));
+                }
+            }
             return self.todo.clear();
         }
         arrived(self.todo, self.work);
+    }
+    pub(crate) fn across(&mut self, to: u8, what: Across) {
+        self.out.push(Output::Across { to, layer: self.layer, what: Box::new(what) });
+    }
+    /// What others are to hear of what the layer says goes to them; what this stack is to hear is given back.
+    fn shared(&mut self, value: layer::Output) -> Option<layer::Output> {
+        let desk = self.desk.as_deref_mut()?;
+        if let layer::Output::Offer { ticket, part, last, .. } = &value {
+            // One that came at once is told apart when it is read.
+            if !desk.gives_away() || (*last && part.len() <= layer::WINDOW && !desk.knows(*ticket)) {
+                return Some(value);
+            }
+            return self.in_parts(value);
+        }
+        let mut others = Vec::new();
+        let own = desk.said(value, &mut others);
+        others.into_iter().for_each(|(to, what)| self.across(to, what));
+        own
+    }
+    /// A bundle that comes in parts is given to whom it belongs as soon as its head is there.
+    fn in_parts(&mut self, value: layer::Output) -> Option<layer::Output> {
+        let layer::Output::Offer { ticket, link, part, last, total, reliable } = value else { return Some(value) };
+        let (desk, edges) = (self.desk.as_deref_mut()?, &*self.edges);
+        let central = |desk: &Desk, prefix: &Payload| match edges.begin(prefix) {
+            Ok(opening) => opening.map(|opening| desk.is_central(&opening.meta)),
+            Err(_) => Some(false),
+        };
+        let (away, least, part) = match desk.part(ticket, part, last, central) {
+            Part::Kept => return None,
+            Part::Here { least, part } => (false, least, part),
+            Part::Away { least, part } => (true, least, part),
+        };
+        let offer = layer::Output::Offer { ticket, link, part, last, total, reliable };
+        let in_parts = least.map(|least| layer::Output::InParts { ticket, link, least });
+        if away {
+            in_parts.into_iter().chain([offer]).for_each(|said| self.across(CENTRE, Across::Output(said)));
+            return None;
+        }
+        if let Some(least) = least {
+            self.arrivals.in_parts(OfferToken { layer: self.layer, ticket }, link, least);
+        }
+        Some(offer)
     }
     fn ended(&mut self, id: layer::SendId) -> Option<bool> {
         self.outgoing.made().and_then(|outgoing| outgoing.ended(id))
@@ -241,9 +298,13 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
 }
 
 impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
-    fn push(&mut self, value: layer::Output) {
+    fn push(&mut self, mut value: layer::Output) {
         use layer::Output as O;
         let layer = self.layer;
+        if self.desk.is_some() {
+            let Some(own) = self.shared(value) else { return };
+            value = own;
+        }
         let agent = match value {
             O::Socket(output) => return self.out.push(Output::Socket(layer, output)),
             O::Event(event) => return self.out.push(Output::Event(event)),

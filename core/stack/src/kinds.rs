@@ -3,6 +3,8 @@
 
 use crate::build::{error, mismatch};
 use crate::config::{Config, LayerConfig, LinkConfig};
+use crate::shards::elsewhere::Elsewhere;
+use crate::shards::{self, Shared};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -201,11 +203,16 @@ pub(crate) enum Layer {
     OneWay(Box<OneWay>),
     Udpcl(Box<Udpcl>),
     Message,
+    /// One of this shard that others use, too.
+    Shared(Box<Shared>),
+    /// One of another shard.
+    Elsewhere(Box<Elsewhere>),
 }
 
 /// A node's layers, each with the spans of the links that use it.
 pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
-    config.layers.iter().enumerate().map(|(index, layer)| Layer::new(config, index, layer)).collect()
+    let layers = config.layers.iter().enumerate();
+    layers.map(|(index, layer)| shards::placed(config, index, || Layer::new(config, index, layer))).collect()
 }
 
 /// Spans of the links of one layer, each with its number.
@@ -236,8 +243,10 @@ pub(crate) fn has_key(link: &LinkConfig) -> Result<(), ConfigError> {
 impl Layer {
     /// Gives back room that a busy time needed.
     pub fn rest(&mut self) {
-        if let Layer::Ltp(layer) = self {
-            layer.rest();
+        match self {
+            Layer::Ltp(layer) => layer.rest(),
+            Layer::Shared(shared) => shared.layer.rest(),
+            _ => {}
         }
     }
     fn new(config: &Config, index: usize, layer: &LayerConfig) -> Result<Layer, ConfigError> {
@@ -286,8 +295,8 @@ impl Layer {
             Layer::TcpclV4(l) => l.handle(now, input, out),
             Layer::OneWay(l) => l.handle(now, input, out),
             Layer::Udpcl(l) => l.handle(now, input, out),
-            // It has no protocol: bundles bypass it.
-            Layer::Message => {}
+            // They have no protocol: bundles bypass one, the stack talks to the others itself.
+            Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
         }
     }
     /// The same, but what is to be written to the stream that it names may wait for [`Layer::write`].
@@ -325,6 +334,7 @@ impl Layer {
             (Layer::OneWay(l), SpanConfig::OneWay(span)) => l.add_span(now, oneway::SpanConfig { link, ..span }, out),
             (Layer::Udpcl(l), SpanConfig::Udpcl(span)) => l.add_span(now, udpcl::SpanConfig { link, ..span }, out),
             (Layer::Message, SpanConfig::Message { .. }) => true,
+            (Layer::Elsewhere(l), _) => l.add(link),
             _ => return None,
         })
     }
@@ -332,12 +342,19 @@ impl Layer {
     pub fn rekey(&mut self, link: LinkId, span: &SpanConfig) -> bool {
         match (self, span) {
             (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.rekey(link, &span.authentication),
+            (Layer::Shared(shared), span) => shared.layer.rekey(link, span),
+            // Its owner has the keys.
+            (Layer::Elsewhere(_), _) => true,
             _ => false,
         }
     }
     /// Whether a peer that says this name is served at this address; layers without names know of none.
     pub fn serves(&self, node_id: &str, at: IpAddr) -> bool {
-        if let Layer::TcpclV4(l) = self { l.serves(node_id, at) } else { false }
+        match self {
+            Layer::TcpclV4(l) => l.serves(node_id, at),
+            Layer::Shared(shared) => shared.layer.serves(node_id, at),
+            _ => false,
+        }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {
@@ -345,7 +362,9 @@ impl Layer {
             Layer::TcpclV4(l) => l.next_timeout(),
             Layer::OneWay(l) => l.next_timeout(),
             Layer::Udpcl(l) => l.next_timeout(),
-            Layer::Message => None,
+            // What others wait to send leaves behind what this shard has for it.
+            Layer::Shared(shared) => Instant::earliest([shared.desk.pending(), shared.layer.next_timeout()]),
+            Layer::Message | Layer::Elsewhere(_) => None,
         }
     }
 }

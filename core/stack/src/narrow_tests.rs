@@ -55,6 +55,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         previous_node_block: true,
         hop_limit: 30,
         version: 7,
+        shard: 0,
         seed: own,
     }
 }

@@ -14,6 +14,7 @@ use crate::pieces::Kept;
 use crate::reads::{Departure, Load, Reads, Waiting};
 use crate::reporting;
 use crate::security::{KeyRing, Secured, Security, SecurityCounts};
+use crate::shards::{self, Across};
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -64,6 +65,8 @@ pub(crate) enum Work {
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
     Recover(BundleHandle, Box<IndexEntry>, Box<(Bytes, Payload, Bytes)>),
     Loaded(u64, Result<Payload, Refusal>),
+    /// Another shard says something.
+    Across(LayerId, u8, Box<Across>),
 }
 
 /// Loads of sends as they leave are numbered from here on, other loads below.
@@ -285,9 +288,17 @@ impl Stack {
         let id = LayerId(config.layer as u16);
         let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
-        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
+        let mut joint = LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
         let Some(layer) = layers.get_mut(config.layer) else { return Err(build::no_layer(&config.name)) };
-        if layer.add_span(now, link, config.span.clone(), joint) != Some(true) {
+        let layer = match layer {
+            Layer::Shared(shared) => {
+                shared.desk.add(link);
+                joint.desk = Some(&mut shared.desk);
+                &mut shared.layer
+            }
+            layer => layer,
+        };
+        if layer.add_span(now, link, config.span.clone(), &mut joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
         self.link_layer[place] = id;
@@ -336,6 +347,7 @@ impl Stack {
             }
             Input::Socket(layer, input) => return Some(Work::Layer(layer, layer::Input::Socket(input))),
             Input::DiskDone(done) => return Some(Work::Store(store::Input::DiskDone(done))),
+            Input::Across { from, layer, what } => return Some(Work::Across(layer, from, what)),
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::Pressure(pressure) => {
@@ -469,6 +481,7 @@ impl Stack {
                 self.recover(now, bundle, *index, &head, payload, &tail, out);
             }
             Work::Loaded(load, result) => self.loaded(load, result, out),
+            Work::Across(id, from, what) => self.step_across(now, id, from, *what, out),
         }
     }
 
@@ -490,16 +503,24 @@ impl Stack {
         input: Result<layer::Input, StreamId>,
         out: &mut S,
     ) {
-        let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let refused = match &input {
             Ok(layer::Input::Refused { ticket, .. }) => Some(OfferToken { layer: id, ticket: *ticket }),
             _ => None,
         };
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
-        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
-        let waits = match input {
-            Ok(input) => layer.handle_soon(now, input, joint),
-            Err(stream) => {
+        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
+        let waits = match (layer, input) {
+            (Layer::Shared(shared), input) => {
+                shards::steps::tell(now, shared, input, &mut |link, size| agent.pace(now, link, size), joint);
+                None
+            }
+            (Layer::Elsewhere(elsewhere), Ok(input)) => {
+                shards::steps::stand_in(elsewhere, Ok(input), joint);
+                None
+            }
+            (layer, Ok(input)) => layer.handle_soon(now, input, joint),
+            (layer, Err(stream)) => {
                 layer.write(now, stream, joint);
                 None
             }
@@ -508,6 +529,22 @@ impl Stack {
         self.work.extend(waits.map(|stream| Work::Write(id, stream)));
         if let Some(token) = refused {
             self.arrivals.refused(token);
+        }
+    }
+
+    /// Another shard says something about a layer, its own or one of this shard.
+    fn step_across<S: Sink<Output>>(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut S) {
+        let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
+        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
+        match (layer, what) {
+            (Layer::Shared(shared), Across::Input(input)) => {
+                shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), joint);
+            }
+            (Layer::Elsewhere(elsewhere), what) if elsewhere.owner() == from => {
+                shards::steps::stand_in(elsewhere, Err(what), joint);
+            }
+            _ => {}
         }
     }
 
@@ -795,6 +832,15 @@ impl Stack {
     pub fn rekey_link(&mut self, link: LinkId, span: &SpanConfig) -> bool {
         let layer = layer_of(&self.link_layer, link);
         self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, span))
+    }
+    /// Bytes that layers of this shard offered to others, which have not said whether they take them.
+    pub fn offered_elsewhere(&self) -> u64 {
+        let away = |layer: &Layer| if let Layer::Shared(shared) = layer { shared.desk.away() } else { 0 };
+        self.layers.iter().map(away).sum()
+    }
+    /// Whether layers of this shard have bundles of others, or are to get some.
+    pub fn serves_others(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer, Layer::Shared(shared) if shared.desk.serves()))
     }
     /// Other quotas from now on.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {

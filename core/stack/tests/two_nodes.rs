@@ -246,6 +246,7 @@ impl World {
             Output::MessageCancel { .. }
             | Output::MessageHello { .. }
             | Output::MessageWaits { .. }
+            | Output::Across { .. }
             | Output::Spooled { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };

@@ -1,7 +1,8 @@
 //! Stored bundles, why each waits and when it should leave; one by one, or in sums.
 
-use super::{Answer, Api, PAGE, PAGE_MAX, Problem, done};
+use super::{Answer, Api, PAGE, PAGE_MAX, Problem, done, gone};
 use crate::clock;
+use crate::node::Handle;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use farlink_base::{BundleHandle, DtnTime, Instant};
@@ -37,22 +38,31 @@ fn in_ms(at: Option<Instant>) -> Option<u64> {
 /// One page of bundles, in order of arrival.
 pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
     let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
-    let list = api.ask(move |node| node.begin_list(page.after)).await?;
     let mut out = Vec::new();
+    for shard in api.shards_from(page.after) {
+        read(shard, page.after, limit, &mut out).await?;
+        if out.len() >= limit {
+            break;
+        }
+    }
+    Ok(axum::Json(out.into()))
+}
+/// Adds what a shard holds behind a bundle, up to `limit` rows in all.
+async fn read(shard: &Handle, after: u64, limit: usize, out: &mut Vec<Value>) -> Result<(), Problem> {
+    let list = shard.ask(move |node| node.begin_list(after)).await.ok_or_else(gone)?;
     let more = loop {
         let wanted = limit - out.len();
-        let next = api.ask(move |node| {
+        let next = shard.ask(move |node| {
             let (rows, more) = node.next_bundles(list, wanted)?;
             Some((rows.iter().map(|row| bundle(row, |at| node.utc(at))).collect::<Vec<_>>(), more))
         });
-        let (rows, more) = next.await?.ok_or_else(too_many)?;
+        let (rows, more) = next.await.ok_or_else(gone)?.ok_or_else(too_many)?;
         out.extend(rows);
         if !more || out.len() >= limit {
             break more;
         }
     };
-    api.ask(move |node| node.end_list(list, more)).await?;
-    Ok(axum::Json(out.into()))
+    shard.ask(move |node| node.end_list(list, more)).await.ok_or_else(gone)
 }
 fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> Value {
     json!({
@@ -73,13 +83,12 @@ fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> 
     })
 }
 
-/// All bundles, by destination, reason and departure.
-pub(super) async fn sums(State(api): State<Api>) -> Answer {
-    type Key = (String, &'static str, Option<String>, Option<u64>);
-    let list = api.ask(|node| node.begin_list(0)).await?;
-    let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
+type Key = (String, &'static str, Option<String>, Option<u64>);
+/// Adds what a shard holds.
+async fn sum(shard: &Handle, all: &mut BTreeMap<Key, Sum>) -> Result<(), Problem> {
+    let list = shard.ask(|node| node.begin_list(0)).await.ok_or_else(gone)?;
     loop {
-        let (sums, more) = api.ask(move |node| node.next_sums(list)).await?.ok_or_else(too_many)?;
+        let (sums, more) = shard.ask(move |node| node.next_sums(list)).await.ok_or_else(gone)?.ok_or_else(too_many)?;
         for sum in sums {
             // Those of one second are of one departure.
             let second = sum.leaves.map(|at| at.0 / 1_000_000_000);
@@ -97,7 +106,15 @@ pub(super) async fn sums(State(api): State<Api>) -> Answer {
             break;
         }
     }
-    api.ask(move |node| node.end_list(list, false)).await?;
+    shard.ask(move |node| node.end_list(list, false)).await.ok_or_else(gone)
+}
+
+/// All bundles, by destination, reason and departure.
+pub(super) async fn sums(State(api): State<Api>) -> Answer {
+    let mut all = BTreeMap::new();
+    for shard in api.shards_from(0) {
+        sum(shard, &mut all).await?;
+    }
     let row = |(destination, reason, neighbour, _): Key, sum: Sum, leaves: Option<String>| {
         json!({
             "destination": destination,
@@ -120,6 +137,9 @@ pub(super) async fn sums(State(api): State<Api>) -> Answer {
 }
 
 pub(super) async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
-    api.ask(move |node| node.input(Input::Admin(AdminInput::Cancel { bundle: BundleHandle(handle) }))).await?;
+    if let Some(shard) = api.shards_from(handle).next() {
+        let cancel = AdminInput::Cancel { bundle: BundleHandle(handle) };
+        shard.ask(move |node| node.input(Input::Admin(cancel))).await.ok_or_else(gone)?;
+    }
     done()
 }

@@ -30,6 +30,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         let mut config = node(&top, folder, file);
         super::conflicts::addresses(&top);
         super::codes::distinct(&top, &config.stack);
+        super::shards::look(&top, &config);
         super::advice::all(&top, &config);
         if places {
             super::places::look(&top, &mut config);
@@ -117,6 +118,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         seed: seed.unwrap_or(0),
         accel: Accel::default(),
         security: None,
+        shards: None,
     };
     let (app, api) = (app(top, folder), api(top, folder, file));
     let security = super::security::read(top, folder, store_dir.as_deref());
@@ -135,6 +137,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         plan_file: plan.text("file").map(|path| folder.join(path)),
         epoch: plan.time("epoch"),
         memory: memory(top),
+        shards: super::shards::count(top),
         seed_given: seed.is_some(),
         app,
         api,

@@ -16,6 +16,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
         }
     };
     differ("node_ids", &old.node_ids, &new.node_ids);
+    differ("shards", &running.shards, &fresh.shards);
     let layers = |config: &NodeConfig| -> Vec<_> {
         let both = config.stack.layers.iter().zip(&config.layers);
         // Whether there are certificates counts, not which: those are read again.

@@ -57,6 +57,12 @@ pub const NODE: Section = Section {
             Is("20 ms"),
             "Work a layer is handed ahead of time, at the link's rate: more where this process gets the processor late, at the price of urgent bundles waiting as long.",
         ),
+        key(
+            "shards",
+            Count(1, farlink_stack::SHARDS_MAX as u64),
+            Is("1"),
+            "Owner threads, each with a part of the layers, of the store and of the memory: one for each core that busy layers may use.",
+        ),
         key("seed", Count(0, u64::MAX), Absent, "Of everything random; without it, different at every start."),
         key("shutdown_timeout", Kind::Duration, Is("10 s"), "How long SIGTERM waits for sessions and disk."),
         key("store", Kind::Table("store"), Absent, "Where bundles wait."),
@@ -145,6 +151,12 @@ fn listen(layer: &LayerInfo) -> Key {
     let help = "Addresses served; a single one is also where this side comes from when it connects. Without it, none.";
     key("listen", other("addresses with ports", example), Absent, help)
 }
+const SHARD: Key = key(
+    "shard",
+    other("number of a shard, from 0", "0"),
+    Absent,
+    "Which of the node's `shards` owns it, and the links that use it; without it, they are dealt in the order of the file.",
+);
 const OFFLOAD: Key =
     key("offload", Flag, Is("true"), "Segmentation offload and receive coalescing where the kernel has them.");
 const OWN_NODE_ID: Key = key(
@@ -243,7 +255,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         layer: Section {
             name: "layer",
             help: layer.title,
-            keys: keys(&[KIND, listen(layer)], &of_layer, &layer.settings()),
+            keys: keys(&[KIND, listen(layer), SHARD], &of_layer, &layer.settings()),
         },
         link: Section { name: "link", help: layer.title, keys: keys(LINK, &of_link, &layer.link_settings()) },
     }

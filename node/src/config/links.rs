@@ -27,6 +27,7 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
             name,
             medium: info.medium,
             listen: reader.custom("listen", addresses).unwrap_or_default(),
+            shard: super::shards::owner(top, &reader, settings.len()),
             offload: datagrams && reader.flag("offload").unwrap_or_default(),
             keys: link_key_file(&reader, info, folder),
             tls: tls(&reader, folder),

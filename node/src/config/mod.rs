@@ -19,6 +19,7 @@ mod links;
 mod places;
 mod policies;
 mod security;
+mod shards;
 mod tunnels;
 
 use crate::tls::{Credentials, Files};
@@ -59,6 +60,8 @@ pub struct NodeConfig {
     pub epoch: Option<DtnTime>,
     /// Memory budget; without it, half of what there is.
     pub memory: Option<DataVolume>,
+    /// Owner threads.
+    pub shards: u8,
     /// Whether the seed was given.
     pub seed_given: bool,
     /// Application interface.
@@ -88,6 +91,8 @@ pub struct LayerSettings {
     pub medium: Medium,
     /// Addresses served.
     pub listen: Vec<SocketAddr>,
+    /// Which shard owns it.
+    pub shard: u8,
     /// Whether datagram offloads may be used.
     pub offload: bool,
     /// File of the keys of its links.

@@ -56,6 +56,10 @@ impl Links {
     pub fn peer_of(&self, link: LinkId) -> Option<NodeId> {
         self.given.get(&link).map(|(link, _)| link.peer.node())
     }
+    /// The layer of the link of this name.
+    pub fn layer_of(&self, name: &str) -> Option<usize> {
+        self.given.get(&self.named(name)?).map(|(link, _)| link.layer)
+    }
     /// Whether a link of a layer that was configured leads to this address.
     pub fn leads_to(&self, layer: usize, address: &str) -> bool {
         let leads = |(id, (link, settings)): (&LinkId, &GivenLink)| {
@@ -82,6 +86,12 @@ impl Node {
     /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands is not
     /// moved.
     fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
+        if let Some(mesh) = &mut self.io.mesh {
+            mesh.place_link(link, layer);
+        }
+        if self.is_foreign(layer) {
+            return;
+        }
         match self.config.layers.get(layer).map(|layer| layer.medium) {
             Some(Medium::Streams) => {
                 let io = &mut self.io;
@@ -121,6 +131,8 @@ impl Node {
                 return Ok(());
             }
             if running.is_some_and(|running| only_keys_differ(running, &fresh))
+                // All shards have a link under one number.
+                && self.io.mesh.is_none()
                 && self.stack.rekey_link(old, &link.span)
             {
                 tracing::info!("link {} has other keys", link.name);
@@ -136,8 +148,21 @@ impl Node {
     pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
         self.make_link(link, true)
     }
-    fn make_link(&mut self, (link, settings): GivenLink, found: bool) -> Result<LinkId, ConfigError> {
+    /// All shards have a link under one number, or none has it.
+    fn make_link(&mut self, given: GivenLink, found: bool) -> Result<LinkId, ConfigError> {
         let id = self.known.vacant();
+        let layer = given.0.layer;
+        let place = move |node: &mut Node| node.place_link(id, given.clone(), found);
+        // Whoever owns its layer tells whether it can be.
+        self.owner(layer, place.clone())?;
+        self.all_but_owner(layer, move |node| {
+            if let Err(why) = place(node) {
+                tracing::error!("a shard has no link that another has: {why}");
+            }
+        });
+        Ok(id)
+    }
+    fn place_link(&mut self, id: LinkId, (link, settings): GivenLink, found: bool) -> Result<(), ConfigError> {
         self.set_link_address(id, link.layer, settings.address.clone());
         let now = clock::now();
         self.io.now = now;
@@ -155,7 +180,7 @@ impl Node {
         if found {
             self.known.found.insert(id);
         }
-        Ok(id)
+        Ok(())
     }
     /// Removes a link; false when there is none of this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
@@ -166,6 +191,7 @@ impl Node {
         true
     }
     pub(super) fn end_link(&mut self, id: LinkId) {
+        self.each_other(move |node| node.end_link(id));
         let Some((link, _)) = self.known.remove(id) else { return };
         let now = clock::now();
         self.io.now = now;

@@ -94,6 +94,7 @@ pub fn settings() -> Settings {
         previous_node_block: true,
         hop_limit: 10,
         version: toy::VERSION,
+        shard: 0,
         seed: 1,
     }
 }

@@ -43,6 +43,8 @@ impl Memory {
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
 const ROOM: u64 = 1 << 20;
 const DELAY: Duration = Duration::from_millis(2);
+/// From one shard of a node to another.
+const CROSSING: Duration = Duration::from_micros(50);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Layer {
@@ -170,6 +172,11 @@ pub struct Line {
     pub heard: Vec<u64>,
     /// Streams asked for.
     pub connects: usize,
+    /// The first of those nodes that are shards of one, and the layer that each node's streams are of.
+    pub shards: usize,
+    layers: Vec<LayerId>,
+    /// What shards told each other.
+    pub crossed: usize,
     memory: Memory,
     out: Vec<Output>,
 }
@@ -221,6 +228,9 @@ impl Line {
             pending: BTreeMap::new(),
             order: 0,
             connects: 0,
+            shards: 0,
+            layers: vec![LayerId(0); count],
+            crossed: 0,
             ends: BTreeMap::new(),
             delivered: Vec::new(),
             joining: BTreeMap::new(),
@@ -240,6 +250,7 @@ impl Line {
     pub fn start(&mut self, node: usize) {
         let mut config = config(self.layer, node, self.nodes.len());
         (self.tune)(node, &mut config);
+        self.layers[node] = LayerId(config.shards.as_ref().map_or(0, |shards| shards.own.into()));
         self.runs += 1;
         config.seed += 100 * self.runs;
         let codecs = self.speak.as_ref().map(|speak| speak(node, &config));
@@ -264,7 +275,7 @@ impl Line {
                 self.later(
                     DELAY,
                     peer.0,
-                    Input::Socket(LayerId(0), socket::Input::Closed { stream: peer.1, error: true }),
+                    Input::Socket(self.layers[peer.0], socket::Input::Closed { stream: peer.1, error: true }),
                 );
             }
         }
@@ -273,7 +284,7 @@ impl Line {
     pub fn break_streams(&mut self) {
         for ((node, stream), _) in std::mem::take(&mut self.ends) {
             let closed = socket::Input::Closed { stream, error: true };
-            self.later(Duration::ZERO, node, Input::Socket(LayerId(0), closed));
+            self.later(Duration::ZERO, node, Input::Socket(self.layers[node], closed));
         }
     }
     pub fn node(&self, node: usize) -> &Stack {
@@ -333,13 +344,13 @@ impl Line {
     }
     fn follow(&mut self, node: usize, output: Output) {
         match output {
-            Output::Socket(layer, socket::Output::Datagrams { to, train }) => {
+            Output::Socket(_, socket::Output::Datagrams { to, train }) => {
                 let peer = match to {
                     Destination::Link(link) => self.peer(node, link),
                     Destination::Address(to) => (0..self.nodes.len()).find(|n| address(*n) == to).expect("a node"),
                 };
                 let train = Train { stride: train.stride, data: self.carry(node, peer, train.data) };
-                let input = Input::Socket(layer, socket::Input::Datagrams { from: address(node), train });
+                let input = Input::Socket(self.layers[peer], socket::Input::Datagrams { from: address(node), train });
                 match self.nodes[peer] {
                     Some(_) => self.later(DELAY, peer, input),
                     None => self.memory.of(peer, || drop(input)),
@@ -352,7 +363,7 @@ impl Line {
                     return self.later(
                         DELAY * 2,
                         node,
-                        Input::Socket(LayerId(0), socket::Input::Closed { stream, error: true }),
+                        Input::Socket(layer, socket::Input::Closed { stream, error: true }),
                     );
                 }
                 let other = StreamId(StreamId::PASSIVE | self.order);
@@ -362,7 +373,7 @@ impl Line {
                 self.later(
                     DELAY,
                     peer,
-                    Input::Socket(layer, socket::Input::Opened { stream: other, from: address(node) }),
+                    Input::Socket(self.layers[peer], socket::Input::Opened { stream: other, from: address(node) }),
                 );
                 self.at(DELAY, peer, Happening::Room(other));
                 self.later(
@@ -385,7 +396,7 @@ impl Line {
                     self.later(
                         DELAY,
                         peer.0,
-                        Input::Socket(LayerId(0), socket::Input::Closed { stream: peer.1, error: abort }),
+                        Input::Socket(self.layers[peer.0], socket::Input::Closed { stream: peer.1, error: abort }),
                     );
                 }
             }
@@ -436,6 +447,11 @@ impl Line {
                 self.accepted += 1;
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
+            Output::Across { to, layer, what } => {
+                let from = (node - self.shards) as u8;
+                self.crossed += 1;
+                self.later(CROSSING, self.shards + usize::from(to), Input::Across { from, layer, what });
+            }
             Output::Event(event) => self.events.push((node, event)),
             Output::Socket(_, socket::Output::StartTls { .. } | socket::Output::Confirm { .. })
             | Output::Message { .. }
@@ -471,7 +487,7 @@ impl Line {
             Happening::Room(stream) => {
                 if let Some(end) = self.ends.get(&(node, stream)) {
                     let room = ROOM - end.unread;
-                    self.tell(node, Input::Socket(LayerId(0), socket::Input::Writable { stream, room }));
+                    self.tell(node, Input::Socket(self.layers[node], socket::Input::Writable { stream, room }));
                 }
             }
             Happening::Bytes(stream, data) => {
@@ -484,7 +500,7 @@ impl Line {
                     writer.unread -= data.len();
                     self.at(DELAY, peer, Happening::Room(other));
                 }
-                self.tell(node, Input::Socket(LayerId(0), socket::Input::Data { stream, data }));
+                self.tell(node, Input::Socket(self.layers[node], socket::Input::Data { stream, data }));
             }
         }
     }

@@ -1,0 +1,73 @@
+//! `farlink bench shards`: a node whose links are in several owner threads.
+
+use super::nodes::{self, Folder};
+use crate::Failure;
+use farlink_apps::bench::shards::{self, Shards};
+use farlink_base::{DataRate, DataVolume};
+use serde_json::Value;
+
+/// Arguments of `farlink bench shards`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    nodes: nodes::Args,
+    /// Shards of the node between, each with a pair of a generator and a sink.
+    #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=32))]
+    shards: u32,
+    /// Have every bundle leave by another shard than it came in by.
+    #[arg(long)]
+    cross: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let folder = Folder::new(args.nodes.keep.as_ref())?;
+    let options = args.nodes.options(folder.path())?;
+    if args.nodes.tls {
+        return Err(Failure::Input("--tls: not measured here\nhint: farlink bench forward --tls".into()));
+    }
+    let wanted = Shards { shards: args.shards, cross: args.cross };
+    eprintln!("measuring the copies, then {} pairs for {} s, twice ...", args.shards, args.nodes.seconds);
+    let result = shards::shards(&options, wanted)?;
+    match args.nodes.json {
+        true => println!("{result}"),
+        false => print(&result),
+    }
+    Ok(())
+}
+
+/// For people.
+fn print(result: &Value) {
+    let text = |key: &str| result[key].as_str().unwrap_or("").to_string();
+    let size = DataVolume(result["bundle_size"].as_u64().unwrap_or(0));
+    let crossing = if result["cross"] == true { ", each bundle from one shard to another" } else { "" };
+    println!("{} pairs over {} with {size} bundles, {} store{crossing}", result["pairs"], text("cla"), text("store"));
+    for key in ["one", "more"] {
+        let run = &result[key];
+        let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
+        println!(
+            "  {:>2} shards {}   {:.0} bundles/s   {:.2} us of CPU a bundle, {:.2} us of the busiest owner   {}",
+            run["shards"],
+            DataRate(number("goodput_bit_s") as u64),
+            number("bundles_s"),
+            number("cpu_us_per_bundle"),
+            number("busiest_owner_us_per_bundle"),
+            DataVolume(number("rss_bytes_node") as u64)
+        );
+    }
+    let ratio = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    println!(
+        "  speedup   {:.2} here, {:.2} by the processor time of owners",
+        ratio("speedup"),
+        ratio("owners_speedup")
+    );
+    if let Some(copies) = result["copies_bit_s"].as_f64() {
+        let alone = result["copy_bit_s"].as_f64().unwrap_or(0.0);
+        println!(
+            "  copies    {} alone, {} all at once: {:.2}",
+            DataRate(alone as u64),
+            DataRate(copies as u64),
+            result["copies_speedup"].as_f64().unwrap_or(0.0)
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! Where other shards come to a layer of this one: their bundles wait until it takes them, and what it offers is given to
+//! the shard that the bundle belongs to.
+
+use super::{Across, tagged, untagged};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use farlink_base::layer::{Input, Output, SendId, Ticket};
+use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
+
+/// Where bundles that must meet are.
+pub(crate) const CENTRE: u8 = 0;
+/// Bundles of others that a layer gets in one call: its own agent has as many in between.
+const IN_TURN: usize = 8;
+/// First bytes of a bundle in which its destination is looked for.
+const HEAD: u64 = 64 << 10;
+
+/// Accounts for a bundle of another shard on a link, or says when it may leave.
+pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
+
+/// One link of the layer.
+#[derive(Debug, Default)]
+struct Line {
+    ready: bool,
+    /// It is down by the contact plan or the operator.
+    down: bool,
+    /// Whether the neighbour is there; `None`: nobody said.
+    up: Option<bool>,
+    /// Bundles of other shards, in order.
+    waiting: VecDeque<(u8, Input)>,
+}
+
+/// Whose a bundle is that is arriving.
+#[derive(Debug)]
+enum Place {
+    /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
+    Asked { parts: Payload, least: Option<u64>, look: u64 },
+    /// This shard's.
+    Here,
+    /// The centre's, which has so many bytes of it and, where `ended`, all.
+    Away { bytes: u64, ended: bool },
+}
+
+/// What to do with a part of an offer.
+pub(crate) enum Part {
+    /// It is this shard's; with what came before of it.
+    Here { least: Option<u64>, part: Payload },
+    /// It is another's; with what came before of it.
+    Away { least: Option<u64>, part: Payload },
+    /// Its head is incomplete.
+    Kept,
+}
+
+/// The other shards at one layer.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    own: u8,
+    count: u8,
+    local: Box<[NodeId]>,
+    lines: BTreeMap<LinkId, Line>,
+    places: BTreeMap<Ticket, Place>,
+    /// Bytes offered to others that have no verdict yet.
+    away: u64,
+    /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
+    pending: Option<Instant>,
+    /// Of others, bundles that the layer has.
+    under_way: u64,
+    /// What the layer took since it was last told, by shard and link.
+    taken: Vec<(u8, LinkId, u32, u64)>,
+}
+
+impl Desk {
+    /// For a layer of shard `own`, with these links, of a node with these names.
+    pub fn new(own: u8, count: u8, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
+        let lines = links.map(|link| (link, Line::default())).collect();
+        let (places, taken) = (BTreeMap::new(), Vec::new());
+        Desk { own, count, local, lines, places, away: 0, pending: None, under_way: 0, taken }
+    }
+    /// All shards but this one.
+    pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
+        let own = self.own;
+        (0..self.count).filter(move |shard| *shard != own)
+    }
+    /// Bytes offered to others that have no verdict yet.
+    pub fn away(&self) -> u64 {
+        self.away
+    }
+    /// When bundles that wait may leave, though nothing happens until then.
+    pub fn pending(&self) -> Option<Instant> {
+        self.pending
+    }
+    /// Whether the layer has, or is to get, bundles of others.
+    pub fn serves(&self) -> bool {
+        self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
+    }
+    /// A link more.
+    pub fn add(&mut self, link: LinkId) {
+        self.lines.entry(link).or_default();
+    }
+
+    /// Whether this is for shard 0 wherever it came in: it is for this node or of it, its custodian or its reports are
+    /// this node's, or several nodes are meant.
+    pub fn is_central(&self, bundle: &BundleMeta) -> bool {
+        let local = |node: NodeId| self.local.contains(&node);
+        local(bundle.destination_node())
+            || bundle.is_for_group()
+            || local(bundle.source.node())
+            || local(bundle.report_to().node())
+            || bundle.facts.has(Facts::CUSTODY)
+    }
+    /// Whether what arrives may be another shard's.
+    pub fn gives_away(&self) -> bool {
+        self.own != CENTRE
+    }
+
+    /// Another shard tells the layer something; what of it the layer is to be told now. What the shard is told at once
+    /// goes to `out`.
+    pub fn take(&mut self, from: u8, input: Input, out: &mut Vec<Across>) -> Option<Input> {
+        Some(match input {
+            Input::Send { link, id, total, part, reliable } => {
+                let bytes = part.len();
+                let line = self.lines.get_mut(&link).filter(|line| !line.down && line.up != Some(false));
+                let Some(line) = line else {
+                    out.push(Across::Taken { link, bundles: 1, bytes });
+                    out.push(Across::Output(Output::SendFailed { id, link, refused: None }));
+                    return None;
+                };
+                let input = Input::Send { link, id: tagged(from, id), total, part, reliable };
+                line.waiting.push_back((from, input));
+                if line.ready {
+                    self.pending = Some(Instant::ZERO);
+                }
+                return None;
+            }
+            Input::SendMore { link, id, from: at, part } => {
+                Input::SendMore { link, id: tagged(from, id), from: at, part }
+            }
+            Input::SendBroken { link, id } => Input::SendBroken { link, id: tagged(from, id) },
+            Input::CancelSend { link, id } => {
+                let own = tagged(from, id);
+                let waits = |line: &Line| line.waiting.iter().position(|(_, input)| sent(input) == Some(own));
+                let place = self.lines.get_mut(&link).and_then(|line| Some((waits(line)?, line)));
+                let Some((place, line)) = place else { return Some(Input::CancelSend { link, id: own }) };
+                let bytes = line.waiting.remove(place).map_or(0, |(_, input)| bytes_of(&input));
+                out.push(Across::Taken { link, bundles: 1, bytes });
+                out.push(Across::Output(Output::SendFailed { id, link, refused: None }));
+                return None;
+            }
+            Input::Accepted { ticket } | Input::Refused { ticket, .. } => {
+                // After it the layer says no more about the offer.
+                let place = self.places.remove(&ticket);
+                let Some(Place::Away { bytes, ended }) = place else { return None };
+                self.away = self.away.saturating_sub(bytes);
+                if !ended {
+                    out.push(Across::Closed { ticket });
+                }
+                input
+            }
+            Input::Hold { ticket } | Input::Resume { ticket } | Input::Kept { ticket, .. } => {
+                return self.places.contains_key(&ticket).then_some(input);
+            }
+            _ => return None,
+        })
+    }
+    fn took(&mut self, shard: u8, link: LinkId, bytes: u64) {
+        match self.taken.iter_mut().find(|(by, of, ..)| (*by, *of) == (shard, link)) {
+            Some((.., bundles, all)) => (*bundles, *all) = (*bundles + 1, *all + bytes),
+            None => self.taken.push((shard, link, 1, bytes)),
+        }
+    }
+    /// What the layer took, to be told to whom.
+    pub fn taken(&mut self) -> impl Iterator<Item = (u8, Across)> + '_ {
+        self.taken.drain(..).map(|(shard, link, bundles, bytes)| (shard, Across::Taken { link, bundles, bytes }))
+    }
+    /// The next bundle of another shard that the layer takes, `given` having been given in this call. `pace` accounts
+    /// for a bundle of this length on its link, or says when it may leave.
+    pub fn next(&mut self, given: usize, pace: Pace<'_>) -> Option<Input> {
+        if self.pending.is_none() || given >= IN_TURN {
+            return None;
+        }
+        let mut later = None;
+        for (link, line) in self.lines.iter_mut().filter(|(_, line)| line.ready) {
+            let Some((_, Input::Send { total, .. })) = line.waiting.front() else { continue };
+            if let Some(at) = pace(*link, *total) {
+                later = Instant::earliest([later, Some(at)]);
+                continue;
+            }
+            let (link, (shard, input)) = (*link, line.waiting.pop_front()?);
+            self.under_way += 1;
+            self.took(shard, link, bytes_of(&input));
+            return Some(input);
+        }
+        self.pending = later;
+        None
+    }
+
+    /// The stack of this shard tells the layer something: bundles of others that cannot leave any more are given back.
+    pub fn told(&mut self, input: &Input, out: &mut Vec<(u8, Across)>) {
+        match input {
+            Input::Link { link, state } => {
+                if let Some(line) = self.lines.get_mut(link) {
+                    line.down = !state.transmit;
+                }
+                if !state.transmit {
+                    self.give_back(*link, out);
+                }
+            }
+            Input::RemoveLink { link } => {
+                self.give_back(*link, out);
+                self.lines.remove(link);
+            }
+            Input::Refused { ticket, .. } | Input::Accepted { ticket } => drop(self.places.remove(ticket)),
+            _ => {}
+        }
+    }
+    fn give_back(&mut self, link: LinkId, out: &mut Vec<(u8, Across)>) {
+        let Some(line) = self.lines.get_mut(&link) else { return };
+        for (shard, input) in line.waiting.drain(..) {
+            let Some((_, id)) = sent(&input).and_then(untagged) else { continue };
+            out.push((shard, Across::Taken { link, bundles: 1, bytes: bytes_of(&input) }));
+            out.push((shard, Across::Output(Output::SendFailed { id, link, refused: None })));
+        }
+    }
+
+    /// The layer says something: what of it this shard's stack is to be told, and what others.
+    pub fn said(&mut self, output: Output, out: &mut Vec<(u8, Across)>) -> Option<Output> {
+        match output {
+            Output::Ready { link, ready } => {
+                // One that came by itself may say so before it is introduced.
+                if ready && link.is_dynamic() {
+                    self.add(link);
+                }
+                if let Some(line) = self.lines.get_mut(&link) {
+                    line.ready = ready;
+                    if ready && !line.waiting.is_empty() {
+                        self.pending = Some(Instant::ZERO);
+                    }
+                }
+                out.extend(self.others().map(|shard| (shard, Across::Output(Output::Ready { link, ready }))));
+            }
+            Output::PeerUp { link, .. } => {
+                if link.is_dynamic() {
+                    self.add(link);
+                }
+                if let Some(line) = self.lines.get_mut(&link) {
+                    line.up = Some(true);
+                }
+                out.extend(self.others().map(|shard| (shard, Across::Output(output.clone()))));
+            }
+            Output::PeerDown { link } => {
+                self.give_back(link, out);
+                if link.is_dynamic() {
+                    self.lines.remove(&link);
+                } else if let Some(line) = self.lines.get_mut(&link) {
+                    line.up = Some(false);
+                }
+                out.extend(self.others().map(|shard| (shard, Across::Output(Output::PeerDown { link }))));
+            }
+            Output::Sent { id, link } => {
+                let Some((shard, id)) = untagged(id) else { return Some(output) };
+                self.under_way = self.under_way.saturating_sub(1);
+                out.push((shard, Across::Output(Output::Sent { id, link })));
+                return None;
+            }
+            Output::SentInPart { id, link, bytes } => {
+                let Some((shard, id)) = untagged(id) else { return Some(output) };
+                out.push((shard, Across::Output(Output::SentInPart { id, link, bytes })));
+                return None;
+            }
+            Output::SendFailed { id, link, refused } => {
+                let Some((shard, id)) = untagged(id) else { return Some(output) };
+                self.under_way = self.under_way.saturating_sub(1);
+                out.push((shard, Across::Output(Output::SendFailed { id, link, refused })));
+                return None;
+            }
+            Output::Want { id, link, from, len } => {
+                let Some((shard, id)) = untagged(id) else { return Some(output) };
+                out.push((shard, Across::Output(Output::Want { id, link, from, len })));
+                return None;
+            }
+            Output::InParts { ticket, least, .. } if self.gives_away() => {
+                let place = Place::Asked { parts: Payload::new(), least: Some(least), look: 0 };
+                self.places.insert(ticket, place);
+                return None;
+            }
+            Output::OfferAborted { ticket } => match self.places.remove(&ticket) {
+                Some(Place::Away { bytes, .. }) => {
+                    self.away = self.away.saturating_sub(bytes);
+                    out.push((CENTRE, Across::Output(output)));
+                    return None;
+                }
+                // Nobody knows of it.
+                Some(Place::Asked { .. }) => return None,
+                Some(Place::Here) | None => {}
+            },
+            _ => {}
+        }
+        Some(output)
+    }
+
+    /// A part of a bundle came, not all of it at once. `central` reads its head: whether the bundle is the centre's;
+    /// `None`: more is needed.
+    pub fn part(
+        &mut self,
+        ticket: Ticket,
+        part: Payload,
+        last: bool,
+        central: impl FnOnce(&Self, &Payload) -> Option<bool>,
+    ) -> Part {
+        let asked = Place::Asked { parts: Payload::new(), least: None, look: 0 };
+        match self.places.remove(&ticket).unwrap_or(asked) {
+            Place::Here => {
+                if !last {
+                    self.places.insert(ticket, Place::Here);
+                }
+                Part::Here { least: None, part }
+            }
+            Place::Away { bytes, .. } => {
+                self.lend(ticket, bytes, part.len(), last);
+                Part::Away { least: None, part }
+            }
+            Place::Asked { mut parts, least, look } => {
+                parts.gather(part);
+                let len = parts.len();
+                let known = if len >= look || last { central(self, &parts.slice(0, HEAD)) } else { None };
+                match known {
+                    Some(true) => {
+                        self.lend(ticket, 0, len, last);
+                        Part::Away { least, part: parts }
+                    }
+                    None if !last && len < HEAD => {
+                        // Ever more rarely, so that parts of a byte each cost no more than others.
+                        let look = if len < look { look } else { HEAD.min(2 * len) };
+                        self.places.insert(ticket, Place::Asked { parts, least, look });
+                        Part::Kept
+                    }
+                    // What cannot be read is this shard's to refuse.
+                    Some(false) | None => {
+                        if !last {
+                            self.places.insert(ticket, Place::Here);
+                        }
+                        Part::Here { least, part: parts }
+                    }
+                }
+            }
+        }
+    }
+    /// A bundle that came at once is the centre's.
+    pub fn give(&mut self, ticket: Ticket, bytes: u64) {
+        self.lend(ticket, 0, bytes, true);
+    }
+    fn lend(&mut self, ticket: Ticket, before: u64, more: u64, ended: bool) {
+        self.away += more;
+        self.places.insert(ticket, Place::Away { bytes: before + more, ended });
+    }
+    /// Whether the layer spoke of this offer before.
+    pub fn knows(&self, ticket: Ticket) -> bool {
+        self.places.contains_key(&ticket)
+    }
+}
+
+/// The number of what is to be sent.
+fn sent(input: &Input) -> Option<SendId> {
+    if let Input::Send { id, .. } = input { Some(*id) } else { None }
+}
+fn bytes_of(input: &Input) -> u64 {
+    if let Input::Send { part, .. } = input { part.len() } else { 0 }
+}

@@ -1,0 +1,234 @@
+//! A layer that another shard owns, as this shard's stack has it: what the agent says to it goes to the owner, what the
+//! owner's layer says comes back. It keeps account of what is under way, so that a link can end here at once.
+
+use super::Across;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::LinkId;
+use farlink_base::layer::{Input, Output, SendId, Ticket};
+
+/// Bundles of a link at its owner that its layer has not taken, at which this shard keeps the next; and their bytes.
+const UNTAKEN: u32 = 1024;
+const UNTAKEN_BYTES: u64 = 4 << 20;
+
+/// What to do next.
+#[derive(Clone, Debug)]
+pub(crate) enum Do {
+    /// The layer says so to this stack.
+    Say(Output),
+    /// The owner is to be told.
+    Owner(Across),
+}
+
+/// One link of the layer.
+#[derive(Debug, Default)]
+struct Line {
+    /// Its layer takes more.
+    ready: bool,
+    /// What the agent was told last.
+    told: bool,
+    /// Its neighbour was said to be there.
+    up: bool,
+    untaken: u32,
+    untaken_bytes: u64,
+}
+impl Line {
+    fn takes(&self) -> bool {
+        self.ready && self.untaken < UNTAKEN && self.untaken_bytes < UNTAKEN_BYTES
+    }
+    fn tell(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        let ready = self.takes();
+        if ready != self.told {
+            self.told = ready;
+            out.push(Do::Say(Output::Ready { link, ready }));
+        }
+    }
+}
+
+/// A bundle on its way in.
+#[derive(Debug)]
+struct Offered {
+    link: LinkId,
+    /// Its last part is here.
+    ended: bool,
+    /// It was refused before: what still comes is thrown away.
+    refused: bool,
+}
+
+/// The stand-in.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    owner: u8,
+    lines: BTreeMap<LinkId, Line>,
+    sends: BTreeMap<SendId, LinkId>,
+    offers: BTreeMap<Ticket, Offered>,
+}
+
+impl Elsewhere {
+    /// For a layer of this shard, with these links.
+    pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
+        let lines = links.map(|link| (link, Line::default())).collect();
+        Elsewhere { owner, lines, sends: BTreeMap::new(), offers: BTreeMap::new() }
+    }
+    /// Who owns the layer.
+    pub fn owner(&self) -> u8 {
+        self.owner
+    }
+    /// A link more; false: there is one of this number.
+    pub fn add(&mut self, link: LinkId) -> bool {
+        let fresh = !self.lines.contains_key(&link);
+        self.lines.entry(link).or_default();
+        fresh
+    }
+
+    /// The stack tells the layer.
+    pub fn tell(&mut self, input: Input, out: &mut Vec<Do>) {
+        match &input {
+            Input::Send { link, id, part, .. } => {
+                let (link, id) = (*link, *id);
+                let Some(line) = self.lines.get_mut(&link) else {
+                    return out.push(Do::Say(Output::SendFailed { id, link, refused: None }));
+                };
+                line.untaken += 1;
+                line.untaken_bytes += part.len();
+                self.sends.insert(id, link);
+                out.push(Do::Owner(Across::Input(input)));
+                line.tell(link, out);
+            }
+            Input::SendMore { id, .. } | Input::SendBroken { id, .. } | Input::CancelSend { id, .. } => {
+                if self.sends.contains_key(id) {
+                    out.push(Do::Owner(Across::Input(input)));
+                }
+            }
+            Input::Accepted { ticket } => {
+                if self.offers.remove(ticket).is_some() {
+                    out.push(Do::Owner(Across::Input(input)));
+                }
+            }
+            Input::Refused { ticket, .. } => {
+                let Some(offered) = self.offers.get_mut(ticket) else { return };
+                offered.refused = true;
+                if offered.ended {
+                    self.offers.remove(ticket);
+                }
+                out.push(Do::Owner(Across::Input(input)));
+            }
+            Input::Hold { ticket } | Input::Resume { ticket } | Input::Kept { ticket, .. } => {
+                if self.offers.contains_key(ticket) {
+                    out.push(Do::Owner(Across::Input(input)));
+                }
+            }
+            Input::RemoveLink { link } => self.remove(*link, out),
+            // The owner's own agent says the same: it has the same plan and the same operator. It has the sockets, too.
+            Input::Link { .. } | Input::CloseLink { .. } | Input::Shutdown | Input::Unshare => {}
+            Input::Wake | Input::Socket(_) => {}
+        }
+    }
+
+    /// A link ends here, whatever its owner says later.
+    fn remove(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        let Some(mut line) = self.lines.remove(&link) else { return };
+        line.ready = false;
+        line.tell(link, out);
+        let under_way: Vec<SendId> = self.sends.iter().filter(|(_, of)| **of == link).map(|(id, _)| *id).collect();
+        for id in under_way {
+            self.sends.remove(&id);
+            out.push(Do::Say(Output::SendFailed { id, link, refused: None }));
+        }
+        for (ticket, offered) in &mut self.offers {
+            if offered.link == link && !offered.refused && !offered.ended {
+                offered.refused = true;
+                out.push(Do::Say(Output::OfferAborted { ticket: *ticket }));
+            }
+        }
+        if line.up {
+            out.push(Do::Say(Output::PeerDown { link }));
+        }
+    }
+
+    /// The owner says something.
+    pub fn hear(&mut self, said: Across, out: &mut Vec<Do>) {
+        match said {
+            Across::Output(output) => self.said(output, out),
+            Across::Taken { link, bundles, bytes } => {
+                if let Some(line) = self.lines.get_mut(&link) {
+                    line.untaken = line.untaken.saturating_sub(bundles);
+                    line.untaken_bytes = line.untaken_bytes.saturating_sub(bytes);
+                    line.tell(link, out);
+                }
+            }
+            Across::Closed { ticket } => {
+                if self.offers.get(&ticket).is_some_and(|offered| offered.refused) {
+                    self.offers.remove(&ticket);
+                }
+            }
+            // Only layers that are here are told something.
+            Across::Input(_) => {}
+        }
+    }
+    fn said(&mut self, output: Output, out: &mut Vec<Do>) {
+        match &output {
+            Output::Ready { link, ready } => {
+                let (link, ready) = (*link, *ready);
+                // One that came by itself may say so before it is introduced.
+                if ready && link.is_dynamic() {
+                    self.lines.entry(link).or_default();
+                }
+                if let Some(line) = self.lines.get_mut(&link) {
+                    line.ready = ready;
+                    line.tell(link, out);
+                }
+            }
+            Output::PeerUp { link, .. } => {
+                if link.is_dynamic() {
+                    self.lines.entry(*link).or_default();
+                }
+                if let Some(line) = self.lines.get_mut(link) {
+                    line.up = true;
+                    out.push(Do::Say(output));
+                }
+            }
+            Output::PeerDown { link } => {
+                let known = match link.is_dynamic() {
+                    true => self.lines.remove(link).is_some_and(|line| line.up),
+                    false => self.lines.get_mut(link).is_some_and(|line| core::mem::take(&mut line.up)),
+                };
+                if known {
+                    out.push(Do::Say(output));
+                }
+            }
+            Output::Sent { id, .. } | Output::SendFailed { id, .. } => {
+                if self.sends.remove(id).is_some() {
+                    out.push(Do::Say(output));
+                }
+            }
+            Output::SentInPart { id, .. } | Output::Want { id, .. } => {
+                if self.sends.contains_key(id) {
+                    out.push(Do::Say(output));
+                }
+            }
+            Output::InParts { ticket, link, .. } => {
+                self.offers.insert(*ticket, Offered { link: *link, ended: false, refused: false });
+                out.push(Do::Say(output));
+            }
+            Output::Offer { ticket, link, last, .. } => {
+                let (ticket, link, last) = (*ticket, *link, *last);
+                let fresh = || Offered { link, ended: false, refused: false };
+                let offered = self.offers.entry(ticket).or_insert_with(fresh);
+                offered.ended |= last;
+                if !offered.refused {
+                    return out.push(Do::Say(output));
+                }
+                if last {
+                    self.offers.remove(&ticket);
+                }
+            }
+            Output::OfferAborted { ticket } => {
+                if self.offers.remove(ticket).is_some_and(|offered| !offered.refused) {
+                    out.push(Do::Say(output));
+                }
+            }
+            Output::Socket(_) | Output::Event(_) => {}
+        }
+    }
+}

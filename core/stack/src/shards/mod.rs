@@ -1,0 +1,131 @@
+//! One node in several stacks, its shards: each layer is owned by one of them, the others have a stand-in for it.
+//!
+//! What an agent says to a stand-in ([`elsewhere`]) crosses to the owner's [`desk`] as it is, and what the layer says
+//! crosses back; so the contract between shards is that of convergence layers. Bundles that must meet others of their
+//! kind are given to shard 0 while they arrive, all else is at home where it came in.
+
+pub(crate) mod desk;
+pub(crate) mod elsewhere;
+pub(crate) mod steps;
+#[cfg(test)]
+mod tests;
+
+use crate::build::error;
+use crate::config::Config;
+use crate::kinds::Layer;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use desk::Desk;
+use farlink_base::layer::{self, SendId, Ticket};
+use farlink_base::{ConfigError, LinkId};
+
+/// Most shards of a node.
+pub const SHARDS_MAX: u8 = 64;
+/// Bundles that one shard may hold: its transmissions are numbered by them, and leave eight bits for the shard.
+pub const SHARD_BUNDLES_MAX: u64 = 1 << 23;
+/// Where the shard is in the number of a transmission that comes from another one.
+const SHARD_AT: u32 = 56;
+
+/// Which part of its node a stack is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardConfig {
+    /// Its own number; 0 is the one with the applications.
+    pub own: u8,
+    /// How many there are.
+    pub count: u8,
+    /// Which shard owns each layer of [`Config::layers`].
+    pub owners: Vec<u8>,
+}
+
+/// What crosses from one shard to another about a layer.
+#[derive(Clone, Debug)]
+pub enum Across {
+    /// The agent of the sending shard tells the layer.
+    Input(layer::Input),
+    /// The layer tells the agent of the receiving shard.
+    Output(layer::Output),
+    /// Of what the receiving shard handed over for a link, its layer took so much.
+    Taken {
+        /// Which.
+        link: LinkId,
+        /// Bundles.
+        bundles: u32,
+        /// Bytes given with them.
+        bytes: u64,
+    },
+    /// Nothing more comes of an offer that the receiving shard refused.
+    Closed {
+        /// Which.
+        ticket: Ticket,
+    },
+}
+
+/// A layer and what others have to do with it.
+pub(crate) struct Shared {
+    pub layer: Layer,
+    pub desk: Desk,
+}
+
+/// The number of another shard's transmission at the layer's owner.
+fn tagged(shard: u8, SendId(id): SendId) -> SendId {
+    SendId(id | (u64::from(shard) + 1) << SHARD_AT)
+}
+/// Whose transmission that is, and its number there; `None`: the owner's.
+fn untagged(SendId(id): SendId) -> Option<(u8, SendId)> {
+    let shard = (id >> SHARD_AT) as u8;
+    Some((shard.checked_sub(1)?, SendId(id & ((1 << SHARD_AT) - 1))))
+}
+
+/// Whether a node can be divided so.
+///
+/// # Errors
+/// Names the key that stands against it and what to write instead.
+pub(crate) fn check(config: &Config, copies: bool) -> Result<(), ConfigError> {
+    let Some(shards) = &config.shards else { return Ok(()) };
+    let wrong = |expected: &str, hint: &str| Err(error(String::from("shards"), expected, hint));
+    if shards.count == 0 || shards.count > SHARDS_MAX || shards.own >= shards.count {
+        return wrong(&format!("1 to {SHARDS_MAX} shards"), "one for each core that the node may use");
+    }
+    if shards.owners.len() != config.layers.len() || shards.owners.iter().any(|owner| *owner >= shards.count) {
+        return wrong("an owner for each layer", "give layers a `shard` below `shards`");
+    }
+    if shards.count == 1 {
+        return Ok(());
+    }
+    if copies {
+        let expected = "1 with a router or control that copies bundles: each shard would copy for itself";
+        return wrong(expected, "use `sabr` or `static`, or take `shards` out");
+    }
+    if !config.tunnels.is_empty() {
+        return wrong("1 with tunnels: both ends of one are to meet", "take [[tunnel]] or `shards` out");
+    }
+    if config.limits.bundles > SHARD_BUNDLES_MAX {
+        let expected = format!("at most {SHARD_BUNDLES_MAX} bundles in each shard");
+        return Err(error(String::from("limits.bundles"), &expected, "lower it, or use more shards"));
+    }
+    Ok(())
+}
+
+/// A layer as a shard has it: its own, its own with a desk for the others, or a stand-in.
+pub(crate) fn placed(
+    config: &Config,
+    index: usize,
+    make: impl FnOnce() -> Result<Layer, ConfigError>,
+) -> Result<Layer, ConfigError> {
+    let Some(shards) = config.shards.as_ref().filter(|shards| shards.count > 1) else { return make() };
+    let links = || config.links.iter().enumerate().filter(|(_, link)| link.layer == index);
+    let links = links().map(|(place, _)| LinkId(place as u32));
+    match shards.owners.get(index) {
+        Some(owner) if *owner != shards.own => {
+            // What could not be built is told by all.
+            drop(make()?);
+            Ok(Layer::Elsewhere(alloc::boxed::Box::new(elsewhere::Elsewhere::new(*owner, links))))
+        }
+        _ => {
+            let local = config.node_ids.iter().map(farlink_base::EndpointId::node).collect();
+            let desk = Desk::new(shards.own, shards.count, local, links);
+            Ok(Layer::Shared(alloc::boxed::Box::new(Shared { layer: make()?, desk })))
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! One step of a layer that several shards use: what follows for this stack and for others.
+
+use super::desk::{Desk, Pace};
+use super::elsewhere::{Do, Elsewhere};
+use super::{Across, Shared};
+use crate::io::Output;
+use crate::joints::LayerJoint;
+use crate::kinds::Layer;
+use crate::stack::Work;
+use alloc::vec::Vec;
+use farlink_base::layer::{self, Input};
+use farlink_base::{Instant, Sink, StreamId};
+
+/// What a layer of this shard is told by its stack, or the stream it is to write to.
+pub(crate) fn tell<'a, S: Sink<Output>>(
+    now: Instant,
+    Shared { layer, desk }: &'a mut Shared,
+    input: Result<Input, StreamId>,
+    pace: Pace<'_>,
+    joint: &mut LayerJoint<'a, S>,
+) {
+    if let Ok(input) = &input {
+        let mut others = Vec::new();
+        desk.told(input, &mut others);
+        others.into_iter().for_each(|(to, what)| joint.across(to, what));
+    }
+    joint.desk = Some(desk);
+    match input {
+        Ok(input) => one(now, layer, input, joint),
+        Err(stream) => layer.write(now, stream, joint),
+    }
+    go_on(now, layer, pace, joint);
+}
+
+/// What it is told by another shard.
+pub(crate) fn hear<'a, S: Sink<Output>>(
+    now: Instant,
+    Shared { layer, desk }: &'a mut Shared,
+    (from, input): (u8, Input),
+    pace: Pace<'_>,
+    joint: &mut LayerJoint<'a, S>,
+) {
+    let mut back = Vec::new();
+    let input = desk.take(from, input, &mut back);
+    back.into_iter().for_each(|what| joint.across(from, what));
+    joint.desk = Some(desk);
+    if let Some(input) = input {
+        one(now, layer, input, joint);
+    }
+    go_on(now, layer, pace, joint);
+}
+
+fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_, S>) {
+    let waits = layer.handle_soon(now, input, joint);
+    let id = joint.layer;
+    // Behind what is in the list by now, which may be more of the kind.
+    joint.work.extend(waits.map(|stream| Work::Write(id, stream)));
+}
+
+/// What others wait to send leaves while the layer takes it.
+fn go_on<S: Sink<Output>>(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint<'_, S>) {
+    let mut given = 0;
+    while let Some(input) = joint.desk.as_deref_mut().and_then(|desk| desk.next(given, pace)) {
+        given += 1;
+        one(now, layer, input, joint);
+    }
+    let taken: Vec<(u8, Across)> = joint.desk.as_deref_mut().into_iter().flat_map(Desk::taken).collect();
+    taken.into_iter().for_each(|(to, what)| joint.across(to, what));
+}
+
+/// What a stand-in is told: by this stack, or by the layer's owner.
+pub(crate) fn stand_in<S: Sink<Output>>(
+    elsewhere: &mut Elsewhere,
+    said: Result<Input, Across>,
+    joint: &mut LayerJoint<'_, S>,
+) {
+    let mut todo = Vec::new();
+    match said {
+        Ok(input) => elsewhere.tell(input, &mut todo),
+        Err(across) => elsewhere.hear(across, &mut todo),
+    }
+    for what in todo {
+        match what {
+            Do::Say(output) => Sink::<layer::Output>::push(joint, output),
+            Do::Owner(what) => joint.across(elsewhere.owner(), what),
+        }
+    }
+}

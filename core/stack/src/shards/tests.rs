@@ -1,0 +1,314 @@
+//! Desk and stand-in, call by call: what crosses while the other side has changed its mind.
+
+use super::desk::{Desk, Part};
+use super::elsewhere::{Do, Elsewhere};
+use super::{Across, tagged, untagged};
+use alloc::vec::Vec;
+use farlink_base::layer::{Input, LinkState, Output, SendId, Ticket};
+use farlink_base::{Instant, LinkId, NodeId, Payload, Refusal};
+
+const LINK: LinkId = LinkId(3);
+const TICKET: Ticket = Ticket(7);
+
+fn bytes(len: usize) -> Payload {
+    Payload::from(alloc::vec![1u8; len])
+}
+fn desk(own: u8) -> Desk {
+    Desk::new(own, 3, [NodeId::ipn(1)].into(), [LINK].into_iter())
+}
+fn send(id: u64, len: usize) -> Input {
+    Input::send(LINK, SendId(id), bytes(len), true)
+}
+fn ready(ready: bool) -> Output {
+    Output::Ready { link: LINK, ready }
+}
+/// What is said, in short.
+fn short(said: &Across) -> &'static str {
+    match said {
+        Across::Input(Input::Send { .. }) => "send",
+        Across::Input(Input::Accepted { .. }) => "accepted",
+        Across::Input(Input::Refused { .. }) => "refused",
+        Across::Input(Input::CancelSend { .. }) => "cancel",
+        Across::Input(_) => "input",
+        Across::Output(Output::SendFailed { .. }) => "failed",
+        Across::Output(Output::Sent { .. }) => "sent",
+        Across::Output(Output::Ready { .. }) => "ready",
+        Across::Output(Output::OfferAborted { .. }) => "aborted",
+        Across::Output(Output::PeerDown { .. }) => "down",
+        Across::Output(_) => "output",
+        Across::Taken { .. } => "taken",
+        Across::Closed { .. } => "closed",
+    }
+}
+fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
+    let mut out = Vec::new();
+    let _own = desk.said(output, &mut out);
+    out.iter().map(|(to, what)| (*to, short(what))).collect()
+}
+fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
+    let mut out = Vec::new();
+    let given = desk.take(from, input, &mut out).is_some();
+    (given, out.iter().map(short).collect())
+}
+
+/// On a link without a rate.
+fn next(desk: &mut Desk, given: usize) -> Option<Input> {
+    desk.next(given, &mut |_, _| None)
+}
+
+#[test]
+fn a_link_with_a_rate_is_paced_for_all_shards_together() {
+    let mut desk = desk(0);
+    told(&mut desk, ready(true));
+    (0..3).for_each(|id| drop(take(&mut desk, 1, send(id, 10))));
+    let (mut asked, at) = (Vec::new(), Instant(500));
+    let mut pace = |link, size| {
+        asked.push((link, size));
+        (asked.len() > 1).then_some(at)
+    };
+    assert!(desk.next(0, &mut pace).is_some() && desk.next(1, &mut pace).is_none());
+    assert_eq!((asked, desk.pending()), (Vec::from([(LINK, 10), (LINK, 10)]), Some(at)), "asked again then");
+    assert!(desk.serves());
+    while next(&mut desk, 0).is_some() {}
+    assert!(desk.serves() && desk.pending().is_none(), "the layer has them");
+    for id in 0..3 {
+        told(&mut desk, Output::Sent { id: tagged(1, SendId(id)), link: LINK });
+    }
+    assert!(!desk.serves());
+}
+
+#[test]
+fn numbers_of_transmissions_are_told_apart_and_given_back() {
+    for shard in [0, 1, 63] {
+        for id in [SendId(0), SendId(1), SendId((1 << 56) - 1)] {
+            assert_eq!(untagged(tagged(shard, id)), Some((shard, id)));
+            assert_eq!(untagged(id), None, "the owner's own");
+        }
+    }
+}
+
+#[test]
+fn bundles_of_others_wait_for_the_layer_and_leave_in_order_a_few_at_a_time() {
+    let mut desk = desk(0);
+    assert_eq!(told(&mut desk, ready(false)), [(1, "ready"), (2, "ready")], "all hear of it");
+    for id in 0..20 {
+        assert_eq!(take(&mut desk, 1 + (id % 2) as u8, send(id, 10)), (false, Vec::new()));
+    }
+    assert!(desk.pending().is_none() && next(&mut desk, 0).is_none(), "the layer takes nothing");
+    told(&mut desk, ready(true));
+    assert!(desk.pending().is_some());
+    let mut left = Vec::new();
+    for given in 0.. {
+        let Some(Input::Send { id, .. }) = next(&mut desk, given) else { break };
+        left.push(untagged(id).unwrap());
+    }
+    let wanted: Vec<(u8, SendId)> = (0..8).map(|id| (1 + (id % 2) as u8, SendId(id))).collect();
+    assert_eq!(left, wanted);
+    assert!(desk.pending().is_some(), "more follow in the next call");
+    assert_eq!(desk.taken().count(), 2, "each is told once how much was taken");
+    told(&mut desk, ready(false));
+    assert!(next(&mut desk, 0).is_none());
+    // One that comes while others wait goes behind them.
+    told(&mut desk, ready(true));
+    assert!(!take(&mut desk, 1, send(99, 1)).0);
+}
+
+#[test]
+fn what_cannot_leave_is_given_back_with_its_room() {
+    for how in ["down", "gone", "removed", "unknown"] {
+        let mut desk = desk(0);
+        told(&mut desk, ready(false));
+        take(&mut desk, 2, send(1, 10));
+        let mut out = Vec::new();
+        match how {
+            "down" => desk.told(&Input::Link { link: LINK, state: LinkState::DOWN }, &mut out),
+            "gone" => drop(desk.said(Output::PeerDown { link: LINK }, &mut out)),
+            _ => desk.told(&Input::RemoveLink { link: LINK }, &mut out),
+        }
+        let back: Vec<_> = out.iter().filter(|(to, _)| *to == 2).map(|(_, what)| short(what)).collect();
+        assert_eq!(back[..2], ["taken", "failed"], "{how}");
+        // What was on its way here meanwhile, too.
+        assert_eq!(take(&mut desk, 2, send(2, 10)), (false, Vec::from(["taken", "failed"])), "{how}");
+        told(&mut desk, ready(true));
+        assert!(next(&mut desk, 0).is_none(), "{how}: nothing is left");
+    }
+}
+
+#[test]
+fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
+    let mut desk = desk(0);
+    take(&mut desk, 1, send(1, 10));
+    let cancel = |id| Input::CancelSend { link: LINK, id: SendId(id) };
+    assert_eq!(take(&mut desk, 2, cancel(1)), (true, Vec::new()), "another's");
+    assert_eq!(take(&mut desk, 1, cancel(1)), (false, Vec::from(["taken", "failed"])));
+    assert_eq!(take(&mut desk, 1, cancel(1)), (true, Vec::new()), "the layer knows nothing of it");
+}
+
+#[test]
+fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
+    let part =
+        |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk
+            .part(TICKET, bytes(len), last, |_, _| answer)
+        {
+            Part::Kept => ("kept", 0, None),
+            Part::Here { part, least } => ("here", part.len(), least),
+            Part::Away { part, least } => ("away", part.len(), least),
+        };
+    let mut one = desk(1);
+    assert_eq!(part(&mut one, 10, false, None), ("kept", 0, None));
+    assert_eq!(part(&mut one, 30, false, Some(true)), ("away", 40, None), "with what came before");
+    assert_eq!((part(&mut one, 5, true, None).0, one.away()), ("away", 45), "whatever it looks like");
+    assert_eq!(take(&mut one, 0, Input::Accepted { ticket: TICKET }), (true, Vec::new()));
+    assert_eq!((one.away(), one.knows(TICKET)), (0, false));
+    // It stays here.
+    assert_eq!(part(&mut one, 10, false, Some(false)).0, "here");
+    assert_eq!(part(&mut one, 10, true, Some(true)).0, "here");
+    assert!(!one.knows(TICKET));
+    // Parts of a byte each: looked at ever more rarely, and no longer than a head may be.
+    let (mut looked, mut kept) = (0, 0);
+    while let Part::Kept = one.part(TICKET, bytes(1), false, |_, _| {
+        looked += 1;
+        None
+    }) {
+        kept += 1;
+    }
+    assert!(kept < 64 << 10 && looked < 20, "{kept} parts kept, looked {looked} times");
+    // The wish to keep pieces goes with it.
+    let mut two = desk(1);
+    let in_parts = Output::InParts { ticket: TICKET, link: LINK, least: 77 };
+    assert!(two.said(in_parts, &mut Vec::new()).is_none());
+    assert_eq!(part(&mut two, 10, false, Some(true)), ("away", 10, Some(77)));
+}
+
+#[test]
+fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
+    let mut owner = desk(1);
+    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
+    let offer = |owner: &mut Desk, last| drop(owner.part(TICKET, bytes(9), last, |_, _| Some(true)));
+    let said = |home: &mut Elsewhere, what: Across| {
+        let mut out = Vec::new();
+        home.hear(what, &mut out);
+        out.len()
+    };
+    offer(&mut owner, false);
+    assert_eq!(said(&mut home, Across::Output(part(false))), 1);
+    let mut out = Vec::new();
+    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut out);
+    assert!(matches!(&out[..], [Do::Owner(Across::Input(Input::Refused { .. }))]));
+    // The next part was under way.
+    offer(&mut owner, false);
+    assert_eq!(said(&mut home, Across::Output(part(false))), 0, "nobody wants it any more");
+    let refused = Input::Refused { ticket: TICKET, reason: Refusal::NoResources };
+    assert_eq!(take(&mut owner, 0, refused), (true, Vec::from(["closed"])));
+    assert_eq!(owner.away(), 0);
+    assert_eq!(said(&mut home, Across::Closed { ticket: TICKET }), 0);
+    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    let mut out = Vec::new();
+    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
+    home.tell(Input::Accepted { ticket: TICKET }, &mut out);
+    assert_eq!(out.len(), 1, "one verdict");
+    // Or its last part was: then nothing follows, and nothing is remembered.
+    said(&mut home, Across::Output(part(false)));
+    home.tell(Input::Refused { ticket: TICKET, reason: Refusal::NoResources }, &mut Vec::new());
+    assert_eq!(said(&mut home, Across::Output(part(true))), 0);
+    assert_eq!(said(&mut home, Across::Output(part(true))), 1, "another bundle");
+    // An abandoned one is told once.
+    home.tell(Input::Accepted { ticket: TICKET }, &mut Vec::new());
+    said(&mut home, Across::Output(part(false)));
+    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 1);
+    assert_eq!(said(&mut home, Across::Output(Output::OfferAborted { ticket: TICKET })), 0);
+}
+
+#[test]
+fn a_stand_in_takes_what_its_owner_has_room_for() {
+    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut out = Vec::new();
+    home.tell(send(0, 1), &mut out);
+    assert!(matches!(&out[..], [Do::Owner(Across::Input(_))]), "not told that it is ready, and told nothing new");
+    out.clear();
+    home.hear(Across::Output(ready(true)), &mut out);
+    let says = |out: &mut Vec<Do>| {
+        let last = out.iter().rev().find_map(|what| match what {
+            Do::Say(Output::Ready { ready, .. }) => Some(*ready),
+            _ => None,
+        });
+        out.clear();
+        last
+    };
+    assert_eq!(says(&mut out), Some(true));
+    for id in 1..1024 {
+        home.tell(send(id, 1), &mut out);
+    }
+    assert_eq!(says(&mut out), Some(false), "so many are enough");
+    home.hear(Across::Taken { link: LINK, bundles: 1000, bytes: 1000 }, &mut out);
+    assert_eq!(says(&mut out), Some(true));
+    home.tell(send(5000, 5 << 20), &mut out);
+    assert_eq!(says(&mut out), Some(false), "so many bytes are, too");
+    home.hear(Across::Taken { link: LINK, bundles: u32::MAX, bytes: u64::MAX }, &mut out);
+    assert_eq!(says(&mut out), Some(true));
+    home.hear(Across::Output(ready(false)), &mut out);
+    assert_eq!(says(&mut out), Some(false));
+}
+
+#[test]
+fn a_removed_link_ends_at_once_and_late_words_about_it_are_not_heard() {
+    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let mut out = Vec::new();
+    home.hear(Across::Output(ready(true)), &mut out);
+    home.hear(Across::Output(Output::PeerUp { link: LINK, claimed: None, proven: None, node: None }), &mut out);
+    (0..3).for_each(|id| home.tell(send(id, 1), &mut out));
+    let part = Output::Offer { ticket: TICKET, link: LINK, part: bytes(1), last: false, total: None, reliable: true };
+    home.hear(Across::Output(part), &mut out);
+    out.clear();
+    home.tell(Input::RemoveLink { link: LINK }, &mut out);
+    let count =
+        |what: fn(&Output) -> bool| out.iter().filter(|done| matches!(done, Do::Say(output) if what(output))).count();
+    assert_eq!(count(|output| matches!(output, Output::SendFailed { .. })), 3);
+    assert_eq!(count(|output| matches!(output, Output::Ready { ready: false, .. })), 1);
+    assert_eq!(count(|output| matches!(output, Output::OfferAborted { .. })), 1);
+    assert_eq!(count(|output| matches!(output, Output::PeerDown { .. })), 1);
+    let mut late = Vec::new();
+    for said in [
+        Output::Sent { id: SendId(1), link: LINK },
+        Output::SendFailed { id: SendId(2), link: LINK, refused: None },
+        Output::Want { link: LINK, id: SendId(0), from: 0, len: 1 },
+        ready(true),
+        Output::PeerUp { link: LINK, claimed: None, proven: None, node: None },
+        Output::PeerDown { link: LINK },
+        Output::OfferAborted { ticket: TICKET },
+    ] {
+        home.hear(Across::Output(said), &mut late);
+    }
+    assert!(late.is_empty(), "{late:?}");
+    home.tell(send(9, 1), &mut late);
+    assert!(matches!(&late[..], [Do::Say(Output::SendFailed { id: SendId(9), .. })]), "there is no such link");
+}
+
+#[test]
+fn nothing_another_shard_says_out_of_turn_does_harm() {
+    let mut desk = desk(1);
+    for input in [
+        Input::Accepted { ticket: TICKET },
+        Input::Refused { ticket: TICKET, reason: Refusal::NoResources },
+        Input::Hold { ticket: TICKET },
+        Input::Kept { ticket: TICKET, bytes: 1 },
+        Input::Shutdown,
+        Input::RemoveLink { link: LINK },
+        Input::Wake,
+    ] {
+        assert_eq!(take(&mut desk, 0, input), (false, Vec::new()));
+    }
+    let mut home = Elsewhere::new(1, core::iter::empty());
+    let mut out = Vec::new();
+    for said in [
+        Across::Input(Input::Wake),
+        Across::Closed { ticket: TICKET },
+        Across::Taken { link: LINK, bundles: 9, bytes: 9 },
+        Across::Output(Output::Sent { id: SendId(1), link: LINK }),
+        Across::Output(ready(true)),
+    ] {
+        home.hear(said, &mut out);
+    }
+    assert!(out.is_empty());
+}

@@ -1,0 +1,315 @@
+//! A relay in two shards, in virtual time: each owns the layer to one neighbour, and each has a disk of its own.
+
+mod line;
+
+use farlink_base::{DataVolume, Duration, EndpointId, LinkId, Payload, Priority};
+use farlink_bpa::SHARD_NUMBERS;
+use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
+use farlink_stack::{Config, Input, LayerKind, ShardConfig, SpanConfig};
+use line::{Layer, Line, content};
+
+const MIB: usize = 1 << 20;
+/// The nodes of the line: a neighbour, the shards of the relay `ipn:2.0`, the other neighbour.
+const NEAR: usize = 0;
+const FIRST: usize = 1;
+const SECOND: usize = 2;
+const FAR: usize = 3;
+const BOTH: [usize; 2] = [FIRST, SECOND];
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+/// Node numbers: the shards have one.
+fn number(index: usize) -> u64 {
+    [1, 2, 2, 4][index]
+}
+fn tune(index: usize, config: &mut Config) {
+    config.node_ids = vec![EndpointId::ipn(number(index), 0)];
+    for layer in &mut config.layers {
+        match &mut layer.kind {
+            LayerKind::Ltp(layer) => layer.engine = number(index),
+            LayerKind::TcpclV4(layer) => layer.node_id = format!("ipn:{}.0", number(index)),
+            _ => {}
+        }
+    }
+    let to = |config: &mut Config, link: usize, peer: u64| {
+        let link = &mut config.links[link];
+        (link.peer, link.name) = (EndpointId::ipn(peer, 0), format!("to-{peer}"));
+        match &mut link.span {
+            SpanConfig::Ltp(span) => (span.engine, span.node) = (peer, farlink_base::NodeId::ipn(peer)),
+            SpanConfig::TcpclV4(span) => span.node_id = format!("ipn:{peer}.0"),
+            _ => {}
+        }
+    };
+    let via = |config: &mut Config, node: u64, hop: u64| {
+        config.routes.push((format!("ipn:{node}.*"), EndpointId::ipn(hop, 0)));
+    };
+    config.routes.clear();
+    match index {
+        NEAR => via(config, 4, 2),
+        FAR => {
+            to(config, 0, 2);
+            via(config, 1, 2);
+        }
+        _ => {
+            // Both links, each over a layer of its own.
+            to(config, 0, 1);
+            to(config, 1, 4);
+            config.links[1].layer = 1;
+            config.layers.push(config.layers[0].clone());
+            for (link, connects) in [(0, false), (1, true)] {
+                if let SpanConfig::TcpclV4(span) = &mut config.links[link].span {
+                    span.connect = connects;
+                }
+            }
+            let own = (index - FIRST) as u8;
+            config.shards = Some(ShardConfig { own, count: 2, owners: vec![0, 1] });
+            config.limits.bundles = 1 << 20;
+            via(config, 1, 1);
+            via(config, 4, 4);
+        }
+    }
+}
+fn relay(layer: Layer) -> Line {
+    relay_with(layer, |_, _| {})
+}
+fn relay_with(layer: Layer, more: impl Fn(usize, &mut Config) + 'static) -> Line {
+    let mut line = Line::new(layer, 4, move |index, config| {
+        tune(index, config);
+        more(index, config);
+    });
+    line.shards = FIRST;
+    for node in [NEAR, FIRST, FAR] {
+        register(&mut line, node);
+    }
+    line.run(seconds(2));
+    line
+}
+fn register(line: &mut Line, node: usize) {
+    let endpoint = EndpointId::ipn(number(node), 1);
+    line.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 100 }));
+}
+fn send(line: &mut Line, from: usize, to: usize, payload: &[u8]) {
+    let bundle = SendRequest {
+        source: EndpointId::ipn(number(from), 1),
+        destination: EndpointId::ipn(number(to), 1),
+        report_to: EndpointId::Null,
+        facts: farlink_base::Facts::default(),
+        lifetime_ms: 24 * 3_600_000,
+        priority: Priority::Normal,
+        hop_limit: 0,
+        reliable: true,
+        payload: Payload::from(payload.to_vec()),
+    };
+    line.tell(from, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+}
+/// Kills the relay and starts it anew.
+fn restart(line: &mut Line) {
+    BOTH.into_iter().for_each(|node| line.kill(node));
+    line.run(Duration::from_millis(10));
+    BOTH.into_iter().for_each(|node| line.start(node));
+    register(line, FIRST);
+}
+/// All that should come has come, and nothing is left anywhere.
+fn assert_delivered(line: &mut Line, mut wanted: Vec<Vec<u8>>, at_least_once: bool) {
+    let count = wanted.len();
+    line.run_until(seconds(200), |line| line.delivered.len() >= count);
+    line.run(seconds(40));
+    let mut came: Vec<Vec<u8>> = line.delivered.iter().map(|bytes| bytes.to_vec()).collect();
+    came.sort();
+    if at_least_once {
+        came.dedup();
+    }
+    wanted.sort();
+    assert!(came == wanted, "{} of {count} came", came.len());
+    line.assert_empty();
+}
+
+#[test]
+fn bundles_pass_from_one_shard_to_the_other_both_ways() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let mut line = relay(layer);
+        let mut wanted = Vec::new();
+        for n in 0..60u64 {
+            let payload = content(n, 1 + n as usize * 3001).to_vec();
+            let (from, to) = if n % 2 == 0 { (NEAR, FAR) } else { (FAR, NEAR) };
+            send(&mut line, from, to, &payload);
+            wanted.push(payload);
+        }
+        assert_delivered(&mut line, wanted, false);
+        assert!(line.crossed > 120, "{layer:?}: {} crossings", line.crossed);
+    }
+}
+
+#[test]
+fn a_bundle_stays_where_it_came_in_and_keeps_its_number() {
+    let mut line = relay(Layer::TcpclV4);
+    // Nobody is there to take it.
+    line.kill(FAR);
+    line.kill(NEAR);
+    line.start(NEAR);
+    line.run(seconds(3));
+    send(&mut line, NEAR, FAR, b"from the first shard");
+    line.run(seconds(3));
+    assert_eq!(BOTH.map(|node| line.node(node).held()), [1, 0]);
+    line.start(FAR);
+    register(&mut line, FAR);
+    line.kill(NEAR);
+    send(&mut line, FAR, NEAR, b"from the second");
+    line.run(seconds(8));
+    assert_eq!(BOTH.map(|node| line.node(node).held()), [0, 1]);
+    let held = line.node(SECOND).bundles(line.now, farlink_base::BundleHandle(0), 9);
+    assert_eq!(held[0].handle.0 / SHARD_NUMBERS, 1, "its number tells the shard");
+    restart(&mut line);
+    line.run(seconds(3));
+    let held = line.node(SECOND).bundles(line.now, farlink_base::BundleHandle(0), 9);
+    assert_eq!(held[0].handle.0 / SHARD_NUMBERS, 1, "after a restart, too");
+    line.start(NEAR);
+    register(&mut line, NEAR);
+    assert_delivered(&mut line, vec![b"from the first shard".to_vec(), b"from the second".to_vec()], false);
+}
+
+#[test]
+fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let mut line = relay(layer);
+        let mut wanted = Vec::new();
+        // Short ones, ones in parts, and ones that go to disk while they come.
+        for (n, len) in [1, 70_000, 900_000, 3 * MIB].into_iter().enumerate() {
+            for from in [NEAR, FAR] {
+                let payload = content(n as u64 * 2 + from as u64, len).to_vec();
+                send(&mut line, from, FIRST, &payload);
+                wanted.push(payload);
+            }
+        }
+        let count = wanted.len();
+        let nothing = |line: &Line| {
+            assert_eq!(line.node(SECOND).held(), 0, "the second shard holds nothing");
+            line.delivered.len() >= count
+        };
+        assert!(line.run_until(seconds(60), nothing), "{layer:?}: {} delivered", line.delivered.len());
+        let kept: usize = line.disks[SECOND].files.values().map(Vec::len).sum();
+        assert!(kept < MIB, "{layer:?}: {kept} bytes on its disk");
+        assert_delivered(&mut line, wanted, false);
+        assert_eq!(line.node(SECOND).offered_elsewhere(), 0, "{layer:?}: all have their verdict");
+    }
+}
+
+#[test]
+fn what_the_node_sends_leaves_by_the_link_of_either_shard() {
+    let mut line = relay(Layer::TcpclV4);
+    let wanted = [content(1, 10).to_vec(), content(2, 2 * MIB).to_vec(), content(3, 99).to_vec()];
+    for (payload, to) in wanted.iter().zip([FAR, FAR, NEAR]) {
+        send(&mut line, FIRST, to, payload);
+    }
+    assert_delivered(&mut line, wanted.to_vec(), false);
+}
+
+#[test]
+fn long_bundles_leave_a_foreign_disk_in_parts() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let mut line = relay(layer);
+        let wanted = vec![content(1, 9 * MIB).to_vec(), content(2, 5 * MIB).to_vec()];
+        send(&mut line, NEAR, FAR, &wanted[0]);
+        send(&mut line, FAR, NEAR, &wanted[1]);
+        assert_delivered(&mut line, wanted, false);
+    }
+}
+
+/// The relay dies again and again, both its shards at once: what it acknowledged arrives.
+#[test]
+fn what_was_acknowledged_survives_the_death_of_the_process() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        for seed in 0..6u64 {
+            let mut line = relay(layer);
+            let mut wanted = Vec::new();
+            for n in 0..40u64 {
+                let payload = content(seed * 100 + n, 500 + (n as usize * 7919) % 150_000).to_vec();
+                let (from, to) = [(NEAR, FAR), (FAR, NEAR), (FAR, FIRST), (NEAR, FIRST)][n as usize % 4];
+                send(&mut line, from, to, &payload);
+                wanted.push(payload);
+                if n % 8 == seed {
+                    line.run(Duration::from_micros(700 * (n + 1)));
+                    restart(&mut line);
+                }
+            }
+            assert_delivered(&mut line, wanted, true);
+        }
+    }
+}
+
+#[test]
+fn a_shard_holds_back_what_a_foreign_link_does_not_take() {
+    let mut line = relay_with(Layer::Ltp, |index, config| {
+        if index == FIRST || index == SECOND {
+            // As slow as a link gets.
+            config.links[1].rate = Some(farlink_base::DataRate(1_000_000));
+        }
+    });
+    for n in 0..200u64 {
+        send(&mut line, NEAR, FAR, &content(n, 100_000));
+    }
+    line.run(seconds(5));
+    assert!(line.delivered.len() < 20, "{} delivered", line.delivered.len());
+    let status = line.node(FIRST).status(line.now);
+    let link = status.links.iter().find(|link| link.name == "to-4").unwrap();
+    // 4 MiB are handed over at most, besides what the layer has taken.
+    assert!(link.in_flight <= 42 + 64 && link.queued > 50, "{} in flight, {} queued", link.in_flight, link.queued);
+}
+
+#[test]
+fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
+    let mut line = relay(Layer::TcpclV4);
+    let payload = content(1, 3 * MIB).to_vec();
+    send(&mut line, NEAR, FAR, &payload);
+    line.run(Duration::from_millis(25));
+    // In any order, at different times.
+    line.remove_link(SECOND, LinkId(1));
+    line.run(Duration::from_micros(20));
+    line.remove_link(FIRST, LinkId(1));
+    line.run(seconds(10));
+    assert_eq!(line.node(FIRST).held(), 1);
+    assert!(line.delivered.is_empty());
+    assert!(line.node(FIRST).status(line.now).links.iter().all(|link| link.name != "to-4" && link.in_flight == 0));
+    for node in BOTH {
+        line.add_link(node, LinkId(1));
+    }
+    assert_delivered(&mut line, vec![payload], true);
+}
+
+#[test]
+fn a_full_first_shard_refuses_and_nothing_is_lost() {
+    let mut line = relay_with(Layer::TcpclV4, |index, config| {
+        if index == FIRST {
+            config.store.capacity = DataVolume(6 << 20);
+        }
+    });
+    // Nobody takes what is for the node.
+    line.tell(FIRST, Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+    let wanted: Vec<Vec<u8>> = (0..30).map(|n| content(n, 400_000).to_vec()).collect();
+    wanted.iter().for_each(|payload| send(&mut line, FAR, FIRST, payload));
+    line.run(seconds(20));
+    let held = line.node(FIRST).held();
+    assert!(held > 3 && held < 20, "{held} fit");
+    assert_eq!(line.node(SECOND).offered_elsewhere(), 0, "all have a verdict");
+    register(&mut line, FIRST);
+    line.run_until(seconds(4000), |line| line.delivered.len() >= 30);
+    assert_delivered(&mut line, wanted, true);
+}
+
+#[test]
+fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
+    let mut line = relay(Layer::TcpclV4);
+    let mut wanted = Vec::new();
+    for n in 0..30u64 {
+        let payload = content(n, 300_000).to_vec();
+        let (from, to) = [(NEAR, FAR), (FAR, NEAR), (FAR, FIRST)][n as usize % 3];
+        send(&mut line, from, to, &payload);
+        wanted.push(payload);
+        if n % 5 == 4 {
+            line.run(Duration::from_millis(7 + n));
+            line.break_streams();
+        }
+    }
+    assert_delivered(&mut line, wanted, true);
+}

@@ -1,0 +1,128 @@
+//! All shards of a node as one: what they hold is summed, what they know alike is told once.
+
+use super::{Api, Problem, gone};
+use crate::budget::Share;
+use crate::clock;
+use crate::node::{Handle, Node};
+use farlink_base::store::Usage;
+use farlink_bpa::SHARD_NUMBERS;
+use farlink_bpa::app::Status;
+use farlink_stack::{Pressure, SecurityCounts};
+use serde_json::{Value, json};
+
+impl Api {
+    /// All shards from that of a bundle on, in order.
+    pub(super) fn shards_from(&self, bundle: u64) -> impl Iterator<Item = &Handle> {
+        std::iter::once(&self.node).chain(&self.others).skip((bundle / SHARD_NUMBERS) as usize)
+    }
+    /// The same question to each shard, in order.
+    pub(super) async fn each<T: Send + 'static>(
+        &self,
+        question: impl Fn(&mut Node) -> T + Clone + Send + 'static,
+    ) -> Result<Vec<T>, Problem> {
+        let mut answers = Vec::with_capacity(1 + self.others.len());
+        for shard in std::iter::once(&self.node).chain(&self.others) {
+            answers.push(shard.ask(question.clone()).await.ok_or_else(gone)?);
+        }
+        Ok(answers)
+    }
+}
+
+/// What a shard, or the node, is at a moment.
+#[derive(Default)]
+pub(super) struct Snapshot {
+    pub status: Status,
+    pub memory: Memory,
+    pub security: Option<SecurityCounts>,
+    pub store: Usage,
+    /// Of how many shards this is.
+    pub shards: u64,
+    /// The links whose layers are this shard's.
+    own: Vec<bool>,
+}
+impl Snapshot {
+    pub fn of(node: &mut Node) -> Snapshot {
+        let status = node.stack.status(clock::now());
+        let own = status.links.iter().map(|link| node.owns_link(&link.name)).collect();
+        let (security, store) = (node.stack.security(), node.stack.store_usage());
+        Snapshot { status, memory: Memory::of(node), security, store, shards: 1, own }
+    }
+}
+
+/// What is said of memory.
+#[derive(Default)]
+pub(super) struct Memory {
+    budget: u64,
+    in_use: Option<u64>,
+    level: Pressure,
+    shares: Vec<Share>,
+}
+impl Memory {
+    fn of(node: &Node) -> Memory {
+        let (budget, shares) = node.memory();
+        Memory { budget: budget.total(), in_use: budget.in_use(), level: budget.level(), shares }
+    }
+    pub fn told(&self) -> Value {
+        let share = |share: &Share| json!({ "name": share.name, "limit": share.limit, "used": share.used });
+        json!({
+            "budget": self.budget,
+            "in_use": self.in_use,
+            "resident": farlink_os::memory::resident(),
+            "pressure": format!("{:?}", self.level).to_lowercase(),
+            "shares": self.shares.iter().map(share).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The node of these shards, of which the first speaks for all where all know the same.
+pub(super) fn whole(shards: Vec<Snapshot>) -> Snapshot {
+    let mut shards = shards.into_iter();
+    let Some(mut all) = shards.next() else { return Snapshot::default() };
+    for shard in shards {
+        add(&mut all, shard);
+    }
+    all
+}
+fn add(all: &mut Snapshot, shard: Snapshot) {
+    let (sum, more) = (&mut all.status, shard.status);
+    sum.bundles += more.bundles;
+    sum.bytes += more.bytes;
+    sum.capacity += more.capacity;
+    sum.strangers = (sum.strangers.0 + more.strangers.0, sum.strangers.1 + more.strangers.1);
+    for (quota, part) in sum.quotas.iter_mut().zip(more.quotas) {
+        quota.bundles += part.bundles;
+        quota.bytes += part.bytes;
+        quota.refused += part.refused;
+        quota.bundles_max = quota.bundles_max.zip(part.bundles_max).map(|(a, b)| a.saturating_add(b));
+        quota.bytes_max = quota.bytes_max.zip(part.bytes_max).map(|(a, b)| a.saturating_add(b));
+    }
+    for (link, own) in more.links.into_iter().zip(shard.own) {
+        match sum.links.iter_mut().find(|there| there.name == link.name) {
+            Some(there) => {
+                there.queued += link.queued;
+                there.in_flight += link.in_flight;
+                if own {
+                    // Its layer is there: nobody knows better.
+                    (there.up, there.state, there.peer) = (link.up, link.state, link.peer);
+                }
+            }
+            None => sum.links.push(link),
+        }
+    }
+    for (share, part) in all.memory.shares.iter_mut().zip(shard.memory.shares) {
+        share.limit = share.limit.saturating_add(part.limit);
+        share.used = share.used.zip(part.used).map(|(a, b)| a + b);
+    }
+    all.memory.level = all.memory.level.max(shard.memory.level);
+    if let (Some(sum), Some(more)) = (&mut all.security, shard.security) {
+        sum.made += more.made;
+        sum.verified += more.verified;
+        sum.failed += more.failed;
+        sum.missing += more.missing;
+    }
+    let (sum, more) = (&mut all.store, shard.store);
+    sum.file_bytes += more.file_bytes;
+    sum.commits = (sum.commits.0 + more.commits.0, sum.commits.1 + more.commits.1);
+    sum.written_over += more.written_over;
+    all.shards += 1;
+}

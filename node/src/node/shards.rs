@@ -1,0 +1,158 @@
+//! The shards of one node: opened together, told together, ended together.
+
+use super::{Handle, Node};
+use crate::config::NodeConfig;
+use crate::log::LogLevel;
+use crate::shards::part;
+use anyhow::Context;
+use farlink_base::ConfigError;
+use farlink_bpa::app::AdminInput;
+use farlink_os::poll::Waker;
+use farlink_stack::Input;
+use std::thread::JoinHandle;
+
+/// The thread of a shard, with what it said at its end.
+pub(super) type Running = JoinHandle<anyhow::Result<()>>;
+
+/// Wakes shard 0 when a shard ends, however it does.
+struct Ends(Waker);
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
+/// Waits for a shard's end.
+pub(super) fn end(running: Running) -> anyhow::Result<()> {
+    running.join().map_err(|_| anyhow::anyhow!("a shard has failed"))?
+}
+
+impl Node {
+    /// Opens all shards of a node.
+    pub(super) fn of_shards(mut config: NodeConfig, log: &LogLevel, count: u8) -> anyhow::Result<Node> {
+        super::place_plan(&mut config);
+        let main = Node::open(part(&config, 0, count), log.clone(), None).with_context(|| left_over(&config, count))?;
+        let mut nodes = vec![main];
+        for own in 1..count {
+            let node = Node::open(part(&config, own, count), log.clone(), Some(&nodes[0].io.events))?;
+            nodes.push(node);
+        }
+        let door = |node: &Node| node.io.mesh.as_ref().map(|mesh| mesh.door(node.io.poller.waker()));
+        let doors: Vec<_> = nodes.iter().filter_map(door).collect();
+        for node in &mut nodes {
+            if let Some(mesh) = &mut node.io.mesh {
+                mesh.join(&doors);
+            }
+        }
+        let mut main = nodes.remove(0);
+        if let Some(mesh) = &mut main.io.mesh {
+            mesh.others = nodes.iter().map(Node::handle).collect();
+        }
+        nodes.iter().for_each(|node| main.addresses.extend(&node.addresses));
+        main.siblings = nodes;
+        for own in config.shards.max(1)..count {
+            tracing::info!("the store of shard {own}, which is no more, is emptied");
+        }
+        Ok(main)
+    }
+    /// Starts the threads of the other shards.
+    pub(super) fn start_others(&mut self) -> anyhow::Result<Vec<Running>> {
+        let waker = self.io.poller.waker();
+        let start = |mut node: Node| {
+            let name = format!("shard {}", node.io.mesh.as_ref().map_or(0, |mesh| mesh.own()));
+            let ends = Ends(waker.clone());
+            let run = move || {
+                let _ends = ends;
+                node.run_alone()?;
+                node.take_away();
+                Ok(())
+            };
+            std::thread::Builder::new().name(name).spawn(run).context("a thread for a shard")
+        };
+        std::mem::take(&mut self.siblings).into_iter().map(start).collect()
+    }
+    /// A shard that is no more, and has nothing any more, leaves no folder.
+    fn take_away(self) {
+        let own = self.io.mesh.as_ref().map_or(0, |mesh| mesh.own());
+        let empty = self.stack.is_open() && self.stack.held() == 0;
+        let dir = self.config.store_dir.clone().filter(|_| own >= self.config.shards.max(1) && empty);
+        drop(self);
+        if let Some(dir) = dir {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
+    /// Other threads' doors to all shards but this, of shard 0.
+    pub fn others(&self) -> Vec<Handle> {
+        self.io.mesh.as_ref().map(|mesh| mesh.others.clone()).unwrap_or_default()
+    }
+    /// Has each other shard do something, of shard 0.
+    pub(super) fn each_other(&self, what: impl Fn(&mut Node) + Clone + Send + 'static) {
+        for other in self.io.mesh.iter().flat_map(|mesh| &mesh.others) {
+            let what = what.clone();
+            other.run(move |node| what(node));
+        }
+    }
+    /// Has the owner of a layer do something, and waits for it.
+    pub(super) fn owner<T: Send + 'static>(
+        &mut self,
+        layer: usize,
+        what: impl FnOnce(&mut Node) -> Result<T, ConfigError> + Send + 'static,
+    ) -> Result<T, ConfigError> {
+        let owner = self.config.layers.get(layer).map_or(0, |layer| usize::from(layer.shard));
+        let door = self.io.mesh.as_ref().filter(|_| self.is_foreign(layer)).and_then(|mesh| mesh.others.get(owner - 1));
+        let Some(door) = door else { return what(self) };
+        let (reply, answer) = std::sync::mpsc::channel();
+        door.run(move |node| drop(reply.send(what(node))));
+        answer.recv().unwrap_or_else(|_| {
+            let (path, expected) = ("link".into(), "a node whose shards all run".into());
+            Err(ConfigError { path, expected, hint: "the node is about to end".into() })
+        })
+    }
+    /// Has all shards but the owner of a layer do something.
+    pub(super) fn all_but_owner(&mut self, layer: usize, what: impl Fn(&mut Node) + Clone + Send + 'static) {
+        let owner = self.config.layers.get(layer).map_or(0, |layer| layer.shard);
+        if self.is_foreign(layer) {
+            what(self);
+        }
+        self.each_other(move |node| {
+            if node.io.mesh.as_ref().is_some_and(|mesh| mesh.own() != owner) {
+                what(node);
+            }
+        });
+    }
+    /// What an operator tells shard 0 about the node, all are told.
+    pub(super) fn tell_others(&self, input: &AdminInput) {
+        let all = match input {
+            AdminInput::SetPlan(_)
+            | AdminInput::AddRoute { .. }
+            | AdminInput::RemoveRoute { .. }
+            | AdminInput::SetLink { .. } => input.clone(),
+            AdminInput::Cancel { .. } | AdminInput::Shutdown => return,
+        };
+        self.each_other(move |node| node.input(Input::Admin(all.clone())));
+    }
+    /// The part of this shard in what the node is told.
+    pub(super) fn part_of(&self, whole: NodeConfig) -> NodeConfig {
+        let shards = self.config.stack.shards.as_ref();
+        shards.map_or_else(|| whole.clone(), |shards| part(&whole, shards.own, shards.count))
+    }
+    /// Whether the layer of a configured link is here.
+    pub fn owns_link(&self, name: &str) -> bool {
+        self.known.layer_of(name).is_some_and(|layer| !self.is_foreign(layer))
+    }
+    /// Whether a layer is another shard's.
+    pub(super) fn is_foreign(&self, layer: usize) -> bool {
+        self.io.mesh.as_ref().is_some_and(|mesh| mesh.is_foreign(layer))
+    }
+}
+
+/// What to do where a node cannot be divided that must be.
+fn left_over(config: &NodeConfig, count: u8) -> String {
+    match config.shards < count {
+        true => {
+            "the store has folders of shards: `shards` was above 1, and what is in them leaves by `sabr` or `static`"
+                .into()
+        }
+        false => "shards".into(),
+    }
+}

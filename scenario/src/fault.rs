@@ -75,7 +75,7 @@ fn without(windows: Option<Vec<Window>>, mut holes: Vec<(Instant, Instant)>) -> 
                 break;
             }
             if *from > rest.start {
-                left.push(Window { end: *from, ..rest.clone() });
+                left.push(Window { end: *from, ..rest });
             }
             rest.start = rest.start.max(*to);
             if rest.start >= rest.end {

@@ -36,7 +36,8 @@ impl Scenario {
     }
 
     /// The link with this index as the emulator and the simulator model it: its contacts as
-    /// windows, less the times in which a fault has it down; of one that its nodes find, when it is there. Instants count from the start of the run.
+    /// windows, less the times in which a fault has it down; of one that its nodes find, when it is there.
+    /// Instants count from the start of the run.
     pub fn link_spec(&self, link: usize) -> LinkSpec {
         let here = &self.links[link];
         let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };

@@ -29,18 +29,18 @@ fn stores_that_forget_are_found_and_the_network_that_shows_it_is_small() {
 #[test]
 fn random_networks_with_faults_lose_nothing() {
     let (mut hops, mut faults) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..30 {
         let draft = Draft::of(seed);
         let run = simfuzz::run(&draft);
         assert!(run.complaints.is_empty(), "cargo xtask simfuzz --seed {seed} --runs 1\n{}", run.complaints.join("\n"));
         (hops, faults) = (hops + run.hops, faults + run.faults);
     }
-    assert!(hops > 3000 && faults > 1000, "{hops} hops, {faults} faults");
+    assert!(hops > 2000 && faults > 600, "{hops} hops, {faults} faults");
 }
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    for seed in 100..110 {
+    for seed in 100..105 {
         let draft = Draft::of(seed);
         assert_eq!(simfuzz::run(&draft), simfuzz::run(&draft), "seed {seed}");
     }

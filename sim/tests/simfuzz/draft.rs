@@ -98,9 +98,9 @@ impl Draft {
             let store = if random.chance(durable) { "durable" } else { "memory" };
             let version = if random.chance(0.15) { "bundle_version = 6\n" } else { "" };
             let moves = if by_radio { "mobility = \"m\"\nradio = \"r\"\n" } else { "" };
-            draft.nodes.push(format!(
-                "[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\nstore = \"{store}\"\n{version}{moves}"
-            ));
+            draft
+                .nodes
+                .push(format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\nstore = \"{store}\"\n{version}{moves}"));
         }
         if !by_radio {
             draft.draw_links(&mut random, count, message);
@@ -112,7 +112,8 @@ impl Draft {
 
     /// A tree that joins all nodes, and some links more.
     fn draw_links(&mut self, random: &mut Rng, count: usize, message: bool) {
-        let mut pairs: Vec<(usize, usize)> = (2..=count).map(|n| (1 + random.below(n as u64 - 1) as usize, n)).collect();
+        let mut pairs: Vec<(usize, usize)> =
+            (2..=count).map(|n| (1 + random.below(n as u64 - 1) as usize, n)).collect();
         for _ in 0..random.below(count as u64) {
             let pair = (1 + random.below(count as u64) as usize, 1 + random.below(count as u64) as usize);
             if pair.0 < pair.1 && !pairs.contains(&pair) {

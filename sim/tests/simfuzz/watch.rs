@@ -221,7 +221,10 @@ impl Watch {
                 // Parts of what arrived as a whole are left out.
                 let open = |life: &Life| life.delivered.is_none() && at < life.created + life.lifetime;
                 if self.bundles.get(&id).is_some_and(open) {
-                    self.complain(at, format!("n{} said that it keeps {id:?}, and had it no more as it started", node + 1));
+                    self.complain(
+                        at,
+                        format!("n{} said that it keeps {id:?}, and had it no more as it started", node + 1),
+                    );
                 }
             }
         }

@@ -48,7 +48,7 @@ impl Plan {
         Plan { first: rng.clone(), rng, offset: 0, next: 0 }
     }
     /// The same again.
-    fn from_the_start(&self) -> Plan {
+    fn begun_anew(&self) -> Plan {
         Plan::new(self.first.clone())
     }
     /// Offset and size of the next bundle.
@@ -247,7 +247,7 @@ impl Entry {
             return Some(*offset).filter(|_| *seed == self.fill);
         }
         // It was read from a disk, as a whole or in part: of the same length may be many.
-        let mut plan = self.plan.from_the_start();
+        let mut plan = self.plan.begun_anew();
         let drawn = (0..self.plan.next).map(|_| plan.draw(&self.traffic.kind, self.outcome.file_bytes));
         drawn
             .filter(|(_, size)| *size == payload.len())

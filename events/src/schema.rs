@@ -115,6 +115,9 @@ schema! {
         "A damaged record was found in the store and left out." { file, offset, len };
     StoreFailed "store_failed" "disk operation failed"
         "A disk operation failed; the store refuses work until the disk answers again." { file };
+    Fault "fault" "a fault of the scenario"
+        "Something went wrong because the scenario says so, or is right again: `node down`, `node up`, `link down`, \
+         `link up`, `clock`. The simulator tells it, not the node." { link, what };
 }
 
 /// Whether a line of an events file is about this event, without reading the rest of it.

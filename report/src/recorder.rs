@@ -162,6 +162,10 @@ impl Recorder {
                 row.size = Some(*len);
                 row.reason = Some(format!("file {file}").into());
             }
+            Event::Fault { link, what } => {
+                row.link = link.map(|l| self.link(l));
+                row.reason = Some(Text::word(what));
+            }
             Event::StoreFailed { file } => row.reason = Some(format!("file {file}").into()),
             // The life of a bundle is told above.
             _ => {}

@@ -13,6 +13,10 @@ impl Scenario {
                 all.push(format!("link `{}` appears at {at}, and the run ends at {end}", link.name));
             }
         }
+        for fault in self.faults.iter().filter(|fault| fault.at >= self.duration) {
+            let (at, end) = (format_duration(fault.at), format_duration(self.duration));
+            all.push(format!("a fault begins at {at}, and the run ends at {end}"));
+        }
         for contact in &self.contacts {
             let link = &self.links[contact.link];
             let gone = link.disappears.is_some_and(|at| contact.start >= at);

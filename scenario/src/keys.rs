@@ -3,6 +3,7 @@
 //! come from the layers' own tables (`core/cla`).
 
 use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO};
+use crate::parse_fault::FAULT;
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
 use farlink_link::stream::Congestion;
@@ -90,6 +91,7 @@ pub const SCENARIO: Section = Section {
         key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE)."),
         key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
         key("quota", Kind::Tables("quota"), Absent, "What some may fill of stores."),
+        key("fault", Kind::Tables("fault"), Absent, "What goes wrong."),
         key("measure", Kind::Table("measure"), Absent, "What is recorded."),
         key("expect", Kind::Table("expect"), Absent, "What the author expects; a run that misses it says so."),
     ],
@@ -596,6 +598,6 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&*GROUP, &MOBILITY, &CITY, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &MEASURE, &EXPECT]);
+    sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
     sections
 }

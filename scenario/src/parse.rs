@@ -96,6 +96,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         nodes,
         links,
         contacts: Vec::new(),
+        faults: Vec::new(),
         measure: measure(&top, duration),
         expect: expect(&top),
         text: text.to_string(),
@@ -105,6 +106,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     };
     crate::parse_contact::contacts(&top, &mut scenario, &names);
     crate::parse_forecast::forecast(&top, &mut scenario);
+    scenario.faults = crate::parse_fault::faults(&top, &scenario, &names);
     if errors.is_empty() {
         scenario.set_seed(scenario.seed);
     }

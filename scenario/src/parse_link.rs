@@ -63,7 +63,8 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     Some(Link { name, between, layer, port, mtu_bytes, forward, reverse, appears, disappears, found })
 }
 
-fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
+/// The two nodes that `between` names.
+pub fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
     let names = reader.custom("between", |input| {
         let names: Vec<String> = input
             .items()?

@@ -37,7 +37,8 @@ impl Scenario {
     }
 
     /// The link with this index as the emulator and the simulator model it: its contacts as
-    /// windows; of one that its nodes find, when it is there. Instants count from the start of the run.
+    /// windows, less the times in which a fault has it down; of one that its nodes find, when it is there.
+    /// Instants count from the start of the run.
     pub fn link_spec(&self, link: usize) -> LinkSpec {
         let here = &self.links[link];
         let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };
@@ -57,6 +58,9 @@ impl Scenario {
             let instant = |at: Duration| Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
             let there = || Window::new(instant(here.appears), instant(here.disappears.unwrap_or(ALWAYS)));
             (spec.forward.windows, spec.reverse.windows) = (Some(vec![there()]), Some(vec![there()]));
+        }
+        for direction in [&mut spec.forward, &mut spec.reverse] {
+            direction.windows = self.windows_left(link, direction.windows.take());
         }
         spec
     }

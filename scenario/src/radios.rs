@@ -22,6 +22,9 @@ impl Scenario {
                 hint: "take `refused = \"lost\"` out, or run it --in sim".into(),
             });
         }
+        if let Some(error) = self.faults_need_simulation() {
+            return Some(error);
+        }
         let radio = self.radios.first()?;
         Some(ConfigError {
             path: format!("radio[{}]", radio.name),

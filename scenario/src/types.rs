@@ -1,5 +1,6 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
+use crate::fault::Fault;
 use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 use farlink_base::security::Rule;
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
@@ -48,6 +49,8 @@ pub struct Scenario {
     pub mobilities: Vec<Mobility>,
     /// Radios, which give links to nodes that hear each other.
     pub radios: Vec<Radio>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
     /// What is recorded.
     pub measure: Measure,
     /// What the author expects of a run.

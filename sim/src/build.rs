@@ -31,30 +31,48 @@ pub(crate) fn clock(scenario: &Scenario) -> Clock {
     Clock { at: Instant::ZERO, utc: Some(scenario.epoch.unwrap_or(DEFAULT_EPOCH)), error_ms: 0 }
 }
 
-/// All nodes, with their stacks.
-pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigError> {
+/// The contact plan that all nodes share.
+pub(crate) fn plan(scenario: &Scenario) -> Arc<PlanIndex> {
     let mut plan = scenario.contact_plan();
     plan.epoch = clock(scenario).utc;
-    let plan = Arc::new(PlanIndex::new(plan));
+    Arc::new(PlanIndex::new(plan))
+}
+
+/// All nodes, with their stacks.
+pub(crate) fn nodes(scenario: &Scenario, plan: &Arc<PlanIndex>) -> Result<Vec<SimulatedNode>, ConfigError> {
     // Where one policy asks, all nodes tell.
     let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
-    let node = |index: usize| {
-        let (config, ends) = node_config(scenario, index, plan.clone())?;
-        let layers = scenario.layers_of(index);
-        let links = ends.iter().map(|end| NodeLink {
-            cable: end.link,
-            end: usize::from(!end.first),
-            layer: LayerId(layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(0) as u16),
-            peer: (end.peer_address, end.port).into(),
-            sockets: scenario.fidelity == Fidelity::Full,
-        });
-        let mut stack = Stack::new(config)?;
-        if let Some(oracle) = &oracle {
-            stack.set_oracle(Box::new(oracle.at(index)));
-        }
-        Ok(SimulatedNode::new(stack, links.collect()))
-    };
+    let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref());
     (0..scenario.nodes.len()).map(node).collect()
+}
+
+/// One node in one of its lives: all but the first begin where it was killed before.
+pub(crate) fn node(
+    scenario: &Scenario,
+    index: usize,
+    plan: Arc<PlanIndex>,
+    life: u32,
+    oracle: Option<&Network>,
+) -> Result<SimulatedNode, ConfigError> {
+    let (mut config, ends) = node_config(scenario, index, plan)?;
+    if life > 0 {
+        // What a node draws it draws anew each time it starts.
+        config.seed = Rng::stream(config.seed, u64::from(life)).next_u64();
+        config.security.iter_mut().for_each(|security| security.start = life);
+    }
+    let layers = scenario.layers_of(index);
+    let links = ends.iter().map(|end| NodeLink {
+        cable: end.link,
+        end: usize::from(!end.first),
+        layer: LayerId(layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(0) as u16),
+        peer: (end.peer_address, end.port).into(),
+        sockets: scenario.fidelity == Fidelity::Full,
+    });
+    let mut stack = Stack::new(config)?;
+    if let Some(oracle) = oracle {
+        stack.set_oracle(Box::new(oracle.at(index)));
+    }
+    Ok(SimulatedNode::new(stack, links.collect()))
 }
 
 /// All links, with their two directions.
@@ -313,7 +331,6 @@ fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
     names.dedup();
     let key = |name: &String| (name.clone(), Secret::new(scenario.security_key(name).to_vec()));
     let keys = KeyRing::new(names.into_iter().map(key));
-    // A simulated node starts once.
     Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX, aes_gcm: None })
 }
 

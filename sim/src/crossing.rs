@@ -18,6 +18,8 @@ const LINK_BITS: u32 = 24;
 struct Flight {
     /// Who sends it, and under which number.
     from: usize,
+    /// In which of its lives.
+    life: u32,
     id: SendId,
     bundle: Arc<BundleMeta>,
     hop: Box<Hop>,
@@ -106,12 +108,17 @@ impl Crossings {
         }
         (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
     }
+    /// Both ends of a link know that it takes nothing.
+    pub fn rest(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
+        let not_ready = |at: &At| (at.node, Input::MessageReady { link: at.link, ready: false });
+        todo.extend(self.ends[link].iter().map(not_ready));
+    }
     /// A node sends a bundle.
     #[expect(clippy::too_many_arguments, reason = "what a node says, and where what follows goes")]
     pub fn send(
         &mut self,
         now: Instant,
-        node: usize,
+        (node, life): (usize, u32),
         place: Place,
         (link, id): (LinkId, SendId),
         (bundle, hop, size): (Arc<BundleMeta>, Box<Hop>, u64),
@@ -125,7 +132,7 @@ impl Crossings {
             todo.push_back((node, Input::MessageReady { link, ready: false }));
             return;
         }
-        let flight = Flight { from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        let flight = Flight { from: node, life, id, bundle, hop, left: now, light: Duration::ZERO };
         self.flights[place.link].insert(token, flight);
         self.sending[place.link][place.end] = token;
         todo.push_back((node, Input::MessageReady { link, ready: false }));
@@ -212,7 +219,10 @@ impl Crossings {
         let layer = self.layers[link];
         let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
         let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
-        queue.arm(now + flight.light, Happening::Tell(flight.from, Box::new(done)));
+        queue.arm(
+            now + flight.light,
+            Happening::Reply { node: flight.from as u32, life: flight.life, says: Box::new(done) },
+        );
     }
     fn set_alarm(&mut self, place: Place, queue: &mut Queue) {
         let wanted = Some(self.messages.next_timeout(place)).filter(|at| *at < Instant::MAX);
@@ -284,7 +294,7 @@ mod tests {
             let what = (Arc::new(meta), Box::new(Hop::default()), 10_000);
             let (place, over) = (Place { link, end: 0 }, (LinkId(link as u32), SendId(id)));
             let Bench { crossings, queue, todo } = self;
-            crossings.send(Instant(ms * MS), 0, place, over, what, queue, todo);
+            crossings.send(Instant(ms * MS), (0, 0), place, over, what, queue, todo);
         }
         /// Carries out what is due until then; what `a` heard of its bundles, and when, in milliseconds.
         /// `b` judges what comes at once.
@@ -312,7 +322,7 @@ mod tests {
                         self.crossings.wake(now, place, &mut self.queue, &mut self.todo);
                     }
                     Happening::Message(place, token) => self.crossings.arrive(place, token, &mut self.todo),
-                    Happening::Tell(node, input) => self.todo.push_back((node, *input)),
+                    Happening::Reply { node, says, .. } => self.todo.push_back((node as usize, *says)),
                     _ => {}
                 }
             }

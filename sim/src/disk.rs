@@ -1,9 +1,12 @@
 //! A disk in memory with the latency of a real one. It keeps ropes, so that length-only payloads
 //! cost nothing.
+//!
+//! Where its node may be killed it remembers what was before each write that is not synced, and forgets as a machine
+//! without power does: everything since the last sync that was answered.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskOp};
 use farlink_base::{Bytes, Duration, Instant, Payload};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Starting any operation.
 const OPERATION: Duration = Duration::from_micros(20);
@@ -28,6 +31,16 @@ impl File {
         if !data.is_empty() {
             self.pieces.insert(offset, data);
         }
+    }
+    /// What lies in `start..end`.
+    fn pieces_of(&self, start: u64, end: u64) -> Vec<(u64, Payload)> {
+        let first = self.pieces.range(..start).next_back().filter(|(at, p)| *at + p.len() > start);
+        let from = first.map_or(start, |(at, _)| *at);
+        let part = |(at, piece): (&u64, &Payload)| {
+            let (skip, stop) = (start.saturating_sub(*at), (end - *at).min(piece.len()));
+            (*at + skip, piece.slice(skip, stop - skip))
+        };
+        self.pieces.range(from..end).map(part).collect()
     }
     /// Removes what lies in `start..end`.
     fn cut(&mut self, start: u64, end: u64) {
@@ -60,18 +73,85 @@ impl File {
     }
 }
 
+/// What a file held before a change that is not synced.
+struct Undo {
+    file: u32,
+    offset: u64,
+    before: Vec<(u64, Payload)>,
+    /// Bytes the change wrote, and how long the file was.
+    end: u64,
+    len: u64,
+    /// When a sync makes it last.
+    lasts_from: Option<Instant>,
+}
+
 /// The disk of one node.
 #[derive(Default)]
 pub(crate) struct Disk {
     files: BTreeMap<u32, File>,
     free_at: Instant,
+    /// Changes that are not synced, in their order; none are remembered where nobody is killed.
+    undo: Option<VecDeque<Undo>>,
 }
 
 impl Disk {
+    /// From now on it can forget.
+    pub fn may_forget(&mut self) {
+        self.undo.get_or_insert_default();
+    }
+
+    /// The machine stops: what was not synced is as it was before.
+    pub fn forget(&mut self, now: Instant) {
+        self.free_at = now;
+        while let Some(undo) = self.undo.as_mut().and_then(VecDeque::pop_back) {
+            if undo.lasts_from.is_some_and(|at| at <= now) {
+                continue;
+            }
+            let Some(file) = self.files.get_mut(&undo.file) else { continue };
+            file.cut(undo.offset, undo.end);
+            file.pieces.extend(undo.before);
+            file.len = undo.len;
+        }
+    }
+
+    /// A file is about to change from `offset` to `end`.
+    fn remember(&mut self, file: u32, offset: u64, end: u64) {
+        let (Some(undo), Some(there)) = (&mut self.undo, self.files.get(&file)) else { return };
+        undo.push_back(Undo {
+            file,
+            offset,
+            end,
+            before: there.pieces_of(offset, end),
+            len: there.len,
+            lasts_from: None,
+        });
+    }
+
+    /// A file begins anew, or is no more, which lasts at once.
+    fn settled(&mut self, file: u32) {
+        if let Some(undo) = &mut self.undo {
+            undo.retain(|undo| undo.file != file);
+        }
+    }
+
+    /// What a file was told lasts from then on; what does by now need not be remembered.
+    fn synced(&mut self, now: Instant, file: u32, from: Instant) {
+        let Some(undo) = &mut self.undo else { return };
+        let open = undo.iter_mut().filter(|undo| undo.file == file && undo.lasts_from.is_none());
+        open.for_each(|undo| undo.lasts_from = Some(from));
+        while undo.front().is_some_and(|undo| undo.lasts_from.is_some_and(|at| at <= now)) {
+            undo.pop_front();
+        }
+    }
+
     /// Does an operation; the answer comes at the returned time. Operations take their turns.
     pub fn perform(&mut self, now: Instant, op: DiskOp) -> (Instant, DiskDone) {
+        let synced = if let DiskAction::Sync { file } = op.action { Some(file) } else { None };
         let (latency, answer) = self.act(op.action);
         self.free_at = self.free_at.max(now) + latency;
+        if let Some(file) = synced {
+            self.synced(now, file, self.free_at);
+        }
         (self.free_at, DiskDone { id: op.id, result: Ok(answer) })
     }
 
@@ -83,11 +163,13 @@ impl Disk {
                 (OPERATION, DiskAnswer::Files(files))
             }
             DiskAction::Create { file, .. } => {
+                self.settled(file);
                 self.files.insert(file, File::default());
                 (OPERATION, DiskAnswer::Done)
             }
             DiskAction::Write { file, offset, data } => {
                 let latency = transfer(data.len());
+                self.remember(file, offset, offset + data.len());
                 self.files.entry(file).or_default().write(offset, data);
                 (latency, DiskAnswer::Done)
             }
@@ -97,6 +179,7 @@ impl Disk {
                 (transfer(data.len() as u64), DiskAnswer::Data(data))
             }
             DiskAction::Truncate { file, len } => {
+                self.remember(file, len, u64::MAX);
                 if let Some(file) = self.files.get_mut(&file) {
                     file.cut(len, u64::MAX);
                     file.len = len;
@@ -104,6 +187,7 @@ impl Disk {
                 (OPERATION, DiskAnswer::Done)
             }
             DiskAction::Remove { file, .. } => {
+                self.settled(file);
                 self.files.remove(&file);
                 (OPERATION, DiskAnswer::Done)
             }
@@ -132,6 +216,46 @@ mod tests {
         }
         file.write(30, Payload::fill(7, 8));
         assert_eq!(file.read(30, 8), Payload::fill(7, 8).to_bytes().unwrap());
+    }
+
+    #[test]
+    fn a_machine_that_stops_forgets_what_was_not_synced_and_nothing_else() {
+        let mut random = farlink_base::Rng::new(3);
+        for round in 0..300 {
+            let mut disk = Disk::default();
+            disk.may_forget();
+            let (mut now, mut op) = (Instant(0), 0);
+            let mut perform = |disk: &mut Disk, now, action| {
+                op += 1;
+                disk.perform(now, DiskOp { id: op, action }).0
+            };
+            now = perform(&mut disk, now, DiskAction::Create { file: 1, of: None });
+            // What the file was at each sync, by when that is over.
+            let mut kept: Vec<(Instant, Bytes)> = vec![(Instant(0), Bytes::new())];
+            for _ in 0..random.below(20) {
+                let done = match random.below(4) {
+                    0 => perform(&mut disk, now, DiskAction::Truncate { file: 1, len: random.below(40) }),
+                    1 => {
+                        let content = disk.files[&1].read(0, 1000);
+                        let done = perform(&mut disk, now, DiskAction::Sync { file: 1 });
+                        kept.push((done, content));
+                        done
+                    }
+                    _ => {
+                        let data = Payload::fill(random.next_u64(), 1 + random.below(20));
+                        perform(&mut disk, now, DiskAction::Write { file: 1, offset: random.below(40), data })
+                    }
+                };
+                // Some are waited for.
+                now = if random.chance(0.5) { done } else { now + Duration::from_nanos(random.below(1000)) };
+            }
+            disk.forget(now);
+            let last = kept.iter().rfind(|(at, _)| *at <= now).map(|(_, content)| content);
+            assert_eq!(Some(&disk.files[&1].read(0, 1000)), last, "round {round}");
+            let again = disk.files[&1].read(0, 1000);
+            disk.forget(now);
+            assert_eq!(disk.files[&1].read(0, 1000), again, "it forgets once");
+        }
     }
 
     #[test]

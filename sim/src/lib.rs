@@ -18,6 +18,7 @@
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
+//! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
 //! | `record.rs`, `samples.rs`, `inputs.rs` | the run directory |
 //!

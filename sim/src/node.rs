@@ -17,6 +17,10 @@ pub(crate) struct SimulatedNode {
     /// Numbers of links that are no more, to be given anew.
     free: Vec<LinkId>,
     alarm: Option<TimerKey>,
+    /// How often it was started again: what was meant for one life reaches no other.
+    pub life: u32,
+    /// Whether it hears and says nothing now.
+    pub stopped: bool,
 }
 
 /// One link of a node.
@@ -61,7 +65,24 @@ pub(crate) fn wanted(wants: impl Fn(EventClass) -> bool) -> Wanted {
 
 impl SimulatedNode {
     pub fn new(stack: Stack, links: Vec<NodeLink>) -> SimulatedNode {
-        SimulatedNode { stack, disk: Disk::default(), links, free: Vec::new(), alarm: None }
+        SimulatedNode { stack, disk: Disk::default(), links, free: Vec::new(), alarm: None, life: 0, stopped: false }
+    }
+
+    /// It is killed: nothing is left but its disk.
+    pub fn stop(&mut self, now: Instant, queue: &mut Queue) {
+        if let Some(alarm) = self.alarm.take() {
+            queue.cancel(alarm);
+        }
+        self.disk.forget(now);
+        self.stopped = true;
+    }
+    /// It starts again, as this new node that has heard nothing yet.
+    pub fn start(&mut self, fresh: SimulatedNode) {
+        let SimulatedNode { stack, links, .. } = fresh;
+        (self.stack, self.links) = (stack, links);
+        self.free.clear();
+        self.life += 1;
+        self.stopped = false;
     }
 
     /// Tells the stack something; what it says is to be carried out.
@@ -144,6 +165,10 @@ impl SimulatedNode {
         self.alarm = wanted.filter(|at| *at < Instant::MAX).map(|at| queue.arm(at, Happening::Wake(index)));
     }
 
+    /// The cables at this node: its number for the link, cable, and which end of it.
+    pub fn cables(&self) -> impl Iterator<Item = (LinkId, usize, usize)> + '_ {
+        self.links.iter().enumerate().map(|(index, link)| (LinkId(index as u32), link.cable, link.end))
+    }
     /// Which cable a link is, and which end of it this node holds.
     pub fn link(&self, link: LinkId) -> (usize, usize) {
         let link = &self.links[link.0 as usize];
@@ -166,8 +191,8 @@ impl SimulatedNode {
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.stack.needs(now, wanted)
     }
-    /// Fill of the store.
+    /// Fill of the store; nobody can ask a node that is down.
     pub fn usage(&self) -> Usage {
-        self.stack.store_usage()
+        if self.stopped { Usage::default() } else { self.stack.store_usage() }
     }
 }

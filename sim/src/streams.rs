@@ -7,7 +7,7 @@ use farlink_base::socket;
 use farlink_base::{Instant, LayerId, Map, Payload, Sink, StreamId, TimerKey, map};
 use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segment, StreamEnd};
 use farlink_stack::Input;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// First of the port numbers connections are made from.
 const EPHEMERAL: u16 = 40_000;
@@ -62,10 +62,14 @@ pub(crate) struct Streams {
     /// By the number they were made with; those that are over are gone.
     connections: Vec<Option<Box<Connection>>>,
     accepted: u64,
+    /// Nodes that are down.
+    asleep: BTreeSet<usize>,
     by_stream: Map<(usize, StreamId), (usize, usize)>,
     /// Segments that leave now; the world takes them.
     pub departures: Vec<Departure>,
     news: Vec<(usize, usize, EndOutput)>,
+    /// Connections that were opened to nodes that are down; empty between calls.
+    refused: Vec<(usize, usize)>,
 }
 
 /// Sorts what an end says.
@@ -95,9 +99,11 @@ impl Streams {
             node_ids,
             connections: Vec::new(),
             accepted: 0,
+            asleep: BTreeSet::new(),
             by_stream: map(0),
             departures: Vec::new(),
             news: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -134,6 +140,32 @@ impl Streams {
         self.by_stream.insert((ports[0].0, stream), (connection, 0));
         self.tell(now, connection, 0, EndInput::Connect);
         connection
+    }
+
+    /// A node is killed: its operating system resets all its connections, and from then on those that are opened to
+    /// it. Which they are.
+    pub fn kill(&mut self, now: Instant, node: usize) -> Vec<usize> {
+        self.asleep.insert(node);
+        let mut all = Vec::new();
+        for index in 0..self.connections.len() {
+            for side in 0..2 {
+                let Some(connection) = self.connection(index) else { continue };
+                let here = &mut connection.sides[side];
+                if here.node != node || here.end.is_over() {
+                    continue;
+                }
+                here.closed = true;
+                let stream = here.stream;
+                stream.map(|stream| self.by_stream.remove(&(node, stream)));
+                self.tell(now, index, side, EndInput::Abort);
+                all.push(index);
+            }
+        }
+        all
+    }
+    /// It listens again.
+    pub fn wake_up(&mut self, node: usize) {
+        self.asleep.remove(&node);
     }
 
     /// A segment arrived at one side.
@@ -189,6 +221,9 @@ impl Streams {
             for (connection, side, says) in self.tell_news(&address, todo) {
                 self.tell(now, connection, side, EndInput::Write(says));
             }
+            for (connection, side) in std::mem::take(&mut self.refused) {
+                self.tell(now, connection, side, EndInput::Abort);
+            }
         }
     }
     /// The same, once; what is to be written: connection, side, bytes.
@@ -204,6 +239,11 @@ impl Streams {
             let (cable, peer) = (connection.cable, connection.sides[1 - side_index].node);
             let side = &mut connection.sides[side_index];
             if side.closed {
+                continue;
+            }
+            if self.asleep.contains(&side.node) {
+                side.closed = true;
+                self.refused.push((index, side_index));
                 continue;
             }
             side.opened |= matches!(output, EndOutput::Opened);

@@ -20,6 +20,7 @@ use farlink_stack::{Input, Output};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+mod faults;
 mod radio;
 mod transfer;
 
@@ -29,9 +30,13 @@ pub use radio::RadioOutcome;
 pub(crate) enum Happening {
     /// A node's own deadline.
     Wake(usize),
-    /// A node is told something (datagrams, disk). In a box, so that the many small happenings are
+    /// A node is told something (datagrams). In a box, so that the many small happenings are
     /// small.
     Tell(usize, Box<Input>),
+    /// What a node asked for is done, if it still lives the life in which it asked.
+    Reply { node: u32, life: u32, says: Box<Input> },
+    /// A fault of the scenario begins, or ends.
+    Fault { index: usize, ends: bool },
     /// A stream segment reaches one end of a connection.
     Segment(usize, usize, Box<Segment>),
     /// A deadline of one end of a connection.
@@ -76,6 +81,8 @@ pub struct Outcome {
     pub links: Vec<[Statistics; 2]>,
     /// Per radio of the scenario.
     pub radios: Vec<RadioOutcome>,
+    /// Faults that began.
+    pub faults: u64,
 }
 
 /// A scenario come alive.
@@ -92,6 +99,9 @@ pub struct World<O> {
     /// Who hears whom, and the links that follow.
     radios: radio::Radios,
     applications: Applications,
+    /// What goes wrong.
+    faults: Option<Box<faults::Faults>>,
+    injected: u64,
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
     /// What a node says, while it is carried out; kept for its memory.
@@ -117,17 +127,20 @@ impl<O: Observer> World<O> {
         if let Some(error) = scenario.needs_messages() {
             return Err(error);
         }
+        let plan = build::plan(scenario);
         let mut world = World {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
             queue: Queue::new(),
-            nodes: build::nodes(scenario)?,
+            nodes: build::nodes(scenario, &plan)?,
             cables: build::cables(scenario),
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
             radios: radio::Radios::new(scenario)?,
             applications: Applications::new(scenario)?,
+            faults: faults::Faults::new(scenario, &plan)?,
+            injected: 0,
             todo: VecDeque::new(),
             said: Vec::new(),
             wanted: wanted(|class| {
@@ -160,6 +173,7 @@ impl<O: Observer> World<O> {
         if let Some(crossings) = &mut self.crossings {
             crossings.start(self.now, &mut self.queue, &mut self.todo);
         }
+        self.await_faults();
         self.todo.extend(self.applications.registrations());
         self.applications.start(&mut self.queue);
         if !self.sample_every.is_zero() {
@@ -193,6 +207,7 @@ impl<O: Observer> World<O> {
             traffic: self.applications.outcomes(),
             links: (0..self.cables.len()).map(|link| self.statistics(link)).collect(),
             radios: self.radio_outcomes(),
+            faults: self.injected,
         };
         (outcome, self.observer)
     }
@@ -230,6 +245,12 @@ impl<O: Observer> World<O> {
                 self.tell(node, Input::Wake);
             }
             Happening::Tell(node, input) => self.tell(node, *input),
+            Happening::Reply { node, life, says } => {
+                if self.nodes[node as usize].life == life {
+                    self.tell(node as usize, *says);
+                }
+            }
+            Happening::Fault { index, ends } => self.fault(index, ends),
             Happening::Segment(connection, end, segment) => {
                 self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
                 self.streams.segment(self.now, connection, end, segment);
@@ -255,6 +276,9 @@ impl<O: Observer> World<O> {
             Happening::Answer(number) => self.answered(number),
             Happening::Carrier(link) => self.carrier(link),
             Happening::Change(index) => self.change(index),
+            Happening::Traffic(traffic) if self.nodes[self.applications.sender(traffic)].stopped => {
+                self.applications.pass(traffic);
+            }
             Happening::Traffic(traffic) => {
                 let room = self.nodes[self.applications.sender(traffic)].room();
                 self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
@@ -279,8 +303,11 @@ impl<O: Observer> World<O> {
         self.at_node(node, |node, now, said| node.handle(now, input, said));
     }
 
-    /// Does something with a node and carries out what it says.
+    /// Does something with a node and carries out what it says; one that is down hears nothing.
     fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, &mut Said<'_>)) {
+        if self.nodes[node].stopped {
+            return;
+        }
         // What is done there may be told further: each depth has a list of its own, kept for its memory.
         let mut said = self.said.pop().unwrap_or_default();
         act(&mut self.nodes[node], self.now, &mut Said { outputs: &mut said, wanted: self.wanted });
@@ -299,7 +326,8 @@ impl<O: Observer> World<O> {
             Output::Socket(layer, output) => self.socket(node, layer, output),
             Output::Disk(op) => {
                 let (at, done) = self.nodes[node].disk.perform(self.now, op);
-                self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
+                let (life, says) = (self.nodes[node].life, Box::new(Input::DiskDone(done)));
+                self.queue.arm(at, Happening::Reply { node: node as u32, life, says });
             }
             Output::App(output) => {
                 let (now, sender) = (self.now, &mut self.nodes[node]);
@@ -319,7 +347,7 @@ impl<O: Observer> World<O> {
                     self.offer(node, radio::Offered { end, id, bundle, hop, size });
                 } else if let Some(crossings) = &mut self.crossings {
                     let (queue, todo) = (&mut self.queue, &mut self.todo);
-                    let place = Place { link: cable, end };
+                    let (place, node) = (Place { link: cable, end }, (node, self.nodes[node].life));
                     crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
                 }
             }
@@ -463,7 +491,10 @@ impl<O: Observer> World<O> {
             }
         }
         if let Some(crossings) = &self.crossings {
-            crossings.join(link, &mut self.todo);
+            match ends.iter().any(|(node, _)| self.nodes[*node].stopped) {
+                true => crossings.rest(link, &mut self.todo),
+                false => crossings.join(link, &mut self.todo),
+            }
         }
     }
 

@@ -20,6 +20,7 @@ mod one_reference;
 mod overload;
 mod profile;
 mod sim_speed;
+mod simfuzz;
 mod soak;
 mod sources;
 mod tools;
@@ -45,6 +46,7 @@ const CHORES: &[Chore] = &[
     layers::CHORE,
     fuzz::CHORE,
     crash::CHORE,
+    simfuzz::CHORE,
     mutants::CHORE,
     attack::CHORE,
     soak::CHORE,

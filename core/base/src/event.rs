@@ -319,6 +319,13 @@ pub enum Event {
         /// File number.
         file: u32,
     },
+    /// Something went wrong here because the run says so, or is right again. Nodes cannot know; worlds say it.
+    Fault {
+        /// Which link it is about, if any.
+        link: Option<LinkId>,
+        /// What.
+        what: &'static str,
+    },
 }
 
 impl Event {
@@ -334,7 +341,8 @@ impl Event {
             Event::ClockStepped { .. }
             | Event::ClockDoubted { .. }
             | Event::StoreDamage { .. }
-            | Event::StoreFailed { .. } => EventClass::Node,
+            | Event::StoreFailed { .. }
+            | Event::Fault { .. } => EventClass::Node,
             _ => EventClass::Bundle,
         }
     }

@@ -265,7 +265,12 @@ impl Agent {
             let endpoint = self.deliveries.open_window(registration);
             self.steps.extend(endpoint.map(Step::Deliver));
         }
+        let pieces = self.fragments.of(held.bundle.original_id());
         self.depart(now, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous), edge, out);
+        // They would wait for the others until they expire.
+        for piece in pieces {
+            self.depart(now, piece, Why::Forwarded, None, edge, out);
+        }
     }
 
     /// The store forgot a bundle (and remembers its delivery).

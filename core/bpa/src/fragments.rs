@@ -169,6 +169,11 @@ impl Fragments {
             None => Joined::Waiting,
         }
     }
+    /// Pieces that wait, of a bundle that came as a whole.
+    pub fn of(&self, original: u128) -> Vec<Handle> {
+        let joining = self.pieces.joining.range((original, 0)..=(original, u64::MAX));
+        joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
+    }
     /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.
     pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
         let at = place(held)?;

@@ -77,6 +77,16 @@ fn the_whole_waits_until_all_its_parts_are_durable() {
     assert_eq!(payloads(&node), [content()]);
 }
 
+#[test]
+fn pieces_of_what_then_comes_as_a_whole_go_when_it_is_taken() {
+    let mut node = with(&[100..200, 0..10]);
+    node.receive(3, whole());
+    assert_eq!((payloads(&node), node.held()), (vec![content()], 3), "until then the whole may expire");
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+    assert_eq!(node.forgotten().len(), 3);
+}
+
 /// Keeps 9171-5.9-2, 5050-5.9-2.
 #[test]
 fn one_delete_remembers_the_original_and_later_fragments_are_acknowledged_and_not_kept() {

@@ -1,7 +1,7 @@
 //! One traffic entry: what its sender sends when, and what its receiver makes of what arrives.
 
 use crate::world::{Happening, Queue};
-use farlink_base::{Chunk, ConfigError, DataVolume, Duration, Instant, Payload, Rng, TimerKey};
+use farlink_base::{Chunk, ConfigError, DataVolume, Duration, Instant, Payload, Rng, TimerKey, fill_byte};
 use farlink_bpa::app::{RequestId, SendRequest};
 use farlink_bundle::EndpointId;
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
@@ -36,10 +36,38 @@ pub struct TrafficOutcome {
 
 /// The size of each bundle of an entry in turn, and when it is due.
 struct Plan {
+    first: Rng,
     rng: Rng,
     /// Bytes before this bundle.
     offset: u64,
     next: u64,
+}
+
+impl Plan {
+    fn new(rng: Rng) -> Plan {
+        Plan { first: rng.clone(), rng, offset: 0, next: 0 }
+    }
+    /// The same again.
+    fn begun_anew(&self) -> Plan {
+        Plan::new(self.first.clone())
+    }
+    /// Offset and size of the next bundle.
+    fn draw(&mut self, kind: &TrafficKind, file_bytes: Option<u64>) -> (u64, u64) {
+        let offset = self.offset;
+        let size = match kind {
+            TrafficKind::File { bundle_size, .. } => {
+                bundle_size.bytes().max(1).min(file_bytes.unwrap_or(0).saturating_sub(offset))
+            }
+            TrafficKind::Bundles { size, .. } => {
+                let DataVolume(least) = size.min;
+                least + self.rng.below(size.max.bytes().saturating_sub(least) + 1)
+            }
+            TrafficKind::Ping { size, .. } => size.bytes(),
+        };
+        self.offset += size;
+        self.next += 1;
+        (offset, size)
+    }
 }
 
 /// One traffic entry and its two applications.
@@ -98,7 +126,7 @@ impl Entry {
             destination,
             fill,
             total,
-            plan: Plan { rng, offset: 0, next: 0 },
+            plan: Plan::new(rng),
             open: BTreeMap::new(),
             again: VecDeque::new(),
             lost: 0,
@@ -188,20 +216,7 @@ impl Entry {
 
     /// Offset and size of the next bundle.
     pub fn draw(&mut self) -> (u64, u64) {
-        let offset = self.plan.offset;
-        let size = match &self.traffic.kind {
-            TrafficKind::File { bundle_size, .. } => {
-                bundle_size.bytes().max(1).min(self.outcome.file_bytes.unwrap_or(0).saturating_sub(offset))
-            }
-            TrafficKind::Bundles { size, .. } => {
-                let DataVolume(least) = size.min;
-                least + self.plan.rng.below(size.max.bytes().saturating_sub(least) + 1)
-            }
-            TrafficKind::Ping { size, .. } => size.bytes(),
-        };
-        self.plan.offset += size;
-        self.plan.next += 1;
-        (offset, size)
+        self.plan.draw(&self.traffic.kind, self.outcome.file_bytes)
     }
 
     /// What is asked of the node for the bundle with this offset and size.
@@ -224,6 +239,33 @@ impl Entry {
             reliable: true,
             payload,
         }
+    }
+
+    /// Where in all that it sends this is: none, it is something else.
+    fn place_of(&self, payload: &Payload) -> Option<u64> {
+        if let [Chunk::Fill { seed, offset, .. }] = payload.chunks() {
+            return Some(*offset).filter(|_| *seed == self.fill);
+        }
+        // It was read from a disk, as a whole or in part: of the same length may be many.
+        let mut plan = self.plan.begun_anew();
+        let drawn = (0..self.plan.next).map(|_| plan.draw(&self.traffic.kind, self.outcome.file_bytes));
+        drawn
+            .filter(|(_, size)| *size == payload.len())
+            .map(|(offset, _)| offset)
+            .find(|offset| self.is_at(payload, *offset))
+    }
+    /// Whether this is what lies there in all that it sends.
+    fn is_at(&self, payload: &Payload, start: u64) -> bool {
+        let mut at = start;
+        payload.chunks().iter().all(|chunk| {
+            let (here, len) = (at, chunk.len());
+            at += len;
+            match chunk {
+                Chunk::Fill { seed, offset, .. } => *seed == self.fill && *offset == here,
+                Chunk::Bytes(bytes) => (here..).zip(bytes.iter()).all(|(at, byte)| fill_byte(self.fill, at) == *byte),
+                Chunk::Stored { .. } => false,
+            }
+        })
     }
 
     /// A request the node did not answer yet.
@@ -264,16 +306,22 @@ impl Entry {
         }
     }
 
-    /// Compares what arrived with what was sent.
-    pub fn arrive(&mut self, now: Instant, payload: &Payload) {
+    /// Its node is killed: what it had not answered for is offered again.
+    pub fn lose(&mut self) {
+        self.again.extend(std::mem::take(&mut self.open).into_values());
+    }
+
+    /// Compares what arrived with what was sent; `again`: it may have been delivered before a crash.
+    pub fn arrive(&mut self, now: Instant, payload: &Payload, again: bool) {
+        let found = if payload.is_empty() { Some(None) } else { self.place_of(payload).map(Some) };
+        if again && found.flatten().is_some_and(|offset| self.arrived.contains(&offset)) {
+            return;
+        }
         self.outcome.delivered += 1;
         self.outcome.delivered_bytes += payload.len();
-        match payload.chunks() {
-            [] => {}
-            [Chunk::Fill { seed, offset, .. }] if *seed == self.fill => {
-                self.arrived.insert(*offset);
-            }
-            _ => self.outcome.damaged += 1,
+        match found {
+            Some(offset) => self.arrived.extend(offset),
+            None => self.outcome.damaged += 1,
         }
         let each_once = self.outcome.delivered == self.total && self.outcome.damaged == 0;
         let whole = self.outcome.file_bytes.is_none_or(|bytes| bytes == self.outcome.delivered_bytes);

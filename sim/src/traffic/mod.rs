@@ -73,6 +73,21 @@ impl Applications {
         self.registered.iter().enumerate().map(register).collect()
     }
 
+    /// What a node is told of its applications as it starts again: they register, and go on sending.
+    pub fn begin_again(&mut self, now: Instant, node: usize, queue: &mut Queue) -> Vec<(usize, Input)> {
+        self.waiting[node].clear();
+        for (index, entry) in self.entries.iter_mut().enumerate().filter(|(_, entry)| entry.traffic.from == node) {
+            entry.asks();
+            let start = Instant::ZERO + entry.traffic.start;
+            entry.wake_at(now.max(start), index, queue);
+        }
+        self.registrations().into_iter().filter(|(of, _)| *of == node).collect()
+    }
+    /// A node is killed: what it did not answer for is offered again when it is there again.
+    pub fn lose(&mut self, node: usize) {
+        self.entries.iter_mut().filter(|entry| entry.traffic.from == node).for_each(Entry::lose);
+    }
+
     /// Sets the time at which each entry begins.
     pub fn start(&mut self, queue: &mut Queue) {
         for (index, entry) in self.entries.iter_mut().enumerate() {
@@ -80,6 +95,10 @@ impl Applications {
         }
     }
 
+    /// The time set for an entry has come, and its node is down.
+    pub fn pass(&mut self, index: usize) {
+        self.entries[index].woke();
+    }
     /// The node an entry sends from.
     pub fn sender(&self, index: usize) -> usize {
         self.entries[index].traffic.from
@@ -173,7 +192,7 @@ impl Applications {
         let sender = self.by_source.get(&bundle.source).map(|index| &mut self.entries[*index]);
         if let Some(entry) = sender.filter(|entry| entry.traffic.to == node) {
             if !matches!(entry.traffic.kind, TrafficKind::Ping { .. }) {
-                entry.arrive(now, &bundle.payload);
+                entry.arrive(now, &bundle.payload, bundle.redelivered);
                 return None;
             }
             let reply = SendRequest {
@@ -184,7 +203,7 @@ impl Applications {
             return Some(AppInput::Send { request: RequestId(u64::MAX), bundle: reply });
         }
         if let Some(index) = self.by_source.get(&bundle.destination) {
-            self.entries[*index].arrive(now, &bundle.payload);
+            self.entries[*index].arrive(now, &bundle.payload, bundle.redelivered);
         }
         None
     }
@@ -369,14 +388,61 @@ mod tests {
                 entry.request(offset, size).payload
             })
             .collect();
-        entry.arrive(Instant(1), &parts[2]);
-        entry.arrive(Instant(2), &parts[0]);
+        entry.arrive(Instant(1), &parts[2], false);
+        entry.arrive(Instant(2), &parts[0], false);
         assert_eq!(entry.outcome.complete_at, None);
-        entry.arrive(Instant(3), &parts[1]);
+        entry.arrive(Instant(3), &parts[1], false);
         assert_eq!(entry.outcome.complete_at, Some(Instant(3)));
-        entry.arrive(Instant(4), &parts[1]);
+        entry.arrive(Instant(4), &parts[1], true);
+        assert_eq!(entry.outcome.complete_at, Some(Instant(3)), "what may have come before a crash, and has");
+        entry.arrive(Instant(4), &parts[1], false);
         assert_eq!(entry.outcome.complete_at, None, "a part came twice");
-        entry.arrive(Instant(5), &Payload::fill(1, 10_000));
+        entry.arrive(Instant(5), &Payload::fill(1, 10_000), false);
         assert_eq!(entry.outcome.damaged, 1);
+    }
+
+    #[test]
+    fn content_read_back_from_a_disk_is_known_again() {
+        let mut apps = applications(r#"bundles = { count = 50, size = ["0 B", "300 B"], interval = "1 s" }"#);
+        let entry = &mut apps.entries[0];
+        let sent: Vec<Payload> = (0..50)
+            .map(|_| {
+                let (offset, size) = entry.draw();
+                entry.request(offset, size).payload
+            })
+            .collect();
+        for payload in &sent {
+            let read = Payload::from(payload.to_bytes().unwrap());
+            entry.arrive(Instant(1), &read, false);
+            let (start, rest) = (read.len() / 2, read.len() - read.len() / 2);
+            let mut joined = read.slice(0, start);
+            joined.append(payload.slice(start, rest));
+            entry.arrive(Instant(2), &joined, true);
+        }
+        // Those without content are told from each other by nothing.
+        let empty = sent.iter().filter(|payload| payload.is_empty()).count() as u64;
+        assert_eq!((entry.outcome.damaged, entry.outcome.delivered), (0, 50 + empty));
+        let mut wrong = sent.iter().find(|payload| !payload.is_empty()).unwrap().to_bytes().unwrap().to_vec();
+        wrong[0] ^= 1;
+        entry.arrive(Instant(3), &Payload::from(farlink_base::Bytes::from(wrong)), false);
+        assert_eq!(entry.outcome.damaged, 1);
+    }
+
+    #[test]
+    fn what_a_killed_node_had_not_answered_is_offered_again() {
+        let mut apps = applications("window = 3\nbundles = { count = 3, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);
+        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), Ok(()), &mut queue);
+        apps.lose(1);
+        apps.lose(0);
+        todo.clear();
+        assert!(matches!(queue.pop_due(Instant::MAX), Some((_, Happening::Traffic(0)))));
+        apps.pass(0);
+        assert!(apps.begin_again(Instant(7), 1, &mut queue).len() == 1 && queue.is_empty(), "the receiver");
+        assert_eq!(apps.begin_again(Instant(9), 0, &mut queue).len(), 0);
+        assert_eq!(queue.pop_due(Instant::MAX).map(|(at, _)| at), Some(Instant(9)));
+        apps.tick(Instant(9), 0, None, &mut queue, &mut todo);
+        assert_eq!((todo.len(), apps.entries[0].outcome.created), (2, 1));
     }
 }

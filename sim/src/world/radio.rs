@@ -203,10 +203,13 @@ impl<O: Observer> World<O> {
         self.happenings += 1;
         let pair = u64::from(edge.a) << 32 | u64::from(edge.b);
         self.trace.add(&[self.now.0, 4, pair, u64::from(edge.radio) << 1 | u64::from(edge.up)]);
+        if !self.heeds(&edge) {
+            return;
+        }
         if edge.up { self.meet(edge) } else { self.part(edge) }
     }
 
-    fn meet(&mut self, edge: ContactEdge) {
+    pub(super) fn meet(&mut self, edge: ContactEdge) {
         let radios = &mut self.radios;
         let kind = &radios.kinds[usize::from(edge.radio)];
         let seats = [edge.a, edge.b].map(|node| kind.seat(node));
@@ -262,7 +265,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn part(&mut self, edge: ContactEdge) {
+    pub(super) fn part(&mut self, edge: ContactEdge) {
         let nodes = [edge.a, edge.b];
         let seat = self.radios.kinds[usize::from(edge.radio)].seat(edge.a);
         let of_pair = |place: &&u32| self.radios.links[**place as usize].nodes == nodes;

@@ -1,0 +1,158 @@
+//! Faults: what goes wrong in a run, and when. The contact plan knows nothing of them.
+
+use crate::types::Scenario;
+use farlink_base::{ConfigError, Duration, Instant};
+use farlink_link::Window;
+
+/// Something goes wrong, once or again and again.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// When first, from the start of the run.
+    pub at: Duration,
+    /// How long it stays so; without meaning for clocks, which stay wrong.
+    pub lasts: Duration,
+    /// From one beginning to the next; `None`: it comes once.
+    pub every: Option<Duration>,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum FaultKind {
+    /// A node is killed, and started again from what its disk has.
+    Restart {
+        /// Index of the node in [`Scenario::nodes`].
+        node: usize,
+    },
+    /// A link transmits nothing, either way.
+    LinkDown {
+        /// Index of the link in [`Scenario::links`].
+        link: usize,
+    },
+    /// Two nodes hear each other by no radio.
+    Unheard {
+        /// Indices of the nodes, the smaller first.
+        between: [usize; 2],
+    },
+    /// A node's clock is set wrong.
+    ClockJump {
+        /// By how much, in nanoseconds; negative: back.
+        by_ns: i64,
+        /// Index of the node.
+        node: usize,
+    },
+    /// A node's clock runs wrong from then on.
+    ClockDrift {
+        /// How much too fast, in parts of a million; negative: too slow.
+        ppm: f64,
+        /// Index of the node.
+        node: usize,
+    },
+}
+
+impl Fault {
+    /// Beginnings within a run of this length.
+    pub fn beginnings(&self, duration: Duration) -> impl Iterator<Item = Duration> + use<> {
+        let every = self.every;
+        let next = move |at: &Duration| at.checked_add(every?).filter(|at| *at < duration);
+        std::iter::successors(Some(self.at).filter(|at| *at < duration), next)
+    }
+}
+
+fn instant(at: Duration) -> Instant {
+    Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What is left of windows in order of time outside of these times, of which some may overlap; `None` is always.
+fn without(windows: Option<Vec<Window>>, mut holes: Vec<(Instant, Instant)>) -> Vec<Window> {
+    holes.sort_unstable();
+    let mut left = Vec::new();
+    for window in windows.unwrap_or_else(|| vec![Window::new(Instant::ZERO, Instant::MAX)]) {
+        let mut rest = window;
+        for (from, to) in holes.iter().filter(|(_, to)| *to > window.start) {
+            if *from >= rest.end {
+                break;
+            }
+            if *from > rest.start {
+                left.push(Window { end: *from, ..rest });
+            }
+            rest.start = rest.start.max(*to);
+            if rest.start >= rest.end {
+                break;
+            }
+        }
+        if rest.start < rest.end {
+            left.push(rest);
+        }
+    }
+    left
+}
+
+impl Scenario {
+    /// The windows of a direction of a link as its faults leave them.
+    pub(crate) fn windows_left(&self, link: usize, windows: Option<Vec<Window>>) -> Option<Vec<Window>> {
+        let mine = self.faults.iter().filter(|fault| fault.kind == FaultKind::LinkDown { link });
+        let hole = |fault: &Fault, at: Duration| (instant(at), instant(at.saturating_add(fault.lasts)));
+        let holes: Vec<_> = mine.flat_map(|fault| fault.beginnings(self.duration).map(|at| hole(fault, at))).collect();
+        if holes.is_empty() { windows } else { Some(without(windows, holes)) }
+    }
+    /// Why no testbed can run it: of faults it knows those of links.
+    pub(crate) fn faults_need_simulation(&self) -> Option<ConfigError> {
+        let simulated = |fault: &&Fault| !matches!(fault.kind, FaultKind::LinkDown { .. });
+        let what = match self.faults.iter().find(simulated)?.kind {
+            FaultKind::Restart { .. } => "does not restart nodes",
+            FaultKind::ClockJump { .. } | FaultKind::ClockDrift { .. } => "has one clock, which is right",
+            FaultKind::Unheard { .. } | FaultKind::LinkDown { .. } => "has no radios",
+        };
+        Some(ConfigError {
+            path: "fault".into(),
+            expected: format!("the testbed {what}"),
+            hint: "of faults it knows `link_down` of links; or run it --in sim".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_cut_out_of_windows_whatever_their_order() {
+        let window = |(from, to): (u64, u64)| Window::new(Instant(from), Instant(to));
+        let cut = |windows: Option<&[(u64, u64)]>, holes: &[(u64, u64)]| -> Vec<(u64, u64)> {
+            let holes = holes.iter().map(|(from, to)| (Instant(*from), Instant(*to))).collect();
+            let left = without(windows.map(|all| all.iter().copied().map(window).collect()), holes);
+            left.iter().map(|window| (window.start.0, window.end.0)).collect()
+        };
+        assert_eq!(cut(None, &[(30, 40), (10, 20)]), [(0, 10), (20, 30), (40, u64::MAX)]);
+        assert_eq!(cut(Some(&[(5, 15), (20, 50)]), &[(10, 30), (12, 14)]), [(5, 10), (30, 50)]);
+        assert_eq!(cut(Some(&[(5, 15)]), &[(5, 15)]), []);
+        assert_eq!(cut(Some(&[(5, 15)]), &[(0, 5), (15, 20)]), [(5, 15)]);
+        assert_eq!(cut(Some(&[(0, 100)]), &[(10, 90), (20, 30), (85, 95)]), [(0, 10), (95, 100)]);
+    }
+
+    #[test]
+    fn what_is_left_is_what_a_count_second_by_second_leaves() {
+        let mut random = farlink_base::Rng::new(7);
+        for _ in 0..2000 {
+            let mut at = 0;
+            let mut windows = Vec::new();
+            for _ in 0..random.below(5) {
+                let start = at + random.below(10);
+                at = start + 1 + random.below(10);
+                windows.push(Window::new(Instant(start), Instant(at)));
+            }
+            let holes: Vec<_> = (0..random.below(5))
+                .map(|_| (random.below(60), random.below(15)))
+                .map(|(from, length)| (Instant(from), Instant(from + length)))
+                .collect();
+            let up = |windows: &[Window], t| windows.iter().any(|w| (w.start.0..w.end.0).contains(&t));
+            let left = without(Some(windows.clone()), holes.clone());
+            for t in 0..80 {
+                let cut = holes.iter().any(|(from, to)| (from.0..to.0).contains(&t));
+                assert_eq!(up(&left, t), up(&windows, t) && !cut, "{t}: {windows:?} without {holes:?}");
+            }
+        }
+    }
+}

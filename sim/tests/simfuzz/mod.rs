@@ -1,0 +1,78 @@
+//! Random networks with random faults, and what must hold in them: for the tests, in small, and for `cargo xtask
+//! simfuzz`, in full.
+
+pub mod draft;
+pub mod watch;
+
+use draft::Draft;
+use farlink_scenario::Scenario;
+use farlink_sim::World;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use watch::Watch;
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    pub hops: u64,
+    pub faults: u64,
+    pub delivered: u64,
+    pub node_s: f64,
+    pub trace: u64,
+    /// What did not hold.
+    pub complaints: Vec<String>,
+}
+
+/// Runs a scenario and watches it.
+pub fn watch(scenario: &Scenario) -> Run {
+    watch_as(scenario, scenario)
+}
+
+/// Runs a scenario and watches it as if it were another: where they differ, nodes do not do what they should.
+pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
+    let run = || {
+        let world = World::new(scenario, Watch::new(as_if)).map_err(|error| error.to_string())?;
+        let (outcome, mut watch) = world.run();
+        watch.ended(outcome.ended);
+        let mut complaints = watch.complaints;
+        if outcome.stopped {
+            complaints.push("it was stopped: there is no end to it, or to what is wrong".into());
+        }
+        let damaged = outcome.traffic.iter().filter(|traffic| traffic.damaged > 0);
+        complaints.extend(damaged.map(|traffic| format!("{} of {} are damaged", traffic.damaged, traffic.name)));
+        Ok::<Run, String>(Run {
+            hops: watch.hops,
+            faults: outcome.faults,
+            delivered: outcome.traffic.iter().map(|traffic| traffic.delivered).sum(),
+            node_s: outcome.ended.as_secs_f64() * scenario.nodes.len() as f64,
+            trace: outcome.trace,
+            complaints,
+        })
+    };
+    let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        Err(format!("panicked: {text}"))
+    });
+    ended.unwrap_or_else(|complaint| Run { complaints: vec![complaint], ..Run::default() })
+}
+
+/// Runs a draft; one that is no scenario complains of that.
+pub fn run(draft: &Draft) -> Run {
+    match Scenario::parse(&draft.text()) {
+        Ok(scenario) => watch(&scenario),
+        Err(errors) => Run { complaints: vec![format!("no scenario: {}", errors[0])], ..Run::default() },
+    }
+}
+
+/// What a complaint is about, without times and names: a smaller network shall fail by the same.
+fn kind(run: &Run) -> Option<String> {
+    let first = run.complaints.first()?;
+    let words = first.split(": ").last().unwrap_or(first);
+    Some(words.chars().filter(|c| c.is_alphabetic() || *c == ' ').collect::<String>())
+}
+
+/// The smallest network that fails as this one does, where it is run so.
+pub fn shrunk(draft: Draft, run: impl Fn(&Draft) -> Run) -> Draft {
+    let wanted = kind(&run(&draft));
+    draft.shrunk(|less| kind(&run(less)) == wanted)
+}

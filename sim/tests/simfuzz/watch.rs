@@ -1,0 +1,283 @@
+//! What must hold whatever happens, checked from the events of a run of any scenario.
+//!
+//! - What a node said it keeps it has again after a restart, where its store is durable.
+//! - A bundle that was accepted arrives, expires, or is with somebody; gone it may be with a store in memory only, or where
+//!   a control gives bundles up.
+//! - None arrives twice, or after its lifetime, or at another node than its own, or with another content. What arrived
+//!   just before its node was killed may come again.
+//! - No store has more than it may.
+//! - Where the scenario's description says that all that is kept arrives, it has.
+
+use farlink_base::store::Usage;
+use farlink_base::{BundleHandle, BundleKey, DeleteReason, Duration, Event, EventClass, Instant};
+use farlink_scenario::{FaultKind, SENDER_SERVICE, Scenario, StoreKind};
+use farlink_sim::Observer;
+use std::collections::{BTreeMap, HashMap};
+
+/// A receiver's answer is on its disk by then.
+const COMMITTED: Duration = Duration::from_secs(2);
+/// More events than any run of these sizes has.
+const EVENTS_MAX: u64 = 5_000_000;
+/// More complaints are not kept.
+const COMPLAINTS_MAX: usize = 20;
+
+/// Source, service, time, number.
+type Id = (u64, u64, u64, u64);
+fn id(key: &BundleKey) -> Id {
+    (key.source.0, key.service, key.time, key.sequence)
+}
+
+/// One bundle, wherever it is.
+struct Life {
+    created: Instant,
+    lifetime: Duration,
+    to: u64,
+    accepted: bool,
+    /// Copies, and parts of it, that somebody has.
+    held: u32,
+    delivered: Option<Instant>,
+    /// Nobody has to have it any more.
+    excused: bool,
+}
+
+/// What a node has of a bundle.
+#[derive(Clone, Copy)]
+struct Copy {
+    id: Id,
+    accepted: bool,
+}
+
+#[derive(Default)]
+struct Node {
+    durable: bool,
+    capacity: u64,
+    gives_up: bool,
+    number: u64,
+    copies: HashMap<BundleHandle, Copy>,
+    /// What it has on its disk while it is down, and has not said since that it has.
+    asleep: BTreeMap<Id, u32>,
+    /// When it was killed last, and started last.
+    killed: Option<Instant>,
+    started: Option<Instant>,
+}
+
+/// See the top of this file.
+pub struct Watch {
+    nodes: Vec<Node>,
+    bundles: BTreeMap<Id, Life>,
+    entries: u64,
+    /// How wrong clocks may be together.
+    clocks: Duration,
+    drains: bool,
+    pub hops: u64,
+    events: u64,
+    pub complaints: Vec<String>,
+    /// Whether all that happens is printed.
+    tells: bool,
+}
+
+impl Watch {
+    pub fn new(scenario: &Scenario) -> Watch {
+        let node = |node: &farlink_scenario::Node| Node {
+            durable: node.store == StoreKind::Durable,
+            capacity: node.store_capacity.bytes(),
+            gives_up: node.control.name != "none",
+            number: node.number.0,
+            ..Node::default()
+        };
+        let off = |fault: &farlink_scenario::Fault| match fault.kind {
+            FaultKind::ClockJump { by_ns, .. } => Duration::from_nanos(by_ns.unsigned_abs()),
+            FaultKind::ClockDrift { ppm, .. } => scenario.duration.mul_f64(ppm.abs() * 1e-6),
+            _ => Duration::ZERO,
+        };
+        Watch {
+            nodes: scenario.nodes.iter().map(node).collect(),
+            bundles: BTreeMap::new(),
+            entries: scenario.traffic.len() as u64,
+            clocks: scenario.faults.iter().map(off).sum::<Duration>() + Duration::from_secs(1),
+            drains: scenario.description.contains("all that is kept arrives"),
+            hops: 0,
+            events: 0,
+            complaints: Vec::new(),
+            tells: std::env::var_os("FARLINK_SIMFUZZ_TELL").is_some(),
+        }
+    }
+
+    fn complain(&mut self, at: Instant, what: String) {
+        if self.complaints.len() < COMPLAINTS_MAX {
+            self.complaints.push(format!("{:.6} s: {what}", at.as_secs_f64()));
+        }
+    }
+
+    /// Nobody has it any more: whether that may be.
+    fn let_go(&mut self, at: Instant, node: usize, id: Id) {
+        let Some(life) = self.bundles.get_mut(&id) else { return };
+        life.held = life.held.saturating_sub(1);
+        if life.held == 0 && life.accepted && life.delivered.is_none() && !life.excused {
+            life.excused = true;
+            self.complain(at, format!("n{} let go of the last copy of {id:?}, which did not arrive", node + 1));
+        }
+    }
+
+    fn seen(&mut self, at: Instant, node: usize, event: &Event) {
+        let Event::Seen { bundle, key, destination, lifetime_ms, .. } = event else { return };
+        let first = u64::from(SENDER_SERVICE);
+        if !(first..first + self.entries).contains(&key.service) {
+            return;
+        }
+        let id = id(key);
+        let lifetime = Duration::from_millis(*lifetime_ms);
+        let life = self.bundles.entry(id).or_insert(Life {
+            created: at,
+            lifetime,
+            to: destination.0,
+            accepted: false,
+            held: 0,
+            delivered: None,
+            excused: false,
+        });
+        life.held += 1;
+        let before = self.nodes[node].copies.insert(*bundle, Copy { id, accepted: false });
+        if let Some(before) = before {
+            self.complain(at, format!("n{}: {bundle:?} is {id:?} and {:?}", node + 1, before.id));
+        }
+    }
+
+    fn deleted(&mut self, at: Instant, node: usize, bundle: BundleHandle, reason: DeleteReason) {
+        let Some(copy) = self.nodes[node].copies.remove(&bundle) else { return };
+        let (gives_up, clocks) = (self.nodes[node].gives_up, self.clocks);
+        let Some(life) = self.bundles.get_mut(&copy.id) else { return };
+        let ends = life.created + life.lifetime;
+        match reason {
+            DeleteReason::Done => {}
+            DeleteReason::Expired if at + clocks >= ends => life.excused = true,
+            DeleteReason::Expired => {
+                self.complain(at, format!("n{}: {:?} expired, and lives until {ends:?}", node + 1, copy.id));
+            }
+            _ if gives_up => life.excused = true,
+            reason => self.complain(at, format!("n{} gave {:?} up: {reason:?}", node + 1, copy.id)),
+        }
+        self.let_go(at, node, copy.id);
+    }
+
+    fn delivered(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
+        let Some(copy) = self.nodes[node].copies.get(&bundle).copied() else { return };
+        let Node { durable, killed, number, .. } = self.nodes[node];
+        let clocks = self.clocks;
+        let Some(life) = self.bundles.get_mut(&copy.id) else { return };
+        let (before, to, ends) = (life.delivered.replace(at), life.to, life.created + life.lifetime);
+        if to != number {
+            self.complain(at, format!("n{} took {:?}, which is for {to}", node + 1, copy.id));
+        }
+        if at > ends + clocks {
+            self.complain(at, format!("n{} took {:?}, which lived until {ends:?}", node + 1, copy.id));
+        }
+        if let Some(before) = before {
+            let forgot = killed.is_some_and(|killed| killed >= before && (!durable || killed <= before + COMMITTED));
+            if !forgot {
+                self.complain(at, format!("n{} took {:?} again, which it took at {before:?}", node + 1, copy.id));
+            }
+        }
+    }
+
+    fn killed(&mut self, at: Instant, node: usize) {
+        let here = &mut self.nodes[node];
+        (here.killed, here.started) = (Some(at), None);
+        let durable = here.durable;
+        let mut copies: Vec<Copy> = std::mem::take(&mut here.copies).into_values().collect();
+        copies.sort_by_key(|copy| copy.id);
+        for copy in copies {
+            if copy.accepted && durable {
+                *self.nodes[node].asleep.entry(copy.id).or_default() += 1;
+                continue;
+            }
+            if let Some(life) = self.bundles.get_mut(&copy.id).filter(|_| copy.accepted) {
+                // Whoever gave it away may be about to hear that it is kept here.
+                life.excused = true;
+            }
+            self.let_go(at, node, copy.id);
+        }
+    }
+
+    fn recovered(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
+        let Some(copy) = self.nodes[node].copies.get_mut(&bundle) else { return };
+        copy.accepted = true;
+        let id = copy.id;
+        // What it had said to be gone may be on its disk still.
+        let Some(count) = self.nodes[node].asleep.get_mut(&id) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.nodes[node].asleep.remove(&id);
+        }
+        self.let_go(at, node, id);
+    }
+
+    /// The run ended then.
+    pub fn ended(&mut self, at: Instant) {
+        for node in 0..self.nodes.len() {
+            let up = self.nodes[node].started.is_some_and(|started| at > started + COMMITTED);
+            let asleep: Vec<Id> = self.nodes[node].asleep.keys().filter(|_| up).copied().collect();
+            for id in asleep {
+                // Parts of what arrived as a whole are left out.
+                let open = |life: &Life| life.delivered.is_none() && at < life.created + life.lifetime;
+                if self.bundles.get(&id).is_some_and(open) {
+                    self.complain(
+                        at,
+                        format!("n{} said that it keeps {id:?}, and had it no more as it started", node + 1),
+                    );
+                }
+            }
+        }
+        let open = |life: &Life| life.accepted && life.delivered.is_none() && !life.excused;
+        let left = |life: &Life| open(life) && at + self.clocks < life.created + life.lifetime;
+        let waiting: Vec<Id> = self.bundles.iter().filter(|(_, life)| left(life)).map(|(id, _)| *id).collect();
+        let waiting = if self.drains { waiting } else { Vec::new() };
+        for id in waiting {
+            let holds = |node: &Node| node.copies.values().any(|copy| copy.id == id);
+            let holders: Vec<String> =
+                (1..).zip(&self.nodes).filter(|(_, node)| holds(node)).map(|(n, _)| format!("n{n}")).collect();
+            self.complain(at, format!("{id:?} did not arrive, though all is well: it is with {holders:?}"));
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn wants(&self, class: EventClass) -> bool {
+        matches!(class, EventClass::Bundle | EventClass::Node)
+    }
+    fn event(&mut self, at: Instant, node: usize, event: &Event) {
+        self.events += 1;
+        if self.tells {
+            println!("{:.6} n{} {event:?}", at.as_secs_f64(), node + 1);
+        }
+        match event {
+            Event::Seen { .. } => self.seen(at, node, event),
+            Event::Received { .. } => self.hops += 1,
+            Event::Accepted { bundle } => {
+                let Some(copy) = self.nodes[node].copies.get_mut(bundle) else { return };
+                copy.accepted = true;
+                let (id, number) = (copy.id, self.nodes[node].number);
+                let life = self.bundles.get_mut(&id).filter(|_| id.0 == number);
+                life.into_iter().for_each(|life| life.accepted = true);
+            }
+            Event::Delivered { bundle } => self.delivered(at, node, *bundle),
+            Event::Deleted { bundle, reason } => self.deleted(at, node, *bundle, *reason),
+            Event::Recovered { bundle } => self.recovered(at, node, *bundle),
+            Event::StoreDamage { .. } | Event::StoreFailed { .. } => {
+                self.complain(at, format!("n{}: {event:?}", node + 1));
+            }
+            Event::Fault { what: "node down", .. } => self.killed(at, node),
+            Event::Fault { what: "node up", .. } => self.nodes[node].started = Some(at),
+            _ => {}
+        }
+    }
+    fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
+        let capacity = self.nodes[node].capacity;
+        if usage.bytes > capacity {
+            self.complain(at, format!("n{} keeps {} B of at most {capacity}", node + 1, usage.bytes));
+        }
+    }
+    fn stopped(&self) -> bool {
+        self.events > EVENTS_MAX || self.complaints.len() >= COMPLAINTS_MAX
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask simfuzz`: random networks with random faults, simulated; what a node said it keeps arrives, once and in
+//! time. The networks and what must hold are in `sim/tests/simfuzz`, of which the tests run a few.
+
+use crate::{Chore, tools};
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "simfuzz",
+    usage: "[--runs N] [--seed N] [--jobs N] [--twice] | --replay FILE",
+    help: "Simulates random networks with faults: nothing kept is lost, comes twice or too late.\n\
+           \n\
+           Nodes restart, links fail, clocks are wrong in the first minutes of each of N runs (5000); afterwards all is well,\n\
+           and what was kept must arrive where the router sees to that. The seeds are N (1) and those that follow.\n\
+           --twice: each run again, with the same trace. With the first failure the smallest network that fails so is\n\
+           written to a file, and --replay runs it again. Builds with `--profile quick`; FARLINK_SIMFUZZ names a ready\n\
+           program.",
+    run,
+};
+
+fn run(arguments: &[String]) -> Result<()> {
+    let mut arguments = tools::Arguments::new(arguments);
+    let replay = arguments.word("--replay")?.map(String::from);
+    let (runs, seed) = (arguments.number("--runs", 5000)?, arguments.number("--seed", 1)?);
+    let jobs = arguments.number("--jobs", 2)?;
+    let twice = arguments.flag("--twice");
+    if let Some(extra) = arguments.rest()?.first() {
+        bail!("`{extra}` is not an argument of simfuzz");
+    }
+    let mut command = Command::new(program()?);
+    if let Some(file) = replay {
+        command.arg("--replay").arg(file);
+    } else {
+        command.args(["--runs", &runs.to_string(), "--seed", &seed.to_string(), "--jobs", &jobs.to_string()]);
+        command.args(twice.then_some("--twice")).arg("--out").arg(tools::target().join("simfuzz"));
+    }
+    if !command.status()?.success() {
+        bail!("what must hold did not");
+    }
+    Ok(())
+}
+
+fn program() -> Result<PathBuf> {
+    if let Some(ready) = std::env::var_os("FARLINK_SIMFUZZ") {
+        return Ok(ready.into());
+    }
+    let what = ["build", "--profile", "quick", "--package", "farlink-sim", "--example", "simfuzz"];
+    tools::run(tools::cargo().args(what))?;
+    Ok(tools::target().join("quick/examples/simfuzz"))
+}

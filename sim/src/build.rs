@@ -5,6 +5,7 @@ use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
+use crate::own::OwnPolicies;
 use crate::tls;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
@@ -32,14 +33,22 @@ pub(crate) fn clock(scenario: &Scenario) -> Clock {
 }
 
 /// All nodes, with their stacks.
-pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigError> {
+pub(crate) fn nodes(scenario: &Scenario, own: &dyn OwnPolicies) -> Result<Vec<SimulatedNode>, ConfigError> {
     let mut plan = scenario.contact_plan();
     plan.epoch = clock(scenario).utc;
     let plan = Arc::new(PlanIndex::new(plan));
     // Where one policy asks, all nodes tell.
     let oracle = scenario.needs_oracle().map(|_| Network::default());
     let node = |index: usize| {
-        let (config, ends) = node_config(scenario, index, plan.clone())?;
+        let (mut config, ends) = node_config(scenario, index, plan.clone())?;
+        let (router, control) = (own.router(index), own.control(index));
+        // Whoever brings a policy may call it as they like: it is in no registry.
+        if router.is_some() {
+            (config.router, config.router_params) = ("static".into(), Vec::new());
+        }
+        if control.is_some() {
+            (config.control, config.control_params) = ("none".into(), Vec::new());
+        }
         let layers = scenario.layers_of(index);
         let links = ends.iter().map(|end| NodeLink {
             cable: end.link,
@@ -49,6 +58,8 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
             sockets: scenario.fidelity == Fidelity::Full,
         });
         let mut stack = Stack::new(config)?;
+        router.into_iter().for_each(|router| stack.set_router(router));
+        control.into_iter().for_each(|control| stack.set_control(control));
         if let Some(oracle) = &oracle {
             stack.set_oracle(Box::new(oracle.clone()));
         }

@@ -28,7 +28,8 @@ mod verdict;
 
 pub use docs::reference;
 pub use folder::{Folder, Record, Status};
-pub use metrics::{METRICS, Metric};
+pub use keypath::KeyPath;
+pub use metrics::{METRICS, Metric, measure};
 pub use numbers::{Interval, student_t};
 pub use plan::{Cell, Configuration, Plan};
 pub use results::Results;

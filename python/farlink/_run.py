@@ -127,7 +127,7 @@ class Run:
         """A row for each time a bundle arrived at a node over a link: when, whence (where known) and whither; of events."""
         if "hops" not in self._tables:
             events = self.events
-            found = events.filter(pc.equal(events["event"], "received"))
+            found = events.filter(pc.equal(events["event"], pa.scalar("received")))
             columns = {"time_ns": "time_ns", "from_node": "peer", "to_node": "node", "link": "link"}
             named = {new: found[old] for new, old in columns.items()}
             rest = _BUNDLE + ["fragment_offset", "destination", "bundle_bytes"]
@@ -148,19 +148,20 @@ class Run:
 
 def _contacts(events: pa.Table, end_ns: int) -> pa.Table:
     found = events.filter(pc.is_in(events["event"], pa.array(["link_up", "link_down"])))
-    up: Dict[Tuple[str, Optional[str], Optional[str]], int] = {}
+    up: Dict[Tuple[str, Optional[str]], Dict[Optional[str], int]] = {}
     rows: List[Tuple[int, int, str, Optional[str], Optional[str]]] = []
     columns = (found[name].to_pylist() for name in ("time_ns", "event", "node", "link", "peer"))
     for time_ns, event, node, link, peer in zip(*columns):
-        key = (node, link, None)
+        peers = up.setdefault((node, link), {})
         if event == "link_up":
-            up.setdefault((node, link, peer), time_ns)
+            peers.setdefault(peer, time_ns)
             continue
-        for key in [key for key in up if key[:2] == (node, link) and peer in (None, key[2])]:
-            rows.append((up.pop(key), time_ns, *key))
-    rows.extend((start, max(end_ns, start), *key) for key, start in up.items())
+        for known in [known for known in peers if peer in (None, known)]:
+            rows.append((peers.pop(known), time_ns, node, link, known))
+    for (node, link), peers in up.items():
+        rows.extend((start, max(end_ns, start), node, link, peer) for peer, start in peers.items())
     rows.sort(key=lambda row: (row[0], row[2], row[3] or ""))
     names = ["start_ns", "end_ns", "node", "link", "peer"]
     types = [pa.int64(), pa.int64(), pa.string(), pa.string(), pa.string()]
-    by_column = list(zip(*rows)) if rows else [[] for _ in names]
-    return pa.table({name: pa.array(list(column), kind) for name, kind, column in zip(names, types, by_column)})
+    columns_of = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+    return pa.table({name: pa.array(columns_of[name], kind) for name, kind in zip(names, types)})

@@ -90,7 +90,7 @@ def sweep(
     """
     base = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     chosen = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
-    jobs = []
+    jobs: List[Tuple[Dict[str, Any], Scenario, int]] = []
     for stands, sets in points(axes):
         varied = base.changed(sets)
         varied.check()
@@ -139,7 +139,7 @@ def _pool(workers: int, processes: bool) -> Executor:
 
 def _table(rows: List[Dict[str, Any]], axes: List[str]) -> pa.Table:
     names = list(rows[0])
-    columns = {}
+    columns: Dict[str, Any] = {}
     for name in names:
         values = [row[name] for row in rows]
         if name == "seed":

@@ -124,8 +124,14 @@ def _all(
 
     # Lost workers are our business, so that it is known how often; none of a cell's mistakes is tried again.
     remote = ray.remote(max_retries=0, num_cpus=1)(cell)
-    lost_worker = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.ObjectLostError)
-    lost_worker += (exceptions.OutOfMemoryError, exceptions.LocalRayletDiedError, exceptions.TaskUnschedulableError)
+    lost_worker: Tuple[Any, ...] = (
+        exceptions.WorkerCrashedError,
+        exceptions.NodeDiedError,
+        exceptions.LocalRayletDiedError,
+        exceptions.ObjectLostError,
+        exceptions.OutOfMemoryError,
+    )
+    machines: Any = ray
     left: List[str] = list(reversed(study.left()))
     before = study.cells - len(left)
     tries: Dict[str, int] = {}
@@ -133,7 +139,7 @@ def _all(
     shared: Dict[bytes, Any] = {}
 
     def begin() -> None:
-        most = jobs or max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+        most = jobs or max(2, 2 * int(machines.cluster_resources().get("CPU", 1)))
         while left and len(running) < most:
             name = left.pop()
             tries[name] = tries.get(name, 0) + 1

@@ -22,7 +22,7 @@ FARLINK_PYTHON names another python3 (3.9 or newer).",
 };
 
 /// What tests need beside the wheel.
-const TESTS: [&str; 5] = ["pytest", "pandas", "polars", "mypy", "pyarrow-stubs"];
+const TESTS: [&str; 4] = ["pytest", "pandas", "polars", "mypy"];
 
 fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);

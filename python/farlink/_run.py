@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, Union
 
@@ -56,13 +58,20 @@ def run(
     """
     if not isinstance(scenario, _engine.Scenario):
         scenario = Scenario.load(scenario)
-    keeper = None
-    if out is None:
-        keeper = tempfile.TemporaryDirectory(prefix="farlink-run-")
-        out = Path(keeper.name) / "run"
+    passing = tempfile.mkdtemp(prefix="farlink-run-") if out is None else None
+    folder = Path(passing, "run") if passing is not None else Path(out or "")
     command = "farlink.run(...), of the Python package"
-    _engine.simulate(scenario, os.fspath(out), seed, makers(router), makers(control), False, command, progress, None)
-    return Run(out, keeper)
+    policies = (makers(router), makers(control))
+    try:
+        _engine.simulate(scenario, os.fspath(folder), seed, *policies, False, command, progress, None)
+        done = Run(folder)
+    except BaseException:
+        if passing is not None:
+            shutil.rmtree(passing, ignore_errors=True)
+        raise
+    if passing is not None:
+        weakref.finalize(done, shutil.rmtree, passing, True)
+    return done
 
 
 class Run:
@@ -72,9 +81,8 @@ class Run:
     a polars frame by ``polars.from_arrow(table)``.
     """
 
-    def __init__(self, folder: Union[str, "os.PathLike[str]"], _keeper: Any = None) -> None:
+    def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         self.folder = Path(folder)
-        self._keeper = _keeper
         self._tables: Dict[str, pa.Table] = {}
         #: Its numbers, as ``farlink run --json`` prints them.
         self.summary: Dict[str, Any] = json.loads(_engine.summary(os.fspath(self.folder)))

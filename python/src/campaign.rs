@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct Campaign {
     plan: Plan,
     folder: Folder,
+    /// Its cells by their names.
+    cells: BTreeMap<String, Cell>,
     lock: Option<File>,
 }
 
@@ -38,9 +40,12 @@ fn plan_of(py: Python<'_>, path: &Path, small: bool, only: &[String], repetition
 }
 
 impl Campaign {
+    fn new(plan: Plan, folder: Folder) -> Campaign {
+        let cells = plan.cells().into_iter().map(|cell| (plan.name(cell), cell)).collect();
+        Campaign { plan, folder, cells, lock: None }
+    }
     fn cell(&self, name: &str) -> PyResult<Cell> {
-        let found = self.plan.cells().into_iter().find(|cell| self.plan.name(*cell) == name);
-        found.ok_or_else(|| mistake(format!("the campaign has no cell `{name}`")))
+        self.cells.get(name).copied().ok_or_else(|| mistake(format!("the campaign has no cell `{name}`")))
     }
 }
 
@@ -59,7 +64,7 @@ impl Campaign {
     ) -> PyResult<Campaign> {
         let plan = plan_of(py, &path, small, &only, repetitions)?;
         let folder = Folder::create(&out, &plan, &only, false, VERSION).map_err(|why| mistake(format!("{why:#}")))?;
-        Ok(Campaign { plan, folder, lock: None })
+        Ok(Campaign::new(plan, folder))
     }
     /// Opens one that began.
     #[staticmethod]
@@ -72,7 +77,7 @@ impl Campaign {
             ));
         }
         let plan = plan_of(py, &about.campaign, about.small, &about.figures, Some(about.repetitions))?;
-        Ok(Campaign { plan, folder, lock: None })
+        Ok(Campaign::new(plan, folder))
     }
     /// Its name.
     #[getter]
@@ -87,7 +92,7 @@ impl Campaign {
     /// How many cells it has.
     #[getter]
     fn cells(&self) -> usize {
-        self.plan.cells().len()
+        self.cells.len()
     }
     /// Takes the folder for this process until `unlock`, and throws away what had not ended.
     fn lock(&mut self) -> PyResult<()> {
@@ -103,10 +108,9 @@ impl Campaign {
     /// Names of the cells that are still to be run, one of each point first.
     fn left(&self) -> PyResult<Vec<String>> {
         let mut names = Vec::new();
-        for cell in self.plan.cells() {
-            let name = self.plan.name(cell);
-            if self.folder.record(&name).map_err(failure)?.is_none() {
-                names.push((cell.seed, cell.configuration, name));
+        for (name, cell) in &self.cells {
+            if self.folder.record(name).map_err(failure)?.is_none() {
+                names.push((cell.seed, cell.configuration, name.clone()));
             }
         }
         names.sort();

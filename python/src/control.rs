@@ -85,7 +85,7 @@ impl Control for PythonControl {
                 return Ok(None);
             }
             let peer = answer.cast::<Peer>().map_err(|_| wrong("rehome", "None or a peer", &answer))?;
-            Ok(node.peers.get(peer.get().id()).map(|peer| peer.id))
+            Ok(node.peers.get(peer.get().id_at(node.me)?).map(|peer| peer.id))
         })
     }
 }

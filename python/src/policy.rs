@@ -155,7 +155,7 @@ impl Asked<'_, '_> {
     /// # Errors
     /// Where Python has no memory.
     pub fn peer(&self, peer: &book::Peer) -> PyResult<Py<Peer>> {
-        Py::new(self.node.py(), Peer::of(self.names, peer))
+        Py::new(self.node.py(), Peer::of(self.names, self.node.get().id(), peer))
     }
     /// Takes what it ordered.
     ///
@@ -164,18 +164,19 @@ impl Asked<'_, '_> {
     pub fn orders(&self, out: &mut Orders) -> PyResult<()> {
         let orders = self.object.getattr("_orders")?;
         let list = orders.cast::<PyList>()?;
+        let me = self.node.get().id();
         for order in list.iter() {
-            out.push(order_of(order.cast::<PyTuple>()?)?);
+            out.push(order_of(me, order.cast::<PyTuple>()?)?);
         }
         list.call_method0("clear")?;
         Ok(())
     }
 }
 
-fn order_of(order: &Bound<'_, PyTuple>) -> PyResult<Order> {
+fn order_of(me: NodeId, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
     let kind: String = order.get_item(0)?.extract()?;
-    let handle = || Ok::<_, PyErr>(order.get_item(1)?.cast::<Bundle>()?.get().handle);
-    let peer = || Ok::<_, PyErr>(order.get_item(1)?.cast::<Peer>()?.get().id());
+    let handle = || Ok::<_, PyErr>(order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me)?);
+    let peer = || order.get_item(1)?.cast::<Peer>()?.get().id_at(me);
     Ok(match kind.as_str() {
         "reroute" => Order::Reroute(handle()?),
         "reroute_all" => Order::RerouteAll,
@@ -186,7 +187,7 @@ fn order_of(order: &Bound<'_, PyTuple>) -> PyResult<Order> {
         "delete" => Order::Delete { bundle: handle()?, why: Why::Acked },
         "ban" => Order::Ban { id: order.get_item(1)?.cast::<Bundle>()?.get().identity() },
         "migrate" => {
-            let to = order.get_item(2)?.cast::<Peer>()?.get().id();
+            let to = order.get_item(2)?.cast::<Peer>()?.get().id_at(me)?;
             Order::Migrate { bundle: handle()?, to }
         }
         "wake" => Order::Wake(instant(order.get_item(1)?.extract()?)?),

@@ -85,21 +85,24 @@ fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<Way> {
         return Ok(Way::Wait(wait.get().until()?));
     }
     if let Ok(peer) = answer.cast::<Peer>() {
-        return Ok(leg_to(peer.get(), node).map_or(Way::Wait(Instant::MAX), Way::One));
+        return Ok(leg_to(peer.get(), node)?.map_or(Way::Wait(Instant::MAX), Way::One));
     }
     let wrong = || wrong("route", "None, a farlink.Wait, a peer or a list of peers", answer);
     let mut legs = Vec::new();
     for item in answer.try_iter().map_err(|_| wrong())? {
-        legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node));
+        legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node)?);
     }
     Ok(if legs.is_empty() { Way::Wait(Instant::MAX) } else { Way::All(legs) })
 }
 
 /// Over its first link that is up; whom the router remembers and who is gone gets nothing.
-fn leg_to(peer: &Peer, node: &Node<'_>) -> Option<Leg> {
-    let peer = node.peers.get(peer.id())?;
-    let link = *peer.up.first()?;
-    Some(Leg { link, not_before: node.now, until: peer.until.unwrap_or(Instant::MAX) })
+fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<Leg>> {
+    let peer = node.peers.get(peer.id_at(node.me)?);
+    let leg = peer.and_then(|peer| {
+        let until = peer.until.unwrap_or(Instant::MAX);
+        peer.up.first().map(|link| Leg { link: *link, not_before: node.now, until })
+    });
+    Ok(leg)
 }
 
 /// An answer of another type than it may have.

@@ -16,7 +16,7 @@ use farlink_sim::{Options, OwnPolicies, Progress};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -117,13 +117,14 @@ pub fn simulate(
     let own = own_policies(py, &mut scenario, &routers, &controls, &shared)?;
     farlink_report::free_for_run(&folder, false).map_err(|why| mistake(why.to_string()))?;
     let options = Options { folder, command, stop: shared.fault.stop.clone() };
-    let (tell, hear) = channel();
+    // One at a time: what nobody takes is not kept.
+    let (tell, hear) = sync_channel(1);
     let runner = std::thread::Builder::new().name("farlink".into()).spawn(move || {
         let mut last = std::time::Instant::now();
         let mut show = |now: Progress| {
             if last.elapsed() >= GLANCE {
                 last = std::time::Instant::now();
-                let _ = tell.send(now);
+                let _ = tell.try_send(now);
             }
         };
         farlink_sim::run_with(&scenario, &options, &own, &mut show)

@@ -1,6 +1,7 @@
 //! What a policy written in Python sees: a node, its neighbours, a bundle, what happened. Each is a picture of one
 //! moment, which may be kept.
 
+use crate::errors::mistake;
 use farlink_base::{BundleMeta, EndpointId, Instant, NodeId, PeerId, Priority};
 use farlink_book as book;
 use farlink_book::{Handle, Held};
@@ -14,6 +15,10 @@ pub type Names = HashMap<NodeId, String>;
 
 fn name_of(names: &Names, node: NodeId) -> String {
     names.get(&node).cloned().unwrap_or_else(|| node.to_string())
+}
+
+fn stranger(what: &str) -> PyErr {
+    mistake(format!("a {what} as another node sees it\nhint: what one node's policy is shown is of use there alone"))
 }
 
 fn seconds(at: Option<Instant>) -> Option<f64> {
@@ -43,11 +48,14 @@ pub struct Peer {
     capacity: Option<u64>,
     /// Its number at this node; never used again.
     id: u32,
+    /// Number of the node whose neighbour it is.
+    of: u64,
 }
 impl Peer {
     /// As the node sees it.
-    pub fn of(names: &Names, peer: &book::Peer) -> Peer {
+    pub fn of(names: &Names, node: NodeId, peer: &book::Peer) -> Peer {
         Peer {
+            of: node.0,
             name: name_of(names, peer.node),
             number: peer.node.0,
             is_up: peer.is_up(),
@@ -60,9 +68,12 @@ impl Peer {
             id: peer.id.0,
         }
     }
-    /// Who it is.
-    pub fn id(&self) -> PeerId {
-        PeerId(self.id)
+    /// Who it is, at the node whose neighbour it is.
+    ///
+    /// # Errors
+    /// Where that is another node.
+    pub fn id_at(&self, node: NodeId) -> PyResult<PeerId> {
+        if self.of == node.0 { Ok(PeerId(self.id)) } else { Err(stranger("peer")) }
     }
 }
 #[pymethods]
@@ -71,10 +82,10 @@ impl Peer {
         format!("Peer({:?}, number={}, is_up={})", self.name, self.number, if self.is_up { "True" } else { "False" })
     }
     fn __eq__(&self, other: &Peer) -> bool {
-        self.id == other.id
+        self.number == other.number && (self.number != 0 || self.id == other.id)
     }
     fn __hash__(&self) -> u64 {
-        u64::from(self.id)
+        self.number
     }
 }
 
@@ -116,8 +127,14 @@ impl Node {
             capacity: node.capacity,
             stored: node.book.bytes(),
             count: node.book.len(),
-            peers: known.map(|peer| Py::new(py, Peer::of(names, peer))).collect::<PyResult<_>>()?,
+            peers: known.map(|peer| Py::new(py, Peer::of(names, node.me, peer))).collect::<PyResult<_>>()?,
         })
+    }
+}
+impl Node {
+    /// Which one it is.
+    pub fn id(&self) -> NodeId {
+        NodeId(self.number)
     }
 }
 #[pymethods]
@@ -142,8 +159,9 @@ impl Node {
 pub struct Bundle {
     meta: Arc<BundleMeta>,
     names: Arc<Names>,
-    /// Its place at the node, for orders.
-    pub handle: Handle,
+    handle: Handle,
+    /// Whose bundle it is.
+    node: NodeId,
     from: PeerId,
     /// Its number at this node: in order of arrival.
     #[pyo3(get)]
@@ -174,6 +192,7 @@ impl Bundle {
             meta: held.bundle.clone(),
             names: names.clone(),
             handle: held.handle(),
+            node: node.me,
             from: held.from,
             arrival: held.number,
             size: held.size(),
@@ -183,6 +202,13 @@ impl Bundle {
             label: node.label(held),
             removable: held.is_removable(),
         }
+    }
+    /// Its place at the node that holds it.
+    ///
+    /// # Errors
+    /// Where that is another node.
+    pub fn handle_at(&self, node: NodeId) -> PyResult<Handle> {
+        if self.node == node { Ok(self.handle) } else { Err(stranger("bundle")) }
     }
     /// Its identity in the whole network.
     pub fn identity(&self) -> u128 {
@@ -240,7 +266,7 @@ impl Bundle {
     }
     /// Whether this neighbour gave it.
     fn came_from(&self, peer: &Peer) -> bool {
-        self.from == peer.id()
+        peer.of == self.node.0 && self.from == PeerId(peer.id)
     }
     /// Whether it was made here.
     #[getter]
@@ -278,7 +304,7 @@ impl News {
     /// Where Python has no memory.
     pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::News<'_>) -> PyResult<News> {
         use book::News as N;
-        let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, peer))).transpose();
+        let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, node.me, peer))).transpose();
         let held = |handle: Handle| node.get(handle).map(|held| Py::new(py, Bundle::of(names, node, held))).transpose();
         let plain = |kind| News { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
         let copied = |kind, bundle, to, gave, keep| {

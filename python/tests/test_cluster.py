@@ -1,5 +1,6 @@
 """Campaigns over a local Ray cluster; `cargo xtask python --ray` runs these."""
 
+import json
 import os
 import subprocess
 import sys
@@ -114,6 +115,24 @@ def test_a_mistake_in_a_cell_is_no_lost_worker(campaign: Path, cluster, tmp_path
     monkeypatch.setattr(over, "cell", wrong)
     outcome = over.campaign(campaign, tmp_path / "out", repetitions=1)
     assert (outcome.ran, outcome.lost) == (0, 0) and set(outcome.failed.values()) == {"no disk"}
+
+
+def test_the_command_joins_the_cluster_that_it_is_told_of(campaign: Path, cluster, tmp_path: Path) -> None:
+    command = [os.environ.get("FARLINK_BIN", ""), "campaign", "run", "--on", "ray"]
+    if not command[0]:
+        command = [sys.executable, "-m", "farlink.campaign", "run"]
+    out = tmp_path / "out"
+    there = {**os.environ, "RAY_ADDRESS": cluster.address, "FARLINK_PYTHON": sys.executable}
+    words = [os.fspath(campaign), "--out", os.fspath(out), "--json"]
+    running = subprocess.Popen(command + words, env=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and len(list(out.glob("cells/c*"))) < 4:
+        time.sleep(0.1)
+    cluster.remove_node(cluster.workers.pop(), allow_graceful=False)
+    said, talk = running.communicate(timeout=300)
+    assert running.returncode == 0, talk
+    told = json.loads(said)
+    assert (told["ran"], told["failed"]) == (20, []) and told["workers_lost"] >= 1
+    assert "their cells are run again" in talk
 
 
 def test_the_command_runs_a_campaign_over_a_cluster_of_its_own(campaign: Path, tmp_path: Path) -> None:

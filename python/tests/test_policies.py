@@ -103,6 +103,36 @@ def test_a_peer_that_is_kept_and_gone_gets_nothing(relay: farlink.Scenario) -> N
     assert farlink.run(relay, router=Remembers).summary["delivered"] < 10 + 1
 
 
+def test_what_one_node_was_shown_is_of_no_use_at_another(relay: farlink.Scenario) -> None:
+    shown: dict = {}
+
+    class Cheats(Lowest):
+        def route(self, node, bundle, tried):
+            shown.setdefault(node.name, bundle)
+            if len(shown) > 1:
+                self.reroute(shown["rover"])
+            return super().route(node, bundle, tried)
+
+    class Confuses(Lowest):
+        def route(self, node, bundle, tried):
+            shown.setdefault("peers", node.peers)
+            return shown["peers"] or farlink.Wait()
+
+    with pytest.raises(farlink.ConfigError, match="a bundle as another node sees it"):
+        farlink.run(relay, router=Cheats)
+    shown.clear()
+    shown["peers"] = []
+
+    class Waits(Confuses):
+        def route(self, node, bundle, tried):
+            if node.peers and not shown["peers"]:
+                shown["peers"] = node.peers
+            return super().route(node, bundle, tried)
+
+    with pytest.raises(farlink.ConfigError, match="a peer as another node sees it"):
+        farlink.run(relay, router=Waits)
+
+
 def test_neighbours_hear_each_other_and_wake(relay: farlink.Scenario) -> None:
     heard: list = []
 

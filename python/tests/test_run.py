@@ -51,6 +51,15 @@ def test_a_folder_that_is_named_stays_and_is_not_written_over(tmp_path, relay: f
         farlink.Run(tmp_path)
 
 
+def test_a_folder_without_a_name_goes_with_its_run(relay: farlink.Scenario) -> None:
+    run = farlink.run(relay)
+    folder = run.folder
+    assert folder.is_dir()
+    bundles = run.bundles
+    del run
+    assert not folder.exists() and len(bundles) == 10, "what was read stays"
+
+
 def test_several_runs_are_simulated_at_once_by_threads(crowd: farlink.Scenario) -> None:
     held: list = []
     runs = [threading.Thread(target=lambda seed=seed: held.append(farlink.run(crowd, seed=seed))) for seed in (1, 2)]

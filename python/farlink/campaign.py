@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -53,11 +54,13 @@ def main(words: Optional[List[str]] = None) -> int:
     common = {"address": given.address, "jobs": given.jobs, "progress": _Shown()}
     folder = given.out if given.what == "run" else given.folder
     try:
-        if given.what == "run":
-            chosen = {"smoke": given.smoke, "only": given.only, "repetitions": given.repetitions}
-            outcome = cluster.campaign(given.campaign, given.out, **chosen, **common)
-        else:
-            outcome = cluster.resume(given.folder, **common)
+        # Ray tells of machines that it lost on standard output, which is for data.
+        with contextlib.redirect_stdout(sys.stderr):
+            if given.what == "run":
+                chosen = {"smoke": given.smoke, "only": given.only, "repetitions": given.repetitions}
+                outcome = cluster.campaign(given.campaign, given.out, **chosen, **common)
+            else:
+                outcome = cluster.resume(given.folder, **common)
     except (ConfigError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ x = "router"
 @pytest.fixture
 def campaign(tmp_path: Path, crowd: farlink.Scenario) -> Path:
     # Long enough that a worker is lost in the middle of a cell.
-    crowd.set("duration", "6 h").set("traffic[1].bundles.count", 100_000).save(tmp_path / "crowd.toml")
+    crowd.set("duration", "12 h").set("traffic[1].bundles.count", 100_000).save(tmp_path / "crowd.toml")
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "campaign.toml").write_text(CAMPAIGN)
     return tmp_path / "study"
@@ -49,6 +50,27 @@ def cluster():
     yield cluster
     ray.shutdown()
     cluster.shutdown()
+
+
+def kill_one(cluster) -> None:
+    """Kills a machine of the cluster that runs a cell: its worker and its raylet, as when the power goes."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for node in cluster.workers:
+            raylet = node.all_processes["raylet"][0].process.pid
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                    title = (process / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if parent == raylet and title.startswith(b"ray::cell"):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    cluster.workers.remove(node)
+                    cluster.remove_node(node, allow_graceful=False)
+                    return
+        time.sleep(0.05)
+    raise AssertionError("no worker runs a cell")
 
 
 def cells(folder: Path) -> list:
@@ -79,8 +101,8 @@ def test_the_cells_of_a_killed_worker_are_run_again(campaign: Path, cluster, tmp
 
     def progress(done: int, total: int, lost: int) -> None:
         told.append((done, total, lost))
-        if done == 4 and len(cluster.workers) == 2:
-            cluster.remove_node(cluster.workers.pop(), allow_graceful=False)
+        if done >= 4 and len(cluster.workers) == 2:
+            kill_one(cluster)
 
     outcome = over.campaign(campaign, tmp_path / "out", progress=progress)
     assert not outcome.failed and outcome.ran == outcome.cells == 20
@@ -127,7 +149,7 @@ def test_the_command_joins_the_cluster_that_it_is_told_of(campaign: Path, cluste
     running = subprocess.Popen(command + words, env=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while running.poll() is None and len(list(out.glob("cells/c*"))) < 4:
         time.sleep(0.1)
-    cluster.remove_node(cluster.workers.pop(), allow_graceful=False)
+    kill_one(cluster)
     said, talk = running.communicate(timeout=300)
     assert running.returncode == 0, talk
     told = json.loads(said)

@@ -62,6 +62,26 @@ pub struct Record {
     pub version: String,
 }
 
+impl Record {
+    /// Of a cell of a plan, with its numbers.
+    pub fn of(plan: &Plan, cell: Cell, metrics: BTreeMap<String, Option<f64>>, wall_s: f64, version: &str) -> Record {
+        let configuration = &plan.configurations[cell.configuration];
+        let labels = configuration.values.iter().map(|(axis, value)| {
+            let axis = &plan.campaign.axes[*axis];
+            (axis.name.clone(), axis.values[*value].label.clone())
+        });
+        Record {
+            cell: plan.name(cell),
+            scenario: configuration.scenario.display().to_string(),
+            values: labels.collect(),
+            seed: cell.seed,
+            metrics,
+            wall_s,
+            version: version.to_string(),
+        }
+    }
+}
+
 /// How far a campaign is.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Status {
@@ -209,12 +229,20 @@ impl Folder {
         let path = self.path.join("cells").join(&record.cell);
         fs::rename(running, &path).with_context(|| format!("cannot name {}", path.display()))
     }
+    /// What came of a cell that ran elsewhere. Only with the lock.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, record: &Record) -> Result<()> {
+        let running = self.begin(&record.cell)?;
+        self.end(&running, record)
+    }
     /// A cell did not end, and is to be run again.
     pub(crate) fn drop_cell(&self, running: &Path) {
         let _ = fs::remove_dir_all(running);
     }
-    /// A cell failed.
-    pub(crate) fn fail(&self, name: &str, why: &str) {
+    /// A cell failed, for this reason.
+    pub fn fail(&self, name: &str, why: &str) {
         let _ = fs::create_dir_all(self.path.join("failed"));
         let _ = fs::write(self.path.join("failed").join(format!("{name}.txt")), format!("{why}\n"));
     }

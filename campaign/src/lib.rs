@@ -28,8 +28,9 @@ mod verdict;
 
 pub use docs::reference;
 pub use folder::{Folder, Record, Status};
+pub use keypath::KeyPath;
 pub use keys::REPETITIONS_MAX;
-pub use metrics::{METRICS, Metric};
+pub use metrics::{METRICS, Metric, measure};
 pub use numbers::{Interval, student_t};
 pub use plan::{Cell, Configuration, Plan};
 pub use results::Results;

@@ -1,8 +1,11 @@
 //! The numbers that are taken of each cell.
 
+use anyhow::{Context, Result};
 use farlink_base::Duration;
-use farlink_report::{BundleRow, Manifest, Quantity, Statistics};
+use farlink_report::{BundleRow, Manifest, Quantity, RunReader, Statistics};
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// One number of a run.
 #[derive(Debug)]
@@ -80,6 +83,18 @@ metrics! {
         |ran| ran.statistics.goodput_bit_s;
     "last_delivery_s", "last delivery", Seconds, "When the last bundle was delivered, from the start of the run.",
         |ran| ran.statistics.last_delivery_s;
+}
+
+/// All numbers of the run of a scenario in this folder; absent where it has none.
+///
+/// # Errors
+/// When the folder holds no run, or a damaged one.
+pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Option<f64>>> {
+    let run = RunReader::open(folder).context("its run")?;
+    let (statistics, bundles) = (Statistics::read(&run)?, run.bundles()?);
+    let (manifest, offered) = (run.manifest(), offered(scenario));
+    let ran = Ran { manifest, statistics: &statistics, bundles: &bundles, offered };
+    Ok(all(&ran).into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
 /// Bundles that applications want to send before the end, as the scenario says it.

@@ -126,6 +126,10 @@ impl Plan {
         let configuration = &self.configurations[cell.configuration];
         format!("{}_s{}_{:08x}", configuration.name, cell.seed, configuration.hash as u32)
     }
+    /// The files that the scenario of a cell names, as it names them: relative to the campaign's folder.
+    pub fn files(&self, cell: Cell) -> Vec<String> {
+        files_of(&self.configurations[cell.configuration].text, &self.campaign.folder)
+    }
     /// The scenario of a cell.
     ///
     /// # Errors
@@ -300,8 +304,8 @@ fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
     name.trim_start_matches('.').to_string()
 }
 
-/// FNV-1a, 64 bits, of a text and of the files beside the campaign that it names.
-fn hash(text: &str, folder: &Path) -> u64 {
+/// The files that a scenario's text names, as it names them, of those that are there.
+fn files_of(text: &str, folder: &Path) -> Vec<String> {
     fn named(value: &toml::Value, found: &mut Vec<String>) {
         match value {
             toml::Value::String(text) if text.len() < 256 => found.push(text.clone()),
@@ -312,10 +316,14 @@ fn hash(text: &str, folder: &Path) -> u64 {
     }
     let mut files = Vec::new();
     text.parse::<Table>().unwrap_or_default().values().for_each(|value| named(value, &mut files));
-    let contents = files.iter().filter_map(|file| {
-        let path = folder.join(file);
-        if path.is_file() { std::fs::read(path).ok() } else { None }
-    });
+    files.retain(|file| folder.join(file).is_file());
+    files
+}
+
+/// FNV-1a, 64 bits, of a text and of the files beside the campaign that it names.
+fn hash(text: &str, folder: &Path) -> u64 {
+    let files = files_of(text, folder);
+    let contents = files.iter().filter_map(|file| std::fs::read(folder.join(file)).ok());
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for bytes in std::iter::once(text.as_bytes().to_vec()).chain(contents) {
         for byte in bytes.iter().chain(&[0xff]) {

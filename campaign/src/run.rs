@@ -1,12 +1,10 @@
 //! Runs the cells of a plan, several at once, and leaves those that ended whatever happens.
 
 use crate::folder::{Folder, Record};
-use crate::metrics::{self, Ran};
+use crate::metrics;
 use crate::plan::{Cell, Plan};
 use crate::queue::Queue;
-use anyhow::{Context, Result};
-use farlink_report::{RunReader, Statistics};
-use std::collections::BTreeMap;
+use anyhow::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,30 +180,11 @@ fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, 
         folder.drop_cell(&running);
         return ended;
     }
-    let run = RunReader::open(&running).context("its run")?;
-    let (statistics, bundles) = (Statistics::read(&run)?, run.bundles()?);
     let scenario = plan
         .scenario(cell)
         .map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
-    let offered = metrics::offered(&scenario);
-    let ran = Ran { manifest: run.manifest(), statistics: &statistics, bundles: &bundles, offered };
-    let configuration = &plan.configurations[cell.configuration];
-    let labels = configuration.values.iter().map(|(axis, value)| {
-        let axis = &plan.campaign.axes[*axis];
-        (axis.name.clone(), axis.values[*value].label.clone())
-    });
-    let record = Record {
-        cell: name,
-        scenario: configuration.scenario.display().to_string(),
-        values: labels.collect(),
-        seed: cell.seed,
-        metrics: metrics::all(&ran)
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .collect::<BTreeMap<_, _>>(),
-        wall_s: begun.elapsed().as_secs_f64(),
-        version: options.version.to_string(),
-    };
+    let numbers = metrics::measure(&scenario, &running)?;
+    let record = Record::of(plan, cell, numbers, begun.elapsed().as_secs_f64(), options.version);
     folder.end(&running, &record)?;
     Ok(Ended::Done)
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_campaign::{Folder, Results};
+use farlink_campaign::{Folder, Record, Results};
 use std::fs;
 use support::{CAMPAIGN, Pretend, folder, plan, run, written};
 
@@ -146,4 +146,34 @@ fn a_file_that_a_scenario_names_is_part_of_it_whatever_its_name() {
         plan.name(plan.cells()[0])
     };
     assert_ne!(named(10), named(15), "another plan is another cell");
+}
+
+#[test]
+fn cells_that_ran_elsewhere_give_the_same_to_the_byte() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
+    let here = create("here");
+    run(&plan, &here, 2, &Pretend::default()).unwrap();
+    let there = create("there");
+    let lock = there.lock().unwrap();
+    for (cell, record) in here.records(&plan).unwrap() {
+        let again = Record::of(&plan, cell, record.metrics.clone(), record.wall_s, "test");
+        assert_eq!(again, record);
+        there.put(&again).unwrap();
+        assert!(there.put(&again).is_err(), "what is done stays as it is");
+    }
+    drop(lock);
+    assert!(written(&plan, &there) == written(&plan, &here));
+    let summary = run(&plan, &there, 2, &Pretend::default()).unwrap();
+    assert_eq!((summary.done, summary.ran), (18, 0));
+}
+
+#[test]
+fn a_cell_says_which_files_it_needs() {
+    let source = folder(CAMPAIGN);
+    fs::write(source.path().join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();
+    fs::write(source.path().join("scenario.toml"), format!("plan = \"x.plan\"\n{}", support::SCENARIO)).unwrap();
+    let plan = plan(source.path()).unwrap();
+    assert_eq!(plan.files(plan.cells()[0]), ["x.plan"]);
 }

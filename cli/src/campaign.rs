@@ -2,11 +2,13 @@
 
 use crate::Failure;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
+use crate::campaign_ray::{self, On};
 use crate::values;
 use farlink_base::ConfigError;
 use farlink_campaign::{Campaign, Folder, Options, Plan, Progress, Results, Runner, Summary, World, run as run_cells};
 use farlink_report::Quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +45,8 @@ enum What {
     Examples:\n\
     \x20 farlink campaign run campaigns/silva --smoke\n\
     \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
-    \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\n\
+    \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\
+    \x20 RAY_ADDRESS=10.0.0.1:6379 farlink campaign run campaigns/silva --on ray\n\n\
     Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input."
 )]
 struct RunArgs {
@@ -63,7 +66,7 @@ struct RunArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Keep the run of each cell beside its numbers.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     keep_runs: bool,
     #[command(flatten)]
     how: How,
@@ -76,11 +79,41 @@ struct How {
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
     jobs: Option<u64>,
     /// A child process for each cell, so that one that crashes takes no other with it.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     isolate: bool,
+    /// Where cells run, if not here; needs the Python package: pip install 'farlink[ray]'.
+    #[arg(long, value_name = "WHERE")]
+    on: Option<On>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+impl How {
+    /// The same for the Python package.
+    fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        if let Some(jobs) = self.jobs {
+            words.extend(["--jobs".into(), jobs.to_string().into()]);
+        }
+        words.extend(self.json.then(|| "--json".into()));
+        words
+    }
+}
+
+impl RunArgs {
+    /// The same for the Python package, into this folder.
+    fn words(&self, folder: &Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["run".into(), self.campaign.clone().into_os_string()];
+        words.extend(["--out".into(), folder.into()]);
+        words.extend(self.smoke.then(|| "--smoke".into()));
+        self.only.iter().for_each(|figure| words.extend(["--only".into(), figure.into()]));
+        if let Some(count) = self.repetitions {
+            words.extend(["--repetitions".into(), count.to_string().into()]);
+        }
+        words.extend(self.how.words());
+        words
+    }
 }
 
 #[derive(clap::Args)]
@@ -133,6 +166,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match args.what {
         What::Run(args) => begin(&args),
         What::Status(args) => status(&args),
+        What::Resume(args) if args.how.on == Some(On::Ray) => {
+            let mut words = vec!["resume".into(), args.folder.clone().into_os_string()];
+            words.extend(args.how.words());
+            campaign_ray::run(&words)
+        }
         What::Resume(args) => {
             let (folder, plan) = open(&args.folder)?;
             go(&folder, &plan, &args.how)
@@ -149,6 +187,9 @@ fn begin(args: &RunArgs) -> Result<(), Failure> {
         let base = if args.smoke { format!("{name}-smoke") } else { name.clone() };
         fresh(Path::new("runs"), &base)
     });
+    if args.how.on == Some(On::Ray) {
+        return campaign_ray::run(&args.words(&folder));
+    }
     let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
         .map_err(|why| Failure::Input(format!("{why:#}")))?;
     go(&folder, &plan, &args.how)
@@ -384,5 +425,22 @@ mod tests {
         assert_eq!(words(&progress(0, None)), "");
         assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");
         assert_eq!(words(&Progress { done: 9, ..progress(0, Some(5.0)) }), "", "nothing is left");
+    }
+
+    #[test]
+    fn the_python_package_is_told_all_that_was_asked() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: RunArgs,
+        }
+        let parse = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' ')).map(|line| line.args);
+        let all = "run silva --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json --on ray";
+        let words = parse(all).unwrap().words(Path::new("there"));
+        let expected = "run silva --out there --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json";
+        assert_eq!(words, expected.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for here in ["--isolate", "--keep-runs"] {
+            assert!(parse(&format!("run silva --on ray {here}")).is_err(), "{here} is of cells that run here");
+        }
     }
 }

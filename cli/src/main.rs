@@ -11,6 +11,7 @@ mod bundle_tunnel;
 mod bundle_v6;
 mod campaign;
 mod campaign_cell;
+mod campaign_ray;
 mod certs;
 mod compare;
 mod completions;

@@ -5,6 +5,7 @@ use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
+use crate::own::OwnPolicies;
 use crate::tls;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
@@ -39,10 +40,14 @@ pub(crate) fn plan(scenario: &Scenario) -> Arc<PlanIndex> {
 }
 
 /// All nodes, with their stacks.
-pub(crate) fn nodes(scenario: &Scenario, plan: &Arc<PlanIndex>) -> Result<Vec<SimulatedNode>, ConfigError> {
+pub(crate) fn nodes(
+    scenario: &Scenario,
+    plan: &Arc<PlanIndex>,
+    own: &dyn OwnPolicies,
+) -> Result<Vec<SimulatedNode>, ConfigError> {
     // Where one policy asks, all nodes tell.
     let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
-    let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref());
+    let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref(), own);
     (0..scenario.nodes.len()).map(node).collect()
 }
 
@@ -53,8 +58,17 @@ pub(crate) fn node(
     plan: Arc<PlanIndex>,
     life: u32,
     oracle: Option<&Network>,
+    own: &dyn OwnPolicies,
 ) -> Result<SimulatedNode, ConfigError> {
     let (mut config, ends) = node_config(scenario, index, plan)?;
+    let (router, control) = (own.router(index), own.control(index));
+    // Whoever brings a policy may call it as they like: it is in no registry.
+    if router.is_some() {
+        (config.router, config.router_params) = ("static".into(), Vec::new());
+    }
+    if control.is_some() {
+        (config.control, config.control_params) = ("none".into(), Vec::new());
+    }
     if life > 0 {
         // What a node draws it draws anew each time it starts.
         config.seed = Rng::stream(config.seed, u64::from(life)).next_u64();
@@ -69,6 +83,8 @@ pub(crate) fn node(
         sockets: scenario.fidelity == Fidelity::Full,
     });
     let mut stack = Stack::new(config)?;
+    router.into_iter().for_each(|router| stack.set_router(router));
+    control.into_iter().for_each(|control| stack.set_control(control));
     if let Some(oracle) = oracle {
         stack.set_oracle(Box::new(oracle.at(index)));
     }

@@ -17,6 +17,7 @@
 //! | `mobility/`, `contacts/` | where nodes are, and so who can hear whom |
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
+//! | `own.rs` | routers and controls of whoever drives a simulation |
 //! | `traffic/` | the applications |
 //! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
@@ -37,6 +38,7 @@ mod node;
 mod observe;
 pub mod one_exact;
 mod oracle;
+mod own;
 mod radio;
 mod record;
 mod samples;
@@ -47,6 +49,7 @@ mod world;
 
 pub use build::{DEFAULT_EPOCH, node_config};
 pub use observe::{Observer, Silent, Trace};
-pub use record::{Options, Progress, run};
+pub use own::{OwnPolicies, Registered};
+pub use record::{Options, Progress, run, run_with};
 pub use traffic::TrafficOutcome;
 pub use world::{Outcome, RadioOutcome, World};

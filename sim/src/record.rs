@@ -3,6 +3,7 @@
 use crate::build::DEFAULT_EPOCH;
 use crate::inputs;
 use crate::observe::Observer;
+use crate::own::{OwnPolicies, Registered};
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, RadioOutcome, World};
@@ -45,10 +46,23 @@ pub struct Progress {
 /// When the scenario asks for what cannot be simulated (the message says where, with a hint), or
 /// the directory cannot be written.
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
+    run_with(scenario, options, &Registered, progress)
+}
+
+/// The same with routers and controls of the caller's own.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    scenario: &Scenario,
+    options: &Options,
+    own: &dyn OwnPolicies,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     inputs::keep(scenario, &options.folder)?;
-    let world = World::new(scenario, Recording::new(scenario, writer, options.stop.clone(), progress))?;
+    let world = World::with_policies(scenario, Recording::new(scenario, writer, options.stop.clone(), progress), own)?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
     Ok((folder, outcome))

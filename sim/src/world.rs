@@ -7,6 +7,7 @@ use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
 use crate::node::{Said, SimulatedNode, Wanted, wanted};
 use crate::observe::{Observer, Trace};
+use crate::own::{OwnPolicies, Registered};
 use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
@@ -124,6 +125,13 @@ impl<O: Observer> World<O> {
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
     pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
+        World::with_policies(scenario, observer, &Registered)
+    }
+    /// The same, of nodes whose router or congestion control is whoever calls this one's own.
+    ///
+    /// # Errors
+    /// Names the part of the scenario that cannot be simulated.
+    pub fn with_policies(scenario: &Scenario, observer: O, own: &dyn OwnPolicies) -> Result<World<O>, ConfigError> {
         if let Some(error) = scenario.needs_messages() {
             return Err(error);
         }
@@ -132,14 +140,14 @@ impl<O: Observer> World<O> {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
             queue: Queue::new(),
-            nodes: build::nodes(scenario, &plan)?,
+            nodes: build::nodes(scenario, &plan, own)?,
             cables: build::cables(scenario),
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
             radios: radio::Radios::new(scenario)?,
             applications: Applications::new(scenario)?,
-            faults: faults::Faults::new(scenario, &plan)?,
+            faults: faults::Faults::new(scenario, &plan, own)?,
             injected: 0,
             todo: VecDeque::new(),
             said: Vec::new(),

@@ -19,6 +19,7 @@ mod new;
 mod one_reference;
 mod overload;
 mod profile;
+mod python;
 mod sim_speed;
 mod simfuzz;
 mod soak;
@@ -52,6 +53,7 @@ const CHORES: &[Chore] = &[
     soak::CHORE,
     overload::CHORE,
     interop::CHORE,
+    python::CHORE,
     agreement::CHORE,
     bench::CHORE,
     profile::CHORE,

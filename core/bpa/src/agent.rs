@@ -241,6 +241,14 @@ impl Agent {
     pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
         self.plan.preload(plan);
     }
+    /// A router that no registry has, in place of the configured one; before the first input.
+    pub fn set_router(&mut self, router: Box<dyn Router>) {
+        self.policies.set_router(router);
+    }
+    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    pub fn set_control(&mut self, control: Box<dyn Control>) {
+        self.policies.set_control(control);
+    }
     /// Knowledge no node can have, for policies registered for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);

@@ -44,6 +44,16 @@ impl Policies {
         let (router_hears, control_hears) = (router.hears(), control.hears());
         Policies { router, control, router_hears, control_hears, oracle: None, orders: Orders::default() }
     }
+    /// Another router, before anything was asked or told.
+    pub fn set_router(&mut self, router: Box<dyn Router>) {
+        self.router_hears = router.hears();
+        self.router = router;
+    }
+    /// Another control, before anything was asked or told.
+    pub fn set_control(&mut self, control: Box<dyn Control>) {
+        self.control_hears = control.hears();
+        self.control = control;
+    }
     /// Knowledge no node can have; given by the simulator only.
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
         self.oracle = Some(oracle);

@@ -165,6 +165,14 @@ impl Stack {
         })
     }
 
+    /// A router that no registry has, in place of the configured one; before the first input.
+    pub fn set_router(&mut self, router: Box<dyn farlink_routing::Router>) {
+        self.agent.set_router(router);
+    }
+    /// A congestion control that no registry has, in place of the configured one; before the first input.
+    pub fn set_control(&mut self, control: Box<dyn farlink_congestion::Control>) {
+        self.agent.set_control(control);
+    }
     /// Knowledge no node can have, for policies registered for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
         self.agent.set_oracle(oracle);

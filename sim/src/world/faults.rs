@@ -9,6 +9,7 @@ use crate::build;
 use crate::contacts::ContactEdge;
 use crate::node::SimulatedNode;
 use crate::observe::Observer;
+use crate::own::{OwnPolicies, Registered};
 use farlink_base::{Clock, ConfigError, Duration, Event, Instant, LinkId};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{Fault, FaultKind, Scenario};
@@ -40,18 +41,29 @@ impl Faults {
     /// Those of a scenario, if it has any.
     ///
     /// # Errors
-    /// When policies that know the whole network would have to be told what a killed node no longer has.
-    pub fn new(scenario: &Scenario, plan: &Arc<PlanIndex>) -> Result<Option<Box<Faults>>, ConfigError> {
+    /// When policies that know the whole network would have to be told what a killed node no longer has, or those of a
+    /// killed node are not in the registry, to be made again.
+    pub fn new(
+        scenario: &Scenario,
+        plan: &Arc<PlanIndex>,
+        own: &dyn OwnPolicies,
+    ) -> Result<Option<Box<Faults>>, ConfigError> {
         if scenario.faults.is_empty() {
             return Ok(None);
         }
         let restarts = |fault: &Fault| matches!(fault.kind, FaultKind::Restart { .. });
-        if scenario.needs_oracle().is_some() && scenario.faults.iter().any(restarts) {
-            return Err(ConfigError {
-                path: "fault".into(),
-                expected: "a policy knows the whole network, and a node that restarts forgets".into(),
-                hint: "take the restarts out, or choose another router and control".into(),
-            });
+        let refused = |why: &str| ConfigError {
+            path: "fault".into(),
+            expected: why.into(),
+            hint: "take the restarts out, or choose another router and control".into(),
+        };
+        if scenario.faults.iter().any(restarts) {
+            if scenario.needs_oracle().is_some() {
+                return Err(refused("a policy knows the whole network, and a node that restarts forgets"));
+            }
+            if own.any() {
+                return Err(refused("a node that restarts has the router and control of the scenario, not its own"));
+            }
         }
         let nodes = scenario.nodes.len();
         Ok(Some(Box::new(Faults {
@@ -193,7 +205,7 @@ impl<O: Observer> World<O> {
         let Some(faults) = &self.faults else { return };
         let (scenario, clock) = (&faults.scenario, faults.clock(node, self.now));
         let fresh: Result<SimulatedNode, ConfigError> =
-            build::node(scenario, node, faults.plan.clone(), self.nodes[node].life + 1, None);
+            build::node(scenario, node, faults.plan.clone(), self.nodes[node].life + 1, None, &Registered);
         let changes = build::changes(scenario);
         debug_assert!(fresh.is_ok() && changes.is_ok(), "both were made as the run began");
         let (Ok(fresh), Ok(changes)) = (fresh, changes) else { return };

@@ -1,0 +1,149 @@
+//! The folder of a campaign whose cells run elsewhere: what is still to be run, and what came of it.
+
+use crate::VERSION;
+use crate::errors::{failure, mistake, mistakes};
+use farlink_campaign::{Campaign as Study, Cell, Folder, Plan, Record, Results, World};
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A campaign that runs, or ran, in a folder.
+#[pyclass(module = "farlink._engine")]
+pub struct Campaign {
+    plan: Plan,
+    folder: Folder,
+    /// Its cells by their names.
+    cells: BTreeMap<String, Cell>,
+    lock: Option<File>,
+}
+
+/// What a machine needs to run a cell: its name, the scenario's text, its seed, and the files that the text names.
+type Work = (String, String, u64, BTreeMap<String, Vec<u8>>);
+
+fn plan_of(py: Python<'_>, path: &Path, small: bool, only: &[String], repetitions: Option<u64>) -> PyResult<Plan> {
+    let wrong = |list: Vec<_>| mistakes(py, &path.display().to_string(), &list);
+    let study = Study::load(path).map_err(wrong)?;
+    let study = if small { study.smaller() } else { study };
+    let study = study.only(only).map_err(mistake)?;
+    let study = match repetitions {
+        Some(count) => study.repeated(count),
+        None => study,
+    };
+    if study.figures.is_empty() {
+        return Err(mistake("no figure is left to run\nhint: `only` may name none that [smoke] leaves out"));
+    }
+    if study.world == World::Lab {
+        return Err(mistake("cells of a testbed run on one machine\nhint: `farlink campaign run`, without `--on`"));
+    }
+    Plan::new(study).map_err(wrong)
+}
+
+impl Campaign {
+    fn new(plan: Plan, folder: Folder) -> Campaign {
+        let cells = plan.cells().into_iter().map(|cell| (plan.name(cell), cell)).collect();
+        Campaign { plan, folder, cells, lock: None }
+    }
+    fn cell(&self, name: &str) -> PyResult<Cell> {
+        self.cells.get(name).copied().ok_or_else(|| mistake(format!("the campaign has no cell `{name}`")))
+    }
+}
+
+#[pymethods]
+impl Campaign {
+    /// Begins one in a folder that is not there, or empty.
+    #[staticmethod]
+    #[pyo3(signature = (path, out, small, only, repetitions = None))]
+    fn begin(
+        py: Python<'_>,
+        path: PathBuf,
+        out: PathBuf,
+        small: bool,
+        only: Vec<String>,
+        repetitions: Option<u64>,
+    ) -> PyResult<Campaign> {
+        let plan = plan_of(py, &path, small, &only, repetitions)?;
+        let folder = Folder::create(&out, &plan, &only, false, VERSION).map_err(|why| mistake(format!("{why:#}")))?;
+        Ok(Campaign::new(plan, folder))
+    }
+    /// Opens one that began.
+    #[staticmethod]
+    fn open(py: Python<'_>, folder: PathBuf) -> PyResult<Campaign> {
+        let folder = Folder::open(&folder).map_err(|why| mistake(format!("{why:#}")))?;
+        let about = folder.about().clone();
+        if about.keep_runs {
+            return Err(mistake(
+                "its cells keep their runs, which stay where they ran\nhint: resume it without `--on`",
+            ));
+        }
+        let plan = plan_of(py, &about.campaign, about.small, &about.figures, Some(about.repetitions))?;
+        Ok(Campaign::new(plan, folder))
+    }
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.plan.campaign.name
+    }
+    /// Its folder.
+    #[getter]
+    fn folder(&self) -> PathBuf {
+        self.folder.path().to_path_buf()
+    }
+    /// How many cells it has.
+    #[getter]
+    fn cells(&self) -> usize {
+        self.cells.len()
+    }
+    /// Takes the folder for this process until `unlock`, and throws away what had not ended.
+    fn lock(&mut self) -> PyResult<()> {
+        let lock = self.folder.lock().map_err(failure)?;
+        self.folder.clean().map_err(failure)?;
+        self.lock = Some(lock);
+        Ok(())
+    }
+    /// Lets go of the folder.
+    fn unlock(&mut self) {
+        self.lock = None;
+    }
+    /// Names of the cells that are still to be run, one of each point first.
+    fn left(&self) -> PyResult<Vec<String>> {
+        let mut names = Vec::new();
+        for (name, cell) in &self.cells {
+            if self.folder.record(name).map_err(failure)?.is_none() {
+                names.push((cell.seed, cell.configuration, name.clone()));
+            }
+        }
+        names.sort();
+        Ok(names.into_iter().map(|(_, _, name)| name).collect())
+    }
+    /// What a machine needs to run the cell of this name.
+    fn work(&self, name: &str) -> PyResult<Work> {
+        let cell = self.cell(name)?;
+        let mut files = BTreeMap::new();
+        for file in self.plan.files(cell) {
+            let bytes = std::fs::read(self.plan.campaign.folder.join(&file))
+                .map_err(|why| mistake(format!("{file} cannot be read: {why}")))?;
+            files.insert(file, bytes);
+        }
+        Ok((name.to_string(), self.plan.configurations[cell.configuration].text.clone(), cell.seed, files))
+    }
+    /// Keeps the numbers of a cell, given as JSON.
+    fn put(&self, name: &str, numbers: &str, wall_s: f64, version: &str) -> PyResult<()> {
+        let metrics: BTreeMap<String, Option<f64>> =
+            serde_json::from_str(numbers).map_err(|why| mistake(format!("no numbers of a cell: {why}")))?;
+        let record = Record::of(&self.plan, self.cell(name)?, metrics, wall_s, version);
+        self.folder.put(&record).map_err(failure)
+    }
+    /// Keeps why a cell failed.
+    fn fail(&self, name: &str, why: &str) -> PyResult<()> {
+        self.cell(name)?;
+        self.folder.fail(name, why);
+        Ok(())
+    }
+    /// Writes the report of what there is, and gives it as text, with the path of its page.
+    fn report(&self) -> PyResult<(String, PathBuf)> {
+        let results = Results::new(&self.plan, self.folder.records(&self.plan).map_err(failure)?);
+        let page = results.write(&self.folder).map_err(failure)?;
+        Ok((results.text(), page))
+    }
+}

@@ -1,0 +1,43 @@
+//! The engine of the Python package `farlink`: scenarios, runs in simulation, policies written in Python, and
+//! the folder of a campaign whose cells run elsewhere.
+//!
+//! It holds no words of its own (errors say what the command `farlink` says) and makes no tables: those are read
+//! from the run directory in Python. What unsafe code there is is PyO3's. Read `run.rs` first, then `policy.rs`.
+
+mod campaign;
+mod control;
+mod errors;
+mod policy;
+mod router;
+mod run;
+mod scenario;
+mod views;
+mod want;
+
+use pyo3::prelude::*;
+
+/// The version, with the commit it was built of.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FARLINK_COMMIT"), ", Python)");
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("VERSION", VERSION)?;
+    module.add("ConfigError", py.get_type::<errors::ConfigError>())?;
+    module.add("RunError", py.get_type::<errors::RunError>())?;
+    module.add_class::<scenario::Scenario>()?;
+    module.add_class::<views::Node>()?;
+    module.add_class::<views::Peer>()?;
+    module.add_class::<views::Bundle>()?;
+    module.add_class::<views::News>()?;
+    module.add_class::<want::Want>()?;
+    module.add_class::<want::Wait>()?;
+    module.add_class::<campaign::Campaign>()?;
+    module.add_class::<run::Stop>()?;
+    module.add_function(wrap_pyfunction!(run::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(run::summary, module)?)?;
+    module.add_function(wrap_pyfunction!(run::numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(run::policies, module)?)?;
+    module.add_function(wrap_pyfunction!(run::interval, module)?)?;
+    Ok(())
+}

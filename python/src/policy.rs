@@ -1,0 +1,196 @@
+//! A policy written in Python, as routers and controls share it: how it is made and asked, what it orders, and
+//! what becomes of its exceptions.
+
+use crate::errors::mistake;
+use crate::views::{Bundle, Names, News, Node, Peer};
+use crate::want::instant;
+use farlink_base::NodeId;
+use farlink_book as book;
+use farlink_book::{Hears, Order, Orders, Why};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The first exception of any policy: it ends the run.
+#[derive(Default)]
+pub struct Fault {
+    error: Mutex<Option<PyErr>>,
+    /// Set with it: the run ends.
+    pub stop: Arc<AtomicBool>,
+    raised: AtomicBool,
+}
+impl Fault {
+    fn set(&self, error: PyErr) {
+        self.raised.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+    /// Takes it.
+    pub fn take(&self) -> Option<PyErr> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What all policies of a run share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Names of nodes.
+    pub names: Arc<Names>,
+    /// The first exception.
+    pub fault: Arc<Fault>,
+}
+
+/// News by the words of `hears`.
+const HEARS: [(&str, Hears); 6] = [
+    ("peers", Hears::PEERS),
+    ("links", Hears::LINKS),
+    ("kept", Hears::KEPT),
+    ("handed", Hears::HANDED),
+    ("outcomes", Hears::OUTCOMES),
+    ("gone", Hears::GONE),
+];
+
+/// An object of one node.
+pub struct Policy {
+    object: Py<PyAny>,
+    shared: Shared,
+    methods: Vec<String>,
+    /// Which news it wants.
+    pub hears: Hears,
+}
+
+impl Policy {
+    /// Made by calling `maker`, a subclass of the package's class of this name.
+    ///
+    /// # Errors
+    /// What the call raised, or that what came is no policy.
+    pub fn new(maker: &Bound<'_, PyAny>, class: &str, shared: Shared) -> PyResult<Policy> {
+        let object = maker.call0()?;
+        let base = maker.py().import("farlink.policies")?.getattr(class)?;
+        if !object.is_instance(&base)? {
+            let found = object.get_type().name()?.to_string();
+            return Err(mistake(format!(
+                "a {found} is no farlink.{class}\nhint: give a subclass of farlink.{class}, or what makes an object of one"
+            )));
+        }
+        let methods = object.getattr("_asked")?.extract()?;
+        let mut hears = Hears::NOTHING;
+        let wanted = object.getattr("hears")?;
+        let wanted: Vec<String> = match wanted.extract::<String>() {
+            Ok(word) => vec![word],
+            Err(_) => wanted.extract()?,
+        };
+        for word in wanted {
+            let Some((_, class)) = HEARS.iter().find(|(known, _)| *known == word) else {
+                let known = HEARS.map(|(known, _)| known).join(", ");
+                return Err(mistake(format!("hears: `{word}` is no kind of news\nhint: there are {known}")));
+            };
+            hears = hears.and(*class);
+        }
+        Ok(Policy { object: object.unbind(), shared, methods, hears })
+    }
+
+    /// A flag of the class.
+    ///
+    /// # Errors
+    /// Where it is no truth value.
+    pub fn flag(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        self.object.bind(py).getattr(name)?.is_truthy()
+    }
+
+    /// Asks it; what is not written in Python, or after an exception, is answered by `otherwise`.
+    pub fn ask<T>(
+        &self,
+        method: &str,
+        node: &book::Node<'_>,
+        otherwise: T,
+        call: impl FnOnce(&Asked<'_, '_>) -> PyResult<T>,
+    ) -> T {
+        if self.shared.fault.raised.load(Ordering::Relaxed) || !self.methods.iter().any(|known| known == method) {
+            return otherwise;
+        }
+        Python::attach(|py| {
+            let asked = || {
+                let seen = Bound::new(py, Node::of(py, &self.shared.names, node)?)?;
+                call(&Asked { object: self.object.bind(py), node: seen, names: &self.shared.names })
+            };
+            asked().unwrap_or_else(|error| {
+                self.shared.fault.set(error);
+                otherwise
+            })
+        })
+    }
+
+    /// Tells it what happened, and takes what it orders.
+    pub fn tell(&self, node: &book::Node<'_>, news: &book::News<'_>, out: &mut Orders) {
+        self.ask("on", node, (), |asked| {
+            let news = News::of(asked.node.py(), asked.names, node, news)?;
+            asked.object.call_method1("on", (&asked.node, news))?;
+            asked.orders(out)
+        });
+    }
+}
+
+/// A policy that is asked now.
+pub struct Asked<'a, 'py> {
+    /// It.
+    pub object: &'a Bound<'py, PyAny>,
+    /// The node as it sees it.
+    pub node: Bound<'py, Node>,
+    /// Names of nodes.
+    pub names: &'a Arc<Names>,
+}
+
+impl Asked<'_, '_> {
+    /// A bundle as it sees it.
+    ///
+    /// # Errors
+    /// Where Python has no memory.
+    pub fn bundle(&self, node: &book::Node<'_>, held: &book::Held) -> PyResult<Py<Bundle>> {
+        Py::new(self.node.py(), Bundle::of(self.names, node, held))
+    }
+    /// A neighbour as it sees it.
+    ///
+    /// # Errors
+    /// Where Python has no memory.
+    pub fn peer(&self, peer: &book::Peer) -> PyResult<Py<Peer>> {
+        Py::new(self.node.py(), Peer::of(self.names, self.node.get().id(), peer))
+    }
+    /// Takes what it ordered.
+    ///
+    /// # Errors
+    /// What is no order.
+    pub fn orders(&self, out: &mut Orders) -> PyResult<()> {
+        let orders = self.object.getattr("_orders")?;
+        let list = orders.cast::<PyList>()?;
+        let me = self.node.get().id();
+        for order in list.iter() {
+            out.push(order_of(me, order.cast::<PyTuple>()?)?);
+        }
+        list.call_method0("clear")?;
+        Ok(())
+    }
+}
+
+fn order_of(me: NodeId, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
+    let kind: String = order.get_item(0)?.extract()?;
+    let handle = || Ok::<_, PyErr>(order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me)?);
+    let peer = || order.get_item(1)?.cast::<Peer>()?.get().id_at(me);
+    Ok(match kind.as_str() {
+        "reroute" => Order::Reroute(handle()?),
+        "reroute_all" => Order::RerouteAll,
+        "reroute_to" => Order::RerouteTo(NodeId(order.get_item(1)?.extract()?)),
+        "reask" => Order::Reask(peer()?),
+        "tell" => Order::Tell { to: peer()?, bytes: order.get_item(2)?.cast::<PyBytes>()?.as_bytes().to_vec() },
+        "label" => Order::Label { bundle: handle()?, label: order.get_item(2)?.extract()? },
+        "delete" => Order::Delete { bundle: handle()?, why: Why::Acked },
+        "ban" => Order::Ban { id: order.get_item(1)?.cast::<Bundle>()?.get().identity() },
+        "migrate" => {
+            let to = order.get_item(2)?.cast::<Peer>()?.get().id_at(me)?;
+            Order::Migrate { bundle: handle()?, to }
+        }
+        "wake" => Order::Wake(instant(order.get_item(1)?.extract()?)?),
+        other => return Err(mistake(format!("`{other}` is no order"))),
+    })
+}

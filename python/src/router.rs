@@ -1,0 +1,112 @@
+//! A router written in Python.
+
+use crate::policy::{Policy, Shared};
+use crate::views::Peer;
+use crate::want::{Wait, Want};
+use farlink_base::{Instant, PeerId};
+use farlink_book as book;
+use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Way};
+use farlink_routing::Router;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+/// The router of one node.
+pub struct PythonRouter {
+    policy: Policy,
+    copies: bool,
+    summaries: bool,
+}
+
+impl PythonRouter {
+    /// Made by calling `maker`.
+    ///
+    /// # Errors
+    /// What the call raised, or that what came is no router.
+    pub fn new(maker: &Bound<'_, PyAny>, shared: Shared) -> PyResult<PythonRouter> {
+        let policy = Policy::new(maker, "Router", shared)?;
+        let flag = |name| policy.flag(maker.py(), name);
+        Ok(PythonRouter { copies: flag("copies")?, summaries: flag("asks_summaries")?, policy })
+    }
+}
+
+impl Outlook for PythonRouter {}
+
+impl Router for PythonRouter {
+    fn hears(&self) -> Hears {
+        self.policy.hears
+    }
+    fn copies(&self) -> bool {
+        self.copies
+    }
+    fn asks_summaries(&self) -> bool {
+        self.summaries
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        self.policy.tell(node, news, out);
+    }
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+        self.policy.ask("route", node, Way::Carry, |asked| {
+            let refused = tried.iter().filter_map(|id| node.peers.get(*id)).map(|peer| asked.peer(peer));
+            let refused = refused.collect::<PyResult<Vec<_>>>()?;
+            let answer = asked.object.call_method1("route", (&asked.node, asked.bundle(node, held)?, refused))?;
+            asked.orders(out)?;
+            way_of(&answer, node)
+        })
+    }
+    fn wants(&self, node: &Node<'_>, peer: &book::Peer, held: &Held) -> Option<book::Want> {
+        self.policy.ask("wants", node, None, |asked| {
+            let told = (&asked.node, asked.peer(peer)?, asked.bundle(node, held)?);
+            let answer = asked.object.call_method1("wants", told)?;
+            want_of(&answer, node, held)
+        })
+    }
+}
+
+/// What a router wants: None and False nothing, True a copy.
+fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<Option<book::Want>> {
+    if answer.is_none() {
+        return Ok(None);
+    }
+    if let Ok(plain) = answer.extract::<bool>() {
+        return Ok(plain.then(|| book::Want::copy(held, held.number)));
+    }
+    match answer.cast::<Want>() {
+        Ok(want) => Ok(Some(want.get().engine(node, held, None))),
+        Err(_) => Err(wrong("wants", "None, True or a farlink.Want", answer)),
+    }
+}
+
+/// Where a bundle goes: None is carried, a peer gets it, each of several peers a copy.
+fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<Way> {
+    if answer.is_none() {
+        return Ok(Way::Carry);
+    }
+    if let Ok(wait) = answer.cast::<Wait>() {
+        return Ok(Way::Wait(wait.get().until()?));
+    }
+    if let Ok(peer) = answer.cast::<Peer>() {
+        return Ok(leg_to(peer.get(), node)?.map_or(Way::Wait(Instant::MAX), Way::One));
+    }
+    let wrong = || wrong("route", "None, a farlink.Wait, a peer or a list of peers", answer);
+    let mut legs = Vec::new();
+    for item in answer.try_iter().map_err(|_| wrong())? {
+        legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node)?);
+    }
+    Ok(if legs.is_empty() { Way::Wait(Instant::MAX) } else { Way::All(legs) })
+}
+
+/// Over its first link that is up; whom the router remembers and who is gone gets nothing.
+fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<Leg>> {
+    let peer = node.peers.get(peer.id_at(node.me)?);
+    let leg = peer.and_then(|peer| {
+        let until = peer.until.unwrap_or(Instant::MAX);
+        peer.up.first().map(|link| Leg { link: *link, not_before: node.now, until })
+    });
+    Ok(leg)
+}
+
+/// An answer of another type than it may have.
+pub fn wrong(method: &str, expected: &str, answer: &Bound<'_, PyAny>) -> PyErr {
+    let found = answer.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+    PyTypeError::new_err(format!("`{method}` returned a {found}\nhint: return {expected}"))
+}

@@ -1,0 +1,98 @@
+//! A scenario in Python: its text, and what paths in it are relative to.
+
+use crate::errors::{mistake, mistakes};
+use farlink_campaign::KeyPath;
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// A scenario as text. It is checked when it is run, and by `check`.
+#[pyclass(module = "farlink._engine", subclass)]
+#[derive(Clone)]
+pub struct Scenario {
+    text: String,
+    folder: PathBuf,
+    /// What it is called in errors.
+    source: String,
+}
+
+impl Scenario {
+    /// Read and checked.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parsed(&self, py: Python<'_>) -> PyResult<farlink_scenario::Scenario> {
+        farlink_scenario::Scenario::parse_in(&self.text, &self.folder).map_err(|list| mistakes(py, &self.source, &list))
+    }
+
+    fn table(&self) -> PyResult<Table> {
+        self.text.parse().map_err(|why| mistake(format!("{} is not TOML: {why}", self.source)))
+    }
+    fn keep(&mut self, table: &Table) -> PyResult<()> {
+        self.text = toml::to_string(table).map_err(|why| mistake(why.to_string()))?;
+        Ok(())
+    }
+}
+
+/// A value of TOML from JSON text, as the Python side writes it.
+fn value_of(json: &str) -> PyResult<Value> {
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|why| mistake(why.to_string()))?;
+    Value::try_from(value)
+        .map_err(|why| mistake(format!("no value of a scenario: {why}\nhint: None has no place in one")))
+}
+
+#[pymethods]
+impl Scenario {
+    #[new]
+    #[pyo3(signature = (text, folder = String::new()))]
+    fn new(text: String, folder: String) -> Scenario {
+        Scenario { text, folder: folder.into(), source: "the scenario".into() }
+    }
+    /// Reads a file; paths in it are relative to its folder.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Scenario> {
+        let source = path.display().to_string();
+        let read = farlink_scenario::Scenario::load(&path).map_err(|list| mistakes(py, &source, &list))?;
+        Ok(Scenario { text: read.text, folder: path.parent().unwrap_or(Path::new("")).to_path_buf(), source })
+    }
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+    #[getter]
+    fn folder(&self) -> PathBuf {
+        self.folder.clone()
+    }
+    #[getter]
+    fn name(&self) -> PyResult<Option<String>> {
+        Ok(self.table()?.get("name").and_then(Value::as_str).map(str::to_string))
+    }
+    /// Everything that is wrong with it is an error; what is doubtful is returned.
+    fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.parsed(py)?.doubts())
+    }
+    /// Names of its nodes, those of groups included.
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        Ok(self.parsed(py)?.nodes.into_iter().map(|node| node.name).collect())
+    }
+    /// Sets the key of a path to a value given as JSON.
+    fn set_json(&mut self, path: &str, json: &str) -> PyResult<()> {
+        let mut table = self.table()?;
+        let value = value_of(json)?;
+        KeyPath::parse(path).and_then(|path| path.set(&mut table, &value)).map_err(mistake)?;
+        self.keep(&table)
+    }
+    /// Adds a table, given as JSON, to the list of this name.
+    fn add_json(&mut self, name: &str, json: &str) -> PyResult<()> {
+        let mut table = self.table()?;
+        let value = value_of(json)?;
+        match table.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
+            Value::Array(items) => items.push(value),
+            _ => return Err(mistake(format!("`{name}` is no list of tables\nhint: `set` sets a key"))),
+        }
+        self.keep(&table)
+    }
+    fn copy(&self) -> Scenario {
+        self.clone()
+    }
+}

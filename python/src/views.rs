@@ -1,0 +1,359 @@
+//! What a policy written in Python sees: a node, its neighbours, a bundle, what happened. Each is a picture of one
+//! moment, which may be kept.
+
+use crate::errors::mistake;
+use farlink_base::{BundleMeta, EndpointId, Instant, NodeId, PeerId, Priority};
+use farlink_book as book;
+use farlink_book::{Handle, Held};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Names of the scenario's nodes.
+pub type Names = HashMap<NodeId, String>;
+
+fn name_of(names: &Names, node: NodeId) -> String {
+    names.get(&node).cloned().unwrap_or_else(|| node.to_string())
+}
+
+fn stranger(what: &str) -> PyErr {
+    mistake(format!("a {what} as another node sees it\nhint: what one node's policy is shown is of use there alone"))
+}
+
+fn seconds(at: Option<Instant>) -> Option<f64> {
+    at.filter(|at| *at < Instant::MAX).map(Instant::as_secs_f64)
+}
+
+/// A neighbour.
+#[pyclass(frozen, get_all, module = "farlink")]
+pub struct Peer {
+    /// Its name in the scenario.
+    name: String,
+    /// Its node number.
+    number: u64,
+    /// Whether it can be reached now.
+    is_up: bool,
+    /// Links to it that are up.
+    links: usize,
+    /// Until when it can be reached, where the contact plan says; seconds from the start.
+    until: Option<f64>,
+    /// When it can be reached next, where the contact plan says.
+    next_up: Option<f64>,
+    /// Its fastest link, in bits a second, where known.
+    rate: Option<u64>,
+    /// Free bytes of its store, as it said last.
+    free: Option<u64>,
+    /// Bytes that its store holds at most, as it said last.
+    capacity: Option<u64>,
+    /// Its number at this node; never used again.
+    id: u32,
+    /// Number of the node whose neighbour it is.
+    of: u64,
+}
+impl Peer {
+    /// As the node sees it.
+    pub fn of(names: &Names, node: NodeId, peer: &book::Peer) -> Peer {
+        Peer {
+            of: node.0,
+            name: name_of(names, peer.node),
+            number: peer.node.0,
+            is_up: peer.is_up(),
+            links: peer.up.len(),
+            until: seconds(peer.until),
+            next_up: seconds(peer.next_up),
+            rate: peer.rate.map(|rate| rate.0),
+            free: peer.free,
+            capacity: peer.capacity,
+            id: peer.id.0,
+        }
+    }
+    /// Who it is, at the node whose neighbour it is.
+    ///
+    /// # Errors
+    /// Where that is another node.
+    pub fn id_at(&self, node: NodeId) -> PyResult<PeerId> {
+        if self.of == node.0 { Ok(PeerId(self.id)) } else { Err(stranger("peer")) }
+    }
+}
+#[pymethods]
+impl Peer {
+    fn __repr__(&self) -> String {
+        format!("Peer({:?}, number={}, is_up={})", self.name, self.number, if self.is_up { "True" } else { "False" })
+    }
+    fn __eq__(&self, other: &Peer) -> bool {
+        self.number == other.number && (self.number != 0 || self.id == other.id)
+    }
+    fn __hash__(&self) -> u64 {
+        self.number
+    }
+}
+
+/// The node that asks.
+#[pyclass(frozen, module = "farlink")]
+pub struct Node {
+    /// Its name in the scenario.
+    #[pyo3(get)]
+    name: String,
+    /// Its node number.
+    #[pyo3(get)]
+    number: u64,
+    /// Seconds from the start of the run.
+    #[pyo3(get)]
+    now: f64,
+    /// Most bytes it may hold.
+    #[pyo3(get)]
+    capacity: u64,
+    /// Bytes it holds.
+    #[pyo3(get)]
+    stored: u64,
+    /// Bundles it holds.
+    #[pyo3(get)]
+    count: usize,
+    peers: Vec<Py<Peer>>,
+}
+impl Node {
+    /// As it is now.
+    ///
+    /// # Errors
+    /// Where Python has no memory.
+    pub fn of(py: Python<'_>, names: &Names, node: &book::Node<'_>) -> PyResult<Node> {
+        // Whom nobody knows by name is no neighbour yet that anything could be sent to.
+        let known = node.peers.up().filter(|peer| !peer.names.is_empty());
+        Ok(Node {
+            name: name_of(names, node.me),
+            number: node.me.0,
+            now: node.now.as_secs_f64(),
+            capacity: node.capacity,
+            stored: node.book.bytes(),
+            count: node.book.len(),
+            peers: known.map(|peer| Py::new(py, Peer::of(names, node.me, peer))).collect::<PyResult<_>>()?,
+        })
+    }
+}
+impl Node {
+    /// Which one it is.
+    pub fn id(&self) -> NodeId {
+        NodeId(self.number)
+    }
+}
+#[pymethods]
+impl Node {
+    /// Neighbours that can be reached now.
+    #[getter]
+    fn peers(&self, py: Python<'_>) -> Vec<Py<Peer>> {
+        self.peers.iter().map(|peer| peer.clone_ref(py)).collect()
+    }
+    /// Free bytes of its store.
+    #[getter]
+    fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.stored)
+    }
+    fn __repr__(&self) -> String {
+        format!("Node({:?}, now={}, count={})", self.name, self.now, self.count)
+    }
+}
+
+/// A bundle that the node holds, or is offered.
+#[pyclass(frozen, module = "farlink")]
+pub struct Bundle {
+    meta: Arc<BundleMeta>,
+    names: Arc<Names>,
+    handle: Handle,
+    /// Whose bundle it is.
+    node: NodeId,
+    from: PeerId,
+    /// Its number at this node: in order of arrival.
+    #[pyo3(get)]
+    arrival: u64,
+    /// Encoded length in bytes.
+    #[pyo3(get)]
+    size: u64,
+    /// Seconds since it was created.
+    #[pyo3(get)]
+    age: f64,
+    /// Seconds of its lifetime that are left.
+    #[pyo3(get)]
+    remaining: f64,
+    /// Hops so far.
+    #[pyo3(get)]
+    hops: u8,
+    /// The policy's own number on it.
+    #[pyo3(get)]
+    label: u32,
+    /// Whether a policy may give it up.
+    #[pyo3(get)]
+    removable: bool,
+}
+impl Bundle {
+    /// As the node holds it now.
+    pub fn of(names: &Arc<Names>, node: &book::Node<'_>, held: &Held) -> Bundle {
+        Bundle {
+            meta: held.bundle.clone(),
+            names: names.clone(),
+            handle: held.handle(),
+            node: node.me,
+            from: held.from,
+            arrival: held.number,
+            size: held.size(),
+            age: held.age_ms(node.now) as f64 / 1000.0,
+            remaining: held.remaining(node.now).as_secs_f64(),
+            hops: held.hops,
+            label: node.label(held),
+            removable: held.is_removable(),
+        }
+    }
+    /// Its place at the node that holds it.
+    ///
+    /// # Errors
+    /// Where that is another node.
+    pub fn handle_at(&self, node: NodeId) -> PyResult<Handle> {
+        if self.node == node { Ok(self.handle) } else { Err(stranger("bundle")) }
+    }
+    /// Its identity in the whole network.
+    pub fn identity(&self) -> u128 {
+        self.meta.id
+    }
+    fn name(&self, endpoint: &EndpointId) -> String {
+        name_of(&self.names, endpoint.node())
+    }
+}
+#[pymethods]
+impl Bundle {
+    /// Its identity: the same at every node.
+    #[getter]
+    fn id(&self) -> u128 {
+        self.meta.id
+    }
+    /// Source node, by its name in the scenario.
+    #[getter]
+    fn source(&self) -> String {
+        self.name(&self.meta.source)
+    }
+    /// Destination node, by its name in the scenario.
+    #[getter]
+    fn destination(&self) -> String {
+        self.name(&self.meta.destination)
+    }
+    /// Source node, by its number.
+    #[getter]
+    fn source_number(&self) -> u64 {
+        self.meta.source.node().0
+    }
+    /// Destination node, by its number.
+    #[getter]
+    fn destination_number(&self) -> u64 {
+        self.meta.destination.node().0
+    }
+    /// Its destination's endpoint ID.
+    #[getter]
+    fn destination_id(&self) -> String {
+        self.meta.destination.to_string()
+    }
+    /// Class of service: bulk, normal or expedited.
+    #[getter]
+    fn priority(&self) -> &'static str {
+        match self.meta.priority {
+            Priority::Bulk => "bulk",
+            Priority::Normal => "normal",
+            Priority::Expedited => "expedited",
+        }
+    }
+    /// Its lifetime in seconds.
+    #[getter]
+    fn lifetime(&self) -> f64 {
+        self.meta.lifetime_ms as f64 / 1000.0
+    }
+    /// Whether this neighbour gave it.
+    fn came_from(&self, peer: &Peer) -> bool {
+        peer.of == self.node.0 && self.from == PeerId(peer.id)
+    }
+    /// Whether it was made here.
+    #[getter]
+    fn made_here(&self) -> bool {
+        self.from == PeerId::NONE
+    }
+    fn __repr__(&self) -> String {
+        format!("Bundle({:?} to {:?}, size={}, label={})", self.source(), self.destination(), self.size, self.label)
+    }
+}
+
+/// Something that happened at a node.
+#[pyclass(frozen, module = "farlink")]
+pub struct News {
+    /// up, down, link_up, link_down, heard, kept, handed, sent, failed, gone or wake.
+    #[pyo3(get)]
+    kind: &'static str,
+    /// Of a bundle that is gone: delivered, forwarded, migrated, acked, overflow or deleted.
+    #[pyo3(get)]
+    why: Option<&'static str>,
+    /// Label that came or travelled with the bundle.
+    #[pyo3(get)]
+    label: Option<u32>,
+    /// Whether a copy stays here.
+    #[pyo3(get)]
+    keep: Option<bool>,
+    bytes: Option<Vec<u8>>,
+    peer: Option<Py<Peer>>,
+    bundle: Option<Py<Bundle>>,
+}
+impl News {
+    /// As it is told in Python.
+    ///
+    /// # Errors
+    /// Where Python has no memory.
+    pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::News<'_>) -> PyResult<News> {
+        use book::News as N;
+        let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, node.me, peer))).transpose();
+        let held = |handle: Handle| node.get(handle).map(|held| Py::new(py, Bundle::of(names, node, held))).transpose();
+        let plain = |kind| News { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
+        let copied = |kind, bundle, to, gave, keep| {
+            Ok(News { label: Some(gave), keep: Some(keep), peer: seen(to)?, bundle: held(bundle)?, ..plain(kind) })
+        };
+        match *news {
+            N::Up { peer } => Ok(News { peer: seen(peer)?, ..plain("up") }),
+            N::Down { peer } => Ok(News { peer: seen(peer)?, ..plain("down") }),
+            N::LinkUp { peer, .. } => Ok(News { peer: seen(peer)?, ..plain("link_up") }),
+            N::LinkDown { peer, .. } => Ok(News { peer: seen(peer)?, ..plain("link_down") }),
+            N::Heard { from, bytes } => Ok(News { peer: seen(from)?, bytes: Some(bytes.to_vec()), ..plain("heard") }),
+            N::Kept { bundle, wire } => Ok(News { bundle: held(bundle)?, label: wire, ..plain("kept") }),
+            N::Handed { bundle, to, gave, keep } => copied("handed", bundle, to, gave, keep),
+            N::Sent { bundle, to, gave, keep } => copied("sent", bundle, to, gave, keep),
+            N::Failed { bundle, to, gave, keep } => copied("failed", bundle, to, gave, keep),
+            N::Gone { bundle, why } => Ok(News { bundle: held(bundle)?, why: Some(word(why)), ..plain("gone") }),
+            N::Wake => Ok(plain("wake")),
+        }
+    }
+}
+#[pymethods]
+impl News {
+    /// The neighbour it is about.
+    #[getter]
+    fn peer(&self, py: Python<'_>) -> Option<Py<Peer>> {
+        self.peer.as_ref().map(|peer| peer.clone_ref(py))
+    }
+    /// The bundle it is about.
+    #[getter]
+    fn bundle(&self, py: Python<'_>) -> Option<Py<Bundle>> {
+        self.bundle.as_ref().map(|bundle| bundle.clone_ref(py))
+    }
+    /// What a neighbour's policy said.
+    #[getter]
+    fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.bytes.as_ref().map(|bytes| PyBytes::new(py, bytes))
+    }
+    fn __repr__(&self) -> String {
+        format!("News({:?})", self.kind)
+    }
+}
+
+fn word(why: book::Why) -> &'static str {
+    match why {
+        book::Why::Delivered => "delivered",
+        book::Why::Forwarded => "forwarded",
+        book::Why::Migrated(_) => "migrated",
+        book::Why::Acked => "acked",
+        book::Why::Overflow => "overflow",
+        book::Why::Deleted(_) => "deleted",
+    }
+}

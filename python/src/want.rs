@@ -1,0 +1,89 @@
+//! What a policy written in Python answers.
+
+use crate::errors::mistake;
+use farlink_base::Instant;
+use farlink_book as book;
+use farlink_book::{Held, Split};
+use pyo3::prelude::*;
+
+/// A moment, in seconds from the start of the run.
+///
+/// # Errors
+/// What is no moment.
+pub fn instant(seconds: f64) -> PyResult<Instant> {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return Err(mistake(format!("{seconds} is no moment\nhint: give seconds from the start of the run")));
+    }
+    Ok(Instant((seconds * 1e9) as u64))
+}
+
+/// No way yet: ask again then, or when something changes.
+#[pyclass(frozen, get_all, module = "farlink")]
+pub struct Wait {
+    /// Seconds from the start of the run; None: when something changes.
+    until: Option<f64>,
+}
+#[pymethods]
+impl Wait {
+    #[new]
+    #[pyo3(signature = (until = None))]
+    fn new(until: Option<f64>) -> Wait {
+        Wait { until }
+    }
+    fn __repr__(&self) -> String {
+        self.until.map_or("Wait()".into(), |until| format!("Wait({until})"))
+    }
+}
+impl Wait {
+    /// Until when.
+    ///
+    /// # Errors
+    /// Where that is no moment.
+    pub fn until(&self) -> PyResult<Instant> {
+        self.until.map_or(Ok(Instant::MAX), instant)
+    }
+}
+
+/// That a neighbour should get a bundle, and how.
+#[pyclass(frozen, get_all, module = "farlink")]
+#[derive(Clone)]
+pub struct Want {
+    /// Least first; None: in order of arrival.
+    rank: Option<u64>,
+    /// Whether a copy stays here.
+    keep: bool,
+    /// The part of the policy's label that stays; None: as it is, where a copy stays.
+    ours: Option<u32>,
+    /// The part that travels.
+    theirs: Option<u32>,
+}
+#[pymethods]
+impl Want {
+    #[new]
+    #[pyo3(signature = (rank = None, keep = true, ours = None, theirs = None))]
+    fn new(rank: Option<u64>, keep: bool, ours: Option<u32>, theirs: Option<u32>) -> Want {
+        Want { rank, keep, ours, theirs }
+    }
+    fn __repr__(&self) -> String {
+        format!("Want(rank={:?}, keep={})", self.rank, if self.keep { "True" } else { "False" })
+    }
+}
+impl Want {
+    /// As a control sees what the router wants.
+    pub fn of(node: &book::Node<'_>, want: &book::Want) -> Want {
+        let Split { ours, theirs } = want.labels[node.side as usize];
+        Want { rank: Some(want.rank), keep: want.keep, ours: Some(ours), theirs: Some(theirs) }
+    }
+    /// As the engine knows it; of the other policy's label as `before` says.
+    pub fn engine(&self, node: &book::Node<'_>, held: &Held, before: Option<&book::Want>) -> book::Want {
+        let rank = self.rank.unwrap_or(held.number);
+        let mut want = if self.keep { book::Want::copy(held, rank) } else { book::Want::give(held, rank) };
+        if let Some(before) = before.filter(|before| before.keep == self.keep) {
+            want.labels = before.labels;
+        }
+        let own = &mut want.labels[node.side as usize];
+        own.ours = self.ours.unwrap_or(own.ours);
+        own.theirs = self.theirs.unwrap_or(own.theirs);
+        want
+    }
+}

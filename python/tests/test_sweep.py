@@ -1,0 +1,54 @@
+import math
+
+import pytest
+
+import farlink
+from policies import Lowest
+
+
+def test_twenty_runs_are_a_frame_in_five_lines(crowd: farlink.Scenario) -> None:
+    axes = {"group[walker].router": ["epidemic", "spray-and-wait"], "radio[wifi].range": ["30 m", "60 m"]}
+    frame = farlink.sweep(crowd, axes, seeds=5).to_pandas()
+    assert len(frame) == 20 and list(frame.columns[:3]) == [*axes, "seed"]
+    means = frame.groupby(list(axes)).delivery_ratio.mean()
+    assert means["epidemic", "60 m"] > means["epidemic", "30 m"]
+    offered = frame.groupby("seed").offered.nunique()
+    assert (offered == 1).all(), "one seed offers the same bundles at all points"
+
+
+def test_labels_stand_for_several_keys(crowd: farlink.Scenario) -> None:
+    axes = {"store": {"small": {"group[*].store_capacity": "200 kB"}, "large": {"group[*].store_capacity": "5 MB"}}}
+    table = farlink.sweep(crowd, axes, seeds=[4])
+    assert table["store"].to_pylist() == ["small", "large"] and table["seed"].to_pylist() == [4, 4]
+    small, large = table["drops_room"].to_pylist()
+    assert small > large == 0
+
+
+def test_a_run_of_a_sweep_is_that_of_its_seed(crowd: farlink.Scenario) -> None:
+    (delivered,) = farlink.sweep(crowd, {}, seeds=[9])["delivered"].to_pylist()
+    assert delivered == farlink.run(crowd, seed=9).summary["delivered"]
+
+
+def test_mistakes_are_told_before_anything_runs(crowd: farlink.Scenario) -> None:
+    done: list = []
+    wrong = {"group[walker].router": ["epidemic", "epidemc"]}
+    with pytest.raises(farlink.ConfigError, match="did you mean `epidemic`"):
+        farlink.sweep(crowd, wrong, progress=lambda ran, all_runs: done.append(ran))
+    assert not done
+    with pytest.raises(farlink.ConfigError, match="no list of values"):
+        farlink.sweep(crowd, {"duration": "1 h"})
+    with pytest.raises(farlink.ConfigError, match="nothing to run"):
+        farlink.sweep(crowd, {"duration": []})
+
+
+def test_processes_give_what_threads_give(relay: farlink.Scenario) -> None:
+    axes = {"link[deep-space].delay": ["1 s", "2 s"]}
+    of = lambda **how: farlink.sweep(relay, axes, seeds=2, router=Lowest, **how).drop_columns(["wall_s"])  # noqa: E731
+    assert of(processes=True, workers=2).equals(of())
+
+
+def test_intervals_are_those_of_campaigns() -> None:
+    mean, half = farlink.interval([1.0, 2.0, 3.0])
+    assert mean == 2.0 and math.isclose(half, 4.303 / math.sqrt(3), rel_tol=1e-6)
+    assert all(math.isnan(number) for number in farlink.interval([]))
+    assert math.isnan(farlink.interval([1.0])[1])

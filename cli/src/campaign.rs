@@ -1,19 +1,17 @@
 //! `farlink campaign`: studies. A scenario, varied along axes and repeated, and the figures that come of it.
 
 use crate::Failure;
+use crate::campaign_bar::Bar;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
 use crate::campaign_ray::{self, On};
 use crate::values;
 use farlink_base::ConfigError;
-use farlink_campaign::{Campaign, Folder, Options, Plan, Progress, Results, Runner, Summary, World, run as run_cells};
+use farlink_campaign::{Campaign, Folder, Options, Plan, Results, Runner, Summary, World, run as run_cells};
 use farlink_report::Quantity;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 /// Arguments of `farlink campaign`.
 #[derive(clap::Args)]
@@ -374,58 +372,9 @@ fn report(args: &ReportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How far a campaign is, on stderr: a bar on a terminal, a line every few seconds elsewhere.
-struct Bar {
-    bar: Option<ProgressBar>,
-    said: Instant,
-}
-impl Bar {
-    fn new(total: usize) -> Bar {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(total as u64);
-            if let Ok(style) = ProgressStyle::with_template("cells {wide_bar} {human_pos}/{human_len}{msg}") {
-                bar.set_style(style);
-            }
-            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-            bar
-        });
-        Bar { bar, said: Instant::now() }
-    }
-    fn show(&mut self, progress: &Progress) {
-        let words = words(progress);
-        if let Some(bar) = &self.bar {
-            bar.set_position((progress.done + progress.failed) as u64);
-            bar.set_message(words);
-        } else if self.said.elapsed() >= Duration::from_secs(10) {
-            self.said = Instant::now();
-            eprintln!("cells: {} of {}{words}", progress.done, progress.total);
-        }
-    }
-    fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn words(progress: &Progress) -> String {
-    let failed = if progress.failed > 0 { format!(", {} failed", progress.failed) } else { String::new() };
-    let left = progress.left_s.filter(|_| progress.done < progress.total);
-    let left = left.map_or(String::new(), |s| format!(", about {} to go", Quantity::Seconds.text(s.ceil())));
-    format!("{failed}{left}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn progress_says_what_failed_and_how_long_it_takes() {
-        let progress = |failed, left_s| Progress { done: 3, failed, total: 9, left_s };
-        assert_eq!(words(&progress(0, None)), "");
-        assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");
-        assert_eq!(words(&Progress { done: 9, ..progress(0, Some(5.0)) }), "", "nothing is left");
-    }
 
     #[test]
     fn the_python_package_is_told_all_that_was_asked() {

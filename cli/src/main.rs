@@ -10,6 +10,7 @@ mod bundle_security;
 mod bundle_tunnel;
 mod bundle_v6;
 mod campaign;
+mod campaign_bar;
 mod campaign_cell;
 mod campaign_ray;
 mod certs;

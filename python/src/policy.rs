@@ -175,7 +175,7 @@ impl Asked<'_, '_> {
 
 fn order_of(me: NodeId, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
     let kind: String = order.get_item(0)?.extract()?;
-    let handle = || Ok::<_, PyErr>(order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me)?);
+    let handle = || order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me);
     let peer = || order.get_item(1)?.cast::<Peer>()?.get().id_at(me);
     Ok(match kind.as_str() {
         "reroute" => Order::Reroute(handle()?),

@@ -161,6 +161,11 @@ pub fn simulate(
     }
 }
 
+/// A place for each node.
+fn places<T: ?Sized>(scenario: &farlink_scenario::Scenario) -> Vec<Option<Box<T>>> {
+    scenario.nodes.iter().map(|_| None).collect()
+}
+
 /// Makes the policies, and names them in the scenario for its manifest.
 fn own_policies(
     py: Python<'_>,
@@ -169,22 +174,20 @@ fn own_policies(
     controls: &Makers,
     shared: &Shared,
 ) -> PyResult<Own> {
-    let mut own: (Vec<Option<Box<dyn Router>>>, Vec<Option<Box<dyn Control>>>) = Default::default();
-    own.0.resize_with(scenario.nodes.len(), || None);
-    own.1.resize_with(scenario.nodes.len(), || None);
+    let (mut made_routers, mut made_controls) = (places::<dyn Router>(scenario), places::<dyn Control>(scenario));
     for (name, maker) in routers {
         for node in nodes_of(scenario, name)? {
-            own.0[node] = Some(Box::new(PythonRouter::new(maker.bind(py), shared.clone())?));
+            made_routers[node] = Some(Box::new(PythonRouter::new(maker.bind(py), shared.clone())?));
             scenario.nodes[node].router = called(maker.bind(py));
         }
     }
     for (name, maker) in controls {
         for node in nodes_of(scenario, name)? {
-            own.1[node] = Some(Box::new(PythonControl::new(maker.bind(py), shared.clone())?));
+            made_controls[node] = Some(Box::new(PythonControl::new(maker.bind(py), shared.clone())?));
             scenario.nodes[node].control = called(maker.bind(py));
         }
     }
-    Ok(Own { routers: Mutex::new(own.0), controls: Mutex::new(own.1) })
+    Ok(Own { routers: Mutex::new(made_routers), controls: Mutex::new(made_controls) })
 }
 
 /// The numbers of the run in a folder as JSON, as `farlink run --json` prints them.
@@ -213,9 +216,12 @@ pub fn numbers(py: Python<'_>, scenario: &Scenario, folder: PathBuf, seed: Optio
     py.detach(read).map_err(failure)
 }
 
+/// A name and a sentence.
+type Known = (&'static str, &'static str);
+
 /// Names and sentences of all routers, and of all congestion controls.
 #[pyfunction]
-pub fn policies() -> (Vec<(&'static str, &'static str)>, Vec<(&'static str, &'static str)>) {
+pub fn policies() -> (Vec<Known>, Vec<Known>) {
     let routers = farlink_routing::routers().iter().map(|router| (router.name, router.help));
     let controls = farlink_congestion::controls().iter().map(|control| (control.name, control.help));
     (routers.collect(), controls.collect())

@@ -15,7 +15,7 @@ pub const CHORE: Chore = Chore {
   --ray      the tests of campaigns over a Ray cluster too; Ray is 70 MB to download
   --wheel    only the wheel, into target/python/wheels
 
-Builds the wheel with maturin, installs it with what its tests need, types its sources with mypy, and runs
+Checks the crate's format and lints, builds the wheel with maturin, installs it with what its tests need, types its sources with mypy, and runs
 python/tests, which run the notebooks. Everything lies in target/python; the first run needs the network.
 FARLINK_PYTHON names another python3 (3.9 or newer).",
     run,
@@ -29,6 +29,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let (ray, only_wheel) = (arguments.flag("--ray"), arguments.flag("--wheel"));
     arguments.rest()?;
     let place = tools::target().join("python");
+    lints()?;
     let wheel = wheel(&place)?;
     println!("{}", wheel.display());
     if only_wheel {
@@ -50,6 +51,17 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(package.join("tests")).current_dir(&place);
     tools::run(tests.env("FARLINK_RAY", if ray { "1" } else { "0" }))
+}
+
+/// Format and lints of the crate, which is in no other workspace.
+fn lints() -> Result<()> {
+    let cargo = || {
+        let mut cargo = tools::cargo();
+        cargo.current_dir(tools::root().join("python"));
+        cargo
+    };
+    tools::run(cargo().args(["fmt", "--check"])).context("hint: run `cargo fmt` in python/")?;
+    tools::run(cargo().args(["clippy", "--quiet", "--locked", "--all-targets", "--", "-D", "warnings"]))
 }
 
 /// Builds the wheel with maturin, which an environment of its own holds.

@@ -68,11 +68,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", line(&name, runs));
     }
     let of = |runs: &[Value], key: &str| median_of(runs, key);
-    println!(
-        "farlink: {:.2} times the goodput with {:.2} times the processor time a bundle",
-        of(&ours, "goodput_bit_s") / of(&theirs, "goodput_bit_s"),
-        of(&ours, "cpu_us_per_bundle") / of(&theirs, "cpu_us_per_bundle"),
-    );
+    let ratio = |key: &str| of(&ours, key) / of(&theirs, key);
+    let cost = match ratio("cpu_us_per_bundle") {
+        ratio if ratio.is_finite() => format!("{ratio:.2} times the processor time a bundle"),
+        // Theirs may be a program that only starts others.
+        _ => "processor time that cannot be compared: none was counted of theirs".into(),
+    };
+    println!("farlink: {:.2} times the goodput with {cost}", ratio("goodput_bit_s"));
     Ok(())
 }
 

@@ -80,6 +80,10 @@ fn entries<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Optio
     (count <= ENTRIES_MAX).then_some(all)
 }
 
+/// Parts read of one message: three are said at a meeting, and some more where several wait to leave together. Each costs
+/// a look at all that is known, however short it is.
+const PARTS_MAX: usize = 64;
+
 /// The parts of a message, as far as it makes sense.
 pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part> {
     core::iter::from_fn(move || {
@@ -93,6 +97,7 @@ pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part> {
             _ => None,
         }
     })
+    .take(PARTS_MAX)
 }
 
 #[cfg(test)]
@@ -126,5 +131,6 @@ mod tests {
         let mut many = vec![GONE, 0xff, 0xff];
         many.extend_from_slice(&[0; 16 * 65_535]);
         assert_eq!(parts(&many).count(), 0, "more than is read of one part");
+        assert_eq!(parts(&[MET, 0, 0].repeat(10_000)).count(), PARTS_MAX);
     }
 }

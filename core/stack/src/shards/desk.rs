@@ -59,7 +59,7 @@ pub(crate) struct Desk {
     local: Box<[NodeId]>,
     lines: BTreeMap<LinkId, Line>,
     places: BTreeMap<Ticket, Place>,
-    /// Bytes offered to others that have no verdict yet.
+    /// Bytes offered to others, all of them, that have no verdict yet.
     away: u64,
     /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
     pending: Option<Instant>,
@@ -81,7 +81,7 @@ impl Desk {
         let own = self.own;
         (0..self.count).filter(move |shard| *shard != own)
     }
-    /// Bytes offered to others that have no verdict yet.
+    /// Bytes of whole bundles offered to others that have no verdict yet.
     pub fn away(&self) -> u64 {
         self.away
     }
@@ -150,8 +150,9 @@ impl Desk {
                 // After it the layer says no more about the offer.
                 let place = self.places.remove(&ticket);
                 let Some(Place::Away { bytes, ended }) = place else { return None };
-                self.away = self.away.saturating_sub(bytes);
-                if !ended {
+                if ended {
+                    self.away = self.away.saturating_sub(bytes);
+                } else {
                     out.push(Across::Closed { ticket });
                 }
                 input
@@ -284,8 +285,8 @@ impl Desk {
                 return None;
             }
             Output::OfferAborted { ticket } => match self.places.remove(&ticket) {
-                Some(Place::Away { bytes, .. }) => {
-                    self.away = self.away.saturating_sub(bytes);
+                Some(Place::Away { bytes, ended }) => {
+                    self.away = self.away.saturating_sub(if ended { bytes } else { 0 });
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
@@ -350,7 +351,8 @@ impl Desk {
         self.lend(ticket, 0, bytes, true);
     }
     fn lend(&mut self, ticket: Ticket, before: u64, more: u64, ended: bool) {
-        self.away += more;
+        // The rest of one that has not ended must be read for it to have a verdict at all: the centre bounds what arrives.
+        self.away += if ended { before + more } else { 0 };
         self.places.insert(ticket, Place::Away { bytes: before + more, ended });
     }
     /// Whether the layer spoke of this offer before.

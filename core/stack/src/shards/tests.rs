@@ -157,6 +157,7 @@ fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
     let mut one = desk(1);
     assert_eq!(part(&mut one, 10, false, None), ("kept", 0, None));
     assert_eq!(part(&mut one, 30, false, Some(true)), ("away", 40, None), "with what came before");
+    assert_eq!(one.away(), 0, "its rest must be read, however long it is");
     assert_eq!((part(&mut one, 5, true, None).0, one.away()), ("away", 45), "whatever it looks like");
     assert_eq!(take(&mut one, 0, Input::Accepted { ticket: TICKET }), (true, Vec::new()));
     assert_eq!((one.away(), one.knows(TICKET)), (0, false));

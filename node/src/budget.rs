@@ -178,8 +178,8 @@ impl Budget {
             return;
         }
         self.looked = now;
-        let resident = memory::resident();
-        if resident > self.total / 16 * 10 && resident.saturating_sub(in_use) > self.total / 16 {
+        let (resident, anonymous) = memory::resident_and_anonymous();
+        if resident > self.total / 16 * 10 && anonymous.saturating_sub(in_use) > self.total / 16 {
             allocator::give_back();
         }
     }

@@ -19,9 +19,16 @@ pub fn available() -> u64 {
 
 /// Bytes of this process that are in memory now.
 pub fn resident() -> u64 {
+    resident_and_anonymous().0
+}
+
+/// The same, and those of them that no file is behind: without its program and libraries.
+pub fn resident_and_anonymous() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    pages.saturating_mul(rustix::param::page_size() as u64)
+    let mut pages = text.split_whitespace().skip(1).map(|n| n.parse::<u64>().unwrap_or(0));
+    let (resident, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    let bytes = |pages: u64| pages.saturating_mul(rustix::param::page_size() as u64);
+    (bytes(resident), bytes(resident.saturating_sub(shared)))
 }
 
 /// A region of zeroed memory of its own, not copied into children of this process.
@@ -101,5 +108,13 @@ mod tests {
         assert!(region.iter().step_by(4096).all(|b| *b == 0));
         region[(3 << 20) - 1] = 7;
         assert_eq!(region[(3 << 20) - 1], 7);
+    }
+
+    #[test]
+    fn pages_of_the_program_are_not_among_the_anonymous_ones() {
+        let region = Region::reserve(64 << 20).unwrap();
+        region.populate(64 << 20).unwrap();
+        let (resident, anonymous) = resident_and_anonymous();
+        assert!((64 << 20..resident).contains(&anonymous), "{anonymous} of {resident}");
     }
 }

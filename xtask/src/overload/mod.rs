@@ -2,7 +2,8 @@
 //!
 //! Two durable nodes over TCPCLv4; the link of the first has a rate. What it carries of normal bundles when it always
 //! has some is measured first; then applications offer ten times that for a while, a few of the bundles expedited, and
-//! after it half of that.
+//! after it half of that. They do so at the node itself, or at a third one that is its neighbour and passes on as fast as it
+//! may.
 
 mod flow;
 
@@ -19,12 +20,13 @@ use std::time::{Duration, Instant};
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "overload",
-    usage: "[--seconds N] [--link MBIT]",
+    usage: "[--seconds N] [--link MBIT] [--from applications|tcpclv4|ltp]",
     help: "A full node is offered ten times what its link carries, for a minute: it loses nothing and keeps working.\n\
            \n\
            Judged: memory within 105 % of its budget, nothing acknowledged lost, all expedited bundles taken and \
            delivered; from 20 s on also goodput of at least 85 % of saturation, and nothing refused from 10 s after it on. \
-           --link: the rate of the link, 40 Mbit/s. Builds with `--profile quick` first; FARLINK_BIN names a ready \
+           --link: the rate of the link, 40 Mbit/s. --from: who offers it, its applications (so when not given), or \
+           a neighbour over TCPCLv4 or LTP, a node as small, of which the same is asked. Builds with `--profile quick` first; FARLINK_BIN names a ready \
            binary instead.",
     run,
 };
@@ -53,13 +55,18 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let seconds = arguments.number("--seconds", 60)?.max(1);
     let link = arguments.number("--link", 40)?.max(1);
+    let from = match arguments.word("--from")? {
+        None | Some("applications") => None,
+        Some(layer @ ("tcpclv4" | "ltp")) => Some(layer),
+        Some(other) => bail!("--from {other}: applications, tcpclv4 or ltp"),
+    };
     if let Some(word) = arguments.rest()?.first() {
         bail!("`{word}` is not an argument of overload");
     }
     let binary = std::path::absolute(tools::farlink()?)?;
     let dir = std::env::temp_dir().join(format!("farlink-overload-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
-    let mut nodes = start(&binary, &dir, link, seconds)?;
+    let mut nodes = start(&binary, &dir, link, seconds, from)?;
     let (flows, threads) = flows(&nodes);
     let outcome = overload(&mut nodes, &flows, seconds);
     flows.iter().for_each(|flow| flow.end());
@@ -78,44 +85,59 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{}\nconfigurations and logs are in {}", complaints.join("\n"), dir.display())
 }
 
-/// The node under overload, and the one behind its link.
-fn start(binary: &Path, dir: &Path, link: u64, seconds: u64) -> Result<[Process; 2]> {
-    let (here, there) = (free_port()?, free_port()?);
+/// The node under overload, the one behind its link, and the neighbour it comes from if it does not come from applications.
+fn start(binary: &Path, dir: &Path, link: u64, seconds: u64, from: Option<&str>) -> Result<Vec<Process>> {
+    let (here, there, wide) = (free_port()?, free_port()?, free_port()?);
+    let source = free_port()?;
     // Full after a tenth of the time.
     let capacity = (link * 1_000_000 / 8 * FACTOR * seconds / 10).clamp(4_000_000, 64_000_000);
-    let common = |listen: u16| {
-        format!(
-            "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{listen}\"]\n\n[app]\nsocket = \"app.sock\"\n\n\
-             [log]\nlevel = \"warn\"\n\n"
-        )
-    };
-    let first = format!(
-        "node_ids = [\"ipn:1.0\"]\n\n[store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"{capacity} B\"\n\n\
-         [limits]\nmemory = \"{MEMORY} B\"\n\n{}[link.out]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\n\
-         address = \"127.0.0.1:{there}\"\nrate = \"{link} Mbit/s\"\n\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n",
-        common(here)
-    );
-    let second = format!(
-        "node_ids = [\"ipn:2.0\"]\n\n[store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"1 GB\"\n\n{}\
-         [link.back]\nlayer = \"tcp\"\npeer = \"ipn:1.0\"\n",
-        common(there)
-    );
-    let node = |name, text: &str| -> Result<Process> {
-        let mut node = Process::new(dir, name, binary, text, 4096)?;
+    let node = |name: &'static str, number: u64, capacity: u64, listen: u16, rest: &str| -> Result<Process> {
+        let text = format!(
+            "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"{capacity} B\"\n\n\
+             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{listen}\"]\n\n[app]\nsocket = \"app.sock\"\n\n\
+             [log]\nlevel = \"warn\"\n\n{rest}"
+        );
+        let mut node = Process::new(dir, name, binary, &text, 4096)?;
         node.wait_ready().map(|()| node)
     };
-    Ok([node("full", &first)?, node("behind", &second)?])
+    let small = format!("[limits]\nmemory = \"{MEMORY} B\"\n\n");
+    // Between the neighbour and the full node: a layer of its own.
+    let between = |listen: u16, number: u64, address: u16| {
+        from.map_or_else(String::new, |kind| {
+            format!(
+                "[layer.wide]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{listen}\"]\n\n[link.wide]\nlayer = \"wide\"\n\
+                 peer = \"ipn:{number}.0\"\naddress = \"127.0.0.1:{address}\"\nrate = \"{} Mbit/s\"\n\n",
+                link * 2 * FACTOR
+            )
+        })
+    };
+    let out = format!(
+        "[link.out]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{there}\"\nrate = \"{link} Mbit/s\"\n\n\
+         [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n"
+    );
+    let back = "[link.back]\nlayer = \"tcp\"\npeer = \"ipn:1.0\"\n";
+    let mut nodes = vec![
+        node("full", 1, capacity, here, &format!("{small}{}{out}", between(wide, 3, source)))?,
+        node("behind", 2, 1_000_000_000, there, back)?,
+    ];
+    if from.is_some() {
+        let routes = "[routes]\n\"ipn:2.*\" = \"ipn:1.0\"\n";
+        let rest = format!("{small}{}{routes}", between(source, 1, wide));
+        nodes.push(node("before", 3, capacity, free_port()?, &rest)?);
+    }
+    Ok(nodes)
 }
 
 type Flows = (Vec<Arc<Flow>>, Vec<JoinHandle<()>>);
 
 /// The normal ones, and last the expedited one.
-fn flows(nodes: &[Process; 2]) -> Flows {
+fn flows(nodes: &[Process]) -> Flows {
     let (mut flows, mut threads) = (Vec::new(), Vec::new());
     for number in 0..=SENDERS {
         let priority = if number == SENDERS { 3 } else { 2 };
         let end = |node: usize| (nodes[node].dir().join("app.sock"), format!("ipn:{}.{}", node + 1, 11 + number));
-        let (flow, both) = Flow::start(priority, end(0), end(1), 200);
+        let source = if nodes.len() > 2 { 2 } else { 0 };
+        let (flow, both) = Flow::start(priority, end(source), end(1), 200);
         flows.push(flow);
         threads.extend(both);
     }
@@ -134,33 +156,36 @@ fn sum(flows: &[Arc<Flow>]) -> Account {
     })
 }
 
-/// Waits so long; most memory the node had meanwhile.
-fn watch(node: &mut Process, lasts: Duration) -> Result<u64> {
+/// Waits so long; most memory that a small node had meanwhile.
+fn watch(nodes: &mut [Process], lasts: Duration) -> Result<u64> {
     let (begun, mut most) = (Instant::now(), 0);
     while begun.elapsed() < lasts {
         std::thread::sleep(LOOK.min(lasts.saturating_sub(begun.elapsed())));
-        if !node.alive() {
-            bail!("node {} ended:\n{}", node.name(), node.log_tail());
+        for (n, node) in nodes.iter_mut().enumerate() {
+            if !node.alive() {
+                bail!("node {} ended:\n{}", node.name(), node.log_tail());
+            }
+            // The one behind the link is as large as it likes.
+            most = most.max(if n == 1 { 0 } else { node.memory() });
         }
-        most = most.max(node.memory());
     }
     Ok(most)
 }
 
 /// Does it, and gives what is to be complained of.
-fn overload(nodes: &mut [Process; 2], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec<String>> {
+fn overload(nodes: &mut [Process], flows: &[Arc<Flow>], seconds: u64) -> Result<Vec<String>> {
     let (expedited, normal) = flows.split_last().context("there are flows")?;
     let lasts = Duration::from_secs(seconds);
     normal.iter().for_each(|flow| flow.offer(u64::MAX));
     let warm = Instant::now();
     while sum(normal).delivered < 20 {
-        watch(&mut nodes[0], LOOK)?;
+        watch(nodes, LOOK)?;
         if warm.elapsed() > DRAIN_MAX {
             bail!("nothing arrives");
         }
     }
     let (before, measured) = (sum(normal).delivered, lasts / 4);
-    watch(&mut nodes[0], measured)?;
+    watch(nodes, measured)?;
     let saturation = (sum(normal).delivered - before) as f64 / measured.as_secs_f64();
     println!("saturation     {saturation:>10.0} bundles/s of {PAYLOAD} B");
 
@@ -168,7 +193,7 @@ fn overload(nodes: &mut [Process; 2], flows: &[Arc<Flow>], seconds: u64) -> Resu
     normal.iter().for_each(|flow| flow.offer(each));
     expedited.offer(EXPEDITED);
     let (before, begun) = (sum(normal), Instant::now());
-    let most = watch(&mut nodes[0], lasts)?;
+    let most = watch(nodes, lasts)?;
     let (after, took, over) = (sum(normal), begun.elapsed().as_secs_f64(), Instant::now());
     let rate = |before: u64, after: u64| (after - before) as f64 / took;
     let answered = rate(before.acknowledged + before.refused, after.acknowledged + after.refused);
@@ -178,7 +203,7 @@ fn overload(nodes: &mut [Process; 2], flows: &[Arc<Flow>], seconds: u64) -> Resu
 
     let each = (saturation as u64 / 2 / SENDERS).max(1);
     normal.iter().for_each(|flow| flow.offer(each));
-    let most = most.max(watch(&mut nodes[0], RECOVERY_MAX.min(lasts) + Duration::from_secs(1))?);
+    let most = most.max(watch(nodes, RECOVERY_MAX.min(lasts) + Duration::from_secs(1))?);
     let recovery = sum(normal).last_refused.map_or(Duration::ZERO, |last| last.saturating_duration_since(over));
     println!("recovery       {:>10.2} s until the last refusal", recovery.as_secs_f64());
     println!("memory         {:>10.1} MiB of {}", most as f64 / f64::from(1 << 20), MEMORY >> 20);
@@ -186,7 +211,7 @@ fn overload(nodes: &mut [Process; 2], flows: &[Arc<Flow>], seconds: u64) -> Resu
     flows.iter().for_each(|flow| flow.stop());
     let drain = Instant::now();
     while sum(flows).missing > 0 && drain.elapsed() < DRAIN_MAX {
-        watch(&mut nodes[0], LOOK)?;
+        watch(nodes, LOOK)?;
     }
     let (all, urgent) = (sum(flows), expedited.account());
     println!(

@@ -6,6 +6,7 @@ use crate::edge::Edge;
 use crate::io::{Output, Pressure};
 use crate::link::Takes;
 use crate::narrow::{Fitting, wish};
+use crate::rests::Alike;
 use crate::sends::Sending;
 use crate::waits::Turned;
 use alloc::boxed::Box;
@@ -131,10 +132,10 @@ impl Agent {
         }
     }
 
-    /// Whether the neighbour had no room for this source lately: then this one is refused by us already.
+    /// Whether the neighbour had no room for what is like this lately: then it is refused by us already.
     fn is_held_back(&mut self, now: Instant, peer: PeerId, parting: &Parting) -> bool {
         let Some(held) = self.book.get(parting.bundle).filter(|_| !parting.keep) else { return false };
-        let held_back = self.rests.hold(peer, held.bundle.source.node(), now);
+        let held_back = self.rests.hold(peer, Alike::to(&held.bundle), now);
         if held_back {
             let (ups, why) = (self.neighbours.ups(peer), Turned::Away(Refusal::NoResources));
             self.waits.refuse(&mut self.book, parting.bundle, peer, ups, why);

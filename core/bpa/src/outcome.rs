@@ -4,6 +4,7 @@ use crate::agent::{Agent, Step, deleted};
 use crate::edge::{Edge, Status};
 use crate::io::{Output, Pressure, Reading};
 use crate::link::Takes;
+use crate::rests::Alike;
 use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
@@ -24,8 +25,7 @@ impl Agent {
             oracle.forwarded(held.bundle.id);
         }
         if let Some(rests) = self.rests.made() {
-            let source = held.bundle.source.node();
-            for more in rests.took(sending.peer, source, now) {
+            for more in rests.took(sending.peer, Alike::to(&held.bundle), now) {
                 self.waits.forgive(more);
                 self.steps.push_back(Step::Dispatch(more));
             }
@@ -247,8 +247,7 @@ impl Agent {
         let failures = held.failures;
         if refused.is_some() || failures > FAILURES_MAX {
             if refused == Some(Refusal::NoResources) && !sending.keep {
-                let source = held.bundle.source.node();
-                self.rests.begin(peer, source, now);
+                self.rests.begin(peer, Alike::to(&held.bundle), now);
             }
             let ups = self.neighbours.ups(peer);
             self.waits.refuse(&mut self.book, bundle, peer, ups, refused.map_or(Turned::Silent, Turned::Away));

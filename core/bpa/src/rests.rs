@@ -1,12 +1,12 @@
 //! Neighbours without room. What one refuses for want of room would be refused again at once, and so would what
 //! else there is of that source (which may have filled its share there, while others find room): it waits here,
 //! in the order it came. Now and then one is tried; as the neighbour takes bundles of the source again, it is
-//! given more of them.
+//! given more of them. Of expedited bundles a refusal of others says nothing: a neighbour may keep room for them.
 
 use crate::waits::back_off;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use farlink_base::{Empty, Instant, NodeId, PeerId};
+use farlink_base::{BundleMeta, Empty, Instant, NodeId, PeerId, Priority};
 use farlink_book::{Book, Flags, Handle};
 
 /// Bundles asked about for each one that the neighbour took.
@@ -14,10 +14,24 @@ const AFTER_ONE: usize = 2;
 /// Refusals in a row up to which the oldest is tried again; then each in turn: another may be smaller.
 const SAME_MAX: u8 = 2;
 
-/// One source at one neighbour.
-type Key = (PeerId, NodeId);
+/// Bundles for which a neighbour has room alike: of one source, and expedited or not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Alike {
+    source: NodeId,
+    expedited: bool,
+}
 
-/// Bundles of one source that one neighbour has no room for.
+impl Alike {
+    /// What this one is like.
+    pub fn to(bundle: &BundleMeta) -> Alike {
+        Alike { source: bundle.source.node(), expedited: bundle.priority == Priority::Expedited }
+    }
+}
+
+/// Some at one neighbour.
+type Key = (PeerId, Alike);
+
+/// Bundles that one neighbour has no room for.
 #[derive(Debug, Default)]
 struct Rest {
     /// Nothing is sent before.
@@ -51,9 +65,9 @@ impl Empty for Rests {
 }
 
 impl Rests {
-    /// A neighbour had no room for a bundle of this source.
-    pub fn begin(&mut self, peer: PeerId, source: NodeId, now: Instant) {
-        let rest = self.full.entry((peer, source)).or_default();
+    /// A neighbour had no room for one of these.
+    pub fn begin(&mut self, peer: PeerId, alike: Alike, now: Instant) {
+        let rest = self.full.entry((peer, alike)).or_default();
         // What was under way when it began is refused for the same reason.
         if now < rest.until {
             return;
@@ -61,7 +75,7 @@ impl Rests {
         rest.times = rest.times.saturating_add(1);
         rest.until = now + back_off(rest.times);
         let at = rest.until;
-        self.come_again((peer, source), at);
+        self.come_again((peer, alike), at);
     }
     fn come_again(&mut self, key: Key, at: Instant) {
         if let Some(rest) = self.full.get_mut(&key) {
@@ -70,18 +84,18 @@ impl Rests {
             rest.again = at;
         }
     }
-    /// Whether nothing of this source is sent to this neighbour now.
-    pub fn hold(&self, peer: PeerId, source: NodeId, now: Instant) -> bool {
-        self.full.get(&(peer, source)).is_some_and(|rest| now < rest.until)
+    /// Whether none of these is sent to this neighbour now.
+    pub fn hold(&self, peer: PeerId, alike: Alike, now: Instant) -> bool {
+        self.full.get(&(peer, alike)).is_some_and(|rest| now < rest.until)
     }
-    /// Makes a bundle wait for the first of these neighbours that has no room for its source; whether there is one.
+    /// Makes a bundle wait for the first of these neighbours that has no room for what is like it; whether there is one.
     pub fn wait(&mut self, book: &mut Book, bundle: Handle, peers: &[PeerId]) -> bool {
         let Some(held) = book.get_mut(bundle) else { return false };
-        let (source, number) = (held.bundle.source.node(), held.number);
-        let Some(peer) = peers.iter().find(|peer| self.full.contains_key(&(**peer, source))) else { return false };
-        if let Some(rest) = self.full.get_mut(&(*peer, source)) {
+        let (alike, number) = (Alike::to(&held.bundle), held.number);
+        let Some(peer) = peers.iter().find(|peer| self.full.contains_key(&(**peer, alike))) else { return false };
+        if let Some(rest) = self.full.get_mut(&(*peer, alike)) {
             rest.waiting.insert(number, bundle);
-            self.at.insert(bundle, ((*peer, source), number));
+            self.at.insert(bundle, ((*peer, alike), number));
             held.flags.set(Flags::ASIDE, true);
         }
         true
@@ -94,9 +108,9 @@ impl Rests {
             rest.waiting.remove(&number);
         }
     }
-    /// The neighbour took a bundle of this source: these are to be tried, too.
-    pub fn took(&mut self, peer: PeerId, source: NodeId, now: Instant) -> Vec<Handle> {
-        let Some(rest) = self.full.get_mut(&(peer, source)) else { return Vec::new() };
+    /// The neighbour took one of these: the ones given are to be tried, too.
+    pub fn took(&mut self, peer: PeerId, alike: Alike, now: Instant) -> Vec<Handle> {
+        let Some(rest) = self.full.get_mut(&(peer, alike)) else { return Vec::new() };
         (rest.until, rest.times) = (rest.until.min(now), 0);
         let more: Vec<Handle> = rest.waiting.values().take(AFTER_ONE).copied().collect();
         more.iter().for_each(|bundle| self.leave(*bundle));
@@ -132,7 +146,9 @@ impl Rests {
     }
     /// The neighbour came up anew: its rests are over, and what waits is tried now.
     pub fn end(&mut self, peer: PeerId, now: Instant) {
-        let of_peer = (peer, NodeId::NULL)..=(peer, NodeId(u64::MAX));
+        let [first, last] = [(NodeId::NULL, false), (NodeId(u64::MAX), true)];
+        let [first, last] = [first, last].map(|(source, expedited)| (peer, Alike { source, expedited }));
+        let of_peer = first..=last;
         let keys: Vec<Key> = self.full.range(of_peer).map(|(key, _)| *key).collect();
         for key in keys {
             if let Some(rest) = self.full.get_mut(&key) {
@@ -155,7 +171,6 @@ impl Rests {
 mod tests {
     use super::*;
     use crate::testing::book_with;
-    use farlink_base::Priority;
 
     const PEER: PeerId = PeerId(1);
 
@@ -166,22 +181,23 @@ mod tests {
     #[test]
     fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
         let (mut book, handles) = book_with(&[Priority::Normal; 6]);
-        let source = book.get(handles[0]).unwrap().bundle.source.node();
+        let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut rests = Rests::default();
         assert!(!rests.wait(&mut book, handles[0], &[PEER]), "it has room");
-        rests.begin(PEER, source, at(0));
-        rests.begin(PEER, source, at(0));
-        assert!(rests.hold(PEER, source, at(0)) && !rests.hold(PEER, source, at(1)), "the first rest is a second");
-        assert!(!rests.hold(PEER, NodeId::ipn(77), at(0)), "other sources are not held");
+        rests.begin(PEER, alike, at(0));
+        rests.begin(PEER, alike, at(0));
+        assert!(rests.hold(PEER, alike, at(0)) && !rests.hold(PEER, alike, at(1)), "the first rest is a second");
+        assert!(!rests.hold(PEER, Alike { source: NodeId::ipn(77), ..alike }, at(0)), "other sources are not held");
+        assert!(!rests.hold(PEER, Alike { expedited: true, ..alike }, at(0)), "and no expedited ones");
         for bundle in handles.iter().rev() {
             assert!(rests.wait(&mut book, *bundle, &[PeerId(9), PEER]));
         }
         assert_eq!((rests.next(), rests.pop(at(0))), (Some(at(1)), None));
         assert_eq!((rests.pop(at(1)), rests.pop(at(1))), (Some(handles[0]), None));
-        assert_eq!(rests.took(PEER, source, at(1)), handles[1..3]);
-        assert_eq!(rests.took(PEER, source, at(1)), handles[3..5]);
-        assert_eq!(rests.took(PEER, source, at(1)), handles[5..6]);
-        assert!(rests.took(PEER, source, at(1)).is_empty());
+        assert_eq!(rests.took(PEER, alike, at(1)), handles[1..3]);
+        assert_eq!(rests.took(PEER, alike, at(1)), handles[3..5]);
+        assert_eq!(rests.took(PEER, alike, at(1)), handles[5..6]);
+        assert!(rests.took(PEER, alike, at(1)).is_empty());
         assert_eq!(rests.pop(at(99)), None);
         assert!(rests.full.is_empty() && rests.due.is_empty() && rests.at.is_empty());
     }
@@ -189,15 +205,15 @@ mod tests {
     #[test]
     fn after_three_refusals_in_a_row_another_is_tried() {
         let (mut book, handles) = book_with(&[Priority::Normal; 2]);
-        let source = book.get(handles[0]).unwrap().bundle.source.node();
+        let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut rests = Rests::default();
         let (mut now, mut tried) = (at(0), Vec::new());
-        rests.begin(PEER, source, now);
+        rests.begin(PEER, alike, now);
         handles.iter().for_each(|bundle| assert!(rests.wait(&mut book, *bundle, &[PEER])));
         for _ in 0..5 {
             now = rests.next().unwrap();
             let bundle = rests.pop(now).unwrap();
-            rests.begin(PEER, source, now);
+            rests.begin(PEER, alike, now);
             rests.wait(&mut book, bundle, &[PEER]);
             tried.push((now.0 / 1_000_000_000, bundle));
         }
@@ -205,6 +221,6 @@ mod tests {
         assert_eq!(tried, [(1, first), (3, first), (7, second), (15, first), (31, second)]);
         rests.leave(first);
         rests.end(PEER, now);
-        assert_eq!((rests.pop(now), rests.hold(PEER, source, now)), (Some(second), false));
+        assert_eq!((rests.pop(now), rests.hold(PEER, alike, now)), (Some(second), false));
     }
 }

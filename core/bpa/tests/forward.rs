@@ -54,6 +54,25 @@ fn a_neighbour_without_room_gets_one_bundle_after_a_while_and_more_in_order_as_i
 }
 
 #[test]
+fn an_expedited_bundle_is_sent_to_a_neighbour_without_room_for_others() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let refused = node.take_sent()[0].id;
+    node.fail(refused, Some(Refusal::NoResources));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Expedited);
+    let sent = node.take_sent();
+    assert_eq!(sent.len(), 1, "what is kept free there may be free");
+    node.confirm(sent[0].id);
+    assert_eq!((node.sent().len(), node.held()), (0, 2), "it says nothing of the others");
+    node.send(EndpointId::ipn(2, 1), Priority::Expedited);
+    let refused = node.take_sent()[0].id;
+    node.fail(refused, Some(Refusal::NoResources));
+    node.send(EndpointId::ipn(2, 1), Priority::Expedited);
+    assert_eq!(node.take_sent().len(), 0, "they rest, too, when they are refused themselves");
+}
+
+#[test]
 fn a_neighbour_that_comes_up_again_may_have_room() {
     let mut node = Node::new();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);

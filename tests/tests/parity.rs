@@ -33,6 +33,11 @@ fn scenarios() -> BTreeMap<String, Scenario> {
     files.filter(|file| file.extension().is_some_and(|end| end == "toml")).map(load).collect()
 }
 
+/// Whether there are LTP sessions in it, of which the seed gives the numbers.
+fn has_ltp(scenario: &Scenario) -> bool {
+    scenario.links.iter().any(|link| link.layer.kind.name == "ltp")
+}
+
 /// What differs between the worlds, and how long this machine stood still meanwhile.
 fn compare(scenario: &mut Scenario) -> (String, Duration) {
     let epoch = real::epoch_after(LEAD);
@@ -43,7 +48,8 @@ fn compare(scenario: &mut Scenario) -> (String, Duration) {
     let [s, r] = [&simulated.lines, &real.lines].map(|lines| trace::read(lines, start, scenario.duration));
     let delivers = |node: &trace::NodeTrace| node.decisions.values().flatten().any(|step| step.what == "delivered");
     let answers = |node: &trace::NodeTrace| node.sessions.values().flatten().any(|what| what.contains("kind=8"));
-    assert!(s.iter().any(delivers) && s.iter().any(answers), "bundles and reports arrive in {}", scenario.name);
+    assert!(s.iter().any(delivers), "bundles arrive in {}", scenario.name);
+    assert!(s.iter().any(answers) || !has_ltp(scenario), "reports arrive in {}", scenario.name);
     (difference::differences(scenario, &s, &r), real.stall.max(difference::lateness(&s, &r)))
 }
 
@@ -76,7 +82,8 @@ fn a_seed_replays_a_simulation() {
         assert_eq!(first.lines, second.lines, "{name}");
         assert_eq!(first.trace, second.trace, "{name}");
         scenario.seed += 1;
-        assert_ne!(simulated::run(&scenario).trace, first.trace, "{name}: another seed is another run");
+        let differs = simulated::run(&scenario).trace != first.trace;
+        assert!(differs || !has_ltp(&scenario), "{name}: another seed is another run");
     }
 }
 
@@ -118,6 +125,14 @@ fn the_scenarios_hold_what_they_are_for() {
     let late = run("late");
     let delivered = times(&late[2], "ipn:1.10000", "delivered");
     assert!(matches!(delivered[..], [at] if at < Duration::from_secs(4)), "by the relay: {delivered:?}");
+    let leaves = |name: &str| -> Vec<u64> {
+        let times = times(&run(name)[0], "ipn:1.10000", "transmitting");
+        times.iter().map(Duration::as_secs).collect()
+    };
+    let [epidemic, spray] = ["meeting-epidemic", "meeting-spray"].map(leaves);
+    assert_eq!((epidemic, spray), (vec![1, 3, 1, 3, 3], vec![1, 3, 1, 3, 3]), "at each meeting");
+    assert_eq!(leaves("meeting-prophet"), [3, 3, 3], "at the first meeting nobody had met the destination");
+    assert_eq!(leaves("meeting-worth"), [1, 3, 1, 1, 1], "there was room for three: the first gave way");
     let pieces = run("pieces");
     assert_eq!(times(&pieces[0], "ipn:1.10000", "fragmented").len(), 2);
     assert_eq!(times(&pieces[1], "ipn:1.10000", "reassembled").len(), 1);

@@ -54,11 +54,27 @@ pub enum Across {
         /// Bytes given with them.
         bytes: u64,
     },
+    /// The sending shard has this link from now on: the owner says anew what it said of it before.
+    Known {
+        /// Which.
+        link: LinkId,
+    },
     /// Nothing more comes of an offer that the receiving shard refused.
     Closed {
         /// Which.
         ticket: Ticket,
     },
+}
+
+impl Across {
+    /// Bytes of a bundle that go with it.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Across::Input(layer::Input::Send { part, .. } | layer::Input::SendMore { part, .. })
+            | Across::Output(layer::Output::Offer { part, .. }) => part.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// A layer and what others have to do with it.

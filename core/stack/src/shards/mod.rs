@@ -4,6 +4,8 @@
 //! crosses back; so the contract between shards is that of convergence layers. Bundles that must meet others of their
 //! kind are given to shard 0 while they arrive, all else is at home where it came in.
 
+#[cfg(test)]
+mod answer_tests;
 pub(crate) mod desk;
 pub(crate) mod elsewhere;
 pub(crate) mod steps;

@@ -7,19 +7,19 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, LinkState, Output, SendId, Ticket};
 use farlink_base::{Instant, LinkId, NodeId, Payload, Refusal};
 
-const LINK: LinkId = LinkId(3);
-const TICKET: Ticket = Ticket(7);
+pub(super) const LINK: LinkId = LinkId(3);
+pub(super) const TICKET: Ticket = Ticket(7);
 
-fn bytes(len: usize) -> Payload {
+pub(super) fn bytes(len: usize) -> Payload {
     Payload::from(alloc::vec![1u8; len])
 }
-fn desk(own: u8) -> Desk {
+pub(super) fn desk(own: u8) -> Desk {
     Desk::new(own, 3, [NodeId::ipn(1)].into(), [LINK].into_iter())
 }
-fn send(id: u64, len: usize) -> Input {
+pub(super) fn send(id: u64, len: usize) -> Input {
     Input::send(LINK, SendId(id), bytes(len), true)
 }
-fn ready(ready: bool) -> Output {
+pub(super) fn ready(ready: bool) -> Output {
     Output::Ready { link: LINK, ready }
 }
 /// What is said, in short.
@@ -41,12 +41,12 @@ fn short(said: &Across) -> &'static str {
         Across::Closed { .. } => "closed",
     }
 }
-fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
+pub(super) fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
     let mut out = Vec::new();
     let _own = desk.said(output, &mut out);
     out.iter().map(|(to, what)| (*to, short(what))).collect()
 }
-fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
+pub(super) fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
     let mut out = Vec::new();
     let given = desk.take(from, input, &mut out).is_some();
     (given, out.iter().map(short).collect())
@@ -314,148 +314,4 @@ fn nothing_another_shard_says_out_of_turn_does_harm() {
         home.hear(said, &mut out);
     }
     assert!(out.is_empty());
-}
-
-/// What a stand-in says and does when the owner says something.
-fn heard(home: &mut Elsewhere, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
-    let mut out = Vec::new();
-    said.into_iter().for_each(|said| home.hear(said, &mut out));
-    out
-}
-fn part_of(ticket: Ticket, last: bool) -> Across {
-    let (link, part) = (LINK, bytes(9));
-    Across::Output(Output::Offer { ticket, link, part, last, total: None, reliable: true })
-}
-
-#[test]
-fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
-    let mut owner = desk(1);
-    let mut late = Elsewhere::new(1, core::iter::empty());
-    let up = || Output::PeerUp { link: LINK, claimed: Some("ipn:9.0".into()), proven: None, node: None };
-    for said in [up(), ready(true)] {
-        let mut out = Vec::new();
-        let _own = owner.said(said, &mut out);
-        let to_late = out.into_iter().filter(|(to, _)| *to == 2).map(|(_, what)| what);
-        assert!(heard(&mut late, to_late).is_empty(), "it does not know the link");
-    }
-    let asks = |owner: &Desk, late: &mut Elsewhere| {
-        let mut back = Vec::new();
-        owner.repeat(LINK, &mut back);
-        heard(late, back)
-    };
-    assert!(late.add(LINK) && !late.add(LINK));
-    let out = asks(&owner, &mut late);
-    let [Do::Say(Output::PeerUp { claimed, .. }), Do::Say(Output::Ready { ready: true, .. })] = &out[..] else {
-        panic!("{out:?}")
-    };
-    assert_eq!(claimed.as_deref(), Some("ipn:9.0"));
-    // Of one that came and went nothing is told but that it takes nothing.
-    told(&mut owner, ready(false));
-    told(&mut owner, Output::PeerDown { link: LINK });
-    let mut later = Elsewhere::new(1, [LINK].into_iter());
-    assert!(asks(&owner, &mut later).is_empty());
-    owner.told(&Input::RemoveLink { link: LINK }, &mut Vec::new());
-    assert!(asks(&owner, &mut late).is_empty(), "there is none any more");
-}
-
-#[test]
-fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
-    for last_is_heard_first in [false, true] {
-        let mut owner = desk(1);
-        let mut home = Elsewhere::new(1, [LINK].into_iter());
-        let offer = |owner: &mut Desk, last| drop(owner.part(TICKET, bytes(9), last, |_, _| Some(true)));
-        offer(&mut owner, false);
-        heard(&mut home, [part_of(TICKET, false)]);
-        offer(&mut owner, true);
-        assert_eq!(owner.away(), 18);
-        if last_is_heard_first {
-            heard(&mut home, [part_of(TICKET, true)]);
-        }
-        let mut out = Vec::new();
-        home.tell(Input::RemoveLink { link: LINK }, &mut out);
-        let verdict = out.into_iter().find_map(|what| match what {
-            Do::Owner(Across::Input(input)) => Some(input),
-            _ => None,
-        });
-        match verdict {
-            Some(verdict) => assert_eq!(take(&mut owner, 0, verdict), (true, Vec::new())),
-            // It is whole: its verdict comes yet.
-            None => {
-                let mut out = Vec::new();
-                home.tell(Input::Accepted { ticket: TICKET }, &mut out);
-                let [Do::Owner(Across::Input(verdict))] = &out[..] else { panic!("{out:?}") };
-                take(&mut owner, 0, verdict.clone());
-            }
-        }
-        assert_eq!((owner.away(), owner.knows(TICKET)), (0, false));
-        assert!(last_is_heard_first || heard(&mut home, [part_of(TICKET, true)]).is_empty());
-        assert_eq!(heard(&mut home, [part_of(TICKET, true)]).len(), 1, "its number may come again");
-    }
-}
-
-#[test]
-fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
-    let links = || (0..20).map(LinkId);
-    let mut home = Elsewhere::new(1, links());
-    heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
-    let mut id = 0;
-    let mut give = |home: &mut Elsewhere, link, len| {
-        let mut out = Vec::new();
-        id += 1;
-        home.tell(Input::send(link, SendId(id), bytes(len), true), &mut out);
-        out
-    };
-    let told = |out: &[Do]| -> Vec<(u32, bool)> {
-        let ready = |what: &Do| match what {
-            Do::Say(Output::Ready { link, ready }) => Some((link.0, *ready)),
-            _ => None,
-        };
-        out.iter().filter_map(ready).collect()
-    };
-    // Half of what a link may have, for each of sixteen: so much may the layer.
-    let mut last = Vec::new();
-    for link in 0..16 {
-        assert!(told(&last).is_empty());
-        last = give(&mut home, LinkId(link), 2 << 20);
-    }
-    assert_eq!(told(&last), (0..16).map(|link| (link, false)).collect::<Vec<_>>(), "who has one gets no more");
-    assert_eq!(told(&give(&mut home, LinkId(17), 10)), [(17, false)], "who has none gets one");
-    // Until half of it is taken.
-    let taken = |home: &mut Elsewhere, link| heard(home, [Across::Taken { link, bundles: 1, bytes: 2 << 20 }]);
-    for link in 0..8 {
-        assert_eq!(told(&taken(&mut home, LinkId(link))), [(link, true)], "it has none now");
-    }
-    let all = told(&taken(&mut home, LinkId(8)));
-    assert!(all.contains(&(17, true)) && all.contains(&(15, true)) && !all.contains(&(3, true)), "{all:?}");
-    // A link that goes takes its part along, and what is said of it later does not count.
-    for link in 9..16 {
-        home.tell(Input::RemoveLink { link: LinkId(link) }, &mut Vec::new());
-        assert!(taken(&mut home, LinkId(link)).is_empty());
-    }
-    for link in 0..8 {
-        assert!(told(&give(&mut home, LinkId(link), 3 << 20)).is_empty(), "there is room for {link}");
-    }
-}
-
-#[test]
-fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
-    let mut desk = desk(1);
-    let part = |desk: &mut Desk, ticket, last| desk.part(Ticket(ticket), Payload::fill(1, 60 << 10), last, |_, _| None);
-    let kept = (0..2000).take_while(|ticket| matches!(part(&mut desk, *ticket, false), Part::Kept)).count() as u64;
-    assert!((1000..1100).contains(&kept), "{kept}");
-    assert!(desk.knows(Ticket(kept)), "the one that was too much");
-    assert!(
-        matches!(part(&mut desk, kept, false), Part::Dropped) && matches!(part(&mut desk, kept, true), Part::Dropped)
-    );
-    desk.told(&Input::Refused { ticket: Ticket(kept), reason: Refusal::NoResources }, &mut Vec::new());
-    assert!(!desk.knows(Ticket(kept)));
-    // Room comes back however one ends: abandoned, known, or refused.
-    told(&mut desk, Output::OfferAborted { ticket: Ticket(0) });
-    assert!(matches!(part(&mut desk, 5000, false), Part::Kept));
-    assert!(matches!(part(&mut desk, 5001, false), Part::Refused));
-    assert!(matches!(part(&mut desk, 1, true), Part::Here { .. }));
-    assert!(matches!(part(&mut desk, 5002, false), Part::Kept));
-    desk.told(&Input::Refused { ticket: Ticket(2), reason: Refusal::NoResources }, &mut Vec::new());
-    assert!(matches!(part(&mut desk, 5003, false), Part::Kept));
-    assert!(matches!(part(&mut desk, 5004, false), Part::Refused));
 }

@@ -378,9 +378,7 @@ mod tests {
     #[test]
     fn all_end_together_when_none_has_anything_to_do() {
         let mut shards = mesh(3);
-        for own in 0..3 {
-            assert!(!shards[own].0.may_end(false));
-        }
+        assert!(shards.iter().all(|(mesh, _)| !mesh.may_end(false)));
         assert!(!shards[0].0.may_end(true) && !shards[1].0.may_end(true));
         assert!(!shards[0].0.may_end(false), "something came");
         assert!(!shards[2].0.may_end(true) && !shards[1].0.may_end(true), "the first has not ended its work");

@@ -340,7 +340,7 @@ impl Node {
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
             let begun = clock::now();
-            self.turn();
+            self.turn()?;
             self.io.metrics.turns.count(clock::now().since(begun));
             if self.finished() {
                 break;
@@ -351,8 +351,13 @@ impl Node {
         Ok(())
     }
 
-    fn turn(&mut self) {
+    fn turn(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
+        let jobs: Vec<Job> = self.jobs.try_iter().collect();
+        if !jobs.is_empty() {
+            // What came before they were asked for is heard before they are done.
+            self.look(Duration::ZERO)?;
+        }
         if now - self.io.now > QUIET {
             self.give_back();
         }
@@ -362,24 +367,25 @@ impl Node {
             tracing::error!("a shard has ended: so does the node");
             self.stop();
         }
-        while let Ok(job) = self.jobs.try_recv() {
-            job(self);
-        }
         self.budget.look(now, &mut self.io.inputs);
         self.answers(now);
         let io = &mut self.io;
         // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
-        let offered = match &mut io.mesh {
-            Some(mesh) => {
+        if io.inputs.len() < INPUTS_WAIT {
+            let full = io.mesh.as_mut().is_some_and(|mesh| {
                 mesh.take(&mut io.inputs);
-                mesh.is_full(self.stack.offered_elsewhere())
+                mesh.offered(self.stack.offered_elsewhere())
+            });
+            if !full {
+                io.streams.read(&mut io.buffers, &mut io.inputs);
+                io.datagrams.read(&mut io.buffers, &mut io.inputs);
             }
-            None => false,
-        };
-        if io.inputs.len() < INPUTS_WAIT && !offered {
-            io.streams.read(&mut io.buffers, &mut io.inputs);
-            io.datagrams.read(&mut io.buffers, &mut io.inputs);
         }
+        if !jobs.is_empty() {
+            self.drain();
+            jobs.into_iter().for_each(|job| job(self));
+        }
+        let io = &mut self.io;
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
         self.discover(now);
         self.drain();
@@ -391,6 +397,7 @@ impl Node {
             }
         }
         self.flush();
+        Ok(())
     }
     /// Room that a busy time needed.
     fn give_back(&mut self) {
@@ -501,7 +508,10 @@ impl Node {
         let io = &mut self.io;
         let hears = self.discovery.as_ref().filter(|_| self.stopping.is_none());
         let heard = hears.is_some_and(|discovery| discovery.busy());
-        let busy = !io.inputs.is_empty() || io.streams.busy() || io.datagrams.busy() || io.apps.busy() || heard;
+        // Who waits for others to take what came reads no more, and is woken.
+        let reads = !io.mesh.as_ref().is_some_and(|mesh| mesh.is_full());
+        let readable = reads && (io.streams.busy() || io.datagrams.busy());
+        let busy = !io.inputs.is_empty() || readable || io.apps.busy() || heard;
         let speaks = hears.and_then(|discovery| discovery.next_timeout());
         let io_at = [io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
         let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
@@ -514,6 +524,11 @@ impl Node {
         if self.stopping.is_some() {
             timeout = timeout.min(Duration::from_millis(10));
         }
+        self.look(timeout)
+    }
+    /// Waits that long for the kernel to say what its sockets have, and takes note of it.
+    fn look(&mut self, timeout: Duration) -> anyhow::Result<()> {
+        let io = &mut self.io;
         let mut ready: Vec<Readiness> = Vec::new();
         io.poller.wait(Some(timeout), |report| ready.push(report)).context("epoll")?;
         if let Some(mesh) = &io.mesh {
@@ -554,8 +569,10 @@ impl Node {
         }
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
-        let serves = self.io.mesh.is_some() && self.stack.serves_others();
-        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0 && !serves
+        let quiet = self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0;
+        let Some(mesh) = &mut self.io.mesh else { return quiet };
+        mesh.take(&mut self.io.inputs);
+        mesh.may_end(quiet && self.io.inputs.is_empty() && !self.stack.serves_others())
     }
 
     /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes,

@@ -11,7 +11,7 @@ use farlink_stack::{Across, Input, SHARD_BUNDLES_MAX, ShardConfig, StoreKind};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 /// Folders of shards are called so, with their number behind.
@@ -23,15 +23,50 @@ const OFFERED_PART: u64 = 2;
 struct Batch {
     from: u8,
     what: Vec<(LayerId, Box<Across>)>,
+    unheard: Unheard,
+}
+
+/// Bytes of bundles on their way to a shard that has not heard of them.
+struct Unheard {
+    bytes: u64,
+    /// Of all batches from one shard to the other.
+    all: Arc<AtomicU64>,
+    /// With so many, who sends reads no more, and is told when they are fewer.
+    max: u64,
+    sender: Waker,
+}
+impl Unheard {
+    fn new(bytes: u64, all: Arc<AtomicU64>, max: u64, sender: Waker) -> Unheard {
+        all.fetch_add(bytes, Ordering::SeqCst);
+        Unheard { bytes, all, max, sender }
+    }
+}
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        let before = self.all.fetch_sub(self.bytes, Ordering::SeqCst);
+        if before >= self.max && before - self.bytes < self.max {
+            self.sender.wake();
+        }
+    }
 }
 
 /// The way to another shard.
 struct Way {
     queued: Vec<(LayerId, Box<Across>)>,
+    unheard: Arc<AtomicU64>,
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
-    ended: Arc<AtomicBool>,
+    end: Arc<End>,
+}
+
+/// How far a shard is with its end.
+#[derive(Default)]
+struct End {
+    /// It is asked to end, and has nothing more to do.
+    ready: AtomicBool,
+    /// It is no more.
+    over: AtomicBool,
 }
 
 /// One shard's ends of the channels.
@@ -43,47 +78,58 @@ pub(crate) struct Mesh {
     /// To each shard; none to itself.
     ways: Vec<Option<Way>>,
     asleep: Arc<AtomicBool>,
-    /// Said when this shard is no more.
-    ended: Arc<AtomicBool>,
+    end: Arc<End>,
+    /// Wakes this shard.
+    waker: Option<Waker>,
     /// Whether each layer is another shard's.
     foreign: Vec<bool>,
     links: HashMap<LinkId, usize>,
     /// The other shards, of shard 0: what it is told about the node they are told.
     pub others: Vec<Handle>,
-    /// Bytes offered to others that have no verdict, at which no more is read.
+    /// Bytes offered to others that have no verdict, or that one has not heard of, at which no more is read.
     offered_max: u64,
+    /// There are so many.
+    full: bool,
 }
 
 impl Mesh {
     /// That of a shard, not joined yet; `None`: it is all of its node.
     pub fn of(config: &NodeConfig) -> Option<Box<Mesh>> {
-        let ShardConfig { own, count, owners } = config.stack.shards.as_ref().filter(|shards| shards.count > 1)?;
+        let shards = config.stack.shards.as_ref().filter(|shards| shards.count > 1)?;
+        Some(Box::new(Mesh::new(shards, config.stack.limits.arriving_bytes / OFFERED_PART)))
+    }
+    fn new(ShardConfig { own, count, owners }: &ShardConfig, offered_max: u64) -> Mesh {
         let (channel, inbox) = channel();
-        Some(Box::new(Mesh {
+        Mesh {
             own: *own,
             channel,
             inbox,
             ways: (0..*count).map(|_| None).collect(),
             asleep: Arc::default(),
-            ended: Arc::default(),
+            end: Arc::default(),
+            waker: None,
             foreign: owners.iter().map(|owner| owner != own).collect(),
             links: HashMap::new(),
             others: Vec::new(),
-            offered_max: (config.stack.limits.arriving_bytes / OFFERED_PART).max(1),
-        }))
+            offered_max: offered_max.max(1),
+            full: false,
+        }
     }
     /// What others need to reach this shard, which this wakes.
     pub fn door(&self, waker: Waker) -> MeshDoor {
-        let (asleep, ended) = (self.asleep.clone(), self.ended.clone());
-        MeshDoor { channel: self.channel.clone(), waker, asleep, ended }
+        let (asleep, end) = (self.asleep.clone(), self.end.clone());
+        MeshDoor { channel: self.channel.clone(), waker, asleep, end }
     }
     /// Joins it with the others, in their order.
     pub fn join(&mut self, doors: &[MeshDoor]) {
         let way = |(shard, door): (usize, &MeshDoor)| {
-            let MeshDoor { channel, waker, asleep, ended } = door.clone();
-            (shard != usize::from(self.own)).then_some(Way { queued: Vec::new(), channel, waker, asleep, ended })
+            let MeshDoor { channel, waker, asleep, end } = door.clone();
+            let (queued, unheard) = (Vec::new(), Arc::default());
+            let way = Way { queued, unheard, channel, waker, asleep, end };
+            (shard != usize::from(self.own)).then_some(way)
         };
         self.ways = doors.iter().enumerate().map(way).collect();
+        self.waker = doors.get(usize::from(self.own)).map(|door| door.waker.clone());
     }
     /// Its number.
     pub fn own(&self) -> u8 {
@@ -108,9 +154,16 @@ impl Mesh {
             _ => false,
         }
     }
-    /// Whether so many bytes offered to others are too many to read on.
-    pub fn is_full(&self, offered: u64) -> bool {
-        offered >= self.offered_max
+    /// So many bytes are offered to others and have no verdict; whether that is too much to read on.
+    pub fn offered(&mut self, bytes: u64) -> bool {
+        let unheard = |way: &Way| way.unheard.load(Ordering::SeqCst);
+        let most = self.ways.iter().flatten().map(unheard).max();
+        self.full = bytes.max(most.unwrap_or(0)) >= self.offered_max;
+        self.full
+    }
+    /// Whether nothing is read until others have more room.
+    pub fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Queues something for another shard; it leaves at the end of the turn.
@@ -121,10 +174,13 @@ impl Mesh {
     }
     /// Hands over what is queued.
     pub fn flush(&mut self) {
+        let Some(sender) = &self.waker else { return };
         for way in self.ways.iter_mut().flatten().filter(|way| !way.queued.is_empty()) {
             let what = std::mem::take(&mut way.queued);
+            let bytes = what.iter().map(|(_, what)| what.bytes()).sum();
+            let unheard = Unheard::new(bytes, way.unheard.clone(), self.offered_max, sender.clone());
             // Who ended hears nothing more.
-            let sent = way.channel.send(Batch { from: self.own, what }).is_ok();
+            let sent = way.channel.send(Batch { from: self.own, what, unheard }).is_ok();
             if sent && way.asleep.swap(false, Ordering::SeqCst) {
                 way.waker.wake();
             }
@@ -155,9 +211,15 @@ impl Mesh {
     pub fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
-    /// Whether a shard ended.
+    /// Whether a shard ended before all could.
     pub fn is_broken(&self) -> bool {
-        self.ways.iter().flatten().any(|way| way.ended.load(Ordering::Relaxed))
+        let broken = |end: &End| end.over.load(Ordering::SeqCst) && !end.ready.load(Ordering::SeqCst);
+        self.ways.iter().flatten().any(|way| broken(&way.end))
+    }
+    /// This shard has nothing more to do before its end, or has again; whether all may end.
+    pub fn may_end(&self, ready: bool) -> bool {
+        self.end.ready.store(ready, Ordering::SeqCst);
+        ready && self.ways.iter().flatten().all(|way| way.end.ready.load(Ordering::SeqCst))
     }
 }
 
@@ -167,18 +229,19 @@ pub(crate) struct MeshDoor {
     channel: Sender<Batch>,
     waker: Waker,
     asleep: Arc<AtomicBool>,
-    ended: Arc<AtomicBool>,
+    end: Arc<End>,
 }
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.end.over.store(true, Ordering::SeqCst);
         // All are to know, however it came about.
         self.ways.iter().flatten().for_each(|way| way.waker.wake());
     }
 }
 
-fn inputs_of(Batch { from, what }: Batch) -> impl Iterator<Item = Input> {
+fn inputs_of(Batch { from, what, unheard }: Batch) -> impl Iterator<Item = Input> {
+    drop(unheard);
     what.into_iter().map(move |(layer, what)| Input::Across { from, layer, what })
 }
 
@@ -239,4 +302,99 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
         part.events = None;
     }
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Payload;
+    use farlink_base::layer::{Input as ToLayer, SendId};
+    use farlink_os::poll::Poller;
+    use std::time::Duration;
+
+    const LAYER: LayerId = LayerId(0);
+
+    /// Shards that own a layer each and read no more from 1000 bytes on, and who wakes them.
+    fn mesh(count: u8) -> Vec<(Mesh, Poller)> {
+        let owners: Vec<u8> = (0..count).collect();
+        let new = |own| Mesh::new(&ShardConfig { own, count, owners: owners.clone() }, 1000);
+        let mut all: Vec<(Mesh, Poller)> = (0..count).map(|own| (new(own), Poller::new().unwrap())).collect();
+        let doors: Vec<MeshDoor> = all.iter().map(|(mesh, poller)| mesh.door(poller.waker())).collect();
+        all.iter_mut().for_each(|(mesh, _)| mesh.join(&doors));
+        all
+    }
+    fn send(mesh: &mut Mesh, to: u8, bytes: usize) {
+        let bundle = ToLayer::send(LinkId(0), SendId(1), Payload::from(vec![1; bytes]), true);
+        mesh.push(to, LAYER, Box::new(Across::Input(bundle)));
+    }
+    /// Whether somebody wakes it soon.
+    fn is_woken(poller: &mut Poller) -> bool {
+        let begun = std::time::Instant::now();
+        poller.wait(Some(Duration::from_secs(20)), |_| {}).unwrap();
+        begun.elapsed() < Duration::from_secs(20)
+    }
+    fn take(mesh: &mut Mesh) -> usize {
+        let mut inputs = VecDeque::new();
+        mesh.take(&mut inputs);
+        inputs.len()
+    }
+
+    #[test]
+    fn what_others_have_not_heard_is_bounded_and_who_waits_for_them_is_woken() {
+        let mut shards = mesh(3);
+        let [(first, poller), (second, _), (third, _)] = &mut shards[..] else { unreachable!() };
+        send(first, 1, 600);
+        first.flush();
+        send(first, 2, 600);
+        assert!(!first.offered(999), "each has its own");
+        send(first, 1, 600);
+        first.flush();
+        assert!(first.offered(0) && first.is_full(), "the second has not heard of 1200 bytes");
+        assert_eq!(take(third), 1);
+        assert!(first.offered(0), "that was the third");
+        assert_eq!(take(second), 2);
+        assert!(is_woken(poller) && !first.offered(999) && !first.is_full());
+        assert!(first.offered(1000), "what has no verdict counts, too");
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_and_who_is_about_to_sleep_finds_what_came() {
+        let mut shards = mesh(2);
+        let [(first, _), (second, poller)] = &mut shards[..] else { unreachable!() };
+        let mut inputs = VecDeque::new();
+        send(first, 1, 1);
+        first.flush();
+        assert!(!second.may_sleep(&mut inputs) && inputs.len() == 1);
+        assert!(second.may_sleep(&mut inputs));
+        send(first, 1, 1);
+        first.flush();
+        assert!(is_woken(poller) && take(second) == 1);
+        send(first, 0, 1);
+        send(first, 9, 1);
+        first.flush();
+        assert_eq!((take(first), take(second)), (0, 0), "there is no way to itself, nor to who is not there");
+    }
+
+    #[test]
+    fn all_end_together_when_none_has_anything_to_do() {
+        let mut shards = mesh(3);
+        assert!(shards.iter().all(|(mesh, _)| !mesh.may_end(false)));
+        assert!(!shards[0].0.may_end(true) && !shards[1].0.may_end(true));
+        assert!(!shards[0].0.may_end(false), "something came");
+        assert!(!shards[2].0.may_end(true) && !shards[1].0.may_end(true), "the first has not ended its work");
+        assert!(shards[0].0.may_end(true) && shards[1].0.may_end(true));
+        drop(shards.remove(0));
+        assert!(shards.iter().all(|(mesh, _)| !mesh.is_broken()), "it ended in good order");
+        assert!(!shards[0].0.may_end(false) && shards[0].0.may_end(true), "and is not waited for");
+    }
+
+    #[test]
+    fn a_shard_that_ends_before_the_others_breaks_the_node() {
+        let mut shards = mesh(2);
+        drop(shards.remove(1));
+        assert!(shards[0].0.is_broken() && is_woken(&mut shards[0].1));
+        send(&mut shards[0].0, 1, 5000);
+        shards[0].0.flush();
+        assert!(!shards[0].0.offered(0), "what nobody hears does not count");
+    }
 }

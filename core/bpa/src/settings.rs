@@ -202,8 +202,9 @@ pub struct LinkSettings {
 /// of the driver, little enough that an urgent bundle does not wait behind it.
 pub const HAND_OVER_AHEAD: Duration = Duration::from_millis(20);
 
-/// Numbers of bundles and creation sequences that one shard of a node has.
-pub const SHARD_NUMBERS: u64 = 1 << 40;
+/// Numbers of bundles and creation sequences that one shard of a node has: so many that a million bundles a second need
+/// four years for them, and so few that those of all 64 are whole numbers wherever JSON is read (2^53).
+pub const SHARD_NUMBERS: u64 = 1 << 47;
 
 /// One agent.
 #[derive(Clone, Debug)]

@@ -267,7 +267,12 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
             Err(_) => Some(false),
         };
         let (away, least, part) = match desk.part(ticket, part, last, central) {
-            Part::Kept => return None,
+            Part::Kept | Part::Dropped => return None,
+            Part::Refused => {
+                let refused = layer::Input::Refused { ticket, reason: Refusal::NoResources };
+                self.work.push_back(Work::Layer(self.layer, refused));
+                return None;
+            }
             Part::Here { least, part } => (false, least, part),
             Part::Away { least, part } => (true, least, part),
         };

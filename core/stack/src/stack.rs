@@ -309,6 +309,10 @@ impl Stack {
         if layer.add_span(now, link, config.span.clone(), &mut joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
+        if let Layer::Elsewhere(elsewhere) = layer {
+            // What was said of it so far was for those who knew it.
+            joint.across(elsewhere.owner(), Across::Known { link });
+        }
         self.link_layer[place] = id;
         self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
@@ -548,6 +552,9 @@ impl Stack {
         match (layer, what) {
             (Layer::Shared(shared), Across::Input(input)) => {
                 shards::steps::hear(now, shared, (from, input), &mut |link, size| agent.pace(now, link, size), joint);
+            }
+            (Layer::Shared(shared), Across::Known { link }) => {
+                shards::steps::known(&shared.desk, (from, link), joint);
             }
             (Layer::Elsewhere(elsewhere), what) if elsewhere.owner() == from => {
                 shards::steps::stand_in(elsewhere, Err(what), joint);

@@ -183,8 +183,10 @@ fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
             }
         }
         let count = wanted.len();
+        let offered = std::cell::Cell::new(0);
         let nothing = |line: &Line| {
             assert_eq!(line.node(SECOND).held(), 0, "the second shard holds nothing");
+            offered.set(offered.get().max(line.node(SECOND).offered_elsewhere()));
             line.delivered.len() >= count
         };
         assert!(line.run_until(seconds(60), nothing), "{layer:?}: {} delivered", line.delivered.len());
@@ -192,6 +194,7 @@ fn what_is_for_the_node_is_in_its_first_shard_whichever_way_it_came() {
         assert!(kept < MIB, "{layer:?}: {kept} bytes on its disk");
         assert_delivered(&mut line, wanted, false);
         assert_eq!(line.node(SECOND).offered_elsewhere(), 0, "{layer:?}: all have their verdict");
+        assert!(offered.get() > 0, "{layer:?}: they waited for it");
     }
 }
 
@@ -312,4 +315,33 @@ fn breaking_streams_fail_what_was_under_way_and_it_goes_again() {
         }
     }
     assert_delivered(&mut line, wanted, true);
+}
+
+#[test]
+fn more_bundles_than_a_foreign_link_may_have_leave_by_it() {
+    let mut line = relay(Layer::TcpclV4);
+    let wanted: Vec<Vec<u8>> = (0..1500u64).map(|n| content(n, 20).to_vec()).collect();
+    wanted.iter().for_each(|payload| send(&mut line, NEAR, FAR, payload));
+    assert_delivered(&mut line, wanted, false);
+}
+
+#[test]
+fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let mut line = relay(layer);
+        for node in BOTH {
+            line.remove_link(node, LinkId(1));
+        }
+        line.run(seconds(3));
+        let payload = content(1, 50_000).to_vec();
+        send(&mut line, NEAR, FAR, &payload);
+        line.run(seconds(3));
+        line.add_link(SECOND, LinkId(1));
+        line.run(seconds(12));
+        assert!(line.delivered.is_empty() && line.node(FIRST).held() == 1, "{layer:?}");
+        line.add_link(FIRST, LinkId(1));
+        line.run(seconds(3));
+        assert_eq!(line.delivered.len(), 1, "{layer:?}: what was said of it came late, and is heard");
+        assert_delivered(&mut line, vec![payload], false);
+    }
 }

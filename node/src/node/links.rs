@@ -190,8 +190,20 @@ impl Node {
         self.drain();
         true
     }
+    /// Whoever owns its layer goes first: what it knows of bundles on their way is heard before the link ends elsewhere.
     pub(super) fn end_link(&mut self, id: LinkId) {
-        self.each_other(move |node| node.end_link(id));
+        let Some(layer) = self.known.given.get(&id).map(|(link, _)| link.layer) else { return };
+        let ended = self.owner(layer, move |node| {
+            node.take_link(id);
+            Ok(())
+        });
+        // A shard that is no more has said all it had to say.
+        drop(ended);
+        self.tell_shards();
+        self.hear_shards();
+        self.all_but_owner(layer, move |node| node.take_link(id));
+    }
+    fn take_link(&mut self, id: LinkId) {
         let Some((link, _)) = self.known.remove(id) else { return };
         let now = clock::now();
         self.io.now = now;

@@ -102,11 +102,28 @@ impl Node {
         let door = self.io.mesh.as_ref().filter(|_| self.is_foreign(layer)).and_then(|mesh| mesh.others.get(owner - 1));
         let Some(door) = door else { return what(self) };
         let (reply, answer) = std::sync::mpsc::channel();
-        door.run(move |node| drop(reply.send(what(node))));
+        door.run(move |node| {
+            let done = what(node);
+            node.tell_shards();
+            drop(reply.send(done));
+        });
         answer.recv().unwrap_or_else(|_| {
             let (path, expected) = ("link".into(), "a node whose shards all run".into());
             Err(ConfigError { path, expected, hint: "the node is about to end".into() })
         })
+    }
+    /// What is to be said to other shards is said now.
+    pub(super) fn tell_shards(&mut self) {
+        if let Some(mesh) = &mut self.io.mesh {
+            mesh.flush();
+        }
+    }
+    /// What other shards have said is heard now.
+    pub(super) fn hear_shards(&mut self) {
+        if let Some(mesh) = &mut self.io.mesh {
+            mesh.take(&mut self.io.inputs);
+            self.drain();
+        }
     }
     /// Has all shards but the owner of a layer do something.
     pub(super) fn all_but_owner(&mut self, layer: usize, what: impl Fn(&mut Node) + Clone + Send + 'static) {

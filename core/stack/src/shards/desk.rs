@@ -14,6 +14,8 @@ pub(crate) const CENTRE: u8 = 0;
 const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
+/// Bytes of bundles whose heads are incomplete, all of them: a thousand of the longest.
+const ASKED: u64 = 64 << 20;
 
 /// Accounts for a bundle of another shard on a link, or says when it may leave.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
@@ -26,6 +28,8 @@ struct Line {
     down: bool,
     /// Whether the neighbour is there; `None`: nobody said.
     up: Option<bool>,
+    /// What it said when it came.
+    peer: Option<Box<Output>>,
     /// Bundles of other shards, in order.
     waiting: VecDeque<(u8, Input)>,
 }
@@ -37,6 +41,8 @@ enum Place {
     Asked { parts: Payload, least: Option<u64>, look: u64 },
     /// This shard's.
     Here,
+    /// Nobody's: it was too much, and its layer is about to hear of it.
+    Refused,
     /// The centre's, which has so many bytes of it and, where `ended`, all.
     Away { bytes: u64, ended: bool },
 }
@@ -49,6 +55,10 @@ pub(crate) enum Part {
     Away { least: Option<u64>, part: Payload },
     /// Its head is incomplete.
     Kept,
+    /// There is no room for heads that are incomplete: its layer is to be told, once.
+    Refused,
+    /// The rest of such a one.
+    Dropped,
 }
 
 /// The other shards at one layer.
@@ -59,6 +69,8 @@ pub(crate) struct Desk {
     local: Box<[NodeId]>,
     lines: BTreeMap<LinkId, Line>,
     places: BTreeMap<Ticket, Place>,
+    /// Bytes of those whose heads are incomplete.
+    asked: u64,
     /// Bytes offered to others, all of them, that have no verdict yet.
     away: u64,
     /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
@@ -74,7 +86,7 @@ impl Desk {
     pub fn new(own: u8, count: u8, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, Line::default())).collect();
         let (places, taken) = (BTreeMap::new(), Vec::new());
-        Desk { own, count, local, lines, places, away: 0, pending: None, under_way: 0, taken }
+        Desk { own, count, local, lines, places, asked: 0, away: 0, pending: None, under_way: 0, taken }
     }
     /// All shards but this one.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
@@ -92,6 +104,12 @@ impl Desk {
     /// Whether the layer has, or is to get, bundles of others.
     pub fn serves(&self) -> bool {
         self.under_way > 0 || self.lines.values().any(|line| !line.waiting.is_empty())
+    }
+    /// Another shard has this link from now on, and may have missed what was said of it.
+    pub fn repeat(&self, link: LinkId, out: &mut Vec<Across>) {
+        let Some(line) = self.lines.get(&link) else { return };
+        out.extend(line.peer.iter().map(|peer| Across::Output(Output::clone(peer))));
+        out.push(Across::Output(Output::Ready { link, ready: line.ready }));
     }
     /// A link more.
     pub fn add(&mut self, link: LinkId) {
@@ -148,7 +166,7 @@ impl Desk {
             }
             Input::Accepted { ticket } | Input::Refused { ticket, .. } => {
                 // After it the layer says no more about the offer.
-                let place = self.places.remove(&ticket);
+                let place = self.leave(ticket);
                 let Some(Place::Away { bytes, ended }) = place else { return None };
                 if ended {
                     self.away = self.away.saturating_sub(bytes);
@@ -210,9 +228,17 @@ impl Desk {
                 self.give_back(*link, out);
                 self.lines.remove(link);
             }
-            Input::Refused { ticket, .. } | Input::Accepted { ticket } => drop(self.places.remove(ticket)),
+            Input::Refused { ticket, .. } | Input::Accepted { ticket } => drop(self.leave(*ticket)),
             _ => {}
         }
+    }
+    /// Nothing more is to be known of an offer.
+    fn leave(&mut self, ticket: Ticket) -> Option<Place> {
+        let place = self.places.remove(&ticket)?;
+        if let Place::Asked { parts, .. } = &place {
+            self.asked = self.asked.saturating_sub(parts.len());
+        }
+        Some(place)
     }
     fn give_back(&mut self, link: LinkId, out: &mut Vec<(u8, Across)>) {
         let Some(line) = self.lines.get_mut(&link) else { return };
@@ -244,7 +270,7 @@ impl Desk {
                     self.add(link);
                 }
                 if let Some(line) = self.lines.get_mut(&link) {
-                    line.up = Some(true);
+                    (line.up, line.peer) = (Some(true), Some(Box::new(output.clone())));
                 }
                 out.extend(self.others().map(|shard| (shard, Across::Output(output.clone()))));
             }
@@ -253,7 +279,7 @@ impl Desk {
                 if link.is_dynamic() {
                     self.lines.remove(&link);
                 } else if let Some(line) = self.lines.get_mut(&link) {
-                    line.up = Some(false);
+                    (line.up, line.peer) = (Some(false), None);
                 }
                 out.extend(self.others().map(|shard| (shard, Across::Output(Output::PeerDown { link }))));
             }
@@ -284,14 +310,14 @@ impl Desk {
                 self.places.insert(ticket, place);
                 return None;
             }
-            Output::OfferAborted { ticket } => match self.places.remove(&ticket) {
+            Output::OfferAborted { ticket } => match self.leave(ticket) {
                 Some(Place::Away { bytes, ended }) => {
                     self.away = self.away.saturating_sub(if ended { bytes } else { 0 });
                     out.push((CENTRE, Across::Output(output)));
                     return None;
                 }
                 // Nobody knows of it.
-                Some(Place::Asked { .. }) => return None,
+                Some(Place::Asked { .. } | Place::Refused) => return None,
                 Some(Place::Here) | None => {}
             },
             _ => {}
@@ -309,7 +335,11 @@ impl Desk {
         central: impl FnOnce(&Self, &Payload) -> Option<bool>,
     ) -> Part {
         let asked = Place::Asked { parts: Payload::new(), least: None, look: 0 };
-        match self.places.remove(&ticket).unwrap_or(asked) {
+        match self.leave(ticket).unwrap_or(asked) {
+            Place::Refused => {
+                self.places.insert(ticket, Place::Refused);
+                Part::Dropped
+            }
             Place::Here => {
                 if !last {
                     self.places.insert(ticket, Place::Here);
@@ -329,7 +359,12 @@ impl Desk {
                         self.lend(ticket, 0, len, last);
                         Part::Away { least, part: parts }
                     }
+                    None if !last && len < HEAD && self.asked + len > ASKED => {
+                        self.places.insert(ticket, Place::Refused);
+                        Part::Refused
+                    }
                     None if !last && len < HEAD => {
+                        self.asked += len;
                         // Ever more rarely, so that parts of a byte each cost no more than others.
                         let look = if len < look { look } else { HEAD.min(2 * len) };
                         self.places.insert(ticket, Place::Asked { parts, least, look });

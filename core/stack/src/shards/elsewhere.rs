@@ -4,12 +4,31 @@
 use super::Across;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::LinkId;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
+use farlink_base::{LinkId, Refusal};
 
-/// Bundles of a link at its owner that its layer has not taken, at which this shard keeps the next; and their bytes.
-const UNTAKEN: u32 = 1024;
-const UNTAKEN_BYTES: u64 = 4 << 20;
+/// Bundles of a link at its owner that its layer has not taken, and their bytes, at which this shard keeps the next.
+const OF_LINK: Untaken = Untaken { bundles: 1024, bytes: 4 << 20 };
+/// The same of all links of the layer together: from then on each has one at a time, until half of them are taken.
+const OF_LAYER: Untaken = Untaken { bundles: 8 * OF_LINK.bundles, bytes: 8 * OF_LINK.bytes };
+
+/// Bundles at their owner that its layer has not taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Untaken {
+    bundles: u32,
+    bytes: u64,
+}
+impl Untaken {
+    fn more(&mut self, bytes: u64) {
+        (self.bundles, self.bytes) = (self.bundles.saturating_add(1), self.bytes.saturating_add(bytes));
+    }
+    fn less(&mut self, by: Untaken) {
+        (self.bundles, self.bytes) = (self.bundles.saturating_sub(by.bundles), self.bytes.saturating_sub(by.bytes));
+    }
+    fn is_less_than(&self, other: Untaken) -> bool {
+        self.bundles < other.bundles && self.bytes < other.bytes
+    }
+}
 
 /// What to do next.
 #[derive(Clone, Debug)]
@@ -29,15 +48,15 @@ struct Line {
     told: bool,
     /// Its neighbour was said to be there.
     up: bool,
-    untaken: u32,
-    untaken_bytes: u64,
+    untaken: Untaken,
 }
 impl Line {
-    fn takes(&self) -> bool {
-        self.ready && self.untaken < UNTAKEN && self.untaken_bytes < UNTAKEN_BYTES
+    /// Whether the owner is to get the next bundle, while the layer is `full` or not.
+    fn takes(&self, full: bool) -> bool {
+        self.ready && self.untaken.is_less_than(OF_LINK) && !(full && self.untaken.bundles > 0)
     }
-    fn tell(&mut self, link: LinkId, out: &mut Vec<Do>) {
-        let ready = self.takes();
+    fn tell(&mut self, link: LinkId, full: bool, out: &mut Vec<Do>) {
+        let ready = self.takes(full);
         if ready != self.told {
             self.told = ready;
             out.push(Do::Say(Output::Ready { link, ready }));
@@ -60,6 +79,10 @@ struct Offered {
 pub(crate) struct Elsewhere {
     owner: u8,
     lines: BTreeMap<LinkId, Line>,
+    /// Of all lines.
+    untaken: Untaken,
+    /// They reached what the layer may have, and have not come down to half of it.
+    full: bool,
     sends: BTreeMap<SendId, LinkId>,
     offers: BTreeMap<Ticket, Offered>,
 }
@@ -68,13 +91,14 @@ impl Elsewhere {
     /// For a layer of this shard, with these links.
     pub fn new(owner: u8, links: impl Iterator<Item = LinkId>) -> Self {
         let lines = links.map(|link| (link, Line::default())).collect();
-        Elsewhere { owner, lines, sends: BTreeMap::new(), offers: BTreeMap::new() }
+        let (sends, offers) = (BTreeMap::new(), BTreeMap::new());
+        Elsewhere { owner, lines, untaken: Untaken::default(), full: false, sends, offers }
     }
     /// Who owns the layer.
     pub fn owner(&self) -> u8 {
         self.owner
     }
-    /// A link more; false: there is one of this number.
+    /// A link more, of which the owner is to be asked ([`Across::Known`]); false: there is one of this number.
     pub fn add(&mut self, link: LinkId) -> bool {
         let fresh = !self.lines.contains_key(&link);
         self.lines.entry(link).or_default();
@@ -89,11 +113,12 @@ impl Elsewhere {
                 let Some(line) = self.lines.get_mut(&link) else {
                     return out.push(Do::Say(Output::SendFailed { id, link, refused: None }));
                 };
-                line.untaken += 1;
-                line.untaken_bytes += part.len();
+                line.untaken.more(part.len());
+                self.untaken.more(part.len());
                 self.sends.insert(id, link);
                 out.push(Do::Owner(Across::Input(input)));
-                line.tell(link, out);
+                line.tell(link, self.full, out);
+                self.look(out);
             }
             Input::SendMore { id, .. } | Input::SendBroken { id, .. } | Input::CancelSend { id, .. } => {
                 if self.sends.contains_key(id) {
@@ -125,11 +150,30 @@ impl Elsewhere {
         }
     }
 
+    /// Where the layer became full or is so no more, each link is told.
+    fn look(&mut self, out: &mut Vec<Do>) {
+        let bound = match self.full {
+            true => Untaken { bundles: OF_LAYER.bundles / 2, bytes: OF_LAYER.bytes / 2 },
+            false => OF_LAYER,
+        };
+        let full = !self.untaken.is_less_than(bound);
+        if full != self.full {
+            self.full = full;
+            self.lines.iter_mut().for_each(|(link, line)| line.tell(*link, full, out));
+        }
+    }
+    /// A link is no more: what its owner has of it is not waited for.
+    fn forget(&mut self, link: LinkId, out: &mut Vec<Do>) -> Option<Line> {
+        let line = self.lines.remove(&link)?;
+        self.untaken.less(line.untaken);
+        self.look(out);
+        Some(line)
+    }
     /// A link ends here, whatever its owner says later.
     fn remove(&mut self, link: LinkId, out: &mut Vec<Do>) {
-        let Some(mut line) = self.lines.remove(&link) else { return };
+        let Some(mut line) = self.forget(link, out) else { return };
         line.ready = false;
-        line.tell(link, out);
+        line.tell(link, self.full, out);
         let under_way: Vec<SendId> = self.sends.iter().filter(|(_, of)| **of == link).map(|(id, _)| *id).collect();
         for id in under_way {
             self.sends.remove(&id);
@@ -139,6 +183,9 @@ impl Elsewhere {
             if offered.link == link && !offered.refused && !offered.ended {
                 offered.refused = true;
                 out.push(Do::Say(Output::OfferAborted { ticket: *ticket }));
+                // Its last part may be on its way: the owner waits for a verdict then.
+                let refused = Input::Refused { ticket: *ticket, reason: Refusal::NoResources };
+                out.push(Do::Owner(Across::Input(refused)));
             }
         }
         if line.up {
@@ -151,10 +198,17 @@ impl Elsewhere {
         match said {
             Across::Output(output) => self.said(output, out),
             Across::Taken { link, bundles, bytes } => {
+                let taken = Untaken { bundles, bytes };
                 if let Some(line) = self.lines.get_mut(&link) {
-                    line.untaken = line.untaken.saturating_sub(bundles);
-                    line.untaken_bytes = line.untaken_bytes.saturating_sub(bytes);
-                    line.tell(link, out);
+                    // What was said of a link that had its number before is of none.
+                    let before = line.untaken;
+                    line.untaken.less(taken);
+                    self.untaken.less(Untaken {
+                        bundles: before.bundles - line.untaken.bundles,
+                        bytes: before.bytes - line.untaken.bytes,
+                    });
+                    line.tell(link, self.full, out);
+                    self.look(out);
                 }
             }
             Across::Closed { ticket } => {
@@ -163,7 +217,7 @@ impl Elsewhere {
                 }
             }
             // Only layers that are here are told something.
-            Across::Input(_) => {}
+            Across::Input(_) | Across::Known { .. } => {}
         }
     }
     fn said(&mut self, output: Output, out: &mut Vec<Do>) {
@@ -176,7 +230,7 @@ impl Elsewhere {
                 }
                 if let Some(line) = self.lines.get_mut(&link) {
                     line.ready = ready;
-                    line.tell(link, out);
+                    line.tell(link, self.full, out);
                 }
             }
             Output::PeerUp { link, .. } => {
@@ -190,7 +244,7 @@ impl Elsewhere {
             }
             Output::PeerDown { link } => {
                 let known = match link.is_dynamic() {
-                    true => self.lines.remove(link).is_some_and(|line| line.up),
+                    true => self.forget(*link, out).is_some_and(|line| line.up),
                     false => self.lines.get_mut(link).is_some_and(|line| core::mem::take(&mut line.up)),
                 };
                 if known {

@@ -4,6 +4,8 @@
 //! crosses back; so the contract between shards is that of convergence layers. Bundles that must meet others of their
 //! kind are given to shard 0 while they arrive, all else is at home where it came in.
 
+#[cfg(test)]
+mod answer_tests;
 pub(crate) mod desk;
 pub(crate) mod elsewhere;
 pub(crate) mod steps;
@@ -54,11 +56,27 @@ pub enum Across {
         /// Bytes given with them.
         bytes: u64,
     },
+    /// The sending shard has this link from now on: the owner says anew what it said of it before.
+    Known {
+        /// Which.
+        link: LinkId,
+    },
     /// Nothing more comes of an offer that the receiving shard refused.
     Closed {
         /// Which.
         ticket: Ticket,
     },
+}
+
+impl Across {
+    /// Bytes of a bundle that go with it.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Across::Input(layer::Input::Send { part, .. } | layer::Input::SendMore { part, .. })
+            | Across::Output(layer::Output::Offer { part, .. }) => part.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// A layer and what others have to do with it.

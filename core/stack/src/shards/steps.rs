@@ -9,7 +9,7 @@ use crate::kinds::Layer;
 use crate::stack::Work;
 use alloc::vec::Vec;
 use farlink_base::layer::{self, Input};
-use farlink_base::{Instant, Sink, StreamId};
+use farlink_base::{Instant, LinkId, Sink, StreamId};
 
 /// What a layer of this shard is told by its stack, or the stream it is to write to.
 pub(crate) fn tell<'a, S: Sink<Output>>(
@@ -48,6 +48,13 @@ pub(crate) fn hear<'a, S: Sink<Output>>(
         one(now, layer, input, joint);
     }
     go_on(now, layer, pace, joint);
+}
+
+/// Another shard has a link from now on.
+pub(crate) fn known<S: Sink<Output>>(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJoint<'_, S>) {
+    let mut back = Vec::new();
+    desk.repeat(link, &mut back);
+    back.into_iter().for_each(|what| joint.across(from, what));
 }
 
 fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_, S>) {

@@ -7,19 +7,19 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Input, LinkState, Output, SendId, Ticket};
 use farlink_base::{Instant, LinkId, NodeId, Payload, Refusal};
 
-const LINK: LinkId = LinkId(3);
-const TICKET: Ticket = Ticket(7);
+pub(super) const LINK: LinkId = LinkId(3);
+pub(super) const TICKET: Ticket = Ticket(7);
 
-fn bytes(len: usize) -> Payload {
+pub(super) fn bytes(len: usize) -> Payload {
     Payload::from(alloc::vec![1u8; len])
 }
-fn desk(own: u8) -> Desk {
+pub(super) fn desk(own: u8) -> Desk {
     Desk::new(own, 3, [NodeId::ipn(1)].into(), [LINK].into_iter())
 }
-fn send(id: u64, len: usize) -> Input {
+pub(super) fn send(id: u64, len: usize) -> Input {
     Input::send(LINK, SendId(id), bytes(len), true)
 }
-fn ready(ready: bool) -> Output {
+pub(super) fn ready(ready: bool) -> Output {
     Output::Ready { link: LINK, ready }
 }
 /// What is said, in short.
@@ -37,15 +37,16 @@ fn short(said: &Across) -> &'static str {
         Across::Output(Output::PeerDown { .. }) => "down",
         Across::Output(_) => "output",
         Across::Taken { .. } => "taken",
+        Across::Known { .. } => "known",
         Across::Closed { .. } => "closed",
     }
 }
-fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
+pub(super) fn told(desk: &mut Desk, output: Output) -> Vec<(u8, &'static str)> {
     let mut out = Vec::new();
     let _own = desk.said(output, &mut out);
     out.iter().map(|(to, what)| (*to, short(what))).collect()
 }
-fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
+pub(super) fn take(desk: &mut Desk, from: u8, input: Input) -> (bool, Vec<&'static str>) {
     let mut out = Vec::new();
     let given = desk.take(from, input, &mut out).is_some();
     (given, out.iter().map(short).collect())
@@ -153,6 +154,7 @@ fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
             Part::Kept => ("kept", 0, None),
             Part::Here { part, least } => ("here", part.len(), least),
             Part::Away { part, least } => ("away", part.len(), least),
+            Part::Refused | Part::Dropped => ("refused", 0, None),
         };
     let mut one = desk(1);
     assert_eq!(part(&mut one, 10, false, None), ("kept", 0, None));

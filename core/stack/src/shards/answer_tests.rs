@@ -1,0 +1,322 @@
+//! What crosses between desk and stand-in: every answer once, to whom it is for; accounts that end; bounds.
+
+use super::desk::{Desk, Part};
+use super::elsewhere::{Do, Elsewhere};
+use super::tests::{LINK, TICKET, bytes, desk, ready, send, take, told};
+use super::{Across, tagged, untagged};
+use crate::config::Config;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use farlink_base::layer::{Input, Output, SendId, Ticket};
+use farlink_base::{BundleMeta, EndpointId, Facts, LinkId, NodeId, Payload, Priority, Rare, Refusal};
+
+/// What a stand-in says and does when the owner says something.
+fn heard(home: &mut Elsewhere, said: impl IntoIterator<Item = Across>) -> Vec<Do> {
+    let mut out = Vec::new();
+    said.into_iter().for_each(|said| home.hear(said, &mut out));
+    out
+}
+fn part_of(ticket: Ticket, last: bool) -> Across {
+    let (link, part) = (LINK, bytes(9));
+    Across::Output(Output::Offer { ticket, link, part, last, total: None, reliable: true })
+}
+
+#[test]
+fn a_shard_that_learns_of_a_link_late_hears_what_was_said_of_it() {
+    let mut owner = desk(1);
+    let mut late = Elsewhere::new(1, core::iter::empty());
+    let up = || Output::PeerUp { link: LINK, claimed: Some("ipn:9.0".into()), proven: None, node: None };
+    for said in [up(), ready(true)] {
+        let mut out = Vec::new();
+        let _own = owner.said(said, &mut out);
+        let to_late = out.into_iter().filter(|(to, _)| *to == 2).map(|(_, what)| what);
+        assert!(heard(&mut late, to_late).is_empty(), "it does not know the link");
+    }
+    let asks = |owner: &Desk, late: &mut Elsewhere| {
+        let mut back = Vec::new();
+        owner.repeat(LINK, &mut back);
+        heard(late, back)
+    };
+    assert!(late.add(LINK) && !late.add(LINK));
+    let out = asks(&owner, &mut late);
+    let [Do::Say(Output::PeerUp { claimed, .. }), Do::Say(Output::Ready { ready: true, .. })] = &out[..] else {
+        panic!("{out:?}")
+    };
+    assert_eq!(claimed.as_deref(), Some("ipn:9.0"));
+    // Of one that came and went nothing is told but that it takes nothing.
+    told(&mut owner, ready(false));
+    told(&mut owner, Output::PeerDown { link: LINK });
+    let mut later = Elsewhere::new(1, [LINK].into_iter());
+    assert!(asks(&owner, &mut later).is_empty());
+    owner.told(&Input::RemoveLink { link: LINK }, &mut Vec::new());
+    assert!(asks(&owner, &mut late).is_empty(), "there is none any more");
+}
+
+#[test]
+fn a_link_removed_while_a_last_part_is_on_its_way_leaves_no_account() {
+    for last_is_heard_first in [false, true] {
+        let mut owner = desk(1);
+        let mut home = Elsewhere::new(1, [LINK].into_iter());
+        let offer = |owner: &mut Desk, last| drop(owner.part(TICKET, bytes(9), last, |_, _| Some(true)));
+        offer(&mut owner, false);
+        heard(&mut home, [part_of(TICKET, false)]);
+        offer(&mut owner, true);
+        assert_eq!(owner.away(), 18);
+        if last_is_heard_first {
+            heard(&mut home, [part_of(TICKET, true)]);
+        }
+        let mut out = Vec::new();
+        home.tell(Input::RemoveLink { link: LINK }, &mut out);
+        let verdict = out.into_iter().find_map(|what| match what {
+            Do::Owner(Across::Input(input)) => Some(input),
+            _ => None,
+        });
+        match verdict {
+            Some(verdict) => assert_eq!(take(&mut owner, 0, verdict), (true, Vec::new())),
+            // It is whole: its verdict comes yet.
+            None => {
+                let mut out = Vec::new();
+                home.tell(Input::Accepted { ticket: TICKET }, &mut out);
+                let [Do::Owner(Across::Input(verdict))] = &out[..] else { panic!("{out:?}") };
+                take(&mut owner, 0, verdict.clone());
+            }
+        }
+        assert_eq!((owner.away(), owner.knows(TICKET)), (0, false));
+        assert!(last_is_heard_first || heard(&mut home, [part_of(TICKET, true)]).is_empty());
+        assert_eq!(heard(&mut home, [part_of(TICKET, true)]).len(), 1, "its number may come again");
+    }
+}
+
+#[test]
+fn all_links_of_a_layer_together_are_bounded_and_none_is_shut_out() {
+    let links = || (0..20).map(LinkId);
+    let mut home = Elsewhere::new(1, links());
+    heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
+    let mut id = 0;
+    let mut give = |home: &mut Elsewhere, link, len| {
+        let mut out = Vec::new();
+        id += 1;
+        home.tell(Input::send(link, SendId(id), bytes(len), true), &mut out);
+        out
+    };
+    let told = |out: &[Do]| -> Vec<(u32, bool)> {
+        let ready = |what: &Do| match what {
+            Do::Say(Output::Ready { link, ready }) => Some((link.0, *ready)),
+            _ => None,
+        };
+        out.iter().filter_map(ready).collect()
+    };
+    // Half of what a link may have, for each of sixteen: so much may the layer.
+    let mut last = Vec::new();
+    for link in 0..16 {
+        assert!(told(&last).is_empty());
+        last = give(&mut home, LinkId(link), 2 << 20);
+    }
+    assert_eq!(told(&last), (0..16).map(|link| (link, false)).collect::<Vec<_>>(), "who has one gets no more");
+    assert_eq!(told(&give(&mut home, LinkId(17), 10)), [(17, false)], "who has none gets one");
+    // Until half of it is taken.
+    let taken = |home: &mut Elsewhere, link| heard(home, [Across::Taken { link, bundles: 1, bytes: 2 << 20 }]);
+    for link in 0..8 {
+        assert_eq!(told(&taken(&mut home, LinkId(link))), [(link, true)], "it has none now");
+    }
+    let all = told(&taken(&mut home, LinkId(8)));
+    assert!(all.contains(&(17, true)) && all.contains(&(15, true)) && !all.contains(&(3, true)), "{all:?}");
+    // A link that goes takes its part along, and what is said of it later does not count.
+    for link in 9..16 {
+        home.tell(Input::RemoveLink { link: LinkId(link) }, &mut Vec::new());
+        assert!(taken(&mut home, LinkId(link)).is_empty());
+    }
+    for link in 0..8 {
+        assert!(told(&give(&mut home, LinkId(link), 3 << 20)).is_empty(), "there is room for {link}");
+    }
+}
+
+#[test]
+fn heads_that_never_end_are_bounded_and_each_is_refused_once() {
+    let mut desk = desk(1);
+    let part = |desk: &mut Desk, ticket, last| desk.part(Ticket(ticket), Payload::fill(1, 60 << 10), last, |_, _| None);
+    let kept = (0..2000).take_while(|ticket| matches!(part(&mut desk, *ticket, false), Part::Kept)).count() as u64;
+    assert!((1000..1100).contains(&kept), "{kept}");
+    assert!(desk.knows(Ticket(kept)), "the one that was too much");
+    assert!(
+        matches!(part(&mut desk, kept, false), Part::Dropped) && matches!(part(&mut desk, kept, true), Part::Dropped)
+    );
+    desk.told(&Input::Refused { ticket: Ticket(kept), reason: Refusal::NoResources }, &mut Vec::new());
+    assert!(!desk.knows(Ticket(kept)));
+    // Room comes back however one ends: abandoned, known, or refused.
+    told(&mut desk, Output::OfferAborted { ticket: Ticket(0) });
+    assert!(matches!(part(&mut desk, 5000, false), Part::Kept));
+    assert!(matches!(part(&mut desk, 5001, false), Part::Refused));
+    assert!(matches!(part(&mut desk, 1, true), Part::Here { .. }));
+    assert!(matches!(part(&mut desk, 5002, false), Part::Kept));
+    desk.told(&Input::Refused { ticket: Ticket(2), reason: Refusal::NoResources }, &mut Vec::new());
+    assert!(matches!(part(&mut desk, 5003, false), Part::Kept));
+    assert!(matches!(part(&mut desk, 5004, false), Part::Refused));
+}
+
+#[test]
+fn what_a_layer_answers_reaches_the_shard_that_sent_and_it_alone() {
+    let id = SendId(77);
+    let answers = |id| {
+        [
+            Output::Want { link: LINK, id, from: 5, len: 6 },
+            Output::SentInPart { link: LINK, id, bytes: 9 },
+            Output::SendFailed { link: LINK, id, refused: Some(Refusal::TooLarge) },
+            Output::Sent { link: LINK, id },
+        ]
+    };
+    let mut owner = desk(1);
+    for (answer, wanted) in answers(tagged(2, id)).into_iter().zip(answers(id)) {
+        let mut out = Vec::new();
+        assert!(owner.said(answer, &mut out).is_none(), "the owner's agent did not send it");
+        let [(2, Across::Output(came))] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(alloc::format!("{came:?}"), alloc::format!("{wanted:?}"));
+    }
+    for own in answers(id) {
+        let mut out = Vec::new();
+        assert!(owner.said(own, &mut out).is_some() && out.is_empty(), "its own are its own");
+    }
+    // At the stand-in the last of them is the last.
+    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    home.tell(send(77, 1), &mut Vec::new());
+    for (answer, says) in answers(id).into_iter().zip([1, 1, 1, 0]) {
+        assert_eq!(heard(&mut home, [Across::Output(answer)]).len(), says);
+    }
+}
+
+#[test]
+fn what_an_agent_says_of_a_transmission_reaches_the_layer_under_its_own_number() {
+    let (mut home, mut owner) = (Elsewhere::new(1, [LINK].into_iter()), desk(1));
+    let id = SendId(77);
+    home.tell(send(77, 1), &mut Vec::new());
+    let said = [
+        Input::SendMore { link: LINK, id, from: 1, part: bytes(3) },
+        Input::SendBroken { link: LINK, id },
+        Input::CancelSend { link: LINK, id },
+    ];
+    for input in said.clone() {
+        let mut out = Vec::new();
+        home.tell(input, &mut out);
+        let [Do::Owner(Across::Input(input))] = &out[..] else { panic!("{out:?}") };
+        let given = owner.take(2, input.clone(), &mut Vec::new());
+        let Some(
+            Input::SendMore { id: given, .. }
+            | Input::SendBroken { id: given, .. }
+            | Input::CancelSend { id: given, .. },
+        ) = given
+        else {
+            panic!("{given:?}")
+        };
+        assert_eq!(untagged(given), Some((2, id)));
+    }
+    heard(&mut home, [Across::Output(Output::Sent { id, link: LINK })]);
+    for input in said {
+        let mut out = Vec::new();
+        home.tell(input, &mut out);
+        assert!(out.is_empty(), "it was answered");
+    }
+}
+
+#[test]
+fn an_offer_of_another_shard_is_held_kept_and_resumed_and_its_account_ends_when_it_is_abandoned() {
+    for ended in [false, true] {
+        let mut owner = desk(1);
+        drop(owner.part(TICKET, bytes(9), ended, |_, _| Some(true)));
+        let kept = Input::Kept { ticket: TICKET, bytes: 4 };
+        for input in [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, kept] {
+            assert_eq!(take(&mut owner, 0, input), (true, Vec::new()));
+        }
+        assert_eq!(owner.away(), if ended { 9 } else { 0 });
+        assert_eq!(told(&mut owner, Output::OfferAborted { ticket: TICKET }), [(0, "aborted")]);
+        assert_eq!((owner.away(), owner.knows(TICKET)), (0, false));
+    }
+}
+
+#[test]
+fn a_verdict_ends_an_offer_at_its_stand_in() {
+    for verdict in [Input::Accepted { ticket: TICKET }, Input::Refused { ticket: TICKET, reason: Refusal::Duplicate }] {
+        let mut home = Elsewhere::new(1, [LINK].into_iter());
+        heard(&mut home, [part_of(TICKET, true)]);
+        let mut out = Vec::new();
+        home.tell(verdict, &mut out);
+        assert_eq!(out.len(), 1);
+        assert_eq!(heard(&mut home, [part_of(TICKET, true)]).len(), 1, "its number may come again");
+    }
+}
+
+#[test]
+fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
+    let link = LinkId(LinkId::DYNAMIC | 5);
+    let mut owner = desk(1);
+    let mut home = Elsewhere::new(1, core::iter::empty());
+    let mut say = |said: Output| {
+        let mut out = Vec::new();
+        let _own = owner.said(said, &mut out);
+        assert_eq!(out.iter().filter(|(to, _)| *to == 0).count(), 1);
+        assert_eq!(out.len(), 2, "all others hear of it");
+        heard(&mut home, out.into_iter().filter(|(to, _)| *to == 0).map(|(_, what)| what)).len()
+    };
+    assert_eq!(say(Output::PeerUp { link, claimed: None, proven: None, node: None }), 1);
+    assert_eq!(say(Output::Ready { link, ready: true }), 1);
+    assert_eq!(say(Output::PeerDown { link }), 1);
+    assert_eq!(say(Output::PeerDown { link }), 0, "once");
+    let mut out = Vec::new();
+    home.tell(Input::send(link, SendId(1), bytes(1), true), &mut out);
+    assert!(matches!(&out[..], [Do::Say(Output::SendFailed { .. })]), "there is no such link");
+    assert_eq!(
+        take(&mut owner, 0, Input::send(link, SendId(1), bytes(1), true)),
+        (false, Vec::from(["taken", "failed"]))
+    );
+}
+
+#[test]
+fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
+    let plain = || BundleMeta {
+        id: 1,
+        source: EndpointId::ipn(8, 1),
+        destination: EndpointId::ipn(9, 1),
+        created_ms: 1,
+        sequence: 1,
+        lifetime_ms: 1000,
+        payload: Payload::new(),
+        facts: Facts::default(),
+        version: 7,
+        priority: Priority::Normal,
+        duties: Default::default(),
+        hop_limit: 0,
+        rare: None,
+        head: Box::default(),
+        tail: 0,
+        tail_len: 0,
+    };
+    let desk = Desk::new(1, 2, [NodeId::ipn(1), NodeId::ipn(7)].into(), [LINK].into_iter());
+    let own = EndpointId::ipn(7, 3);
+    assert!(!desk.is_central(&plain()));
+    let rare = Rare { report_to: own.clone(), ..Rare::default() }.boxed();
+    for (why, bundle) in [
+        ("for this node", BundleMeta { destination: own.clone(), ..plain() }),
+        ("of this node", BundleMeta { source: own.clone(), ..plain() }),
+        ("its reports", BundleMeta { rare, ..plain() }),
+        ("for a group", BundleMeta { destination: EndpointId::dtn("group", "~all"), ..plain() }),
+        ("custody", BundleMeta { facts: Facts(Facts::CUSTODY), ..plain() }),
+    ] {
+        assert!(desk.is_central(&bundle), "{why}");
+    }
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    let mut config = Config::new(EndpointId::ipn(1, 0));
+    let owners = alloc::vec![0; config.layers.len()];
+    config.shards = Some(super::ShardConfig { own: 0, count: 2, owners });
+    config.limits.bundles = 1 << 20;
+    assert!(super::check(&config, false).is_ok());
+    assert!(super::check(&config, true).is_err(), "copies");
+    config.limits.bundles = super::SHARD_BUNDLES_MAX + 1;
+    assert!(super::check(&config, false).is_err(), "bundles");
+    for (own, count) in [(2, 2), (0, 0), (0, 65)] {
+        config.limits.bundles = 1;
+        config.shards = Some(super::ShardConfig { own, count, owners: Vec::new() });
+        assert!(super::check(&config, false).is_err(), "{own} of {count}");
+    }
+}

@@ -30,7 +30,7 @@ pub struct Options {
     pub destination: String,
     /// How many.
     pub count: u64,
-    /// Time between two.
+    /// Time between two; zero: each leaves once the one before is answered.
     pub interval: Duration,
     /// Payload bytes.
     pub size: u64,
@@ -77,6 +77,7 @@ pub fn attach(at: &str) -> anyhow::Result<Inbox> {
 /// # Errors
 /// When the node goes away or refuses.
 pub fn run(inbox: Inbox, options: &Options, stop: &AtomicBool, say: impl FnMut(String)) -> anyhow::Result<Report> {
+    inbox.sender.set_write_timeout(Some(options.timeout.max(ATTENTION)))?;
     let mut run =
         Run { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
     let candidates = candidates(&options.destination);
@@ -141,7 +142,9 @@ impl<F: FnMut(String)> Run<'_, F> {
             }
             self.send(sequence, destination)?;
             let due = began + self.options.interval * u32::try_from(sequence + 1).unwrap_or(u32::MAX);
-            if sequence + 1 < self.options.count {
+            if self.options.interval.is_zero() {
+                self.collect(clock::now() + self.options.timeout, true)?;
+            } else if sequence + 1 < self.options.count {
                 self.collect(due, false)?;
             }
         }
@@ -171,15 +174,14 @@ impl<F: FnMut(String)> Run<'_, F> {
         let adu = BundleAdu { dst_eid: destination.to_string(), lifetime_ms: 3_600_000, ..Default::default() };
         self.sent.insert(sequence, destination.to_string());
         let until = clock::now() + self.options.timeout;
-        self.inbox.sender.set_write_timeout(Some(self.options.timeout.max(ATTENTION)))?;
         match self.inbox.sender.send(adu, &payload) {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return Err(self.not_taken());
             }
             sent => sent?,
         }
-        self.inbox.sender.set_read_timeout(Some(ATTENTION))?;
-        while !self.inbox.sender.hears()? {
+        // Who waits in a read is woken also when the node reads, which happens first.
+        while !self.inbox.sender.hears_within(ATTENTION)? {
             if self.stopped() {
                 return Ok(());
             }
@@ -187,7 +189,6 @@ impl<F: FnMut(String)> Run<'_, F> {
                 return Err(self.not_taken());
             }
         }
-        self.inbox.sender.set_read_timeout(None)?;
         match self.inbox.sender.response()?.response_status() {
             Status::Success => self.taken += 1,
             other => bail!("the node does not take a ping for {destination}: {}", crate::refusal(other)),

@@ -18,7 +18,7 @@ pub struct Args {
     /// How many pings.
     #[arg(short, long, default_value = "4", allow_hyphen_values = true, value_parser = values::some)]
     count: u64,
-    /// Time between pings.
+    /// Time between pings; 0 s: each leaves once the one before is answered.
     #[arg(short, long, default_value = "1 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     interval: Duration,
     /// Payload of each.

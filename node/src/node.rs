@@ -482,8 +482,15 @@ impl Node {
     }
     fn flush(&mut self) {
         let io = &mut self.io;
+        let first = io.apps.delivers();
+        if first {
+            io.apps.flush(&mut io.inputs);
+        }
         io.streams.flush(io.now, &mut io.inputs);
-        io.apps.flush(&mut io.inputs);
+        if !first {
+            io.apps.flush(&mut io.inputs);
+        }
+        io.apps.watch_room(&io.poller, APP);
         if let Some(disk) = &mut io.disk {
             disk.flush();
         }

@@ -69,6 +69,25 @@ impl Poller {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
+    /// Watches a descriptor for what comes, and not for room to write: readers of a Unix socket make room with each
+    /// read, and each time it would be reported.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn add_reader(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?)
+    }
+    /// Watches one that [`Poller::add_reader`] added for room to write, too, or no longer. What is so already is
+    /// reported.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn watch_room(&self, fd: impl AsFd, token: u64, room: bool) -> io::Result<()> {
+        let reads = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        let flags = if room { reads | EventFlags::OUT } else { reads };
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), flags)?)
+    }
     /// Waits until something is ready or `timeout` passed (`None`: for ever); calls `each` for what
     /// is. An interrupted wait returns early.
     ///

@@ -123,11 +123,11 @@ fn pair() -> anyhow::Result<(TcpStream, TcpStream)> {
 }
 
 /// Times of so many messages of this length that go to and fro over two connections, one behind the other, ns: four
-/// threads are woken for each, as few as an application, two nodes and an echo can do with.
+/// threads are woken for each, as few as an application, two nodes and an echo can do with. `pause` passes between two.
 ///
 /// # Errors
 /// When sockets cannot be had.
-pub fn chain(size: u64, count: u64) -> anyhow::Result<Vec<u64>> {
+pub fn chain(size: u64, count: u64, pause: Duration) -> anyhow::Result<Vec<u64>> {
     let size = usize::try_from(size.max(1))?;
     let (mut client, mut near) = pair()?;
     let (mut far, mut echo) = pair()?;
@@ -154,6 +154,9 @@ pub fn chain(size: u64, count: u64) -> anyhow::Result<Vec<u64>> {
         client.write_all(&buffer)?;
         client.read_exact(&mut buffer)?;
         times.push(u64::try_from(began.elapsed().as_nanos())?);
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
     }
     Ok(times)
 }
@@ -238,7 +241,7 @@ mod tests {
         assert!(udp_offload(1360, time).unwrap() > 1e5);
         let copied = two_hops(time).unwrap();
         assert!(copied.bit_s > 1e6 && copied.cpu_s_per_gb > 0.0, "{copied:?}");
-        let times = chain(1000, 20).unwrap();
+        let times = chain(1000, 20, Duration::ZERO).unwrap();
         assert!(times.len() == 20 && times.iter().all(|ns| *ns > 0));
     }
 }

@@ -1,5 +1,6 @@
 //! The round-trip benchmark: bundles to the echo of a neighbour, one at a time, and beside it the same bytes through a
-//! chain of plain sockets with as many threads to wake.
+//! chain of plain sockets with as many threads to wake. Both are measured one after another, and with a pause between
+//! two: a machine that had nothing to do is slower to wake, and what it knew has left its caches.
 
 use super::baseline;
 use super::nodes::{GENERATOR, Options, Ports, SINK};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Time between two: longer than nearly all answers take.
+/// The pause: longer than nearly all answers take.
 const INTERVAL: Duration = Duration::from_millis(3);
 
 /// Runs the benchmark: so many bundles of `options.bundle_size`.
@@ -18,7 +19,8 @@ const INTERVAL: Duration = Duration::from_millis(3);
 /// # Errors
 /// When a node cannot be started, or an answer is missing.
 pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
-    let floor = baseline::chain(options.bundle_size, count.min(2_000))?;
+    let floor = baseline::chain(options.bundle_size, count.min(2_000), Duration::ZERO)?;
+    let floor_paced = baseline::chain(options.bundle_size, count.min(1_000), INTERVAL)?;
     let ports = Ports::free()?;
     let mut nodes = Vec::new();
     for (node, name, neighbour) in [(SINK, "echo", (GENERATOR, false)), (GENERATOR, "pinging", (SINK, true))] {
@@ -38,8 +40,12 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
     let stop = AtomicBool::new(false);
     ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     pings.count = count;
+    let paced = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
+    pings.interval = Duration::ZERO;
     let report = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
-    ensure!(report.received == report.sent, "{} of {} answers", report.received, report.sent);
+    for report in [&paced, &report] {
+        ensure!(report.received == report.sent, "{} of {} answers", report.received, report.sent);
+    }
     Ok(json!({
         "cla": options.layer,
         "bundle_size": options.bundle_size,
@@ -47,6 +53,8 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         "count": report.received,
         "rtt_ms": report.rtt.json(),
         "floor_ms": Quantiles::new(&floor).json(),
+        "rtt_paced_ms": paced.rtt.json(),
+        "floor_paced_ms": Quantiles::new(&floor_paced).json(),
         "ratio": ratio(&report.rtt.json(), &Quantiles::new(&floor).json()),
     }))
 }

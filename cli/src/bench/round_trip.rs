@@ -54,5 +54,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     println!("  round trip  {}", times("rtt_ms"));
     println!("  sockets     {} (as many threads woken, nothing else)", times("floor_ms"));
     println!("  ratio       {:.2}", result["ratio"].as_f64().unwrap_or(0.0));
+    println!("  every 3 ms  {}", times("rtt_paced_ms"));
+    println!("  sockets     {}", times("floor_paced_ms"));
     Ok(())
 }

@@ -145,8 +145,11 @@ impl Row {
             What::RoundTrip(_) => {
                 let time = |of: &str, which: &str| median(&numbers(runs, |run| run[of][which].as_f64()));
                 let (p50, p99) = (time("rtt_ms", "p50"), time("rtt_ms", "p99"));
+                let paced = |of: &str| format!("every 3 ms p50 {:.3} ms", time(of, "p50"));
                 let beside = format!("chain of sockets p50 {:.3} ms", time("floor_ms", "p50"));
-                (format!("p50 {p50:.3} ms, p99 {p99:.2} ms"), "-".into(), beside, of("ratio"))
+                let beside = format!("{beside}, {}", paced("floor_paced_ms"));
+                let figure = format!("p50 {p50:.3} ms, p99 {p99:.2} ms, {}", paced("rtt_paced_ms"));
+                (figure, "-".into(), beside, of("ratio"))
             }
             What::Delivery(_) => {
                 let cost = format!("{:.2} s in all", of("cpu_s_node"));

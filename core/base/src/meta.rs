@@ -154,6 +154,8 @@ pub struct BundleMeta {
     /// Everything before the payload's bytes, as it came, and in versions with blocks after the payload those too;
     /// only the codec of `version` reads it.
     pub head: Box<[u8]>,
+    /// Where in `head` its first block ends, so that it need not be read again to be stepped over; 0: the codec looks.
+    pub primary_end: u16,
     /// What the codec needs to write what follows the payload: its CRC, or how much of `head` that is.
     pub tail: u32,
     /// Length of what follows the payload and is not in `head`.

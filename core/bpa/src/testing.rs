@@ -30,6 +30,7 @@ pub fn meta(sequence: u64, priority: Priority, payload: u64) -> BundleMeta {
         rare: None,
         head: Box::from([0u8; 50]),
         tail: 0,
+        primary_end: 0,
         tail_len: 1,
     }
 }

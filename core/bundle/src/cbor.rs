@@ -88,21 +88,20 @@ impl<'a> Reader<'a> {
     /// Major type and value of the next head. Indefinite lengths and reserved values are errors.
     // 9171-4.1-2
     pub fn head(&mut self) -> Result<(u8, u64), Malformed> {
-        let start = self.position;
-        let Some(first) = self.peek() else { return self.ends() };
+        let [first, rest @ ..] = &self.bytes[self.position..] else { return self.ends() };
         let (major, info) = (first >> 5, first & 0x1f);
-        if info < 24 {
-            self.position += 1;
-            return Ok((major, u64::from(info)));
-        }
-        let width = match info {
-            24..=27 => 1usize << (info - 24),
+        let (value, width) = match info {
+            0..24 => (Some(u64::from(info)), 0),
+            24 => (rest.first().map(|byte| u64::from(*byte)), 1),
+            25 => (rest.first_chunk().map(|bytes| u64::from(u16::from_be_bytes(*bytes))), 2),
+            26 => (rest.first_chunk().map(|bytes| u64::from(u32::from_be_bytes(*bytes))), 4),
+            27 => (rest.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)), 8),
             31 => return self.error("an item of indefinite length"),
             _ => return self.error("a reserved CBOR head"),
         };
-        let Some(bytes) = self.bytes.get(start + 1..start + 1 + width) else { return self.ends() };
-        let value = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        let Some(value) = value else { return self.ends() };
         let shortest = match info {
+            0..24 => true,
             24 => value > 23,
             25 => value > 0xff,
             26 => value > 0xffff,

@@ -29,6 +29,10 @@ impl Check {
         state.update(block_head, accel);
         Check { crc, open, state, accel: *accel, at, len, fed: 0, trusted: false }
     }
+    /// One that has taken the whole payload, which is the end of `block`.
+    pub(crate) fn whole(how: (CrcType, bool), block: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
+        Check { fed: len, ..Check::new(how, block, at, len, accel) }
+    }
     /// One that has taken this whole payload, of a block of definite length.
     pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> Check {
         let mut check = Check::new((crc, false), block_head, 0, payload.len(), accel);

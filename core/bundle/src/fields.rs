@@ -118,12 +118,9 @@ pub(crate) fn read_end(
     }
     let end = reader.position();
     reader.array_end(open)?;
-    let mut computed = BlockCrc::new(crc);
-    computed.update(&bytes[start..end - width], accel);
-    computed.update(&[0; 4][..width], accel);
-    computed.update(&bytes[end..reader.position()], accel);
+    let computed = BlockCrc::of_block(crc, &bytes[start..reader.position()], end - start, accel);
     let value = found.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
-    if computed.value() == value { Ok(()) } else { reader.error_at(at, "a block's CRC is wrong") }
+    if computed == value { Ok(()) } else { reader.error_at(at, "a block's CRC is wrong") }
 }
 
 /// What the block-type-specific data means (RFC 9171 4.4); `None` where this node does not

@@ -17,6 +17,9 @@ pub(crate) const HOP_BYTES: usize = 4 << 10;
 /// Most extension blocks of one bundle, besides those that hops write.
 pub const MAX_EXTENSION_BLOCKS: usize = 128;
 
+/// Bytes looked at behind a payload: a byte more than its end has is one too many.
+const TAIL: usize = 16;
+
 pub(crate) const NOT_A_BUNDLE: &str = "a BPv7 bundle begins with the byte 9f";
 
 /// Why a head was not read.
@@ -136,9 +139,16 @@ impl Head {
         let Some(end) = (self.data as u64).checked_add(self.data_len).filter(|end| *end < rope.len()) else {
             return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the bytes that came" });
         };
-        let mut tail = [0u8; 16];
-        let copied = rope.copy_to(end, &mut tail);
         let payload = rope.slice(self.data as u64, self.data_len);
+        if let [Chunk::Bytes(all)] = rope.chunks() {
+            // Head and payload pass at once. Both ends are places in it.
+            let (block, tail) = all.split_at(end as usize);
+            let how = (self.payload_crc, self.payload_open);
+            let check = Check::whole(how, &block[self.payload_block..], self.data as u64, self.data_len, accel);
+            return Ok((payload, check.finish(&tail[..tail.len().min(TAIL)])?));
+        }
+        let mut tail = [0u8; TAIL];
+        let copied = rope.copy_to(end, &mut tail);
         let mut check = self.check(bytes, accel);
         check.update_rope(&payload);
         Ok((payload, check.finish(&tail[..copied])?))

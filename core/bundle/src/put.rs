@@ -45,6 +45,59 @@ impl Out for BytesMut {
         &mut self[start..]
     }
 }
+/// Bytes of [`Short`] that need no allocation.
+const SHORT: usize = 256;
+
+/// A head while it is written: most are short, and then nothing is allocated for them.
+pub(crate) struct Short {
+    here: [u8; SHORT],
+    len: usize,
+    /// All of it, once it is longer than that.
+    long: Vec<u8>,
+}
+impl Short {
+    /// An empty one.
+    #[inline]
+    pub(crate) fn new() -> Short {
+        Short { here: [0; SHORT], len: 0, long: Vec::new() }
+    }
+    /// What was written.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.len <= SHORT { &self.here[..self.len] } else { &self.long }
+    }
+    #[cold]
+    fn spill(&mut self, bytes: &[u8]) {
+        if self.len <= SHORT {
+            self.long.reserve(2 * SHORT + bytes.len());
+            self.long.extend_from_slice(&self.here[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
+        self.len = self.long.len();
+    }
+}
+impl Out for Short {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        match self.here.get_mut(self.len..end) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.len = end;
+            }
+            None if bytes.is_empty() => {}
+            None => self.spill(bytes),
+        }
+    }
+    #[inline]
+    fn at(&self) -> usize {
+        self.len
+    }
+    #[inline]
+    fn since(&mut self, start: usize) -> &mut [u8] {
+        if self.len <= SHORT { &mut self.here[start..self.len] } else { &mut self.long[start..] }
+    }
+}
 /// Counts what would be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count(pub usize);
@@ -69,17 +122,19 @@ pub fn put_head(out: &mut impl Out, major: u8, value: u64) {
     if value < 24 {
         return out.byte(major | value as u8);
     }
-    // The width's code in front of the number's last bytes.
-    let (code, width) = match value {
-        24..=0xff => (24, 1),
-        0x100..=0xffff => (25, 2),
-        0x1_0000..=0xffff_ffff => (26, 4),
-        _ => (27, 8),
-    };
-    let mut bytes = [0u8; 9];
-    bytes[1..].copy_from_slice(&value.to_be_bytes());
-    bytes[8 - width] = major | code;
-    out.put(&bytes[8 - width..]);
+    put_wide(out, major, value);
+}
+/// The same of a value that needs more than one byte.
+#[inline(never)]
+fn put_wide(out: &mut impl Out, major: u8, value: u64) {
+    // Pieces of fixed length are copied without a call.
+    let [a, b, c, d, e, f, g, h] = value.to_be_bytes();
+    match value {
+        0..=0xff => out.put(&[major | 24, h]),
+        0x100..=0xffff => out.put(&[major | 25, g, h]),
+        0x1_0000..=0xffff_ffff => out.put(&[major | 26, e, f, g, h]),
+        _ => out.put(&[major | 27, a, b, c, d, e, f, g, h]),
+    }
 }
 /// Appends an unsigned integer.
 #[inline]
@@ -99,5 +154,28 @@ pub const fn head_len(value: u64) -> u64 {
         0x100..=0xffff => 3,
         0x1_0000..=0xffff_ffff => 5,
         _ => 9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_outgrows_its_place_is_written_like_the_rest() {
+        for step in [1usize, 7, 100, SHORT - 1, SHORT, SHORT + 1] {
+            let (mut short, mut plain) = (Short::new(), Vec::new());
+            for n in 0..2 * SHORT {
+                let piece: Vec<u8> = (n..n + step).map(|byte| byte as u8).collect();
+                short.put(&piece);
+                short.put(&[]);
+                plain.put(&piece);
+                assert_eq!((short.bytes(), short.at()), (&plain[..], plain.at()));
+                let start = plain.at() / 3;
+                short.since(start).iter_mut().for_each(|byte| *byte ^= 1);
+                plain.since(start).iter_mut().for_each(|byte| *byte ^= 1);
+                assert_eq!(short.bytes(), plain);
+            }
+        }
     }
 }

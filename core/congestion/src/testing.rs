@@ -35,6 +35,7 @@ fn bundle(id: u128, destination: u64, size: usize) -> BundleMeta {
         rare: None,
         head: alloc::vec![0; size].into(),
         tail: 0,
+        primary_end: 0,
         tail_len: 0,
     }
 }

@@ -28,6 +28,7 @@ pub fn bundle(id: u128, source: u64, destination: u64, size: usize) -> BundleMet
         rare: None,
         head: std::vec![0; size].into(),
         tail: 0,
+        primary_end: 0,
         tail_len: 0,
     }
 }

@@ -157,6 +157,8 @@ pub struct Connection {
     reading: Option<DeliveryId>,
     readable: bool,
     writable: bool,
+    /// Whether the kernel says when there is room to write.
+    asks_for_room: bool,
     ended: bool,
     /// It takes nothing more: what it said before is read, and that is all.
     broken: bool,
@@ -190,6 +192,7 @@ impl Connection {
             reading: None,
             readable: true,
             writable: true,
+            asks_for_room: false,
             ended: false,
             broken: false,
         }
@@ -206,6 +209,15 @@ impl Connection {
         self.readable |= ready.readable;
         self.writable |= ready.writable;
         self.ended |= ready.ended;
+    }
+    /// Whether the kernel shall say from now on when there is room to write, or no longer; `None`: as it does.
+    pub fn asks_for_room(&mut self) -> Option<bool> {
+        let asks = if self.writable { self.asks_for_room && !self.out.is_empty() } else { true };
+        (asks != std::mem::replace(&mut self.asks_for_room, asks)).then_some(asks)
+    }
+    /// Its socket, to be watched.
+    pub fn socket(&self) -> &AppSocket {
+        &self.socket
     }
     /// Whether there is something to read and room to take it.
     pub fn wants_read(&self) -> bool {

@@ -61,6 +61,8 @@ pub struct Apps {
     sending: u64,
     /// Connections whose bundle waits to be let on, in the order they asked.
     waiting: VecDeque<u64>,
+    /// Something was delivered in this turn.
+    delivers: bool,
 }
 
 /// Who a registration or request belongs to.
@@ -134,6 +136,7 @@ impl Apps {
             sweep_at: None,
             sending: 0,
             waiting: VecDeque::new(),
+            delivers: false,
         })
     }
     /// Adds the load generator or sink.
@@ -234,7 +237,7 @@ impl Apps {
                 return;
             }
             self.serial += 1;
-            if ready.and_then(|()| poller.add(&socket, tag | self.serial)).is_ok() {
+            if ready.and_then(|()| poller.add_reader(&socket, tag | self.serial)).is_ok() {
                 let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
@@ -287,8 +290,13 @@ impl Apps {
         self.active.shrink_to_fit();
         self.connections.values_mut().for_each(Connection::give_back);
     }
+    /// Whether this turn delivers something: then it leaves before what only acknowledges it.
+    pub fn delivers(&self) -> bool {
+        self.delivers
+    }
     /// Writes what waits for applications, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
+        self.delivers = false;
         let gone: Vec<_> = self
             .connections
             .iter_mut()
@@ -308,6 +316,16 @@ impl Apps {
         for connection in self.connections.values_mut() {
             let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
+        }
+    }
+    /// Watches for room where something could not be written, and nowhere else: an application makes room with each read,
+    /// and each time this thread would wake for nothing.
+    pub fn watch_room(&mut self, poller: &Poller, tag: u64) {
+        for (serial, connection) in &mut self.connections {
+            if let Some(room) = connection.asks_for_room() {
+                // A socket that cannot be watched is one that ends.
+                let _ = poller.watch_room(connection.socket(), tag | serial, room);
+            }
         }
     }
     /// Keepalives and the load's schedule. `in_node` is how many bundles the node holds.

@@ -85,6 +85,7 @@ impl Apps {
             Some(Owner::Connection(serial)) => {
                 if let Some(connection) = self.connections.get_mut(serial) {
                     connection.deliver(delivery, head_of(&bundle), &bundle.payload);
+                    self.delivers = true;
                 }
             }
             Some(Owner::Echo) => {

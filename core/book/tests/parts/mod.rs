@@ -22,6 +22,7 @@ pub fn bundle(id: u128, to: u64) -> BundleMeta {
         rare: None,
         head: [0; 96].into(),
         tail: 0,
+        primary_end: 0,
         tail_len: 5,
     }
 }

@@ -80,6 +80,7 @@ impl Edge for Toy {
             rare: Rare { report_to, ..Rare::default() }.boxed(),
             head: Box::from([0u8; HEAD]),
             tail: 0,
+            primary_end: 0,
             tail_len: 1,
         }))
     }

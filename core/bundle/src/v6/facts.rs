@@ -223,6 +223,7 @@ fn bundle(
         rare: Rare { report_to, fragment, ordinal: service.ordinal, flow: service.label }.boxed(),
         head: around,
         tail,
+        primary_end: 0,
         tail_len: 0,
     }
 }

@@ -73,6 +73,8 @@ pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl Out) {
 /// A head, the bytes it came from left behind.
 pub(super) struct Outline {
     pub(super) primary: Primary,
+    /// Where it ends; 0 where no number of 16 bits says so.
+    pub(super) primary_end: u16,
     pub(super) head: Box<[u8]>,
     pub(super) tail_len: u8,
 }
@@ -175,6 +177,7 @@ impl Found {
             hop_limit: self.hop_limit,
             rare: Rare { report_to, fragment, ordinal: qos.ordinal, flow }.boxed(),
             head: outline.head,
+            primary_end: outline.primary_end,
             tail,
             tail_len: outline.tail_len,
         };

@@ -3,11 +3,15 @@
 use super::custody::{ReportingBlock, TransferBlock};
 use super::facts::{Found, Outline, QOS_FLAGS, crc_of, flags, tail_len};
 use super::rewrite::{Shape, put_head};
-use crate::cbor::Count;
+use crate::cbor::{Out, Reader};
 use crate::check::Check;
-use crate::{BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, QualityOfService};
-use alloc::vec::Vec;
-use farlink_base::{Accel, BundleMeta, Bytes, Facts, Payload, Priority, Rare, Transfer};
+use crate::encode::{put_block, put_payload_head, put_primary};
+use crate::put::Short;
+use crate::{
+    BlockData, BlockFlags, BundleFlags, CrcType, CreationTimestamp, EndpointId, HopCount, Primary, QualityOfService,
+};
+use alloc::boxed::Box;
+use farlink_base::{Accel, BundleMeta, Bytes, DtnTime, Facts, Payload, Priority, Rare, Transfer};
 
 /// What a new bundle shall be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -60,41 +64,77 @@ fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
 /// an age (4.4.2). The CRC of the payload is computed here, once; the primary block has one in any
 /// case (4.3.1).
 pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: CrcType, accel: &Accel) -> BundleMeta {
-    let asks = draft.custody > 0 && !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
-    let reports = draft.reporting.as_ref().filter(|_| !draft.source.is_null() && !draft.facts.has(Facts::ADMIN));
-    let whole = if asks || reports.is_some() { Facts::NO_FRAGMENT } else { 0 };
-    let mut builder = Bundle::new(draft.source.clone(), draft.destination.clone(), creation)
-        .flags(flags(Facts(draft.facts.0 | whole)))
-        .report_to(draft.report_to.clone())
-        .lifetime_ms(draft.lifetime_ms)
-        .crc(crc)
-        .hop_limit(draft.hop_limit);
-    for data in draft.qos().into_iter().chain(draft.labels.map(BlockData::Labels)) {
-        builder = builder.block(data);
+    let signs = !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
+    let asks = draft.custody > 0 && signs;
+    let reports = draft.reporting.as_ref().filter(|_| signs);
+    let primary = primary(draft, creation, crc, asks || reports.is_some());
+    let (mut head, mut found) = (Short::new(), Found::default());
+    head.byte(0x9f);
+    put_primary(&primary, &mut head, accel);
+    let primary_end = u16::try_from(head.at()).unwrap_or(0);
+    let mut number = 1;
+    let mut add = |kind, data: BlockData| {
+        number += 1;
+        // They travel with all copies, and through nodes that do not know them.
+        put_block((kind, number, BlockFlags(BlockFlags::REPLICATE), primary.crc), &data, &mut head, accel);
+        found.understood(data);
+    };
+    if draft.hop_limit > 0 {
+        add(10, BlockData::HopCount(HopCount { limit: draft.hop_limit, count: 0 }));
     }
-    let mut bundle = builder.payload(payload).build();
+    if let Some(qos) = draft.qos() {
+        add(193, qos);
+    }
+    if let Some(labels) = draft.labels {
+        add(240, BlockData::Labels(labels));
+    }
+    // 9171-4.4.2-2
+    if creation.time == DtnTime::UNKNOWN {
+        add(7, BlockData::Age(0));
+    }
     if asks {
         let custodian = draft.source.node_id();
         let block = TransferBlock { number: 0, sequence: Transfer::COUNTER, custodian };
-        push(&mut bundle, draft.custody, block.encode());
+        add(draft.custody, BlockData::Unknown(Bytes::from(block.encode())));
     }
     if let Some((kind, block)) = reports {
-        push(&mut bundle, *kind, block.encode());
+        add(*kind, BlockData::Unknown(Bytes::from(block.encode())));
     }
-    bundle.payload_crc = crc_for(crc, &bundle.payload);
-    let (head, tail) = bundle.encode_head(accel);
-    let mut found = Found::default();
-    bundle.extensions.into_iter().for_each(|block| found.understood(block.data));
-    let tail_len = tail_len(bundle.payload_crc, false);
-    let outline = Outline { primary: bundle.primary, head: head.into_boxed_slice(), tail_len };
-    found.into_meta(outline, bundle.payload, tail).0
+    let (start, crc) = (head.at(), crc_for(crc, &payload));
+    put_payload_head(BlockFlags::default(), crc, payload.len(), &mut head);
+    let tail = Check::of(crc, head.since(start), &payload, accel).value().unwrap_or(0);
+    let outline = Outline { primary, primary_end, head: Box::from(head.bytes()), tail_len: tail_len(crc, false) };
+    found.into_meta(outline, payload, tail).0
 }
 
-/// A block that travels with all copies, and through nodes that do not know it.
-fn push(bundle: &mut Bundle, kind: u64, data: Vec<u8>) {
-    let (number, crc) = (bundle.free_block_number(), bundle.primary.crc);
-    let (flags, data) = (BlockFlags(BlockFlags::REPLICATE), BlockData::Unknown(Bytes::from(data)));
-    bundle.extensions.push(ExtensionBlock { kind, number, flags, crc, data, raw: None });
+/// Where the primary block of a head ends; 0 where no number of 16 bits says so.
+fn primary_end(head: &[u8]) -> u16 {
+    let mut reader = Reader::new(head, 0, false);
+    let there = reader.take(1).is_ok() && reader.item().is_ok();
+    u16::try_from(reader.position()).ok().filter(|_| there).unwrap_or(0)
+}
+
+/// The primary block of a new bundle, which always has a CRC. `whole`: it must not be fragmented.
+// 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.3.1-6, 9171-4.3.1-13
+fn primary(draft: &Draft, creation: CreationTimestamp, crc: CrcType, whole: bool) -> Primary {
+    let (anonymous, admin) = (draft.source.is_null(), draft.facts.has(Facts::ADMIN));
+    let mut bits = flags(draft.facts) & !BundleFlags::FRAGMENT;
+    if anonymous || whole {
+        bits |= BundleFlags::NO_FRAGMENT;
+    }
+    if anonymous || admin {
+        bits &= !BundleFlags::REPORTS;
+    }
+    Primary {
+        flags: BundleFlags(bits),
+        crc: if crc == CrcType::None { CrcType::Crc32c } else { crc },
+        destination: draft.destination.clone(),
+        source: draft.source.clone(),
+        report_to: draft.report_to.clone(),
+        creation,
+        lifetime_ms: draft.lifetime_ms,
+        fragment: None,
+    }
 }
 
 /// The bundle that fragments make (RFC 9171 5.9): the blocks of the fragment at offset 0, and the
@@ -103,18 +143,17 @@ fn push(bundle: &mut Bundle, kind: u64, data: Vec<u8>) {
 pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta {
     let crc = crc_for(crc_of(first.tail_len), &payload);
     let shape = Shape { fragment: None, len: payload.len(), crc, all_blocks: true, age: true };
-    let mut count = Count::default();
+    let mut head = Short::new();
     // The head of a bundle that exists can be read.
-    let _ = put_head(&first.head, None, false, Some(&shape), accel, &mut count);
-    let mut head = Vec::with_capacity(count.0);
-    let block = put_head(&first.head, None, false, Some(&shape), accel, &mut head).unwrap_or(head.len());
-    let tail = Check::of(crc, &head[block..], &payload, accel).value().unwrap_or(0);
+    let block = put_head(first, None, false, Some(&shape), accel, &mut head).unwrap_or(head.at());
+    let tail = Check::of(crc, head.since(block), &payload, accel).value().unwrap_or(0);
     let rare = first.rare.as_deref().cloned().map(|rare| Rare { fragment: None, ..rare });
     BundleMeta {
         id: first.original_id(),
         payload,
         rare: rare.and_then(Rare::boxed),
-        head: head.into_boxed_slice(),
+        head: Box::from(head.bytes()),
+        primary_end: primary_end(head.bytes()),
         tail,
         tail_len: tail_len(crc, false),
         ..first.clone()

@@ -10,7 +10,8 @@ impl Head {
     /// Leaves the bytes behind: keeps a copy of the head without blocks to be discarded.
     pub(super) fn outline(self, bytes: &[u8], found: &Found) -> Outline {
         let head = found.keep(&bytes[..self.data]);
-        Outline { primary: self.primary, head, tail_len: tail_len(self.payload_crc, self.payload_open) }
+        let primary_end = u16::try_from(self.primary_end).unwrap_or(0);
+        Outline { primary: self.primary, primary_end, head, tail_len: tail_len(self.payload_crc, self.payload_open) }
     }
 }
 

@@ -4,6 +4,7 @@ use super::facts::{crc_of, put_tail, tail_len};
 use super::rewrite::{Shape, put_head};
 use crate::cbor::{Count, Out};
 use crate::check::Check;
+use crate::put::Short;
 use crate::{CrcType, Encoded};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -48,7 +49,7 @@ fn put(
     out: &mut impl Out,
 ) -> u32 {
     let shape = range.map(|range| shape(meta, range));
-    let block = put_head(&meta.head, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
+    let block = put_head(meta, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
     match (shape, block) {
         (Some(shape), Ok(block)) => Check::of(shape.crc, out.since(block), payload, accel).value().unwrap_or(0),
         _ => meta.tail,
@@ -90,7 +91,9 @@ pub fn render_loaded(
     out: &mut BytesMut,
 ) -> Encoded {
     let cut = range(meta, cut);
-    let value = put(meta, &payload, hop, cut.as_ref(), accel, out);
+    let mut short = Short::new();
+    let value = put(meta, &payload, hop, cut.as_ref(), accel, &mut short);
+    out.extend_from_slice(short.bytes());
     let head = out.split().freeze();
     put_tail(value, len_of_tail(meta, cut.as_ref()), out);
     Encoded { head, payload, tail: out.split().freeze() }
@@ -110,7 +113,7 @@ pub struct Piece {
 pub fn piece(meta: &BundleMeta, hop: &Hop, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
     let cut = range(meta, Some(cut));
     let shape = cut.as_ref().map(|range| shape(meta, range));
-    let block = put_head(&meta.head, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
+    let block = put_head(meta, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
     let check = match (shape, block) {
         (Some(shape), Ok(block)) if shape.crc != CrcType::None => {
             Some(Check::new((shape.crc, false), out.since(block), 0, shape.len, accel))
@@ -151,13 +154,18 @@ pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Acc
     if payload.resident_len() != payload.len() {
         return false;
     }
-    let value = put(meta, payload, hop, cut.as_ref(), accel, out);
+    let (mut head, mut tail) = (Short::new(), Short::new());
+    let value = put(meta, payload, hop, cut.as_ref(), accel, &mut head);
+    put_tail(value, len_of_tail(meta, cut.as_ref()), &mut tail);
+    let (head, tail) = (head.bytes(), tail.bytes());
+    out.reserve(head.len() + payload.len() as usize + tail.len());
+    out.extend_from_slice(head);
     for chunk in payload.chunks() {
         if let Chunk::Bytes(bytes) = chunk {
-            out.put(bytes);
+            out.extend_from_slice(bytes);
         }
     }
-    put_tail(value, len_of_tail(meta, cut.as_ref()), out);
+    out.extend_from_slice(tail);
     true
 }
 

@@ -8,7 +8,7 @@ use crate::encode::{put_block, put_payload_head, put_primary_around};
 use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
 use crate::head::Numbers;
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
-use farlink_base::{Accel, Bytes, Hop, Malformed, Transfer};
+use farlink_base::{Accel, BundleMeta, Bytes, Hop, Malformed, Transfer};
 
 /// Another primary block and another payload than those of the head.
 pub(super) struct Shape {
@@ -30,14 +30,14 @@ impl Shape {
     }
 }
 
-/// Writes `head` as it shall leave; without `hop`, its blocks as they are. `ages`: it gets an age block, having
+/// Writes the head of a bundle as it shall leave; without `hop`, its blocks as they are. `ages`: it gets an age block, having
 /// none. Gives where the payload
 /// block begins in `out`.
 ///
 /// # Errors
 /// The head is none that this codec made.
 pub(super) fn put_head(
-    head: &[u8],
+    meta: &BundleMeta,
     hop: Option<&Hop>,
     ages: bool,
     shape: Option<&Shape>,
@@ -46,7 +46,8 @@ pub(super) fn put_head(
 ) -> Result<usize, Malformed> {
     let numbers = Numbers::default();
     let (crc, previous, labels) = (CrcType::None, false, false);
-    Rewrite { head, hop, ages, accel, out, from: 0, numbers, crc, previous, labels }.run(shape)
+    let (head, primary_end) = (&meta.head, usize::from(meta.primary_end));
+    Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, previous, labels }.run(shape)
 }
 
 /// What becomes of a block.
@@ -58,6 +59,8 @@ enum Change {
 
 struct Rewrite<'a, O> {
     head: &'a [u8],
+    /// Where its primary block ends; 0: that is to be found.
+    primary_end: usize,
     hop: Option<&'a Hop>,
     /// Whether it gets an age block, having none.
     ages: bool,
@@ -119,7 +122,10 @@ impl<O: Out> Rewrite<'_, O> {
     // 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4, 9171-5.8-5
     fn primary(&mut self, reader: &mut Reader<'_>, shape: Option<&Shape>) -> Result<(), Malformed> {
         let mut fields = reader.clone();
-        reader.item()?;
+        match self.primary_end.checked_sub(reader.position()) {
+            Some(rest) => drop(reader.take(rest as u64)?),
+            None => drop(reader.item()?),
+        }
         fields.array_or_open()?;
         let (_version, flags) = (fields.uint()?, fields.uint()?);
         self.crc = read_crc_type(&mut fields)?;

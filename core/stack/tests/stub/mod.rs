@@ -108,6 +108,7 @@ fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, Hop)>, Malformed> {
         rare: rare.boxed(),
         head: head.into(),
         tail: 0,
+        primary_end: 0,
         tail_len: 1,
     };
     bundle.id = bundle.identity().fingerprint_in(VERSION);
@@ -196,6 +197,7 @@ impl Codec for Stub {
             rare: rare.boxed(),
             head: Box::default(),
             tail: 0,
+            primary_end: 0,
             tail_len: 1,
         };
         bundle.id = bundle.identity().fingerprint_in(VERSION);

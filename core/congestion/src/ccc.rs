@@ -63,7 +63,7 @@ impl Ccc {
     }
 
     fn label(&self, node: &Node<'_>, credit: u32) -> u32 {
-        ((node.now.0 / self.unit_ns) as u32).saturating_add(credit)
+        u32::try_from(node.now.0 / self.unit_ns.max(1)).unwrap_or(u32::MAX).saturating_add(credit)
     }
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
         node.label(held).saturating_sub(self.label(node, 0))
@@ -71,7 +71,7 @@ impl Ccc {
     /// What the giver has again when `gave` came back.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
-        if keep { (self.credit(node, held) + self.penalty).min(most) } else { most }
+        if keep { self.credit(node, held).saturating_add(self.penalty).min(most) } else { most }
     }
 }
 

@@ -6,7 +6,7 @@
 //! bundle moves first. A bundle is given back only to the neighbour it came from.
 
 use crate::control::Control;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{Param, PeerId};
 use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Why, numbers, put_number};
@@ -101,8 +101,15 @@ impl Control for StorageRouting {
             }
             News::Up { peer } => self.ask_back(node, peer, out),
             News::Heard { from, bytes } => {
-                let mut numbers = numbers(bytes);
+                let (mut numbers, mut asked) = (numbers(bytes), BTreeSet::new());
                 while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+                    let first = asked.insert((high, low));
+                    if asked.len() > AWAY_MAX {
+                        return;
+                    }
+                    if !first {
+                        continue;
+                    }
                     // What is not here any more is not answered.
                     let held = node.book.find(u128::from(high) << 64 | u128::from(low));
                     if let Some(held) = held.filter(|held| held.from == from) {

@@ -257,8 +257,8 @@ impl Held {
     pub fn age_ms(&self, now: Instant) -> u64 {
         self.born.age_ms(now)
     }
-    /// Whether an application here made it, or this node itself. Its source alone does not say so: whoever gives a
-    /// bundle writes what it likes there.
+    /// Whether nobody gave it: an application here made it, or this node itself. Its source alone does not say so, as
+    /// whoever gives a bundle writes what it likes there; nor does this alone, where a restart forgot who gave it.
     pub fn is_own(&self) -> bool {
         self.from == PeerId::NONE && !self.flags.has(Flags::STRANGE)
     }

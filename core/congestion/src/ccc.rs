@@ -166,4 +166,20 @@ mod tests {
         assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Order::Ban { id }]);
         assert_eq!(hear(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
     }
+
+    #[test]
+    fn credit_beyond_all_numbers_is_as_much_as_there_can_be() {
+        let (mut site, mut control) = (Site::new(1000), Ccc::new(&[1e9, 1e9, 1e9, 0.1]));
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2));
+        for second in [0, 400_000_000, 10_000_000_000] {
+            site.now = Instant(second * 1_000_000_000);
+            for wire in [None, Some(u32::MAX)] {
+                hear(&mut control, &mut site, News::Kept { bundle, wire });
+                hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
+            }
+            let want =
+                control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(Want::copy(site.held(bundle), 0)));
+            assert!(want.unwrap().labels[1].theirs <= 1_000_000_000);
+        }
+    }
 }

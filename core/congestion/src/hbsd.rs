@@ -205,4 +205,26 @@ mod tests {
         new.expires = at(5200);
         assert_eq!(site.room(&control, &site.node(), &new), Some(vec![past]), "seen by four at 600 s");
     }
+
+    #[test]
+    fn who_only_claims_a_name_or_is_gone_says_nothing_that_counts() {
+        let (mut site, mut control) = (Site::new(300), Hbsd::new(&[]));
+        site.now = at(1000);
+        let bundle = keep(&mut site, 900);
+        let mut there = History::new(60);
+        there.have(&Node { me: NodeId(5), ..site.node() }, site.held(bundle), true);
+        let bytes = there.message(site.now, NodeId(1));
+        let liar = site.peers.add(farlink_book::Origin::Came);
+        site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
+        site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
+        let others = |control: &mut Hbsd, site: &Site, from| {
+            hear(control, &site.node(), News::Heard { from, bytes: &bytes });
+            control.history.message(site.now, NodeId(9)).len()
+        };
+        assert_eq!(others(&mut control, &site, liar), 0);
+        assert_eq!(others(&mut control, &site, PeerId(77)), 0);
+        let known = site.meet(5);
+        assert_eq!(others(&mut control, &site, known), bytes.len());
+        assert_ne!(others(&mut Hbsd::new(&[0.0, 0.0, 60.0, 1.0]), &site, liar), 0, "where it is to be believed");
+    }
 }

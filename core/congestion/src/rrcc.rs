@@ -262,4 +262,22 @@ mod tests {
         }
         assert!(chosen.iter().all(|n| (140..260).contains(n)), "{chosen:?}");
     }
+
+    #[test]
+    fn a_neighbour_that_dropped_more_than_anybody_can_is_forgotten_within_some_encounters() {
+        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+        let (liar, honest) = (site.meet(2), site.meet(3));
+        let meets = |control: &mut Rrcc, peer, drops, replications| {
+            hear(control, &site, News::Up { peer });
+            hear(control, &site, News::Heard { from: peer, bytes: &message(drops, replications) });
+        };
+        meets(&mut control, honest, 1, 10);
+        meets(&mut control, liar, u64::MAX, 1);
+        assert!(control.congestion.unwrap() <= SAMPLE_MAX);
+        (0..8).for_each(|_| meets(&mut control, honest, 1, 10));
+        assert!((control.congestion.unwrap() - 0.1).abs() < 1e-3, "{:?}", control.congestion);
+        meets(&mut control, liar, u64::MAX, u64::MAX);
+        meets(&mut control, liar, 0, u64::MAX);
+        assert!(control.congestion.unwrap().is_finite() && control.limit > 0);
+    }
 }

@@ -33,6 +33,8 @@ const CLAIMING_MAX: usize = 64;
 /// What a neighbour said while its time was spent.
 #[derive(Debug, Default)]
 pub(crate) struct Unheard {
+    /// When its timer rings; another one is of an encounter before.
+    rings: Instant,
     /// The identities of its newest summary, where there was one.
     summary: Option<Vec<u8>>,
     messages: [Vec<u8>; 2],
@@ -129,18 +131,24 @@ impl Agent {
             return;
         }
         let new = !hearing.waiting.contains_key(&from);
-        hearing.waiting.entry(from).or_default().add(heard, WAITING_MAX.saturating_sub(taken));
+        let unheard = hearing.waiting.entry(from).or_default();
+        unheard.add(heard, WAITING_MAX.saturating_sub(taken));
         if new {
+            unheard.rings = at;
             self.timers.arm(at, Timer::Hear(from));
         }
     }
     /// There may be time for what a neighbour said.
     pub(crate) fn on_hear<S: Sink<Output>>(&mut self, now: Instant, from: PeerId, out: &mut S) {
-        if self.hellos.waits(from) {
-            match self.heard_at(from).filter(|at| *at > now) {
-                Some(at) => drop(self.timers.arm(at, Timer::Hear(from))),
-                None => self.hear_waiting(now, from, out),
+        let later = self.heard_at(from).filter(|at| *at > now);
+        let waiting = self.hellos.hearing.as_mut().and_then(|hearing| hearing.waiting.get_mut(&from));
+        let Some(unheard) = waiting.filter(|unheard| unheard.rings <= now) else { return };
+        match later {
+            Some(at) => {
+                unheard.rings = at;
+                self.timers.arm(at, Timer::Hear(from));
             }
+            None => self.hear_waiting(now, from, out),
         }
     }
     fn hear_waiting<S: Sink<Output>>(&mut self, now: Instant, from: PeerId, out: &mut S) {

@@ -132,3 +132,21 @@ fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
     node.wait(Duration::from_secs(60));
     assert_eq!(heard.try_iter().count(), 0, "it is gone");
 }
+
+#[test]
+fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
+    let (mut node, heard) = listening();
+    for n in 0..200 {
+        node.carrier(0, true);
+        says(&mut node, 0, 2, 2 * n, None, b"again");
+        says(&mut node, 0, 2, 2 * n + 1, None, b"again");
+        node.carrier(0, false);
+    }
+    let count = heard.try_iter().count();
+    assert!((30..40).contains(&count), "{count}");
+    assert_eq!(node.agent.counts().hellos, 0);
+    node.carrier(0, true);
+    says(&mut node, 0, 2, 1_000, None, b"last");
+    node.wait(Duration::from_secs(1));
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, b"last".to_vec())], "once");
+}

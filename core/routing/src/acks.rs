@@ -1,8 +1,8 @@
 //! What has arrived, as routers tell each other so that nobody carries it on. Both that do so (MaxProp 4.2, RAPID
-//! 4.2.3) delete what a neighbour says arrived, and with it whoever may speak deletes any bundle everywhere by its
-//! identity. Here hearsay deletes nothing unless it is asked for: what is said to have arrived gets no more copies, and
-//! stays as long as there is room (`docs/decisions/0029-what-vouches-for-an-arrival.md`). The destination's own word
-//! deletes.
+//! 4.2.3) delete what a neighbour says arrived, and with it whoever is listened to deletes any bundle by its identity.
+//! So it is here by default, at the word of neighbours at configured addresses. With `hearsay` 1 it deletes nothing: what is
+//! said to have arrived gets no more copies, and stays as long as there is room
+//! (`docs/decisions/0029-what-vouches-for-an-arrival.md`). The destination's own word always deletes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub const HEARSAY: Param = Param {
     name: "hearsay",
     help: "What others say arrived: 0 is not listened to, 1 gets no more copies, 2 is deleted and refused.",
     unit: "",
-    default: 1.0,
+    default: 2.0,
     min: 0.0,
     max: 2.0,
 };

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_said_to_have_arrived_gets_no_more_copies_and_stays() {
-        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[]), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Orders::default());
         let (liar, bundle) = (site.meet(2, 0), site.keep(9, 100));
         let wants = |router: &MaxProp, site: &Site| router.wants(&site.node(), site.peer(liar), site.held(bundle));
         assert!(wants(&router, &site).is_some());

@@ -257,6 +257,11 @@ impl Held {
     pub fn age_ms(&self, now: Instant) -> u64 {
         self.born.age_ms(now)
     }
+    /// Whether nobody gave it: an application here made it, or this node itself. Its source alone does not say so, as
+    /// whoever gives a bundle writes what it likes there; nor does this alone, where a restart forgot who gave it.
+    pub fn is_own(&self) -> bool {
+        self.from == PeerId::NONE && !self.flags.has(Flags::STRANGE)
+    }
     /// Whether another hop would exceed its limit.
     pub fn is_tired(&self) -> bool {
         self.bundle.facts.has(Facts::HOPS) && self.hops >= self.bundle.hop_limit

@@ -24,13 +24,15 @@ mod lists;
 mod pages;
 mod peers;
 mod policy;
+mod tellers;
 
 pub use book::{Book, CursorId};
 pub use forecast::{Flow, Forecast, Level, forecast};
 pub use held::{Birth, Flags, Handle, Held, New, Reason, Reasons};
 pub use journeys::{Journey, Journeys};
-pub use peers::{Identity, Origin, Peer, PeerName, Peers};
+pub use peers::{Identity, Newest, Origin, Peer, PeerName, Peers};
 pub use policy::{
     Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Ranking, Side, Split, Want, Way, Why, numbers,
     put_number,
 };
+pub use tellers::Tellers;

@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::{
-    BundleMeta, CreationTimestamp, DataRate, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map, set,
+    BundleMeta, CreationTimestamp, DataRate, Duration, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map,
+    set,
 };
 
 /// Names of one neighbour that it only claims: beyond that no more are learned.
@@ -79,10 +80,35 @@ pub struct Peer {
     pub capacity: Option<u64>,
     /// Whether it said hello since it came up.
     pub heard: bool,
-    /// Its newest hello of this encounter: when it was made, and when it came here.
-    pub newest_hello: Option<(CreationTimestamp, Instant)>,
+    /// Its newest hello of this encounter.
+    pub newest_hello: Newest,
+    /// Until when the time is spent that its hellos may take here.
+    pub hellos_until: Instant,
     /// Low halves of identities it is known to have.
     has: Known,
+}
+
+/// The newest hello heard of a neighbour.
+#[derive(Clone, Copy, Debug)]
+pub struct Newest {
+    made: CreationTimestamp,
+    /// When it came here; never: none did.
+    came: Instant,
+}
+impl Default for Newest {
+    fn default() -> Self {
+        Newest { made: CreationTimestamp::default(), came: Instant::MAX }
+    }
+}
+impl Newest {
+    /// Whether one made then is newer, or the newest came longer ago than it counts; it is noted then.
+    pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
+        let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
+        if news {
+            *self = Newest { made, came: now };
+        }
+        news
+    }
 }
 
 /// Identities remembered of one neighbour; more than this and the memory begins anew.
@@ -93,7 +119,7 @@ const HAS_MAX: usize = 1 << 20;
 #[derive(Clone, Debug)]
 struct Known {
     few: Set<u64>,
-    many: Vec<Set<u64>>,
+    many: Box<[Set<u64>]>,
     len: usize,
 }
 impl Known {
@@ -101,7 +127,7 @@ impl Known {
     const SHARD_BITS: u32 = 5;
 
     fn new(seed: u64) -> Self {
-        Known { few: set(seed), many: Vec::new(), len: 0 }
+        Known { few: set(seed), many: Box::default(), len: 0 }
     }
     /// The upper bits say which; the table of a shard uses others.
     fn shard(id: u64) -> usize {
@@ -249,7 +275,8 @@ impl Peers {
             free: None,
             capacity: None,
             heard: false,
-            newest_hello: None,
+            newest_hello: Newest::default(),
+            hellos_until: Instant::ZERO,
             has: Known::new(u64::from(id.0)),
         };
         self.peers.insert(id, Box::new(peer));

@@ -20,7 +20,7 @@
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
 //! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
 //! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_hears.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
-//! | `signals.rs` | hellos: what neighbours and their policies tell each other |
+//! | `signals.rs`, `hearing.rs` | hellos: what neighbours and their policies tell each other; how much of it is heard |
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
 //! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `custody` (Custody), `deliveries` (Deliver), `fragments`
@@ -85,6 +85,8 @@ pub(crate) enum Timer {
     Pace(LinkId),
     /// A neighbour's summary was waited for long enough.
     Summary(PeerId),
+    /// There may be time for what a neighbour said.
+    Hear(PeerId),
     /// A policy wants to be woken.
     Policy(Side),
 }
@@ -377,6 +379,7 @@ impl Agent {
                     let _rang = self.offers.heard(peer);
                 }
                 Timer::Summary(_) => {}
+                Timer::Hear(peer) => self.on_hear(now, peer, out),
                 Timer::Policy(side) => self.tell_one(now, side, &News::Wake, out),
             }
         }

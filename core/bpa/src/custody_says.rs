@@ -11,7 +11,7 @@ use crate::ranges::Ranges;
 use crate::reports::LIFETIME_MS;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Sink, Transfer};
-use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
+use farlink_book::{Handle, Held, Identity, Reason, Why};
 
 /// What of the store's flags of a bundle says that this node has custody of it.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
@@ -77,8 +77,7 @@ impl Agent {
         // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
         let counts = |held: &&Held| asks(&held.bundle) && held.bundle.duties.security().is_none();
         let Some(held) = self.book.get(bundle).filter(counts) else { return };
-        let own = held.from == PeerId::NONE && !held.flags.has(Flags::STRANGE);
-        if self.custody.is_none() || !(own || self.deals_with(carrier)) {
+        if self.custody.is_none() || !(held.is_own() || self.deals_with(carrier)) {
             return;
         }
         let before = self.custodian_of(hop);

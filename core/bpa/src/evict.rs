@@ -101,9 +101,8 @@ impl Agent {
     fn is_privileged(&self, new: &Held) -> bool {
         let (administrative, for_us) = (new.bundle.is_administrative(), self.is_for_us(&new.bundle));
         // A stranger beyond those that are neighbours is nobody, either.
-        let own = new.from == PeerId::NONE && !new.flags.has(Flags::STRANGE);
         new.bundle.priority == Priority::Expedited
-            || administrative && (for_us || own)
+            || administrative && (for_us || new.is_own())
             || for_us && self.is_awaited(new)
     }
     /// Whether its giver leaves room for others. Where the congestion control gives bundles up, nobody is locked out.

@@ -94,6 +94,12 @@ impl Agent {
         handle
     }
 
+    /// Whether a bundle says that it was made here, and was not.
+    fn kept_came(&self, held: &Held) -> u32 {
+        let came = !held.is_own() && self.is_local(held.bundle.source.node());
+        if came { shares::KEPT_CAME } else { 0 }
+    }
+
     pub(crate) fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let (utc, meta) = (self.wall.utc_at(now), &held.bundle);
@@ -105,7 +111,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             quota: meta.source.node().0,
             fingerprint: meta.id,
-            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS) | self.kept_custody(held),
+            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS) | self.kept_custody(held) | self.kept_came(held),
         };
         out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
     }
@@ -248,6 +254,10 @@ impl Agent {
             return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
         }
         let giver = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);
+        let mut flags = Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & shares::KEPT_FLAGS));
+        if index.flags & shares::KEPT_CAME != 0 && giver == PeerId::NONE {
+            flags.set(Flags::STRANGE, true);
+        }
         let handle = self.keep(
             New {
                 bundle: meta,
@@ -258,7 +268,7 @@ impl Agent {
                 hops: hop.hops,
                 labels: hop.labels.unwrap_or_default(),
                 reasons: Reasons::of(&[Reason::Route]),
-                flags: Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & shares::KEPT_FLAGS)),
+                flags,
             },
             out,
         );

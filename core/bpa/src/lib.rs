@@ -34,6 +34,7 @@ mod evict;
 mod forward;
 mod fragments;
 mod groups;
+mod hearing;
 mod io;
 mod journeys;
 mod keep;

@@ -6,7 +6,7 @@ use crate::settings::LinkSettings;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use farlink_base::{EndpointId, Few, Instant, LinkId, NodeId, PeerId};
-use farlink_book::{Identity, Origin, Peer, Peers};
+use farlink_book::{Identity, Newest, Origin, Peer, Peers};
 
 /// All neighbours and links of one node.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Neighbours {
             (true, false) => {
                 // Its next hello may come before its link is up here: clocks differ.
                 p.heard = false;
-                p.newest_hello = None;
+                p.newest_hello = Newest::default();
                 p.until = None;
                 Met::Down
             }

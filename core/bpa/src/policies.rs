@@ -70,6 +70,10 @@ impl Policies {
     pub fn asks_summaries(&self) -> bool {
         self.router.asks_summaries()
     }
+    /// Things the router looks at for each message.
+    pub fn looks(&self) -> usize {
+        self.router.looks()
+    }
     /// Whether links of the plan are the router's alone.
     pub fn uses_plan(&self) -> bool {
         self.router.uses_plan()

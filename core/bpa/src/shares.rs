@@ -14,6 +14,9 @@ use farlink_book::{Flags, Held};
 
 /// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
 pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
+/// What the store keeps of a bundle that names this node as its source, and was given to it: nothing else tells it
+/// from one made here, where whoever gave it is not known after a restart.
+pub(crate) const KEPT_CAME: u32 = 1 << 9;
 
 /// Whom a store's room is shared among: one application that sends more than leaves shuts out no other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,7 +28,7 @@ enum Giver {
 
 impl Giver {
     fn of(held: &Held) -> Giver {
-        match is_own(held) {
+        match held.is_own() {
             true => Giver::Application(held.bundle.source.clone()),
             false => Giver::Neighbour(held.from),
         }
@@ -56,9 +59,6 @@ pub(crate) struct Fill {
     pub capacity: u64,
 }
 
-fn is_own(held: &Held) -> bool {
-    held.from == PeerId::NONE && !is_strange(held)
-}
 fn is_strange(held: &Held) -> bool {
     held.flags.has(Flags::STRANGE)
 }
@@ -131,7 +131,7 @@ impl Shares {
             fits(self.heads.0, long_head(new), limits.head_bytes / 2)?;
         }
         fits(self.heads.1, long_head(new), limits.head_bytes)?;
-        if limits.source_bytes < u64::MAX && !is_own(new) {
+        if limits.source_bytes < u64::MAX && !new.is_own() {
             fits(self.of(new.bundle.source.node()).saturating_add(more), size, limits.source_bytes)?;
         }
         Ok(())

@@ -6,8 +6,10 @@
 
 use crate::agent::{Agent, Step, Timer};
 use crate::edge::{Draft, Edge, put_u64};
+use crate::hearing::Hearing;
 use crate::io::Output;
 use crate::waits::back_off;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,7 +25,7 @@ const LIFETIME_MS: u64 = 60_000;
 /// Identities in one hello.
 const IDS_MAX: usize = 8 << 10;
 /// Bytes of one policy's message that are carried.
-const MESSAGE_MAX: usize = 1 << 20;
+pub(crate) const MESSAGE_MAX: usize = 1 << 20;
 /// Bytes of the longest hello: both policies' messages, identities, and what is around them.
 pub(crate) const HELLO_MAX: u64 = (2 * MESSAGE_MAX + 8 * IDS_MAX + 1024) as u64;
 
@@ -40,12 +42,14 @@ pub(crate) struct Hellos {
     pending: BTreeMap<PeerId, Hello>,
     /// The one on its way to each neighbour, and what it says.
     under_way: BTreeMap<PeerId, (Handle, Hello)>,
+    /// What neighbours said that is not heard yet.
+    pub(crate) hearing: Option<Box<Hearing>>,
 }
 
 /// Most nodes have policies that say nothing.
 impl Empty for Hellos {
     type From = ();
-    const EMPTY: &'static Self = &Hellos { pending: BTreeMap::new(), under_way: BTreeMap::new() };
+    const EMPTY: &'static Self = &Hellos { pending: BTreeMap::new(), under_way: BTreeMap::new(), hearing: None };
     fn make((): ()) -> Self {
         Hellos::default()
     }
@@ -88,12 +92,15 @@ impl Hellos {
     /// A neighbour is gone.
     pub fn forget(&mut self, peer: PeerId) -> Option<Handle> {
         self.pending.remove(&peer);
+        if let Some(hearing) = &mut self.hearing {
+            hearing.forget(peer);
+        }
         self.under_way.remove(&peer).map(|(bundle, _)| bundle)
     }
     /// Hellos that wait, and those under way.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
-        self.pending.len() + self.under_way.len()
+        self.pending.len() + self.under_way.len() + self.hearing.as_ref().map_or(0, |hearing| hearing.len())
     }
     /// Whether there is something to be sent.
     pub fn is_idle(&self) -> bool {
@@ -102,12 +109,12 @@ impl Hellos {
 }
 
 /// A hello as it arrived.
-struct Heard<'a> {
-    summary: bool,
-    free: u64,
-    capacity: u64,
-    ids: &'a [u8],
-    messages: [&'a [u8]; 2],
+pub(crate) struct Heard<'a> {
+    pub summary: bool,
+    pub free: u64,
+    pub capacity: u64,
+    pub ids: &'a [u8],
+    pub messages: [&'a [u8]; 2],
 }
 
 fn read(content: &[u8]) -> Option<Heard<'_>> {
@@ -260,12 +267,7 @@ impl Agent {
     /// One that forgot its numbers in a restart, and has no clock, is heard again after a hello's lifetime.
     pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
         let Some(peer) = self.neighbours.peer_mut(from) else { return false };
-        let counts = core::time::Duration::from_millis(LIFETIME_MS);
-        let news = peer.newest_hello.is_none_or(|(newest, at)| made > newest || at + counts <= now);
-        if news {
-            peer.newest_hello = Some((made, now));
-        }
-        news
+        peer.newest_hello.is_news(made, now, core::time::Duration::from_millis(LIFETIME_MS))
     }
 
     /// A neighbour says hello.
@@ -273,6 +275,12 @@ impl Agent {
         let Some(heard) = read(content) else { return };
         let Some(peer) = self.neighbours.peer_mut(from) else { return };
         (peer.free, peer.capacity) = (Some(heard.free), Some(heard.capacity));
+        self.hear(now, from, &heard, out);
+    }
+
+    /// A hello whose turn has come is weighed.
+    pub(crate) fn weigh_hello<S: Sink<Output>>(&mut self, now: Instant, from: PeerId, heard: &Heard<'_>, out: &mut S) {
+        let Some(peer) = self.neighbours.peer_mut(from) else { return };
         if heard.summary {
             peer.heard = true;
             peer.forget();

@@ -290,3 +290,34 @@ fn what_is_insecure_is_never_written_to_the_store() {
     node.receive(2, from_two(2, EndpointId::ipn(1, 7)));
     assert_eq!((node.put().len(), node.deliveries().len()), (1, 1));
 }
+
+#[test]
+fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either() {
+    use support::{NoRouter, Rule};
+    let mut node = Node::new();
+    // Given by a neighbour that left out who it is, and made here.
+    node.receive(1, Bundle::new(EndpointId::ipn(1, 7), EndpointId::ipn(8, 1), 1));
+    node.send(EndpointId::ipn(8, 1), Priority::Normal);
+    node.receive(2, Bundle::new(EndpointId::ipn(5, 7), EndpointId::ipn(8, 1), 2));
+    let put = |o: &Output| {
+        if let Output::Put { bundle, meta, index } = o { Some((*bundle, meta.clone(), *index)) } else { None }
+    };
+    let kept: Vec<_> = node.said.iter().filter_map(put).collect();
+    assert_eq!(kept.len(), 3);
+    let (said, heard) = std::sync::mpsc::channel();
+    let control = Rule {
+        hears: farlink_book::Hears::KEPT,
+        on: Box::new(move |node, news, _| {
+            if let farlink_book::News::Kept { bundle, .. } = *news {
+                let held = node.get(bundle).unwrap();
+                said.send((held.bundle.source.node().0, held.is_own())).unwrap_or_default();
+            }
+        }),
+        ..Rule::default()
+    };
+    let mut again = Node::closed(support::settings(), None, NoRouter, control);
+    for (bundle, meta, index) in kept {
+        again.tell(Input::Recovered { bundle, index, meta, hop: Box::new(farlink_base::Hop::default()) });
+    }
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, false), (1, true), (5, true)]);
+}

@@ -63,7 +63,7 @@ impl Ccc {
     }
 
     fn label(&self, node: &Node<'_>, credit: u32) -> u32 {
-        ((node.now.0 / self.unit_ns) as u32).saturating_add(credit)
+        u32::try_from(node.now.0 / self.unit_ns.max(1)).unwrap_or(u32::MAX).saturating_add(credit)
     }
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
         node.label(held).saturating_sub(self.label(node, 0))
@@ -71,7 +71,7 @@ impl Ccc {
     /// What the giver has again when `gave` came back.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
-        if keep { (self.credit(node, held) + self.penalty).min(most) } else { most }
+        if keep { self.credit(node, held).saturating_add(self.penalty).min(most) } else { most }
     }
 }
 
@@ -165,5 +165,21 @@ mod tests {
         let gone = |why| News::Gone { bundle: bundles[1], why };
         assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Order::Ban { id }]);
         assert_eq!(hear(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
+    }
+
+    #[test]
+    fn credit_beyond_all_numbers_is_as_much_as_there_can_be() {
+        let (mut site, mut control) = (Site::new(1000), Ccc::new(&[1e9, 1e9, 1e9, 0.1]));
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2));
+        for second in [0, 400_000_000, 10_000_000_000] {
+            site.now = Instant(second * 1_000_000_000);
+            for wire in [None, Some(u32::MAX)] {
+                hear(&mut control, &mut site, News::Kept { bundle, wire });
+                hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
+            }
+            let want =
+                control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(Want::copy(site.held(bundle), 0)));
+            assert!(want.unwrap().labels[1].theirs <= 1_000_000_000);
+        }
     }
 }

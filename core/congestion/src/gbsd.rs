@@ -8,7 +8,7 @@
 //! `hbsd.rs` is the version that needs no such knowledge.
 
 use crate::control::Control;
-use farlink_base::{Param, PeerId, Refusal};
+use farlink_base::{Param, Refusal};
 use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
 
 /// What is to be made best.
@@ -133,7 +133,7 @@ impl Control for Gbsd {
         }
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
-        let judged = self.refuse && new.from != PeerId::NONE;
+        let judged = self.refuse && !new.is_own();
         Ok(if judged { self.utility(node, new, 1).unwrap_or(f64::INFINITY) } else { f64::INFINITY })
     }
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {

@@ -9,16 +9,27 @@
 use crate::control::Control;
 use crate::gbsd::{Aim, Meetings, REFUSE, Spread, ranked};
 use crate::history::{History, Sample, age_s};
-use farlink_base::{NodeId, Param, PeerId, Refusal};
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
+use farlink_base::{NodeId, Param, Refusal};
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Tellers, Want};
 
 /// Before anything was learnt.
 const FIRST: &[Sample] = &[Sample { seen: 0.0, copies: 1.0 }];
+
+/// The parameter that says who is listened to.
+const TRUST: Param = Param {
+    name: "trust",
+    help: "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
+    unit: "",
+    default: 2.0,
+    min: 0.0,
+    max: 3.0,
+};
 
 /// By the history of bundles.
 pub struct Hbsd {
     aim: Aim,
     refuse: bool,
+    trust: u8,
     meetings: Meetings,
     history: History,
 }
@@ -36,6 +47,7 @@ impl Hbsd {
             min: 1.0,
             max: 1e6,
         },
+        TRUST,
     ];
 
     /// `params` are values of [`Hbsd::PARAMS`].
@@ -44,6 +56,7 @@ impl Hbsd {
         Hbsd {
             aim: Aim::of(param(0)),
             refuse: param(1) >= 0.5,
+            trust: param(3) as u8,
             meetings: Meetings::default(),
             history: History::new(param(2) as u32),
         }
@@ -80,14 +93,16 @@ impl Control for Hbsd {
             News::Up { peer } => {
                 self.meetings.met();
                 let Some(known) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) else { return };
-                self.history.met(node.me, known.node);
+                self.history.met(node.me, node.now, known.node);
                 let message = self.history.message(node.now, known.node);
                 if !message.is_empty() {
                     out.tell(peer, message);
                 }
             }
-            News::Heard { bytes, .. } => {
-                let _ = self.history.heard(node, bytes);
+            News::Heard { from, bytes } => {
+                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.trust;
+                let Some(peer) = node.peers.get(from).filter(trusted) else { return };
+                let _ = self.history.heard(node, Tellers::<u128>::name(peer), bytes);
             }
             News::Kept { bundle, .. } | News::Gone { bundle, .. } => {
                 if let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) {
@@ -99,7 +114,7 @@ impl Control for Hbsd {
         self.history.count(node.now);
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
-        let judged = self.refuse && new.from != PeerId::NONE;
+        let judged = self.refuse && !new.is_own();
         Ok(if judged { self.utility(node, new) } else { f64::INFINITY })
     }
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
@@ -116,7 +131,7 @@ mod tests {
     use crate::testing::Site;
     use alloc::vec;
     use alloc::vec::Vec;
-    use farlink_base::Instant;
+    use farlink_base::{Instant, PeerId};
     use farlink_book::{Handle, Order};
 
     fn hear(control: &mut Hbsd, node: &Node<'_>, news: News<'_>) -> Vec<Order> {
@@ -189,5 +204,27 @@ mod tests {
         new.from = peer;
         new.expires = at(5200);
         assert_eq!(site.room(&control, &site.node(), &new), Some(vec![past]), "seen by four at 600 s");
+    }
+
+    #[test]
+    fn who_only_claims_a_name_or_is_gone_says_nothing_that_counts() {
+        let (mut site, mut control) = (Site::new(300), Hbsd::new(&[]));
+        site.now = at(1000);
+        let bundle = keep(&mut site, 900);
+        let mut there = History::new(60);
+        there.have(&Node { me: NodeId(5), ..site.node() }, site.held(bundle), true);
+        let bytes = there.message(site.now, NodeId(1));
+        let liar = site.peers.add(farlink_book::Origin::Came);
+        site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
+        site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
+        let others = |control: &mut Hbsd, site: &Site, from| {
+            hear(control, &site.node(), News::Heard { from, bytes: &bytes });
+            control.history.message(site.now, NodeId(9)).len()
+        };
+        assert_eq!(others(&mut control, &site, liar), 0);
+        assert_eq!(others(&mut control, &site, PeerId(77)), 0);
+        let known = site.meet(5);
+        assert_eq!(others(&mut control, &site, known), bytes.len());
+        assert_ne!(others(&mut Hbsd::new(&[0.0, 0.0, 60.0, 1.0]), &site, liar), 0, "where it is to be believed");
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! A. Krifa, C. Barakat, T. Spyropoulos: "Optimal Buffer Management Policies for Delay Tolerant
 //! Networks", SECON 2008, sections on distributed estimation. Everything is bounded: of more than
-//! 128 bundles those are forgotten of which nothing was heard longest, of more than 64 nodes of a
-//! bundle the later ones.
+//! 128 bundles those are forgotten of which nothing was heard longest (of whoever told more than half of them, its
+//! own), of more than 64 nodes of a bundle the later ones, and nodes of which nothing was heard for a day.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use farlink_base::{Instant, NodeId};
-use farlink_book::{Held, Node, numbers, put_number};
+use farlink_base::{Duration, Instant, NodeId};
+use farlink_book::{Held, Node, Tellers, numbers, put_number};
 
 /// Bundles remembered.
 const BUNDLES_MAX: usize = 128;
@@ -17,6 +17,8 @@ const BUNDLES_MAX: usize = 128;
 const HOLDERS_MAX: usize = 64;
 /// Nodes remembered.
 const NODES_MAX: usize = 1024;
+/// How long a node is remembered of which nothing is heard.
+const SILENT: Duration = Duration::from_secs(86_400);
 /// Ages told apart; what is older counts as the last.
 const BINS: usize = 256;
 /// Bundles that count at an age, the latest heard of.
@@ -74,11 +76,43 @@ pub(crate) struct History {
     /// The order in which they are forgotten.
     order: BTreeSet<(u64, u128)>,
     changes: u64,
-    nodes: BTreeSet<NodeId>,
+    /// Who told of each bundle, of those this node never had.
+    tellers: Tellers<u128>,
+    nodes: Nodes,
     /// Changes that each neighbour was told.
     told: BTreeMap<NodeId, u64>,
     samples: Vec<Vec<Sample>>,
     counted: Option<Instant>,
+}
+
+/// Other nodes, and when each was heard of last.
+#[derive(Default)]
+struct Nodes {
+    last: BTreeMap<NodeId, Instant>,
+    /// Of those this node never met.
+    tellers: Tellers<NodeId>,
+}
+impl Nodes {
+    /// Somebody tells of a node, or, `None`, it is met: where there is no room, one that whoever told most told leaves.
+    fn hear(&mut self, now: Instant, node: NodeId, teller: Option<NodeId>) {
+        let known = self.last.contains_key(&node);
+        if !known && self.last.len() >= NODES_MAX {
+            let Some(loser) = self.tellers.loser() else { return };
+            self.tellers.forget(loser);
+            self.last.remove(&loser);
+        }
+        self.last.insert(node, now);
+        match teller {
+            None => self.tellers.forget(node),
+            // Whom it met itself nobody tells it of.
+            Some(teller) if !known || self.tellers.has(node) => self.tellers.note(node, teller),
+            Some(_) => {}
+        }
+    }
+    fn forget_silent(&mut self, now: Instant) {
+        self.last.retain(|_, last| *last + SILENT > now);
+        self.tellers.retain(|node| self.last.contains_key(node));
+    }
 }
 
 impl History {
@@ -89,7 +123,8 @@ impl History {
             records: BTreeMap::new(),
             order: BTreeSet::new(),
             changes: 0,
-            nodes: BTreeSet::new(),
+            tellers: Tellers::default(),
+            nodes: Nodes::default(),
             told: BTreeMap::new(),
             samples: Vec::new(),
             counted: None,
@@ -97,12 +132,12 @@ impl History {
     }
     /// Other nodes known.
     pub fn others(&self) -> f64 {
-        self.nodes.len().max(1) as f64
+        self.nodes.last.len().max(1) as f64
     }
     /// A node is met.
-    pub fn met(&mut self, me: NodeId, node: NodeId) {
-        if node != me && node != NodeId::NULL && self.nodes.len() < NODES_MAX {
-            self.nodes.insert(node);
+    pub fn met(&mut self, me: NodeId, now: Instant, node: NodeId) {
+        if node != me && node != NodeId::NULL {
+            self.nodes.hear(now, node, None);
         }
     }
     /// This node has a bundle from now on, or has it no more.
@@ -112,29 +147,46 @@ impl History {
         let from = before.filter(|_| !has).map_or(age, |had| had.from.min(age));
         let had = Had { from, until: if has { STILL } else { age }, said: age };
         let made_s = seconds(node.now) - i64::from(age);
-        self.learn(node, held.bundle.id, made_s, held.bundle.source.node(), &[(node.me, had)]);
+        let source = held.bundle.source.node();
+        self.learn(node, (held.bundle.id, made_s, source), &[(node.me, had)], None);
+        // Whoever told of it before may have lied.
+        let wrong = |record: &&mut Record| record.source != source || record.made_s.abs_diff(made_s) > 60;
+        if let Some(record) = self.records.get_mut(&held.bundle.id).filter(wrong) {
+            (record.made_s, record.source) = (made_s, source);
+        }
     }
 
-    /// Notes what is newer than what is known.
-    fn learn(&mut self, node: &Node<'_>, id: u128, made_s: i64, source: NodeId, holders: &[(NodeId, Had)]) {
+    /// Notes what is newer than what is known of a bundle: its identity, when it was made, and by whom.
+    fn learn(
+        &mut self,
+        node: &Node<'_>,
+        (id, made_s, source): (u128, i64, NodeId),
+        holders: &[(NodeId, Had)],
+        teller: Option<NodeId>,
+    ) {
         self.changes += 1;
         if !self.records.contains_key(&id) {
             if self.records.len() >= BUNDLES_MAX {
-                self.order.pop_first().map(|(_, oldest)| self.records.remove(&oldest));
+                self.forget_one();
             }
             self.records.insert(id, Record { made_s, source, holders: BTreeMap::new(), changed: self.changes });
             self.order.insert((self.changes, id));
         }
+        match teller {
+            Some(teller) => self.tellers.note(id, teller),
+            None => self.tellers.forget(id),
+        }
         let Some(record) = self.records.get_mut(&id) else { return };
         let mut news = false;
         for (holder, had) in holders {
-            let room = record.holders.len() < HOLDERS_MAX;
+            // Its own word finds room, whoever else is said to have had it.
+            let room = record.holders.len() < HOLDERS_MAX || *holder == node.me;
             let newer = record.holders.get(holder).map_or(room, |known| had.said > known.said);
             let again = *holder == node.me && record.holders.contains_key(holder);
             if newer || again {
                 news |= record.holders.insert(*holder, *had) != Some(*had);
-                if *holder != node.me && self.nodes.len() < NODES_MAX {
-                    self.nodes.insert(*holder);
+                if *holder != node.me {
+                    self.nodes.hear(node.now, *holder, teller);
                 }
             }
         }
@@ -145,14 +197,26 @@ impl History {
         }
     }
 
+    /// Room for a bundle: the one of which nothing was heard longest, of whoever told more than half of all its own.
+    fn forget_one(&mut self) {
+        let flood = self.tellers.loser().filter(|_| self.tellers.most() > BUNDLES_MAX / 2);
+        let Some(id) = flood.or(self.order.first().map(|(_, id)| *id)) else { return };
+        self.tellers.forget(id);
+        if let Some(record) = self.records.remove(&id) {
+            self.order.remove(&(record.changed, id));
+        }
+    }
+
     /// What a neighbour was not told yet, the newest first: identity, age, source and number of
     /// holders of each bundle, and of each holder its node, from when to when it had it, and when it
     /// said so.
     pub fn message(&mut self, now: Instant, to: NodeId) -> Vec<u8> {
         let since = self.told.get(&to).copied();
-        if self.told.len() < NODES_MAX || since.is_some() {
-            self.told.insert(to, self.changes);
+        if self.told.len() >= NODES_MAX && since.is_none() {
+            // Whoever it was is told everything again.
+            self.told.pop_first();
         }
+        self.told.insert(to, self.changes);
         let (mut message, since) = (Vec::new(), since.unwrap_or(0));
         for (_, id) in self.order.iter().rev().take_while(|(changed, _)| *changed > since) {
             let Some(record) = self.records.get(id) else { continue };
@@ -174,8 +238,8 @@ impl History {
     }
 
     /// Reads a neighbour's message as far as it makes sense. Nobody else knows better than this node
-    /// what it had.
-    pub fn heard(&mut self, node: &Node<'_>, message: &[u8]) -> Option<()> {
+    /// what it had. `teller`: as whom the neighbour tells it.
+    pub fn heard(&mut self, node: &Node<'_>, teller: NodeId, message: &[u8]) -> Option<()> {
         let mut numbers = numbers(message.get(..MESSAGE_MAX).unwrap_or(message));
         while let Some(high) = numbers.next() {
             let id = u128::from(high) << 64 | u128::from(numbers.next()?);
@@ -191,7 +255,7 @@ impl History {
                 }
             }
             if !holders.is_empty() {
-                self.learn(node, id, seconds(node.now) - i64::from(age), source, &holders);
+                self.learn(node, (id, seconds(node.now) - i64::from(age), source), &holders, Some(teller));
             }
         }
         Some(())
@@ -204,6 +268,7 @@ impl History {
             return;
         }
         self.counted = Some(now);
+        self.nodes.forget_silent(now);
         self.samples = Vec::new();
         for (_, id) in self.order.iter().rev() {
             let Some(record) = self.records.get(id) else { continue };
@@ -243,117 +308,5 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Site;
-    use farlink_book::Handle;
-
-    fn site_at(second: u64) -> Site {
-        let mut site = Site::new(1 << 20);
-        site.now = Instant(second * 1_000_000_000);
-        site
-    }
-    /// A bundle made at second 1,000 of node 1, that lives for an hour.
-    fn keep(site: &mut Site) -> Handle {
-        site.keep_with(9, 100, |_, new| new.expires = Instant(4_600_000_000_000))
-    }
-    fn counts(history: &mut History, site: &Site, ages: &[u32]) -> Vec<(f64, f64)> {
-        history.counted = None;
-        history.count(site.now);
-        ages.iter().map(|age| history.samples(*age).0[0]).map(|s| (s.seen, s.copies)).collect()
-    }
-
-    #[test]
-    fn who_had_a_bundle_at_an_age_is_counted() {
-        let (mut site, mut history) = (site_at(1000), History::new(100));
-        let bundle = keep(&mut site);
-        history.have(&site.node(), site.held(bundle), true);
-        let id = site.held(bundle).bundle.id;
-        // Node 2 had it from 150 s to 320 s, node 3 from 250 s on.
-        let had = |from, until, said| Had { from, until, said };
-        let holders = [(NodeId(2), had(150, 320, 320)), (NodeId(3), had(250, STILL, 250))];
-        site.now = Instant(1_500_000_000_000);
-        history.learn(&site.node(), id, 1000, NodeId(1), &holders);
-        assert_eq!(
-            counts(&mut history, &site, &[0, 199, 200, 300, 499, 9_000]),
-            [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (2.0, 2.0), (2.0, 2.0), (2.0, 2.0)]
-        );
-        assert_eq!(history.others(), 2.0);
-        history.have(&site.node(), site.held(bundle), false);
-        site.now = Instant(1_700_000_000_000);
-        assert_eq!(counts(&mut history, &site, &[499, 500, 600]), [(2.0, 2.0), (2.0, 1.0), (2.0, 1.0)]);
-        history.count(site.now);
-        let (before, after, share) = history.samples(425);
-        assert_eq!((before.len(), after[0].copies, share), (1, 1.0, 0.25));
-    }
-
-    #[test]
-    fn what_one_knows_another_learns_once_and_the_newer_stays() {
-        let (mut here, mut ours, mut theirs) = (site_at(1100), History::new(100), History::new(100));
-        let bundle = keep(&mut here);
-        ours.have(&here.node(), here.held(bundle), true);
-        let there = Site { now: here.now, ..Site::new(9) };
-        let other = Node { me: NodeId(2), ..there.node() };
-        let message = ours.message(here.now, NodeId(2));
-        assert_eq!(message.len(), 40 + 24);
-        assert_eq!(theirs.heard(&other, &message), Some(()));
-        assert_eq!((theirs.records.len(), theirs.nodes.len()), (1, 1));
-        here.now = Instant(1_150_000_000_000);
-        assert_eq!(ours.message(here.now, NodeId(2)), [], "nothing new");
-        assert_eq!(ours.message(here.now, NodeId(3)).len(), 64);
-        ours.have(&here.node(), here.held(bundle), false);
-        let newer = ours.message(here.now, NodeId(2));
-        let other = Node { now: here.now, me: NodeId(2), ..there.node() };
-        for message in [&newer, &message] {
-            assert_eq!(theirs.heard(&other, message), Some(()));
-            let had = theirs.records.values().next().and_then(|record| record.holders.get(&NodeId(1)));
-            assert_eq!(had, Some(&Had { from: 100, until: 150, said: 150 }), "the older one changes nothing");
-        }
-    }
-
-    #[test]
-    fn nobody_says_what_this_node_had_nor_what_makes_no_sense() {
-        let (site, mut history) = (site_at(1000), History::new(100));
-        let bundle = |said: u64, times: u64, holder: u64| {
-            let mut message = Vec::new();
-            [0, 7, 500, 4, 1, holder, times, said].iter().for_each(|number| put_number(&mut message, *number));
-            message
-        };
-        for (said, times, holder) in [(100, 50 << 32 | 60, 1), (100, 60 << 32 | 50, 2), (40, 50 << 32 | 60, 2)] {
-            assert_eq!(history.heard(&site.node(), &bundle(said, times, holder)), Some(()));
-            assert!(history.records.is_empty(), "{said} {times} {holder}");
-        }
-        for (said, times) in [(u64::MAX, 50 << 32), (9_000, 50 << 32 | 60)] {
-            let _ = history.heard(&site.node(), &bundle(said, times, 2));
-            assert!(history.records.is_empty(), "said when it was older than it is");
-        }
-        let good = bundle(100, 50 << 32 | 60, 2);
-        assert_eq!(history.heard(&site.node(), &good[..63]), None, "cut");
-        assert!(history.records.is_empty());
-        assert_eq!(history.heard(&site.node(), &good), Some(()));
-        let lies =
-            bundle(100, 50 << 32 | 60, 2).iter().copied().take(32).chain(u64::MAX.to_be_bytes()).collect::<Vec<_>>();
-        assert_eq!(history.heard(&site.node(), &lies), None, "of so many holders none follows");
-    }
-
-    #[test]
-    fn tables_are_bounded() {
-        let (mut site, mut history) = (site_at(1), History::new(100));
-        let had = |said| Had { from: 0, until: STILL, said };
-        for id in 0..500 {
-            site.now = Instant(site.now.0 + 1_000_000_000);
-            let holders: Vec<(NodeId, Had)> = (0..100).map(|n| (NodeId(1_000 * id as u64 + n), had(0))).collect();
-            history.learn(&site.node(), id, 0, NodeId(1), &holders);
-        }
-        assert_eq!(
-            (history.records.len(), history.order.len(), history.nodes.len()),
-            (BUNDLES_MAX, BUNDLES_MAX, NODES_MAX)
-        );
-        assert!(history.records.values().all(|record| record.holders.len() == HOLDERS_MAX));
-        assert!(history.records.contains_key(&499) && !history.records.contains_key(&0));
-        assert!(history.message(site.now, NodeId(7)).len() <= MESSAGE_MAX);
-        site.now = Instant::MAX;
-        history.count(site.now);
-        assert_eq!((history.samples.len(), history.samples(u32::MAX).1.len()), (BINS, SAMPLES_MAX));
-    }
-}
+#[path = "history_tests.rs"]
+mod tests;

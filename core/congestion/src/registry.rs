@@ -152,4 +152,163 @@ mod tests {
         let unknown = make_control("drop-oldest", &[("ful".into(), 1.0)], 0);
         assert!(unknown.err().unwrap().hint.contains("full"));
     }
+
+    use crate::testing::Site;
+    use farlink_base::{DataRate, EndpointId, Instant, NodeId, PeerId};
+    use farlink_book::{Journey, Journeys, News, Node, Orders, Want, Why, put_number};
+
+    const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
+
+    /// Everybody meets everybody at once, for ever.
+    struct Always;
+    impl Journeys for Always {
+        fn edition(&self) -> u64 {
+            1
+        }
+        fn nodes(&self) -> u32 {
+            12
+        }
+        fn place(&self, node: NodeId) -> Option<u32> {
+            (1..=12).contains(&node.0).then_some(node.0 as u32 - 1)
+        }
+        fn journey(&self, _: u32, _: u32, at: Instant, _: u64, _: &[u32]) -> Option<Journey> {
+            Some(Journey { departs: at, departs_by: Instant::MAX, arrives: at })
+        }
+        fn contact_end(&self, _: u32, _: u32, _: Instant) -> Option<Instant> {
+            Some(Instant::MAX)
+        }
+    }
+
+    fn is_number(worth: Option<f64>, what: &str) {
+        assert!(worth.is_none_or(|worth| !worth.is_nan()), "{what} is no number");
+    }
+
+    /// Everything a node may live through, without and with a plan. Gives how much was ordered by one message at most.
+    fn live(control: &mut dyn Control, words: &[Vec<u8>]) -> usize {
+        let mut site = Site::new(10_000);
+        let (liar, other) = (site.meet(2), site.meet(3));
+        site.says(liar, u64::MAX, Some(DataRate(0)));
+        let mut most = 0;
+        for (round, second) in
+            [0, 0, 1, 100_000, u64::MAX / 1_000_000_000, u64::MAX / 1_000_000_000].into_iter().enumerate()
+        {
+            site.now = Instant(second * 1_000_000_000);
+            let lives = |second: u64| Instant(second.saturating_mul(1_000_000_000));
+            let bundles = [(9, 0), (9, second + 100), (99, u64::MAX), (2, second + 1)].map(|(to, until)| {
+                site.keep_with(to, 100, |bundle, new| {
+                    (new.expires, new.labels) = (lives(until), [u32::MAX; 2]);
+                    if until != u64::MAX {
+                        (bundle.source, new.from) = (EndpointId::ipn(7, 1), liar);
+                    }
+                })
+            });
+            let node = Node { plan: (round % 2 == 1).then_some(&Always), ..site.node() };
+            let mut on = |news: News<'_>| {
+                let mut out = Orders::default();
+                control.on(&node, &news, &mut out);
+                most = most.max(out.drain().count());
+            };
+            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(News::Up { peer }));
+            for bytes in words {
+                on(News::Heard { from: liar, bytes });
+                on(News::Heard { from: PeerId(77), bytes });
+            }
+            for bundle in bundles {
+                for wire in [None, Some(0), Some(u32::MAX)] {
+                    on(News::Kept { bundle, wire });
+                }
+                for keep in [false, true] {
+                    on(News::Handed { bundle, to: liar, gave: u32::MAX, keep });
+                    on(News::Failed { bundle, to: liar, gave: u32::MAX, keep });
+                    on(News::Sent { bundle, to: other, gave: u32::MAX, keep });
+                }
+            }
+            on(News::Wake);
+            for bundle in bundles {
+                let held = node.get(bundle).unwrap();
+                is_number(control.worth(&node, held), "worth");
+                is_number(control.admit(&node, held).ok(), "a newcomer's worth");
+                for peer in [liar, other] {
+                    let peer = node.peers.get(peer).unwrap();
+                    for want in [None, Some(Want::copy(held, 5)), Some(Want::give(held, 0))] {
+                        let _ = control.allow(&node, peer, held, want);
+                    }
+                }
+                let _ = control.rehome(&node, held);
+            }
+            let mut out = Orders::default();
+            for (bundle, why) in
+                bundles.into_iter().zip([Why::Overflow, Why::Delivered, Why::Migrated(liar), Why::Acked])
+            {
+                control.on(&node, &News::Gone { bundle, why }, &mut out);
+            }
+            [liar, other].into_iter().for_each(|peer| control.on(&node, &News::Down { peer }, &mut out));
+        }
+        most
+    }
+
+    /// Messages of numbers that mean something to nobody, parts of letters, and floods.
+    fn lies() -> Vec<Vec<u8>> {
+        let numbers = [
+            0,
+            1,
+            2,
+            9,
+            50 << 32 | 60,
+            u64::MAX,
+            1 << 63,
+            f64::NAN.to_bits(),
+            f64::INFINITY.to_bits(),
+            (-1f64).to_bits(),
+            f64::MAX.to_bits(),
+        ];
+        let of = |make: &dyn Fn(u64) -> u64, count: u64| {
+            let mut message = Vec::new();
+            (0..count).for_each(|n| put_number(&mut message, make(n)));
+            message
+        };
+        let mut all: Vec<_> = numbers.iter().map(|number| of(&|_| *number, 999)).collect();
+        for seed in 0..30 {
+            let draw = |n| farlink_base::Rng::stream(seed, n).next_u64() as usize;
+            all.push(of(&|n| numbers[draw(n) % numbers.len()], 300));
+        }
+        all.push(of(&|n| n / 2 % 4096, 131_072));
+        for kind in [b'a', b'm', b'g'] {
+            for byte in [0, 1, 0xff] {
+                let part = [&[kind, 15, 255][..], &[byte; 20 * 4095]].concat();
+                all.push(part.repeat(12));
+            }
+            all.push([[kind, 0, 1].as_slice(), &[0; 15], &[1; 5]].concat().repeat(40_000));
+        }
+        all
+    }
+
+    #[test]
+    fn a_parameter_out_of_range_is_refused_and_at_its_ends_every_worth_is_a_number() {
+        for info in controls() {
+            for param in info.params {
+                let make = |value: f64| make_control(info.name, &[(param.name.into(), value)], 7);
+                for value in NEVER.into_iter().chain([param.min - 1.0, param.max * 2.0 + 1.0]) {
+                    let fits = (param.min..=param.max).contains(&value);
+                    assert_eq!(make(value).is_ok(), fits, "{} {} {value}", info.name, param.name);
+                }
+                for value in [param.min, param.max, f64::midpoint(param.min, param.max)] {
+                    live(&mut *make(value).unwrap(), &lies()[..8]);
+                }
+            }
+            let all = |end: fn(&Param) -> f64| info.params.iter().map(|p| (p.name.into(), end(p))).collect::<Vec<_>>();
+            for values in [all(|param| param.min), all(|param| param.max)] {
+                live(&mut *make_control(info.name, &values, 7).unwrap(), &lies()[..8]);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_a_neighbour_says_a_control_lives_and_orders_little() {
+        for info in controls() {
+            let most = live(&mut *make_control(info.name, &[], 7).unwrap(), &lies());
+            // One order at most for each bundle held, 24 of them, and a little more.
+            assert!(most <= 24 + 4, "{}: {most} orders for one message", info.name);
+        }
+    }
 }

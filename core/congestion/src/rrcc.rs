@@ -13,6 +13,10 @@ use alloc::vec::Vec;
 use farlink_base::{Param, PeerId, Rng};
 use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why, numbers, put_number};
 
+/// Drops a replication that are believed: whoever says more is not worse than that, and what it said is forgotten
+/// within some encounters.
+const SAMPLE_MAX: f64 = 1000.0;
+
 /// What happened here since the congestion value was last computed.
 #[derive(Clone, Copy, Default)]
 struct Counts {
@@ -94,7 +98,7 @@ impl Rrcc {
         if replications == 0 {
             return;
         }
-        let sample = drops as f64 / replications as f64;
+        let sample = (drops as f64 / replications as f64).min(SAMPLE_MAX);
         let value = self.congestion.map_or(sample, |old| self.weight * sample + (1.0 - self.weight) * old);
         if self.congestion.is_none_or(|old| value <= old) {
             self.limit = self.limit.saturating_add(1);
@@ -147,7 +151,7 @@ impl Control for Rrcc {
             News::Down { peer } => drop(self.encounters.remove(&peer)),
             News::Heard { from, bytes } => self.heard(from, bytes, out),
             News::Kept { bundle, .. } => {
-                if let Some(held) = node.get(bundle).filter(|held| held.from != PeerId::NONE) {
+                if let Some(held) = node.get(bundle).filter(|held| !held.is_own()) {
                     self.counts.replications += 1;
                     self.counts.hops += u64::from(held.hops.saturating_sub(1));
                 }
@@ -257,5 +261,23 @@ mod tests {
             hear(&mut control, &site, News::Gone { bundle: victims[0], why: Why::Overflow });
         }
         assert!(chosen.iter().all(|n| (140..260).contains(n)), "{chosen:?}");
+    }
+
+    #[test]
+    fn a_neighbour_that_dropped_more_than_anybody_can_is_forgotten_within_some_encounters() {
+        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+        let (liar, honest) = (site.meet(2), site.meet(3));
+        let meets = |control: &mut Rrcc, peer, drops, replications| {
+            hear(control, &site, News::Up { peer });
+            hear(control, &site, News::Heard { from: peer, bytes: &message(drops, replications) });
+        };
+        meets(&mut control, honest, 1, 10);
+        meets(&mut control, liar, u64::MAX, 1);
+        assert!(control.congestion.unwrap() <= SAMPLE_MAX);
+        (0..8).for_each(|_| meets(&mut control, honest, 1, 10));
+        assert!((control.congestion.unwrap() - 0.1).abs() < 1e-3, "{:?}", control.congestion);
+        meets(&mut control, liar, u64::MAX, u64::MAX);
+        meets(&mut control, liar, 0, u64::MAX);
+        assert!(control.congestion.unwrap().is_finite() && control.limit > 0);
     }
 }

@@ -6,10 +6,10 @@
 //! bundle moves first. A bundle is given back only to the neighbour it came from.
 
 use crate::control::Control;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{Param, PeerId};
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Why, numbers, put_number};
+use farlink_book::{Hears, Held, Identity, News, Node, Order, Orders, Peer, Why, numbers, put_number};
 
 /// Bundles remembered of a neighbour, and neighbours.
 const AWAY_MAX: usize = 1024;
@@ -101,8 +101,15 @@ impl Control for StorageRouting {
             }
             News::Up { peer } => self.ask_back(node, peer, out),
             News::Heard { from, bytes } => {
-                let mut numbers = numbers(bytes);
+                let (mut numbers, mut asked) = (numbers(bytes), BTreeSet::new());
                 while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+                    let first = asked.insert((high, low));
+                    if asked.len() > AWAY_MAX {
+                        return;
+                    }
+                    if !first {
+                        continue;
+                    }
                     // What is not here any more is not answered.
                     let held = node.book.find(u128::from(high) << 64 | u128::from(low));
                     if let Some(held) = held.filter(|held| held.from == from) {
@@ -118,7 +125,9 @@ impl Control for StorageRouting {
     }
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
         let size = held.size();
-        let fits = |peer: &&Peer| peer.free.is_some_and(|free| free >= size) && !peer.has(&held.bundle);
+        // What moves is here no more: whoever only claims a name, and room, gets nothing.
+        let sure = |peer: &&Peer| peer.identity() >= Identity::Address;
+        let fits = |peer: &&Peer| sure(peer) && peer.free.is_some_and(|free| free >= size) && !peer.has(&held.bundle);
         let fit = node.peers.up().filter(|peer| peer.id != held.from).filter(fits);
         fit.min_by(|a, b| self.cost(a, size).total_cmp(&self.cost(b, size))).map(|peer| peer.id)
     }
@@ -181,5 +190,26 @@ mod tests {
         };
         assert_eq!(heard(owner), [Order::Migrate { bundle: kept, to: owner }]);
         assert_eq!(heard(thief), []);
+    }
+
+    #[test]
+    fn who_only_claims_a_name_gets_nothing_moved_and_what_is_asked_twice_moves_once() {
+        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Orders::default());
+        let bundle = site.keep(9, 100);
+        let stranger = site.peers.add(farlink_book::Origin::Came);
+        site.peers.learn(stranger, farlink_base::EndpointId::ipn(5, 0), Identity::Claimed);
+        site.peers.get_mut(stranger).unwrap().up.push(farlink_base::LinkId(9));
+        site.says(stranger, u64::MAX, None);
+        assert_eq!(control.rehome(&site.node(), site.held(bundle)), None);
+        let owner = site.meet(2);
+        site.says(owner, u64::MAX, None);
+        assert_eq!(control.rehome(&site.node(), site.held(bundle)), Some(owner));
+        let kept = site.keep_with(9, 100, |b, new| (b.id, new.from) = (5, owner));
+        let mut bytes = [0u64.to_be_bytes(), 5u64.to_be_bytes()].concat().repeat(1_000);
+        control.on(&site.node(), &News::Heard { from: owner, bytes: &bytes }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Migrate { bundle: kept, to: owner }]);
+        (100..2_000u64).for_each(|id| bytes.extend([0u64.to_be_bytes(), id.to_be_bytes()].concat()));
+        control.on(&site.node(), &News::Heard { from: owner, bytes: &bytes }, &mut out);
+        assert_eq!(out.drain().count(), 1, "and of so many no more are looked for");
     }
 }

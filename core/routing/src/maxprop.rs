@@ -3,17 +3,21 @@
 //!
 //! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based
 //! Disruption-Tolerant Networks", INFOCOM 2006. The paper's threshold of hops follows the bytes of
-//! a mean contact; here it is a parameter.
+//! a mean contact; here it is a parameter, and what deletes besides the destination's word is another (`acks.rs`).
 
-use crate::acks::{ACKS_MAX, Acks};
+use crate::acks::{ACKS_MAX, Acks, HEARSAY, TRUST};
 use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, numbers, put_number};
+use farlink_book::{
+    Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Tellers, Want, numbers, put_number,
+};
 
 /// Nodes whose meetings are known at most.
 const NODES_MAX: usize = 1024;
+/// Meetings of all of them known at most: so many likelihoods a search of paths looks at.
+const MEETINGS_MAX: usize = 65_536;
 /// Cost to a node no path leads to.
 const NO_PATH: f64 = 1e6;
 
@@ -24,6 +28,10 @@ pub struct MaxProp {
     threshold: u8,
     likely_max: usize,
     meetings: BTreeMap<NodeId, Meetings>,
+    /// Likelihoods in all of them.
+    count: usize,
+    /// Who told of which node's.
+    tellers: Tellers<NodeId>,
     cost: BTreeMap<NodeId, f64>,
     acks: Acks,
 }
@@ -47,6 +55,8 @@ impl MaxProp {
             min: 1.0,
             max: 1024.0,
         },
+        HEARSAY,
+        TRUST,
     ];
 
     /// `params` are values of [`MaxProp::PARAMS`].
@@ -56,14 +66,17 @@ impl MaxProp {
             threshold: param(0) as u8,
             likely_max: param(1) as usize,
             meetings: BTreeMap::new(),
+            count: 0,
+            tellers: Tellers::default(),
             cost: BTreeMap::new(),
-            acks: Acks::default(),
+            acks: Acks::new(param(2), param(3)),
         }
     }
 
     /// Incremental averaging: who was met gains 1, then all are scaled to a sum of 1.
     fn meet(&mut self, me: NodeId, peer: NodeId) {
         let mine = self.meetings.entry(me).or_default();
+        self.count -= mine.len();
         *mine.entry(peer).or_insert(0.0) += 1.0;
         if mine.len() > self.likely_max {
             let others = mine.iter().filter(|(node, _)| **node != peer);
@@ -72,6 +85,29 @@ impl MaxProp {
         }
         let sum: f64 = mine.values().sum();
         mine.values_mut().for_each(|likely| *likely /= sum);
+        self.count += mine.len();
+    }
+    /// Notes what a neighbour says of a node; where there is no room, what whoever told most told is forgotten.
+    fn learn(&mut self, who: NodeId, meetings: Meetings, teller: NodeId) {
+        let known = self.meetings.get(&who).map(Meetings::len);
+        let fits = |all: &Self| {
+            let nodes = all.meetings.len() < NODES_MAX || all.meetings.contains_key(&who);
+            nodes && all.count + meetings.len() <= MEETINGS_MAX + known.unwrap_or(0)
+        };
+        while !fits(self) {
+            let Some(loser) = self.tellers.loser() else { return };
+            self.forget(loser);
+            if loser == who {
+                return;
+            }
+        }
+        self.count = self.count - known.unwrap_or(0) + meetings.len();
+        self.meetings.insert(who, meetings);
+        self.tellers.note(who, teller);
+    }
+    fn forget(&mut self, who: NodeId) {
+        self.tellers.forget(who);
+        self.count -= self.meetings.remove(&who).map_or(0, |meetings| meetings.len());
     }
 
     /// Dijkstra: a hop from a to b costs 1 less the likelihood that a meets b.
@@ -107,9 +143,10 @@ impl MaxProp {
     }
 
     /// Reads a hello as far as it makes sense.
-    fn heard(&mut self, node: &Node<'_>, message: &[u8], out: &mut Orders) -> Option<()> {
+    fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Orders) -> Option<()> {
         let mut numbers = numbers(message);
-        self.acks.read(node, &mut numbers, out, |_| ())?;
+        self.acks.read(node, peer, &mut numbers, out, |_| ())?;
+        let teller = Tellers::<NodeId>::name(peer);
         while let Some(who) = numbers.next().map(NodeId) {
             let mut meetings = Meetings::new();
             for _ in 0..numbers.next()? {
@@ -118,9 +155,8 @@ impl MaxProp {
                     meetings.insert(peer, likely);
                 }
             }
-            let known = self.meetings.contains_key(&who) || self.meetings.len() < NODES_MAX;
-            if who != node.me && known {
-                self.meetings.insert(who, meetings);
+            if who != node.me {
+                self.learn(who, meetings, teller);
             }
         }
         Some(())
@@ -158,14 +194,21 @@ impl Router for MaxProp {
                 out.tell(peer, self.hello());
             }
             News::Heard { from, bytes } => {
-                let _ = self.heard(node, bytes, out);
+                let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
+                let _ = self.heard(node, peer, bytes, out);
                 self.find_paths(node.me);
                 out.push(Order::Reask(from));
             }
             _ => drop(self.acks.hear(node, news)),
         }
     }
+    fn looks(&self) -> usize {
+        2 * self.count
+    }
     fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
+        if self.acks.has(held) {
+            return None;
+        }
         let by_cost = || 1_000 + (self.cost(held) * 1e6) as u64;
         let rank = if held.hops < self.threshold { u64::from(held.hops) } else { by_cost() };
         Some(Want::copy(held, rank))
@@ -197,7 +240,8 @@ mod tests {
 
     #[test]
     fn acknowledgments_purge_and_are_told_on() {
-        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+        // Where hearsay is to delete.
+        let (mut site, mut router) = (Site::new(), MaxProp::new(&[3.0, 50.0, 2.0]));
         let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
         let id = site.held(bundle).bundle.id;
         let (mut there, mut other) = (Site::new(), MaxProp::new(&[]));
@@ -211,5 +255,48 @@ mod tests {
         router.on(&site.node(), &News::Heard { from: peer, bytes: &hello[..20] }, &mut out);
         assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(peer)], "known, and cut short");
         assert_eq!(router.hello()[..24], hello[..24]);
+    }
+
+    #[test]
+    fn what_is_said_to_have_arrived_gets_no_more_copies_and_stays() {
+        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Orders::default());
+        let (liar, bundle) = (site.meet(2, 0), site.keep(9, 100));
+        let wants = |router: &MaxProp, site: &Site| router.wants(&site.node(), site.peer(liar), site.held(bundle));
+        assert!(wants(&router, &site).is_some());
+        let mut hello = Vec::new();
+        [1, 0, site.held(bundle).bundle.id as u64].iter().for_each(|number| put_number(&mut hello, *number));
+        router.on(&site.node(), &News::Heard { from: liar, bytes: &hello }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(liar)]);
+        assert_eq!(wants(&router, &site), None);
+    }
+
+    #[test]
+    fn a_flood_of_invented_nodes_pushes_out_its_own_and_paths_stay_cheap_to_find() {
+        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 1024.0]), Orders::default());
+        let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
+        let says = |nodes: core::ops::Range<u64>, others: u64| {
+            let mut hello = Vec::new();
+            put_number(&mut hello, 0);
+            for node in nodes {
+                [node, others].iter().for_each(|number| put_number(&mut hello, *number));
+                for other in 0..others {
+                    [other, 0.5f64.to_bits()].iter().for_each(|number| put_number(&mut hello, *number));
+                }
+            }
+            hello
+        };
+        let mut hear = |router: &mut MaxProp, from, bytes: &[u8]| {
+            router.on(&site.node(), &News::Heard { from, bytes }, &mut out);
+        };
+        hear(&mut router, honest, &says(10..60, 10));
+        for round in 0..20 {
+            hear(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
+            hear(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
+        }
+        assert!((10..60).all(|node| router.meetings.get(&NodeId(node)).is_some_and(|all| all.len() == 10)));
+        assert!(
+            router.meetings.len() <= NODES_MAX && router.count <= MEETINGS_MAX && router.looks() <= 2 * MEETINGS_MAX
+        );
+        assert_eq!(router.count, router.meetings.values().map(Meetings::len).sum::<usize>());
     }
 }

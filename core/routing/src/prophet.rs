@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, Param, PeerId};
 use farlink_book::{
-    Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, numbers, put_number,
+    Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Tellers, Want, numbers, put_number,
 };
 
 /// Nodes known at most, here and of each neighbour.
@@ -37,6 +37,8 @@ pub struct Prophet {
     unit_s: f64,
     claimed: f64,
     known: BTreeMap<NodeId, Known>,
+    /// Who told of those that this node never met.
+    tellers: Tellers<NodeId>,
     theirs: BTreeMap<PeerId, BTreeMap<NodeId, f64>>,
     aged: Instant,
 }
@@ -80,6 +82,7 @@ impl Prophet {
             unit_s: param(7),
             claimed: param(8),
             known: BTreeMap::new(),
+            tellers: Tellers::default(),
             theirs: BTreeMap::new(),
             aged: Instant::ZERO,
         }
@@ -94,20 +97,25 @@ impl Prophet {
         let unit_ns = (self.unit_s * 1e9) as u64;
         let units = now.0.saturating_sub(self.aged.0) / unit_ns.max(1);
         if units > 0 {
-            let left = power(self.gamma, units);
+            let (left, before) = (power(self.gamma, units), self.known.len());
             self.known.retain(|_, known| {
                 known.chance *= left;
                 known.chance > CHANCE_MIN
             });
+            if self.known.len() < before {
+                self.tellers.retain(|node| self.known.contains_key(node));
+            }
             self.aged = Instant(self.aged.0 + units * unit_ns);
         }
     }
 
     /// Equation 1.
     fn meet(&mut self, now: Instant, peer: NodeId) {
-        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) {
-            return;
+        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.forget_told() {
+            let least = self.known.iter().min_by(|a, b| a.1.chance.total_cmp(&b.1.chance)).map(|(node, _)| *node);
+            least.map(|node| self.known.remove(&node));
         }
+        self.tellers.forget(peer);
         let known = self.known.entry(peer).or_default();
         known.chance = if known.chance < self.first_threshold {
             self.encounter_first
@@ -119,16 +127,29 @@ impl Prophet {
         known.met = Some(now);
     }
 
+    /// Room for a node, of those this one only heard of.
+    fn forget_told(&mut self) -> bool {
+        let Some(loser) = self.tellers.loser() else { return false };
+        self.tellers.forget(loser);
+        self.known.remove(&loser).is_some()
+    }
+
     /// Equation 3.
     fn learn(&mut self, me: NodeId, peer: &Peer, table: &BTreeMap<NodeId, f64>) {
         let trust = if peer.identity() <= Identity::Claimed { self.claimed } else { 1.0 };
-        let through = self.chance(peer.node) * self.beta * trust;
+        let (through, teller) = (self.chance(peer.node) * self.beta * trust, Tellers::<NodeId>::name(peer));
         for (node, chance) in table.iter().filter(|(node, _)| **node != me) {
             let chance = through * chance;
-            let room = self.known.len() < NODES_MAX || self.known.contains_key(node);
-            if room && chance > CHANCE_MIN {
+            if chance <= CHANCE_MIN {
+                continue;
+            }
+            let room = self.known.contains_key(node) || self.known.len() < NODES_MAX || self.forget_told();
+            if room {
                 let known = self.known.entry(*node).or_default();
                 known.chance = known.chance.max(chance);
+                if known.met.is_none() {
+                    self.tellers.note(*node, teller);
+                }
             }
         }
     }
@@ -259,5 +280,33 @@ mod tests {
         assert_eq!((at(None), at(Some(site.peer(likely)))), (0.5 * 0.8 * 0.9, 0.8));
         router.on(&site.node(), &News::Down { peer: likely }, &mut out);
         assert_eq!(wants(&router, &site), None);
+    }
+
+    #[test]
+    fn who_is_met_finds_room_among_invented_nodes_and_a_flood_pushes_out_its_own() {
+        let (mut site, mut router, mut out) = (Site::new(), Prophet::new(&[]), Orders::default());
+        let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
+        [honest, liar].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
+        let table = |nodes: core::ops::Range<u64>| {
+            let mut table = Vec::new();
+            nodes.for_each(|node| [node, 1f64.to_bits()].iter().for_each(|number| put_number(&mut table, *number)));
+            table
+        };
+        let mut hear = |router: &mut Prophet, from, bytes: &[u8]| {
+            router.on(&site.node(), &News::Heard { from, bytes }, &mut out);
+        };
+        hear(&mut router, honest, &table(10..60));
+        (0..4).for_each(|round| hear(&mut router, liar, &table(10_000 * (round + 1)..10_000 * (round + 1) + 4_000)));
+        assert!((10..60).all(|node| router.chance(NodeId(node)) > 0.4));
+        assert_eq!((router.known.len(), router.tellers.len()), (NODES_MAX, NODES_MAX - 2));
+        let met = site.meet(99, 2);
+        greeting(&mut router, &site, met);
+        assert_eq!(router.chance(NodeId(99)), 0.5, "it was not let in while lies filled the table");
+        site.now = Instant(20_000_000_000_000);
+        greeting(&mut router, &site, met);
+        assert_eq!((router.known.len(), router.tellers.len()), (1, 0), "what is forgotten leaves nothing");
+        (0..5_000).for_each(|node| router.meet(site.now, NodeId(1_000_000 + node)));
+        router.meet(site.now, NodeId(7));
+        assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "whoever all were");
     }
 }

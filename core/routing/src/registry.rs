@@ -142,4 +142,120 @@ mod tests {
         assert!(make_router("sabr", &[("profil".into(), 1.0)], &[], 0).err().unwrap().hint.contains("profile"));
         assert!(make_router("sabr", &[("profile".into(), 9.0)], &[], 0).is_err());
     }
+
+    use crate::testing::Site;
+    use farlink_base::{Instant, PeerId};
+    use farlink_book::{News, Node, Order, Orders, put_number};
+
+    const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
+
+    /// Everything a node may live through: two neighbours, their words, a bundle that comes, fails, leaves and goes.
+    /// Gives how much was ordered by one message at most.
+    fn live(router: &mut dyn Router, words: &[Vec<u8>]) -> usize {
+        let mut site = Site::new();
+        let (liar, other) = (site.meet(2, 0), site.meet(3, 1));
+        let mut most = 0;
+        for second in [0, 1, 100_000, u64::MAX / 1_000_000_000] {
+            site.now = Instant(second * 1_000_000_000);
+            let bundles = [site.keep(2, 100), site.keep(9, 100)];
+            let mut on = |node: &Node<'_>, news: News<'_>| {
+                let mut out = Orders::default();
+                router.on(node, &news, &mut out);
+                let said = out.drain().collect::<Vec<Order>>();
+                most = most.max(said.len());
+            };
+            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(&site.node(), News::Up { peer }));
+            for bytes in words {
+                on(&site.node(), News::Heard { from: liar, bytes });
+                on(&site.node(), News::Heard { from: PeerId(77), bytes });
+            }
+            for bundle in bundles {
+                for wire in [None, Some(0), Some(u32::MAX)] {
+                    on(&site.node(), News::Kept { bundle, wire });
+                }
+                let (gave, keep) = (u32::MAX, true);
+                on(&site.node(), News::Handed { bundle, to: liar, gave, keep });
+                on(&site.node(), News::Failed { bundle, to: liar, gave, keep });
+                on(&site.node(), News::Sent { bundle, to: other, gave, keep });
+            }
+            for bundle in bundles {
+                for peer in [liar, other] {
+                    let _ = router.wants(&site.node(), site.peer(peer), site.held(bundle));
+                    let seen = router.prospect(&site.node(), site.held(bundle), Some(site.peer(peer)));
+                    assert!(seen.is_none_or(|seen| (0.0..=1.0).contains(&seen.chance)), "{seen:?}");
+                }
+                let seen = router.prospect(&site.node(), site.held(bundle), None);
+                assert!(seen.is_none_or(|seen| (0.0..=1.0).contains(&seen.chance)), "{seen:?}");
+                let mut out = Orders::default();
+                let _ = router.route(&site.node(), site.held(bundle), &[liar], &mut out);
+            }
+            let mut out = Orders::default();
+            [liar, other].into_iter().for_each(|peer| router.on(&site.node(), &News::Down { peer }, &mut out));
+            router.on(&site.node(), &News::Wake, &mut out);
+        }
+        most
+    }
+
+    /// Messages of numbers that mean something to nobody, and floods.
+    fn lies() -> Vec<Vec<u8>> {
+        let numbers = [
+            0,
+            1,
+            2,
+            9,
+            u64::MAX,
+            1 << 63,
+            f64::NAN.to_bits(),
+            f64::INFINITY.to_bits(),
+            (-1f64).to_bits(),
+            1f64.to_bits(),
+            f64::MAX.to_bits(),
+            f64::MIN_POSITIVE.to_bits(),
+            (-0f64).to_bits(),
+        ];
+        let of = |make: &dyn Fn(u64) -> u64, count: u64| {
+            let mut message = Vec::new();
+            (0..count).for_each(|n| put_number(&mut message, make(n)));
+            message
+        };
+        let mut all: Vec<_> = numbers.iter().map(|number| of(&|_| *number, 999)).collect();
+        let mut rng = farlink_base::Rng::new(5);
+        for _ in 0..40 {
+            let seed = rng.next_u64();
+            all.push(of(&|n| numbers[farlink_base::Rng::stream(seed, n).next_u64() as usize % numbers.len()], 300));
+        }
+        all.push(of(&|n| if n % 2 == 0 { n } else { 1f64.to_bits() }, 131_072));
+        all.push(of(&|n| [4096, 0, 2][n.min(2) as usize], 131_072));
+        all.push(Vec::from([255; 13]));
+        all
+    }
+
+    #[test]
+    fn a_parameter_out_of_range_is_refused_and_at_its_ends_the_router_lives() {
+        for info in routers() {
+            for param in info.params {
+                let make = |value: f64| make_router(info.name, &[(param.name.into(), value)], &[NodeId(1)], 7);
+                for value in NEVER.into_iter().chain([param.min - 1.0, param.max * 2.0 + 1.0]) {
+                    let fits = (param.min..=param.max).contains(&value);
+                    assert_eq!(make(value).is_ok(), fits, "{} {} {value}", info.name, param.name);
+                }
+                for value in [param.min, param.max, f64::midpoint(param.min, param.max)] {
+                    live(&mut *make(value).unwrap(), &lies()[..20]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_a_neighbour_says_a_router_lives_and_orders_little() {
+        for info in routers() {
+            // Where what is hearsay bans, each of 4,096 acknowledgments of a message is an order.
+            let hearsay = info.params.iter().filter(|param| param.name == "hearsay");
+            let params: Vec<(String, f64)> = hearsay.map(|param| (param.name.into(), 1.0)).collect();
+            live(&mut *make_router(info.name, &[], &[NodeId(1)], 7).unwrap(), &lies());
+            let most = live(&mut *make_router(info.name, &params, &[NodeId(1)], 7).unwrap(), &lies());
+            // Of eight bundles those that are for it are let go at its word, and it is asked again.
+            assert!(most <= 2 * 8 + 1, "{}: {most} orders for one message", info.name);
+        }
+    }
 }

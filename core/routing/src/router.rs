@@ -39,6 +39,11 @@ pub trait Router: Outlook + Send {
     fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
         let _ = (node, news, out);
     }
+    /// Things that weighing a neighbour's message looks at, beside its own bytes and what is held. Who says much is
+    /// heard the more seldom the more these are.
+    fn looks(&self) -> usize {
+        0
+    }
     /// Where should this bundle go? `tried` are neighbours that refused it lately. What was booked
     /// for it before is void.
     fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {

@@ -65,6 +65,9 @@ const ADDRESSES: [Ipv4Addr; 3] =
 /// Where node 1 believes a neighbour over UDPCL, and nobody is but an attacker.
 pub const EMPTY_HOUSE: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 4), 4556);
 
+/// Where node 1 knows a neighbour that lies, in the case that is about it.
+pub const LIAR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 66, 66), 4556);
+
 /// By what the first neighbour is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -76,6 +79,8 @@ pub enum Way {
     Stcp,
     /// MTCP.
     Mtcp,
+    /// TCPCLv4, where all nodes copy bundles and tell each other what they know.
+    Copies,
 }
 impl Way {
     /// A case that attacks a stream layer has its neighbour over it; all others have one over TCPCLv4.
@@ -84,13 +89,14 @@ impl Way {
             Some("tls") => Way::Tls,
             Some("stcp") => Way::Stcp,
             Some("mtcp") => Way::Mtcp,
+            Some("liar") => Way::Copies,
             _ => Way::Tcpcl,
         }
     }
     /// Name of the layer in the node under attack.
     fn layer(self) -> &'static str {
         match self {
-            Way::Tcpcl => "tcp",
+            Way::Tcpcl | Way::Copies => "tcp",
             Way::Tls => "tls",
             Way::Stcp => "stcp",
             Way::Mtcp => "mtcp",
@@ -98,9 +104,26 @@ impl Way {
     }
     fn kind(self) -> &'static str {
         match self {
-            Way::Tcpcl | Way::Tls => "tcpclv4",
+            Way::Tcpcl | Way::Tls | Way::Copies => "tcpclv4",
             Way::Stcp => "stcp",
             Way::Mtcp => "mtcp",
+        }
+    }
+    /// Lines of each node: what decides where bundles go.
+    fn policies(self) -> &'static str {
+        match self {
+            Way::Copies => "[router]\nname = \"epidemic\"\n\n[control]\nname = \"marginal-utility\"\n\n",
+            _ => "",
+        }
+    }
+    /// Lines of the node under attack: who else is a neighbour of it.
+    fn liar(self) -> String {
+        match self {
+            Way::Copies => format!(
+                "[link.liar]\nlayer = \"tcp\"\npeer = \"ipn:66.0\"\naddress = \"{}:{}\"\nconnect = false\n\n",
+                LIAR.0, LIAR.1
+            ),
+            _ => String::new(),
         }
     }
 }
@@ -164,7 +187,7 @@ impl Stage {
              reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
              [link.ltp]\nlayer = \"ltp\"\npeer = \"ipn:3.0\"\naddress = \"{}\"\n\n\
              [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:3.*\" = \"ipn:3.0\"\n\n\
-             [app]\nsocket = \"app.sock\"\n\n{}\n{}",
+             [app]\nsocket = \"app.sock\"\n\n{}\n{}\n{}{}",
             at(1, tcpcl),
             at(1, ltp),
             abilities.ltp_memory(),
@@ -180,6 +203,8 @@ impl Stage {
             at(3, there_ltp),
             abilities.api(api),
             abilities.limits(),
+            way.policies(),
+            way.liar(),
         );
         let neighbour = |number: usize, layer: &str, here: SocketAddr, there: SocketAddr| {
             let passive = if layer == "tcpclv4" { "connect = false\n" } else { "" };
@@ -188,16 +213,17 @@ impl Stage {
                 "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
                  [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n{tls}\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
-                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}",
+                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}\n{}",
                 // What they keep for later is soon as much as it will ever be.
-                abilities.limits()
+                abilities.limits(),
+                way.policies(),
             )
         };
         // What a system gives by default: that neighbours and files do not run out of descriptors is the
         // node's business.
         let descriptors = 1024;
         let near = match way {
-            Way::Tcpcl | Way::Tls => tcpcl,
+            Way::Tcpcl | Way::Tls | Way::Copies => tcpcl,
             Way::Stcp => stcp,
             Way::Mtcp => mtcp,
         };

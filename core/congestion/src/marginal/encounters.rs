@@ -3,26 +3,38 @@
 
 use super::value::Rates;
 use alloc::collections::BTreeMap;
-use core::cmp::Ordering::Equal;
 use farlink_base::{Instant, NodeId};
+use farlink_book::Tellers;
 
 /// Nodes remembered at most.
 pub(super) const NODES_MAX: usize = 1024;
 /// How long ago whoever was never heard of counts as met when the node begins, s.
 const BEFORE_S: f64 = 20_000.0;
 
+/// By whom a node is known, the less sure first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum By {
+    /// Somebody told.
+    Hearsay,
+    /// Somebody was met that calls itself so.
+    Claim,
+    /// This node met it itself.
+    Itself,
+}
+
 /// When a node was met last: on this node's clock, s.
 #[derive(Clone, Copy, Debug)]
 struct Met {
     at_s: f64,
-    /// Whether this node ever met it itself.
-    itself: bool,
+    by: By,
 }
 
 /// When each node was met last, or somebody who met it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encounters {
     met: BTreeMap<NodeId, Met>,
+    /// Of those this node was only told of.
+    tellers: Tellers<NodeId>,
     /// Mean rate over all nodes known, as of the last meeting.
     mean: f64,
 }
@@ -32,25 +44,41 @@ pub(super) fn seconds(now: Instant) -> f64 {
 }
 
 impl Encounters {
-    /// A node is met. Where there is no room, one that was only told of is forgotten.
-    pub fn meet(&mut self, node: NodeId, at_s: f64) {
-        if self.met.len() >= NODES_MAX && !self.met.contains_key(&node) {
-            let oldest = self
-                .met
-                .iter()
-                .min_by(|a, b| (a.1.itself, a.1.at_s).partial_cmp(&(b.1.itself, b.1.at_s)).unwrap_or(Equal));
-            let oldest = oldest.map(|(node, _)| *node);
-            oldest.map(|node| self.met.remove(&node));
+    /// A node is met, or one that only calls itself so. Where there is no room, one that was only told of is
+    /// forgotten, else one that only called itself so, else the one met longest ago.
+    pub fn meet(&mut self, node: NodeId, at_s: f64, sure: bool) {
+        if self.met.len() >= NODES_MAX && !self.met.contains_key(&node) && !self.forget_told() {
+            let order = |a: &Met, b: &Met| a.by.cmp(&b.by).then(a.at_s.total_cmp(&b.at_s));
+            let first = self.met.iter().min_by(|a, b| order(a.1, b.1)).map(|(node, met)| (*node, met.by));
+            match first {
+                Some((_, By::Itself)) if !sure => return,
+                Some((first, _)) => drop(self.met.remove(&first)),
+                None => {}
+            }
         }
-        self.met.insert(node, Met { at_s, itself: true });
+        let by = if sure { By::Itself } else { By::Claim };
+        let by = self.met.get(&node).map_or(by, |known| known.by.max(by));
+        self.met.insert(node, Met { at_s, by });
+        self.tellers.forget(node);
     }
-    /// Somebody tells of a meeting; the latest counts. It pushes nothing out.
-    pub fn hear(&mut self, node: NodeId, at_s: f64) {
+    /// Somebody tells of a meeting; the latest counts. Whom this node met itself is never pushed out, and of the others
+    /// one that whoever tells most told.
+    pub fn hear(&mut self, node: NodeId, at_s: f64, teller: NodeId) {
         if let Some(known) = self.met.get_mut(&node) {
             known.at_s = known.at_s.max(at_s);
-        } else if self.met.len() < NODES_MAX {
-            self.met.insert(node, Met { at_s, itself: false });
+            if known.by == By::Hearsay {
+                self.tellers.note(node, teller);
+            }
+        } else if self.met.len() < NODES_MAX || self.forget_told() {
+            self.met.insert(node, Met { at_s, by: By::Hearsay });
+            self.tellers.note(node, teller);
         }
+    }
+    /// Room for one, of those that were only told of.
+    fn forget_told(&mut self) -> bool {
+        let Some(loser) = self.tellers.loser() else { return false };
+        self.tellers.forget(loser);
+        self.met.remove(&loser).is_some()
     }
     /// Computes the mean rate anew.
     pub fn settle(&mut self, now: Instant, hop_s: f64) {
@@ -82,9 +110,9 @@ mod tests {
     #[test]
     fn whoever_met_the_destination_later_meets_it_again_sooner() {
         let mut met = Encounters::default();
-        met.hear(NodeId(2), 3_000.0);
-        met.hear(NodeId(3), 600.0);
-        met.hear(NodeId(2), 100.0);
+        met.hear(NodeId(2), 3_000.0, NodeId(7));
+        met.hear(NodeId(3), 600.0, NodeId(7));
+        met.hear(NodeId(2), 100.0, NodeId(7));
         met.settle(HOUR, 600.0);
         let rate = |node| met.rates(NodeId(node), HOUR, 600.0).own;
         assert_eq!((rate(2), rate(3)), (1.0 / 1_200.0, 1.0 / 3_600.0));
@@ -94,18 +122,35 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_of_pushes_nobody_out_and_who_is_met_those_told_of() {
-        let mut met = Encounters::default();
-        for node in 1..=5_000 {
-            met.hear(NodeId(node), 9_000.0);
-        }
-        met.meet(NodeId(9_999), 10.0);
-        for node in 10_000..10_500 {
-            met.meet(NodeId(node), 20.0);
-            met.hear(NodeId(node + 10_000), 30_000.0);
-        }
+    fn hearsay_pushes_out_the_hearsay_of_whoever_tells_most_and_nobody_that_was_met() {
+        let (mut met, liar) = (Encounters::default(), NodeId(3));
+        met.meet(NodeId(1), 1.0, true);
+        met.meet(NodeId(2), 2.0, false);
+        (10..60).for_each(|node| met.hear(NodeId(node), 5.0, NodeId(4)));
+        (1_000..9_000).for_each(|node| met.hear(NodeId(node), 9_000.0, liar));
+        let known = |met: &Encounters, node| met.met.contains_key(&NodeId(node));
         assert_eq!(met.met.len(), NODES_MAX);
-        let known = [9_999, 10_000, 10_499, 20_000].map(|node| met.met.contains_key(&NodeId(node)));
-        assert_eq!(known, [true, true, true, false]);
+        assert!((10..60).chain([1, 2, 8_999]).all(|node| known(&met, node)), "what others told stays");
+        assert!(!known(&met, 1_000), "the oldest of the flood leaves");
+        met.hear(NodeId(99), 6.0, NodeId(4));
+        assert!(known(&met, 99), "and who is honest finds room");
+    }
+
+    #[test]
+    fn who_is_met_pushes_out_hearsay_then_those_that_only_claimed_a_name_then_the_longest_ago() {
+        let mut met = Encounters::default();
+        met.meet(NodeId(9_999), 10.0, true);
+        (0..1_000).for_each(|node| met.meet(NodeId(20_000 + node), 30.0, false));
+        (0..100).for_each(|node| met.hear(NodeId(40_000 + node), 40.0, NodeId(4)));
+        assert_eq!((met.met.len(), met.tellers.len()), (NODES_MAX, NODES_MAX - 1_001));
+        (0..500).for_each(|node| met.meet(NodeId(10_000 + node), 20.0, true));
+        assert_eq!((met.met.len(), met.tellers.len()), (NODES_MAX, 0));
+        let known = |met: &Encounters, node| met.met.contains_key(&NodeId(node));
+        assert!(known(&met, 9_999) && (10_000..10_500).all(|node| known(&met, node)));
+        (0..2_000).for_each(|node| met.meet(NodeId(50_000 + node), 50.0, true));
+        assert!(!known(&met, 9_999), "all were met: the one met longest ago leaves");
+        met.meet(NodeId(7), 90.0, false);
+        met.hear(NodeId(8), 90.0, NodeId(4));
+        assert!(!known(&met, 7) && !known(&met, 8), "a claim and a word push nobody out who was met");
     }
 }

@@ -20,12 +20,12 @@ mod tests;
 mod value;
 
 use crate::control::Control;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use arrived::Arrived;
 use encounters::{Encounters, seconds};
 use farlink_base::{Duration, Instant, NodeId, PeerId, Refusal};
-use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Reason, Want, Why};
+use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Reason, Tellers, Want, Why};
 use message::{Letter, Part, parts};
 use own::Own;
 use params::Settings;
@@ -139,7 +139,7 @@ impl MarginalUtility {
     }
     fn meet(&mut self, node: &Node<'_>, peer: &Peer) {
         if peer.node != NodeId::NULL {
-            self.met.meet(peer.node, seconds(node.now));
+            self.met.meet(peer.node, seconds(node.now), peer.identity() >= Identity::Address);
             self.met.settle(node.now, self.settings.hop_s);
         }
     }
@@ -161,18 +161,26 @@ impl MarginalUtility {
     fn is_far(&self, node: &Node<'_>, peer: &Peer) -> bool {
         let Some(plan) = node.plan.filter(|_| self.settings.by_plan) else { return false };
         let way = plan.place(node.me).zip(plan.place(peer.node));
-        let way = way.and_then(|(here, there)| plan.journey(here, there, node.now, 1, &[]));
-        way.is_some_and(|way| way.arrives.since(way.departs) > self.settings.far)
+        way.is_some_and(|(here, there)| self.planned.light(plan, node.now, here, there) > Some(self.settings.far))
     }
 
+    /// What a message says twice is heard once: each identity costs one order at most.
     fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Orders) {
+        let (mut arrived, mut gone, mut met) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for part in parts(bytes) {
             match part {
-                Part::Arrived(ids) => ids.iter().for_each(|(id, left)| self.heard_of(node, peer, *id, *left, out)),
-                Part::Met(met) => self.heard_met(node, peer, &met),
-                Part::Gone(ids) => ids.iter().for_each(|id| forget_carrier(node, peer, *id, out)),
+                Part::Arrived(ids) => {
+                    for (id, left) in ids.iter().filter(|(id, _)| arrived.insert(*id)) {
+                        self.heard_of(node, peer, *id, *left, out);
+                    }
+                }
+                Part::Met(told) => met.push(told),
+                Part::Gone(ids) => {
+                    ids.iter().filter(|id| gone.insert(**id)).for_each(|id| forget_carrier(node, peer, *id, out));
+                }
             }
         }
+        self.heard_met(node, peer, &met);
         self.compare(node, peer, out);
     }
     /// A neighbour says that a bundle arrived. Only its destination's word deletes.
@@ -185,16 +193,19 @@ impl MarginalUtility {
             out.delete(held.handle(), Why::Acked);
         }
     }
-    fn heard_met(&mut self, node: &Node<'_>, peer: &Peer, told: &[(NodeId, u32)]) {
-        let (hop_s, now_s) = (self.settings.hop_s, seconds(node.now));
-        let mut theirs = Encounters::default();
-        for (who, age) in told.iter().take(encounters::NODES_MAX).filter(|(who, _)| *who != NodeId::NULL) {
-            let at = now_s - f64::from(*age);
-            theirs.hear(*who, at);
-            if *who != node.me {
-                self.met.hear(*who, at - hop_s);
-            }
+    /// Whom a neighbour met, as often as it says so; whom it met last is what its copies are worth.
+    fn heard_met(&mut self, node: &Node<'_>, peer: &Peer, told: &[Vec<(NodeId, u32)>]) {
+        let (hop_s, now_s, teller) = (self.settings.hop_s, seconds(node.now), Tellers::<NodeId>::name(peer));
+        let Some(last) = told.last() else { return };
+        let known = |told: &[(NodeId, u32)]| {
+            let told = told.iter().take(encounters::NODES_MAX).filter(|(who, _)| *who != NodeId::NULL);
+            told.map(|(who, age)| (*who, now_s - f64::from(*age))).collect::<Vec<_>>()
+        };
+        for (who, at) in told.iter().flat_map(|told| known(told)).filter(|(who, _)| *who != node.me) {
+            self.met.hear(who, at - hop_s, teller);
         }
+        let mut theirs = Encounters::default();
+        known(last).into_iter().for_each(|(who, at)| theirs.hear(who, at, NodeId::NULL));
         theirs.settle(node.now, hop_s);
         self.met.settle(node.now, hop_s);
         self.theirs.insert(peer.id, theirs);
@@ -248,6 +259,11 @@ fn others(node: &Node<'_>, held: &Held) -> usize {
     node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle)).count()
 }
 
+/// Whether a bundle was made here. What its source says is not enough: a neighbour can write this node's name there.
+fn is_made_here(node: &Node<'_>, held: &Held) -> bool {
+    held.is_own() && held.bundle.source.node() == node.me
+}
+
 /// A neighbour no longer carries a bundle.
 fn forget_carrier(node: &Node<'_>, peer: &Peer, id: u128, out: &mut Orders) {
     let Some((plan, held)) = node.plan.zip(node.book.find(id)) else { return };
@@ -286,7 +302,7 @@ impl Control for MarginalUtility {
             }
             News::Kept { bundle, wire } => {
                 let Some(held) = node.get(bundle) else { return };
-                if held.bundle.source.node() == node.me {
+                if is_made_here(node, held) {
                     self.own.allow((node.capacity as f64 * self.settings.own) as u64);
                     self.own.add(held.number, held.size());
                 }
@@ -334,7 +350,7 @@ impl Control for MarginalUtility {
         if new.destination() == node.me {
             return Ok(f64::INFINITY);
         }
-        let (made_here, planned) = (new.bundle.source.node() == node.me, self.asked(node, new).is_some());
+        let (made_here, planned) = (is_made_here(node, new), self.asked(node, new).is_some());
         if made_here && !planned {
             return Ok(f64::INFINITY);
         }

@@ -36,12 +36,16 @@ impl MarginalUtility {
     /// half on Mars; both hold elsewhere as they are (docs/explanation/congestion.md).
     pub const PARAMS: &'static [Param] = &[
         Param { min: 1.0, ..seconds("hop", "A meeting told of by somebody counts as so much older.", 600.0) },
-        param(
-            "ends",
-            "How often a copy is expected to be lost within its lifetime: what it can still do counts sooner.",
-            16.0,
-            1e6,
-        ),
+        Param {
+            // With none at all a copy would be worth nothing by nothing.
+            min: 1e-3,
+            ..param(
+                "ends",
+                "How often a copy is expected to be lost within its lifetime: what it can still do counts sooner.",
+                16.0,
+                1e6,
+            )
+        },
         param("own", "Share of the store in which a node keeps the newest of what it made.", 0.8, 1.0),
         param("margin", "A newcomer makes room of what is worth less than this share of it.", 0.9, 1.0),
         param("fails", "Chance that a way of the contact plan comes to nothing.", 0.1, 1.0),

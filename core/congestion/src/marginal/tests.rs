@@ -283,3 +283,110 @@ fn what_a_router_booked_is_not_given_up() {
     assert_eq!(control.worth(&site.node(), site.held(booked)), None);
     assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
 }
+
+#[test]
+fn what_a_message_repeats_costs_one_order() {
+    let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300), (4, 9, 900, 950)]);
+    let (mut site, mut control) = (Site::new(1000), control());
+    let (liar, nine, bundle) = (site.meet(4), site.meet(9), of_others(&mut site, 9, 100));
+    site.set_label(bundle, 0b1001);
+    let id = site.held(bundle).bundle.id;
+    let node = Node { plan: Some(&plan), ..site.node() };
+    let bytes = letter(|letter| {
+        (0..64).for_each(|_| letter.gone(&vec![id; 512]));
+    });
+    let said = hear(&mut control, &node, News::Heard { from: liar, bytes: &bytes });
+    assert_eq!(said, [Order::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
+    let bytes = letter(|letter| (0..10).for_each(|_| letter.arrived(site.now, &vec![(id, at(HOUR_S)); 400])));
+    let said = hear(&mut control, &node, News::Heard { from: nine, bytes: &bytes });
+    assert_eq!(said, [Order::Wake(at(1)), Order::Delete { bundle, why: Why::Acked }]);
+}
+
+#[test]
+fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_protected() {
+    let (mut site, mut control) = (Site::new(500), control());
+    let liar = site.meet(2);
+    let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
+    own.iter().for_each(|bundle| drop(hear(&mut control, &site.node(), News::Kept { bundle: *bundle, wire: None })));
+    let forged = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
+        (new.from, new.expires) = (liar, at(HOUR_S));
+    };
+    assert_eq!(site.victims(&control, 200, forged), None, "it names this node as its source");
+    let strange = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
+        new.flags.set(farlink_book::Flags::STRANGE, true);
+    };
+    assert_eq!(site.victims(&control, 200, strange), None, "nor does a stranger's, or one kept over a restart");
+    assert_eq!(site.victims(&control, 200, |_, _| {}).map(|them| them.len()), Some(2), "made here");
+    let mut other = Site::new(500);
+    let kept = other.keep_with(9, 100, forged);
+    hear(&mut control, &other.node(), News::Kept { bundle: kept, wire: None });
+    assert!(control.worth(&other.node(), other.held(kept)).unwrap() < PROTECTED);
+}
+
+/// A plan that counts how often it is searched.
+struct Counting(Plan, core::cell::Cell<u32>);
+impl Journeys for Counting {
+    fn edition(&self) -> u64 {
+        1
+    }
+    fn nodes(&self) -> u32 {
+        32
+    }
+    fn place(&self, node: NodeId) -> Option<u32> {
+        (1..=32).contains(&node.0).then_some(node.0 as u32 - 1)
+    }
+    fn journey(&self, from: u32, to: u32, start: Instant, size: u64, avoid: &[u32]) -> Option<Journey> {
+        self.1.set(self.1.get() + 1);
+        self.0.journey(from, to, start, size, avoid)
+    }
+    fn contact_end(&self, from: u32, to: u32, now: Instant) -> Option<Instant> {
+        self.0.contact_end(from, to, now)
+    }
+}
+
+#[test]
+fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none() {
+    let plan = Counting(Plan(vec![(1, 9, 500, 600), (1, 8, 700, 800)]), core::cell::Cell::new(0));
+    let (mut site, control) = (Site::new(1 << 20), control());
+    let (liar, honest) = (site.meet(2), site.meet(3));
+    let mut weigh = |second: u64, from, label: u32, size: usize| {
+        site.now = at(second);
+        let bundle = site.keep_with(9, size, |_, new| {
+            (new.from, new.expires, new.labels) = (from, at(HOUR_S), [0, label]);
+        });
+        let node = Node { plan: Some(&plan), ..site.node() };
+        let before = plan.1.get();
+        let worth = control.value(&node, site.held(bundle));
+        let _ = site.book.remove(bundle);
+        (worth, plan.1.get() - before)
+    };
+    let (_, first) = weigh(0, liar, !(1 << 8), 100);
+    assert!(first > 30, "each of 32 said to have had it is asked about: {first}");
+    // 16 s of half a millisecond each, and a second's more each second.
+    let flood = |weigh: &mut dyn FnMut(u64, PeerId, u32, usize) -> (f64, u32), second: u64| {
+        let labels = if second == 0 { 40_000u32 } else { 4_000 };
+        (0..labels).map(|n| weigh(second, liar, n.wrapping_mul(0x9e37_79b9) & !(1 << 8), 1 << (n % 14)).1).sum::<u32>()
+    };
+    let spent = flood(&mut weigh, 0);
+    assert!((20_000..40_000).contains(&spent), "{spent}");
+    let spent = (flood(&mut weigh, 1), flood(&mut weigh, 2));
+    assert!(spent.0 < 2_100 && spent.1 < 2_100, "{spent:?}");
+    let (worth, searches) = weigh(2, honest, 0b1000, 100);
+    assert!(worth > 0.0 && searches > 0, "what another gave is weighed as ever");
+    let (worth, searches) = weigh(2, liar, 0x0f0f_0c0f, 100);
+    assert!(worth >= 0.0 && searches == 0, "by what is known: {worth}");
+}
+
+#[test]
+fn how_far_a_neighbour_is_is_searched_once_a_second() {
+    let plan = Counting(Plan(vec![(1, 2, 0, 10_000)]), core::cell::Cell::new(0));
+    let (mut site, mut control) = (Site::new(1000), control());
+    let two = site.meet(2);
+    for second in [10, 10, 10, 11] {
+        site.now = at(second);
+        says_arrived(&mut control, &site, two, u128::from(second));
+        let node = Node { plan: Some(&plan), ..site.node() };
+        hear(&mut control, &node, News::Wake);
+    }
+    assert_eq!(plan.1.get(), 2);
+}

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{NodeId, PeerId};
-use farlink_book::{Flags, Held, Node, Orders, numbers, put_number};
+use farlink_book::{Flags, Held, Node, Orders, Tellers, numbers, put_number};
 
 /// Bytes of a bundle the speaker holds: identity, destination, age in ms, size, rate.
 const HELD_BYTES: usize = 48;
@@ -85,16 +85,19 @@ impl Rapid {
 
     /// Reads a neighbour's hello as far as it makes sense.
     pub(super) fn heard(&mut self, node: &Node<'_>, from: PeerId, message: &[u8], out: &mut Orders) -> Option<()> {
-        let speaker = node.peers.get(from)?.node;
+        let peer = node.peers.get(from)?;
+        let (speaker, teller) = (peer.node, Tellers::<u128>::name(peer));
         let message = message.get(..self.hello_max).unwrap_or(message);
         let (numbers, replicas, now_ms) = (&mut numbers(message), &mut self.replicas, millis(node.now));
         let exchanged = Exchanged { theirs: numbers.next()?, ours: numbers.next()? };
-        if self.exchanged.len() < EXCHANGED_MAX || self.exchanged.contains_key(&speaker) {
-            self.exchanged.insert(speaker, exchanged);
+        if self.exchanged.len() >= EXCHANGED_MAX && !self.exchanged.contains_key(&speaker) {
+            // Whoever it was is told everything again.
+            self.exchanged.pop_first();
         }
+        self.exchanged.insert(speaker, exchanged);
         let meeting_bytes = numbers.next()?.max(1);
-        self.acks.read(node, numbers, out, |id| replicas.forget(id))?;
-        self.meetings.read(node.me, node.now, numbers, &mut self.change)?;
+        self.acks.read(node, peer, numbers, out, |id| replicas.forget(id))?;
+        self.meetings.read((node.me, teller), node.now, numbers, &mut self.change)?;
         let mut queue = Vec::new();
         for _ in 0..numbers.next()? {
             let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
@@ -103,7 +106,7 @@ impl Rapid {
             queue.push((to, now_ms.saturating_sub_unsigned(age), size));
             let copy = Copy { holder: speaker, rate, said_ms: now_ms };
             if speaker != NodeId::NULL {
-                self.replicas.learn(id, copy, &mut self.change);
+                self.replicas.learn(id, copy, teller, &mut self.change);
             }
         }
         if let Some(neighbour) = self.neighbours.get_mut(&from) {
@@ -115,7 +118,7 @@ impl Rapid {
             let copy =
                 Copy { holder, rate: f64::from_bits(numbers.next()?), said_ms: now_ms.saturating_sub_unsigned(age) };
             if holder != node.me && holder != NodeId::NULL {
-                self.replicas.learn(id, copy, &mut self.change);
+                self.replicas.learn(id, copy, teller, &mut self.change);
             }
         }
         Some(())

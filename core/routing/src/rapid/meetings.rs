@@ -3,12 +3,16 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
-use farlink_book::put_number;
+use farlink_book::{Tellers, put_number};
 
 /// Nodes whose meetings are known at most.
 const NODES_MAX: usize = 1024;
 /// Neighbours known of each at most.
 const NEIGHBOURS_MAX: usize = 256;
+/// Means known of all nodes at most: so many are looked at to find who may be reached.
+const MEANS_MAX: usize = 65_536;
+/// The longest mean that makes sense, s: 31 years.
+const MEAN_MAX_S: f64 = 1e9;
 /// Meetings in a row by which a bundle may still be expected to arrive.
 const HOPS: u32 = 3;
 
@@ -27,7 +31,12 @@ struct Row {
 #[derive(Default, Debug)]
 pub struct Meetings {
     rows: BTreeMap<NodeId, Row>,
-    counts: BTreeMap<NodeId, u32>,
+    /// Means in all of them.
+    means: usize,
+    /// Who told of which node's.
+    tellers: Tellers<NodeId>,
+    /// Whom this node met, how often, and whether it is sure who that was.
+    counts: BTreeMap<NodeId, (u32, bool)>,
 }
 
 pub fn millis(at: Instant) -> i64 {
@@ -37,17 +46,53 @@ pub fn millis(at: Instant) -> i64 {
 impl Meetings {
     /// This node meets another: the mean is the time since it began, by its meetings. `change` counts
     /// what changes.
-    pub fn meet(&mut self, me: NodeId, now: Instant, other: NodeId, change: &mut u64) {
-        if self.counts.len() >= NEIGHBOURS_MAX && !self.counts.contains_key(&other) {
+    pub fn meet(&mut self, me: NodeId, now: Instant, (other, sure): (NodeId, bool), change: &mut u64) {
+        if self.counts.len() >= NEIGHBOURS_MAX && !self.counts.contains_key(&other) && !self.forget_unsure(me) {
             return;
         }
-        let count = self.counts.entry(other).or_insert(0);
-        *count = count.saturating_add(1);
+        let (count, known) = self.counts.entry(other).or_insert((0, false));
+        (*count, *known) = (count.saturating_add(1), *known || sure);
         let mean = (now.as_secs_f64() / f64::from(*count)).max(1.0);
         *change += 1;
         let row = self.rows.entry(me).or_insert(Row { said_ms: 0, changed: 0, means: BTreeMap::new() });
         (row.said_ms, row.changed) = (millis(now), *change);
-        row.means.insert(other, mean);
+        self.means += usize::from(row.means.insert(other, mean).is_none());
+    }
+    /// Room for one that is met: whoever only claimed a name and was met least often is forgotten.
+    fn forget_unsure(&mut self, me: NodeId) -> bool {
+        let unsure = self.counts.iter().filter(|(_, (_, sure))| !sure);
+        let Some(least) = unsure.min_by_key(|(_, (count, _))| *count).map(|(node, _)| *node) else { return false };
+        self.counts.remove(&least);
+        if let Some(row) = self.rows.get_mut(&me) {
+            self.means -= usize::from(row.means.remove(&least).is_some());
+        }
+        true
+    }
+    /// Things that [`Meetings::reach`] looks at.
+    pub fn looks(&self) -> usize {
+        HOPS as usize * self.means
+    }
+    /// Notes what somebody says of a node; where there is no room, what whoever told most told is forgotten.
+    fn learn(&mut self, node: NodeId, row: Row, teller: NodeId) {
+        let known = self.rows.get(&node).map(|row| row.means.len());
+        let fits = |all: &Self| {
+            let nodes = all.rows.len() < NODES_MAX || all.rows.contains_key(&node);
+            nodes && all.means + row.means.len() <= MEANS_MAX + known.unwrap_or(0)
+        };
+        while !fits(self) {
+            let Some(loser) = self.tellers.loser() else { return };
+            self.forget(loser);
+            if loser == node {
+                return;
+            }
+        }
+        self.means = self.means - known.unwrap_or(0) + row.means.len();
+        self.rows.insert(node, row);
+        self.tellers.note(node, teller);
+    }
+    fn forget(&mut self, node: NodeId) {
+        self.tellers.forget(node);
+        self.means -= self.rows.remove(&node).map_or(0, |row| row.means.len());
     }
     /// The expected time until a node meets each other one, directly or by others: the least sum of at
     /// most three means.
@@ -98,7 +143,7 @@ impl Meetings {
     /// nobody else knows this node's.
     pub fn read(
         &mut self,
-        me: NodeId,
+        (me, teller): (NodeId, NodeId),
         now: Instant,
         numbers: &mut impl Iterator<Item = u64>,
         change: &mut u64,
@@ -108,16 +153,16 @@ impl Meetings {
             let mut means = BTreeMap::new();
             for _ in 0..numbers.next()? {
                 let (other, mean) = (NodeId(numbers.next()?), f64::from_bits(numbers.next()?));
-                if mean >= 1.0 && mean.is_finite() && means.len() < NEIGHBOURS_MAX {
+                if (1.0..=MEAN_MAX_S).contains(&mean) && means.len() < NEIGHBOURS_MAX {
                     means.insert(other, mean);
                 }
             }
             let said_ms = millis(now).saturating_sub(age);
             let known = self.rows.get(&node);
-            let newer = known.map_or(self.rows.len() < NODES_MAX, |row| said_ms > row.said_ms);
+            let newer = known.is_none_or(|row| said_ms > row.said_ms);
             if newer && node != me && known.is_none_or(|row| row.means != means) {
                 *change += 1;
-                self.rows.insert(node, Row { said_ms, changed: *change, means });
+                self.learn(node, Row { said_ms, changed: *change, means }, teller);
             }
         }
         Some(())
@@ -138,7 +183,7 @@ mod tests {
     fn means_are_times_by_meetings_and_three_in_a_row_reach() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         for (now, other) in [(0, 9), (100, 2), (300, 2), (400, 3)] {
-            meetings.meet(ME, at(now), NodeId(other), &mut change);
+            meetings.meet(ME, at(now), (NodeId(other), true), &mut change);
         }
         for (node, other, mean) in [(2, 3, 50.0), (3, 4, 60.0), (4, 5, 70.0), (5, 6, 1.0)] {
             let means = BTreeMap::from([(NodeId(other), mean)]);
@@ -155,7 +200,7 @@ mod tests {
     #[test]
     fn what_changed_is_told_on_once_and_the_newest_stays() {
         let (mut ours, mut theirs, mut change, mut there) = (Meetings::default(), Meetings::default(), 0, 0);
-        ours.meet(ME, at(100), NodeId(2), &mut change);
+        ours.meet(ME, at(100), (NodeId(2), true), &mut change);
         let told = |ours: &Meetings, since, most| {
             let mut message = Vec::new();
             ours.write(at(200), since, &mut message, most);
@@ -165,10 +210,12 @@ mod tests {
         assert_eq!(first.len(), 8 + 24 + 16);
         assert_eq!((told(&ours, change, 1000).len(), told(&ours, 0, 39).len()), (8, 8), "nothing new; no room");
         let mut read = |now, message: &[u8]| {
-            theirs.read(NodeId(2), at(now), &mut numbers(message), &mut there).map(|()| theirs.reach(ME)[&NodeId(2)])
+            theirs
+                .read((NodeId(2), ME), at(now), &mut numbers(message), &mut there)
+                .map(|()| theirs.reach(ME)[&NodeId(2)])
         };
         assert_eq!(read(200, &first), Some(100.0));
-        ours.meet(ME, at(190), NodeId(2), &mut change);
+        ours.meet(ME, at(190), (NodeId(2), true), &mut change);
         let second = told(&ours, 0, 1000);
         assert_eq!(read(200, &second), Some(95.0));
         assert_eq!(read(200, &first), Some(95.0), "it was said before");
@@ -186,14 +233,59 @@ mod tests {
             [1, node, 0, 1, 7, mean.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
             message
         };
-        for (node, mean) in [(1, 5.0), (3, f64::NAN), (4, -1.0), (5, f64::INFINITY)] {
-            assert!(meetings.read(ME, at(9), &mut numbers(&row(node, mean)), &mut change).is_some());
+        for (node, mean) in [(1, 5.0), (3, f64::NAN), (4, -1.0), (5, f64::INFINITY), (6, 1e300), (7, 0.0)] {
+            assert!(meetings.read((ME, NodeId(2)), at(9), &mut numbers(&row(node, mean)), &mut change).is_some());
         }
         assert!(meetings.rows.values().all(|row| row.means.is_empty()) && !meetings.rows.contains_key(&ME));
         for node in 10..5000 {
-            assert!(meetings.read(ME, at(9), &mut numbers(&row(node, 5.0)), &mut change).is_some());
-            meetings.meet(ME, at(9), NodeId(node), &mut change);
+            assert!(meetings.read((ME, NodeId(2)), at(9), &mut numbers(&row(node, 5.0)), &mut change).is_some());
+            meetings.meet(ME, at(9), (NodeId(node), true), &mut change);
         }
         assert!(meetings.rows.len() <= NODES_MAX + 1 && meetings.counts.len() == NEIGHBOURS_MAX);
+    }
+
+    /// What somebody says of so many nodes: that each meets so many others.
+    fn lies(nodes: core::ops::Range<u64>, others: u64) -> Vec<u8> {
+        let mut message = Vec::new();
+        put_number(&mut message, nodes.end - nodes.start);
+        for node in nodes {
+            [node, 0, others].iter().for_each(|number| put_number(&mut message, *number));
+            for other in 0..others {
+                [1_000_000 + other, 5.0f64.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
+            }
+        }
+        message
+    }
+
+    #[test]
+    fn a_flood_of_invented_nodes_pushes_out_its_own_and_what_is_looked_at_stays_bounded() {
+        let (mut meetings, mut change, liar, honest) = (Meetings::default(), 0, NodeId(3), NodeId(2));
+        let mut hear = |meetings: &mut Meetings, teller, message: &[u8]| {
+            assert!(meetings.read((ME, teller), at(9), &mut numbers(message), &mut change).is_some());
+        };
+        hear(&mut meetings, honest, &lies(10..60, 20));
+        for round in 0..30 {
+            hear(&mut meetings, liar, &lies(1_000 + 100 * round..1_100 + 100 * round, 256));
+            assert!(meetings.means <= MEANS_MAX && meetings.looks() <= 3 * MEANS_MAX);
+        }
+        for round in 0..30 {
+            hear(&mut meetings, liar, &lies(100_000 + 100 * round..100_100 + 100 * round, 1));
+        }
+        assert!((10..60).all(|node| meetings.rows.get(&NodeId(node)).is_some_and(|row| row.means.len() == 20)));
+        assert_eq!((meetings.rows.len(), meetings.tellers.len()), (NODES_MAX, NODES_MAX));
+        assert_eq!(meetings.means, meetings.rows.values().map(|row| row.means.len()).sum::<usize>());
+        hear(&mut meetings, honest, &lies(60..70, 20));
+        assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and who is honest finds room");
+    }
+
+    #[test]
+    fn whoever_comes_under_ever_new_names_leaves_room_for_those_it_is_sure_of() {
+        let (mut meetings, mut change) = (Meetings::default(), 0);
+        (10..20).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), true), &mut change));
+        (1_000..3_000).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), false), &mut change));
+        (20..30).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), true), &mut change));
+        assert!((10..30).all(|node| meetings.counts.contains_key(&NodeId(node))));
+        assert_eq!((meetings.counts.len(), meetings.means), (NEIGHBOURS_MAX, NEIGHBOURS_MAX));
+        assert_eq!(meetings.rows[&ME].means.len(), NEIGHBOURS_MAX);
     }
 }

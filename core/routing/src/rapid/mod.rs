@@ -13,11 +13,11 @@ mod hello;
 mod meetings;
 mod replicas;
 
-use crate::acks::Acks;
+use crate::acks::{Acks, HEARSAY, TRUST};
 use crate::router::Router;
 use alloc::collections::BTreeMap;
 use farlink_base::{Duration, Instant, NodeId, Param, PeerId};
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, Why};
+use farlink_book::{Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, Why};
 use hello::Queue;
 use meetings::{Meetings, millis};
 use replicas::{Copy, Replicas};
@@ -38,6 +38,8 @@ struct Neighbour {
     queue: Queue,
     /// Expected time until it meets each node, s.
     reach: BTreeMap<NodeId, f64>,
+    /// As of which change.
+    reached: u64,
 }
 
 /// What was said to a node and by it, as far as the other has it.
@@ -65,6 +67,8 @@ pub struct Rapid {
     exchanged: BTreeMap<NodeId, Exchanged>,
     neighbours: BTreeMap<PeerId, Neighbour>,
     reach: BTreeMap<NodeId, f64>,
+    /// As of which change.
+    reached: u64,
 }
 
 /// What of a bundle's lifetime is over, ms.
@@ -106,6 +110,8 @@ impl Rapid {
             min: 1.0,
             max: 1e15,
         },
+        HEARSAY,
+        TRUST,
     ];
 
     /// `params` are values of [`Rapid::PARAMS`].
@@ -118,12 +124,13 @@ impl Rapid {
             measured: 0,
             meetings: Meetings::default(),
             replicas: Replicas::default(),
-            acks: Acks::default(),
+            acks: Acks::new(param(3), param(4)),
             change: seed << 32,
             first: seed << 32,
             exchanged: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             reach: BTreeMap::new(),
+            reached: 0,
         }
     }
 
@@ -158,16 +165,29 @@ impl Rapid {
     }
 
     fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Orders) {
-        self.meetings.meet(node.me, node.now, peer.node, &mut self.change);
-        self.reach = self.meetings.reach(node.me);
+        let sure = peer.identity() >= Identity::Address;
+        self.meetings.meet(node.me, node.now, (peer.node, sure), &mut self.change);
+        (self.reach, self.reached) = (self.meetings.reach(node.me), self.change);
         let neighbour = Neighbour {
             since: node.now,
             meeting_bytes: self.meeting_bytes,
             queue: Queue::default(),
             reach: self.meetings.reach(peer.node),
+            reached: self.change,
         };
         self.neighbours.insert(peer.id, neighbour);
         out.tell(peer.id, self.hello(node, peer.node));
+    }
+
+    /// Who may be reached when from here and from a neighbour, where anything changed.
+    fn reach_anew(&mut self, node: &Node<'_>, from: PeerId) {
+        if self.reached != self.change {
+            (self.reach, self.reached) = (self.meetings.reach(node.me), self.change);
+        }
+        let known = self.neighbours.get_mut(&from).filter(|known| known.reached != self.change);
+        if let Some((peer, known)) = node.peers.get(from).zip(known) {
+            (known.reach, known.reached) = (self.meetings.reach(peer.node), self.change);
+        }
     }
 
     /// The mean of what meetings could carry, by rate and duration.
@@ -184,7 +204,7 @@ impl Rapid {
     fn note_copy(&mut self, node: &Node<'_>, held: &Held, holder: NodeId, rate: f64) {
         if !held.bundle.is_anonymous() && holder != NodeId::NULL {
             let copy = Copy { holder, rate, said_ms: millis(node.now) };
-            self.replicas.learn(held.bundle.id, copy, &mut self.change);
+            self.replicas.learn(held.bundle.id, copy, node.me, &mut self.change);
         }
     }
 }
@@ -194,6 +214,7 @@ impl Outlook for Rapid {
         let rate = match via {
             Some(peer) if peer.is(held.destination()) => return Some(Prospect { chance: 1.0, arrival: node.now }),
             Some(peer) => self.their_rate(node, peer, held),
+            None if self.acks.has(held) => 0.0,
             None => self.known_rate(node, held, NodeId::NULL),
         };
         let left = held.remaining(node.now);
@@ -226,10 +247,7 @@ impl Router for Rapid {
             News::Down { peer } => self.down(node, peer),
             News::Heard { from, bytes } => {
                 let _ = self.heard(node, from, bytes, out);
-                self.reach = self.meetings.reach(node.me);
-                if let Some((peer, known)) = node.peers.get(from).zip(self.neighbours.get_mut(&from)) {
-                    known.reach = self.meetings.reach(peer.node);
-                }
+                self.reach_anew(node, from);
                 out.push(Order::Reask(from));
             }
             News::Sent { bundle, to, .. } => {
@@ -246,7 +264,13 @@ impl Router for Rapid {
             _ => {}
         }
     }
+    fn looks(&self) -> usize {
+        2 * self.meetings.looks()
+    }
     fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+        if self.acks.has(held) {
+            return None;
+        }
         let (known, more) = (self.known_rate(node, held, peer.node), self.their_rate(node, peer, held));
         let gain = self.gain(known, more, held.remaining(node.now)) / held.size().max(1) as f64;
         // The bits of what is not negative are in the order of the numbers. What helps nothing goes last.

@@ -141,10 +141,10 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
         keep(&mut site, 9 + n % 5, 100, 4000 + n);
     }
     let peers: Vec<PeerId> = (0..200).map(|n| site.meet(100 + n, n as u32)).collect();
-    assert!((0..6000).all(|id| router.acks.note(id)));
+    assert!((0..6000).all(|id| router.acks.note(id, NodeId::NULL)));
     for id in 0..3000u64 {
         let copy = Copy { holder: NodeId(2), rate: 0.1, said_ms: 0 };
-        router.replicas.learn(u128::from(id), copy, &mut router.change);
+        router.replicas.learn(u128::from(id), copy, NodeId(2), &mut router.change);
     }
     let hellos: Vec<Vec<u8>> = peers.iter().map(|peer| greeting(&mut router, &site, *peer)).collect();
     assert!(hellos.iter().all(|hello| hello.len() <= 4096 && hello.len() > 3000));
@@ -167,10 +167,11 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
 
 #[test]
 fn what_arrived_is_purged_and_its_copies_forgotten() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+    // Where hearsay is to delete.
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1e6, 2.0], 7));
     let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
     let id = site.held(bundle).bundle.id;
-    router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, &mut 0);
+    router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut 0);
     let mut bytes = Vec::new();
     [1, 0, 7, 1, 0, id as u64].iter().for_each(|number| put_number(&mut bytes, *number));
     let said = hear(&mut router, &site, News::Heard { from: peer, bytes: &bytes });
@@ -200,7 +201,7 @@ fn what_meetings_carry_is_measured_where_the_rate_is_known() {
 fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
     let learn = |router: &mut Rapid, ids: std::ops::Range<u128>| {
         for id in ids {
-            router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, &mut router.change);
+            router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut router.change);
         }
     };
     let (mut ours, mut theirs) = (Rapid::new(&[], 1), Rapid::new(&[], 2));

@@ -11,6 +11,7 @@ mod http_half_open;
 mod http_huge;
 mod http_slow_body;
 mod http_web_page;
+mod liar;
 mod long_heads;
 mod long_lifetimes;
 mod ltp_controls;
@@ -123,6 +124,7 @@ pub const CASES: &[Case] = &[
     http_huge::CASE,
     http_slow_body::CASE,
     http_web_page::CASE,
+    liar::CASE,
 ];
 
 /// The node as an attacker sees it.

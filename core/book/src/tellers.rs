@@ -1,0 +1,145 @@
+//! Who told what of a bounded table, so that whoever talks much pushes nobody else's words out.
+
+use crate::peers::{Identity, Peer};
+use alloc::collections::{BTreeMap, BTreeSet};
+use farlink_base::NodeId;
+
+/// Of each entry of a table that was told, by whom, and in which order. Where there is no room, whoever told most
+/// loses what it did not tell again for longest ([`Tellers::loser`]): a flood ends in a flood's own place.
+#[derive(Clone, Debug)]
+pub struct Tellers<K> {
+    told: BTreeMap<K, (NodeId, u64)>,
+    by_teller: BTreeMap<NodeId, BTreeSet<(u64, K)>>,
+    count: u64,
+}
+
+impl<K> Default for Tellers<K> {
+    fn default() -> Self {
+        Tellers { told: BTreeMap::new(), by_teller: BTreeMap::new(), count: 0 }
+    }
+}
+
+impl<K: Ord + Copy> Tellers<K> {
+    /// As whom a neighbour tells something: those that only claim a name are one and the same, null, however many
+    /// names they claim.
+    pub fn name(peer: &Peer) -> NodeId {
+        if peer.identity() >= Identity::Address { peer.node } else { NodeId::NULL }
+    }
+    /// Somebody tells this. What another told already becomes its own only where it told less than that one: else
+    /// whoever repeats everything could have everything forgotten.
+    pub fn note(&mut self, key: K, teller: NodeId) {
+        if let Some((before, _)) = self.told.get(&key).copied() {
+            if before != teller && self.of(teller) >= self.of(before) {
+                return;
+            }
+            self.forget(key);
+        }
+        self.count += 1;
+        self.told.insert(key, (teller, self.count));
+        self.by_teller.entry(teller).or_default().insert((self.count, key));
+    }
+    /// It is in the table no more, or this node knows it of its own.
+    pub fn forget(&mut self, key: K) {
+        let Some((teller, number)) = self.told.remove(&key) else { return };
+        if let Some(all) = self.by_teller.get_mut(&teller) {
+            all.remove(&(number, key));
+            if all.is_empty() {
+                self.by_teller.remove(&teller);
+            }
+        }
+    }
+    /// Forgets what is in the table no more.
+    pub fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
+        let gone: alloc::vec::Vec<K> = self.told.keys().filter(|key| !stays(key)).copied().collect();
+        gone.into_iter().for_each(|key| self.forget(key));
+    }
+    /// What is to leave where there is no room; `None`: nothing was told.
+    pub fn loser(&self) -> Option<K> {
+        let longest = self.by_teller.values().max_by_key(|told| told.len())?;
+        longest.first().map(|(_, key)| *key)
+    }
+    /// Whether it was told.
+    pub fn has(&self, key: K) -> bool {
+        self.told.contains_key(&key)
+    }
+    /// How much whoever told most did.
+    pub fn most(&self) -> usize {
+        self.by_teller.values().map(BTreeSet::len).max().unwrap_or(0)
+    }
+    /// How much was told.
+    pub fn len(&self) -> usize {
+        self.told.len()
+    }
+    /// Whether nothing was.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+    fn of(&self, teller: NodeId) -> usize {
+        self.by_teller.get(&teller).map_or(0, BTreeSet::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::{Origin, Peers};
+    use farlink_base::EndpointId;
+
+    const HONEST: NodeId = NodeId(2);
+    const LIAR: NodeId = NodeId(3);
+
+    /// A table of a hundred.
+    fn tell(tellers: &mut Tellers<u64>, key: u64, teller: NodeId) {
+        if tellers.len() >= 100 && !tellers.told.contains_key(&key) {
+            let loser = tellers.loser().unwrap();
+            tellers.forget(loser);
+        }
+        tellers.note(key, teller);
+    }
+
+    #[test]
+    fn a_flood_pushes_out_the_floods_own() {
+        let mut tellers = Tellers::default();
+        (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
+        (1_000..90_000).for_each(|key| tell(&mut tellers, key, LIAR));
+        assert!((0..40).all(|key| tellers.told.contains_key(&key)));
+        assert_eq!((tellers.len(), tellers.most(), tellers.by_teller.len()), (100, 60, 2));
+        assert!(tellers.told.contains_key(&89_999) && !tellers.told.contains_key(&1_000));
+    }
+
+    #[test]
+    fn whoever_repeats_what_others_say_does_not_own_it_unless_it_says_less() {
+        let mut tellers = Tellers::default();
+        (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
+        (100..140).for_each(|key| tell(&mut tellers, key, LIAR));
+        (0..40).for_each(|key| tell(&mut tellers, key, LIAR));
+        (1_000..9_000).for_each(|key| tell(&mut tellers, key, LIAR));
+        assert!((0..40).all(|key| tellers.told.get(&key).is_some_and(|(teller, _)| *teller == HONEST)));
+        tell(&mut tellers, 8_999, NodeId(4));
+        assert_eq!(tellers.told[&8_999].0, NodeId(4), "it told nothing else, and is believed to know it itself");
+    }
+
+    #[test]
+    fn what_is_told_again_stays_longest_and_nothing_is_left_of_what_is_gone() {
+        let mut tellers = Tellers::default();
+        [1, 2, 3, 1].into_iter().for_each(|key| tellers.note(key, LIAR));
+        assert_eq!(tellers.loser(), Some(2));
+        tellers.retain(|key| *key == 1);
+        tellers.forget(7);
+        assert_eq!((tellers.loser(), tellers.len()), (Some(1), 1));
+        tellers.forget(1);
+        assert!(tellers.loser().is_none() && tellers.is_empty() && tellers.by_teller.is_empty() && tellers.most() == 0);
+    }
+
+    #[test]
+    fn whoever_only_claims_names_is_one_teller() {
+        let mut peers = Peers::new(0);
+        let mut name = |number, identity| {
+            let id = peers.add(Origin::Came);
+            peers.learn(id, EndpointId::ipn(number, 0), identity);
+            Tellers::<u64>::name(peers.get(id).unwrap())
+        };
+        assert_eq!((name(5, Identity::Claimed), name(6, Identity::Claimed)), (NodeId::NULL, NodeId::NULL));
+        assert_eq!((name(7, Identity::Address), name(8, Identity::Proven)), (NodeId(7), NodeId(8)));
+    }
+}

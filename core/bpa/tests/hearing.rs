@@ -1,0 +1,152 @@
+//! How much of a neighbour's hellos is listened to.
+
+mod support;
+
+use core::time::Duration;
+use farlink_base::{EndpointId, Facts, LinkId, Payload};
+use farlink_book::{Hears, News};
+use farlink_bpa::Input;
+use std::sync::mpsc::{Receiver, channel};
+use support::meeting::{alone, carried, data, names, nine};
+use support::{Bundle, Node, Script};
+
+/// A node whose router notes what it hears from whom.
+fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
+    let (said, heard) = channel();
+    let script = Script {
+        hears: Hears::PEERS,
+        on: Box::new(move |_, news, _| {
+            if let News::Heard { from, bytes } = *news {
+                said.send((from.0, bytes.to_vec())).unwrap_or_default();
+            }
+        }),
+        ..Script::epidemic()
+    };
+    (alone(script), heard)
+}
+/// What a neighbour says: identities it has, where it is a summary, and a message to the router.
+fn content(ids: Option<&[u64]>, message: &[u8]) -> Vec<u8> {
+    let mut content = vec![1, u8::from(ids.is_some())];
+    content.extend_from_slice(&[0; 16]);
+    content.extend_from_slice(&(ids.map_or(0, <[u64]>::len) as u32).to_be_bytes());
+    ids.unwrap_or_default().iter().for_each(|id| content.extend_from_slice(&id.to_be_bytes()));
+    content.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    content.extend_from_slice(message);
+    content
+}
+/// It comes as a bundle over this link, from whoever the link leads to; each is made after the one before.
+fn says(node: &mut Node, link: u32, from: u64, sequence: u64, ids: Option<&[u64]>, message: &[u8]) {
+    let content = [b"H".to_vec(), content(ids, message)].concat();
+    let hello = Bundle::new(EndpointId::ipn(from, 0), EndpointId::ipn(1, 0), sequence).facts(Facts::ADMIN);
+    node.receive_over(link, 5000 + sequence, hello.payload(Payload::from(content)));
+}
+
+#[test]
+fn of_ten_thousand_hellos_a_second_few_are_weighed_and_no_word_that_fits_is_lost() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    for n in 0..10_000u64 {
+        if n % 100 == 0 {
+            node.wait(Duration::from_millis(10));
+        }
+        says(&mut node, 0, 2, n, None, &(n as u32).to_be_bytes());
+    }
+    node.wait(Duration::from_secs(30));
+    let heard: Vec<Vec<u8>> = heard.try_iter().map(|(_, bytes)| bytes).collect();
+    assert!(heard.len() < 50, "{} were weighed", heard.len());
+    assert!(heard.len() > 32, "a burst of some is weighed at once: {}", heard.len());
+    let words: Vec<u32> = heard.concat().as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)).collect();
+    assert_eq!(words, (0..10_000).collect::<Vec<_>>(), "all of them, in order, joined");
+}
+
+#[test]
+fn free_hellos_of_a_simulation_are_no_exception() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    for _ in 0..1_000 {
+        node.tell(Input::Hello { link: LinkId(0), content: content(None, b"x") });
+    }
+    assert!(heard.try_iter().count() < 40);
+}
+
+#[test]
+fn what_is_long_counts_as_long_and_what_waits_is_bounded() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    let megabyte = vec![7; 1 << 20];
+    for n in 0..100 {
+        says(&mut node, 0, 2, n, None, &megabyte);
+    }
+    node.wait(Duration::from_secs(60));
+    let lengths: Vec<usize> = heard.try_iter().map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!(lengths, [1 << 20, 1 << 20], "the first, and one more when its time has come");
+}
+
+#[test]
+fn an_honest_neighbour_beside_one_that_never_stops_is_heard_at_once() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    node.carrier(1, true);
+    for n in 0..1_000 {
+        says(&mut node, 0, 2, n, None, b"flood");
+    }
+    let of = |heard: &Receiver<(u32, Vec<u8>)>, word: &[u8]| heard.try_iter().any(|(_, bytes)| bytes == word);
+    says(&mut node, 1, 3, 1, None, b"honest");
+    assert!(of(&heard, b"honest"));
+}
+
+#[test]
+fn names_that_are_only_claimed_have_no_more_time_together_than_one_that_is_sure() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    for n in 0..200u32 {
+        let link = node.comes(20 + n, EndpointId::ipn(1_000 + u64::from(n), 0));
+        says(&mut node, link, 1_000 + u64::from(n), 1, None, b"claims");
+        says(&mut node, link, 1_000 + u64::from(n), 2, None, b"claims");
+    }
+    assert!(heard.try_iter().count() < 40);
+    says(&mut node, 0, 2, 1, None, b"sure");
+    assert!(heard.try_iter().any(|(_, bytes)| bytes == b"sure"));
+    node.wait(Duration::from_secs(60));
+    let waited = heard.try_iter().count();
+    assert!((32..100).contains(&waited), "of those that wait 64 are heard later: {waited}");
+}
+
+#[test]
+fn the_newest_summary_counts_and_who_is_gone_said_nothing() {
+    let (mut node, heard) = listening();
+    carried(&mut node, 1, nine());
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
+    node.carrier(0, true);
+    says(&mut node, 0, 2, 0, Some(&[id as u64]), b"");
+    (1..100).for_each(|n| says(&mut node, 0, 2, n, Some(&[id as u64]), b"x"));
+    says(&mut node, 0, 2, 100, Some(&[]), b"y");
+    assert_eq!(names(&data(&mut node)), [], "not heard yet");
+    node.wait(Duration::from_secs(5));
+    assert_eq!(names(&data(&mut node)), [(0, 1)], "it lacks it, as it said last");
+    let count = heard.try_iter().count();
+    assert!((2..40).contains(&count), "{count}");
+    (101..400).for_each(|n| says(&mut node, 0, 2, n, None, b"late"));
+    heard.try_iter().for_each(drop);
+    node.carrier(0, false);
+    node.wait(Duration::from_secs(60));
+    assert_eq!(heard.try_iter().count(), 0, "it is gone");
+}
+
+#[test]
+fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
+    let (mut node, heard) = listening();
+    for n in 0..200 {
+        node.carrier(0, true);
+        says(&mut node, 0, 2, 2 * n, None, b"again");
+        says(&mut node, 0, 2, 2 * n + 1, None, b"again");
+        node.carrier(0, false);
+    }
+    let count = heard.try_iter().count();
+    assert!((30..40).contains(&count), "{count}");
+    assert_eq!(node.agent.counts().hellos, 0);
+    node.carrier(0, true);
+    says(&mut node, 0, 2, 1_000, None, b"last");
+    node.wait(Duration::from_secs(1));
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, b"last".to_vec())], "once");
+}

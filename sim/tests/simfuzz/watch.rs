@@ -102,6 +102,7 @@ pub struct Watch {
 
 impl Watch {
     pub fn new(scenario: &Scenario) -> Watch {
+        let tree = scenario.links.len() < scenario.nodes.len();
         let node = |node: &farlink_scenario::Node| Node {
             name: node.name.clone(),
             durable: node.store == StoreKind::Durable,
@@ -115,7 +116,7 @@ impl Watch {
                 _ => HELLOS,
             },
             // Of signals that come by another way than their bundles went, custodians do not hear: they keep what they have.
-            copies_made: node.router.name != "sabr" || node.custody != Custody::None,
+            copies_made: node.router.name != "sabr" || node.custody != Custody::None && !tree,
             ..Node::default()
         };
         let off = |fault: &farlink_scenario::Fault| match fault.kind {

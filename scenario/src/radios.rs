@@ -13,7 +13,8 @@ impl Scenario {
         if self.faults.iter().any(|fault| matches!(fault.kind, crate::FaultKind::Lie { .. })) {
             return Some(ConfigError {
                 path: "fault".into(),
-                expected: "what neighbours tell each other is changed in whole bundles, and `fidelity` is `full`".into(),
+                expected: "what neighbours tell each other is changed in whole bundles, and `fidelity` is `full`"
+                    .into(),
                 hint: hint(),
             });
         }

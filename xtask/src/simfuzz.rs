@@ -35,7 +35,11 @@ fn run(arguments: &[String]) -> Result<()> {
         command.arg("--replay").arg(file);
     } else {
         command.args(["--runs", &runs.to_string(), "--seed", &seed.to_string(), "--jobs", &jobs.to_string()]);
-        command.args(twice.then_some("--twice")).args(all.then_some("--all")).arg("--out").arg(tools::target().join("simfuzz"));
+        command
+            .args(twice.then_some("--twice"))
+            .args(all.then_some("--all"))
+            .arg("--out")
+            .arg(tools::target().join("simfuzz"));
     }
     if !command.status()?.success() {
         bail!("what must hold did not");

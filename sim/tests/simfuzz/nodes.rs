@@ -75,8 +75,7 @@ impl Draft {
             let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
             // Of what is in custody no pieces are made, and of long ones something is always lost.
             let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
-            let pace =
-                pick(random, &["", ", interval = \"200 ms\"", ", interval = \"3 s\"", ", interval = \"15 s\""]);
+            let pace = pick(random, &["", ", interval = \"200 ms\"", ", interval = \"3 s\"", ", interval = \"15 s\""]);
             let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };
             let reports = match random.below(6) {
                 0 => "reports = [\"reception\", \"forwarding\", \"delivery\", \"deletion\"]\n",

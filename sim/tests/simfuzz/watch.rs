@@ -169,7 +169,10 @@ impl Watch {
                 self.lost += 1;
                 return;
             }
-            self.complain(at, format!("{} let go of the last copy of {id:?}, which did not arrive", self.nodes[node].name));
+            self.complain(
+                at,
+                format!("{} let go of the last copy of {id:?}, which did not arrive", self.nodes[node].name),
+            );
         }
     }
 
@@ -206,7 +209,10 @@ impl Watch {
             DeleteReason::Done => {}
             DeleteReason::Expired if at + clocks >= ends => life.excused = true,
             DeleteReason::Expired => {
-                self.complain(at, format!("{}: {:?} expired, and lives until {ends:?}", self.nodes[node].name, copy.id));
+                self.complain(
+                    at,
+                    format!("{}: {:?} expired, and lives until {ends:?}", self.nodes[node].name, copy.id),
+                );
             }
             _ if gives_up => life.excused = true,
             reason => self.complain(at, format!("{} gave {:?} up: {reason:?}", self.nodes[node].name, copy.id)),
@@ -229,7 +235,10 @@ impl Watch {
         if let Some(before) = before {
             let forgot = killed.is_some_and(|killed| killed >= before && (!durable || killed <= before + COMMITTED));
             if !forgot {
-                self.complain(at, format!("{} took {:?} again, which it took at {before:?}", self.nodes[node].name, copy.id));
+                self.complain(
+                    at,
+                    format!("{} took {:?} again, which it took at {before:?}", self.nodes[node].name, copy.id),
+                );
             }
         }
     }
@@ -298,7 +307,10 @@ impl Watch {
                 if self.bundles.get(&id).is_some_and(open) {
                     self.complain(
                         at,
-                        format!("{} said that it keeps {id:?}, and had it no more as it started", self.nodes[node].name),
+                        format!(
+                            "{} said that it keeps {id:?}, and had it no more as it started",
+                            self.nodes[node].name
+                        ),
                     );
                 }
             }

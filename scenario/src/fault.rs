@@ -49,6 +49,24 @@ pub enum FaultKind {
         /// Index of the node.
         node: usize,
     },
+    /// A node tells its neighbours from then on what is not so.
+    Lie {
+        /// What it says.
+        says: Lie,
+        /// Index of the node.
+        node: usize,
+    },
+}
+
+/// What a node says of itself and of others that is not so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lie {
+    /// That it meets every node, at once and always.
+    Met,
+    /// That every bundle arrived.
+    Arrived,
+    /// That it has every bundle.
+    Has,
 }
 
 impl Fault {
@@ -103,6 +121,7 @@ impl Scenario {
         let what = match self.faults.iter().find(simulated)?.kind {
             FaultKind::Restart { .. } => "does not restart nodes",
             FaultKind::ClockJump { .. } | FaultKind::ClockDrift { .. } => "has one clock, which is right",
+            FaultKind::Lie { .. } => "has nodes that say what is so",
             FaultKind::Unheard { .. } | FaultKind::LinkDown { .. } => "has no radios",
         };
         Some(ConfigError {

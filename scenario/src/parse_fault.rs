@@ -1,6 +1,6 @@
 //! `[[fault]]`: what goes wrong, and when.
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Lie};
 use crate::names::Names;
 use crate::types::Scenario;
 use farlink_base::Duration;
@@ -10,7 +10,8 @@ use farlink_config::{Fallback, Kind, Reader, Section, key, other};
 const TIMES_MAX: u128 = 1_000_000;
 /// A clock that is further off than this by drift, in parts of a million, is no clock.
 const DRIFT_MAX: f64 = 100_000.0;
-const KINDS: &[&str] = &["restart", "link_down", "clock"];
+const KINDS: &[&str] = &["restart", "link_down", "clock", "lie"];
+const LIES: &[&str] = &["met", "arrived", "has"];
 
 /// `[[fault]]`.
 pub const FAULT: Section = Section {
@@ -24,9 +25,15 @@ pub const FAULT: Section = Section {
             Fallback::Required,
             "`restart`: a node is killed and starts again, with what a `durable` store had synced and nothing else; its \
              applications wait meanwhile. `link_down`: a link transmits nothing, either way; what is under way arrives. \
-             `clock`: a node's clock is set wrong, or runs wrong.",
+             `clock`: a node's clock is set wrong, or runs wrong. `lie`: from then on, and after a restart, a node tells \
+             its neighbours what is not so as they meet; else it does what it should. Only with `fidelity = \"message\"`.",
         ),
-        key("node", other("name of a node", "\"relay\""), Fallback::Absent, "Of `restart` and `clock`: which node."),
+        key(
+            "node",
+            other("name of a node", "\"relay\""),
+            Fallback::Absent,
+            "Of `restart`, `clock` and `lie`: which node.",
+        ),
         key("link", other("name of a link", "\"space\""), Fallback::Absent, "Of `link_down`: which link."),
         key(
             "between",
@@ -54,6 +61,14 @@ pub const FAULT: Section = Section {
             Fallback::Absent,
             "Of `clock`: how much too fast it runs from then on, in parts of a million; below 0: too slow.",
         ),
+        key(
+            "says",
+            Kind::Choice(LIES),
+            Fallback::Absent,
+            "Of `lie`: what it says, as its router and control say it. `met`: that it meets every node always (PRoPHET, \
+             MaxProp, RAPID, marginal utility). `arrived`: that all bundles arrived that anybody sent until then (MaxProp, \
+             RAPID, marginal utility). `has`: that it has all of these (every router that is told what neighbours have).",
+        ),
     ],
 };
 
@@ -75,14 +90,15 @@ fn fault(reader: &Reader<'_>, scenario: &Scenario, nodes: &Names, links: &Names)
     let own: &[&str] = match word {
         "restart" => &["node", "lasts"],
         "link_down" => &["link", "between", "lasts"],
+        "lie" => &["node", "says"],
         _ => &["node", "jump", "drift_ppm"],
     };
-    for foreign in ["node", "link", "between", "lasts", "jump", "drift_ppm"] {
+    for foreign in ["node", "link", "between", "lasts", "jump", "drift_ppm", "says"] {
         if reader.given(foreign) && !own.contains(&foreign) {
             reader.fail(foreign, format!("`{word}` has no `{foreign}`"), format!("its keys are {}", own.join(", ")));
         }
     }
-    let lasts = if word == "clock" {
+    let lasts = if !own.contains(&"lasts") {
         Duration::ZERO
     } else {
         let Some(lasts) = lasts else {
@@ -99,6 +115,7 @@ fn fault(reader: &Reader<'_>, scenario: &Scenario, nodes: &Names, links: &Names)
     let kind = match word {
         "restart" => FaultKind::Restart { node: node(reader, nodes)? },
         "link_down" => link_down(reader, scenario, nodes, links)?,
+        "lie" => lie(reader, nodes)?,
         _ => clock(reader, nodes)?,
     };
     if let Some(every) = every {
@@ -115,6 +132,8 @@ fn repeated(reader: &Reader<'_>, kind: FaultKind, lasts: Duration, every: Durati
     }
     if matches!(kind, FaultKind::ClockDrift { .. }) {
         reader.fail("every", "a clock that drifts goes on drifting", "take it out");
+    } else if matches!(kind, FaultKind::Lie { .. }) {
+        reader.fail("every", "a node that lies goes on lying", "take it out");
     }
 }
 
@@ -146,6 +165,14 @@ fn link_down(reader: &Reader<'_>, scenario: &Scenario, nodes: &Names, links: &Na
     Some(FaultKind::Unheard { between: [one.min(other), one.max(other)] })
 }
 
+fn lie(reader: &Reader<'_>, nodes: &Names) -> Option<FaultKind> {
+    if !reader.given("says") {
+        reader.fail("says", "`lie` needs it", "write what it says, e.g. says = \"arrived\"");
+    }
+    let says = [Lie::Met, Lie::Arrived, Lie::Has][reader.choice("says")?];
+    Some(FaultKind::Lie { says, node: node(reader, nodes)? })
+}
+
 fn clock(reader: &Reader<'_>, nodes: &Names) -> Option<FaultKind> {
     if reader.given("jump") == reader.given("drift_ppm") {
         reader.fail("jump", "exactly one of `jump` and `drift_ppm`", "a clock is set wrong, or runs wrong");
@@ -167,11 +194,14 @@ mod tests {
     use super::*;
 
     fn parse(faults: &str) -> Result<Scenario, String> {
+        parse_with("", faults)
+    }
+    fn parse_with(top: &str, faults: &str) -> Result<Scenario, String> {
         let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
         let nodes = [("a", 1), ("b", 2)].map(|(name, n)| node(name, n)).concat();
         let link = "[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
                     [[contact]]\nlink = \"l\"\nstart = \"10 s\"\nend = \"60 s\"\n";
-        Scenario::parse(&format!("name = \"x\"\nduration = \"100 s\"\n{nodes}{link}{faults}"))
+        Scenario::parse(&format!("name = \"x\"\nduration = \"100 s\"\n{top}{nodes}{link}{faults}"))
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     }
 
@@ -189,6 +219,23 @@ mod tests {
         let at: Vec<u64> = scenario.faults[0].beginnings(scenario.duration).map(|at| at.as_secs()).collect();
         assert_eq!((at, scenario.faults[1].beginnings(scenario.duration).count()), (vec![5, 45, 85], 1));
         assert!(scenario.needs_simulation().unwrap().to_string().contains("does not restart nodes"));
+    }
+
+    #[test]
+    fn a_node_lies_in_whole_bundles_from_then_on() {
+        let message = "fidelity = \"message\"\n";
+        let lie = "[[fault]]\nkind = \"lie\"\nnode = \"b\"\nat = \"5 s\"\n";
+        let scenario = parse_with(message, &format!("{lie}says = \"arrived\"\n")).unwrap();
+        assert_eq!(scenario.faults[0].kind, FaultKind::Lie { node: 1, says: Lie::Arrived });
+        assert!(scenario.needs_simulation().unwrap().to_string().contains("nodes that say what is so"));
+        assert!(scenario.needs_messages().is_none());
+        let full = parse(&format!("{lie}says = \"has\"\n")).unwrap();
+        assert!(full.needs_messages().unwrap().to_string().contains("in whole bundles"));
+        let with = |text: &str| parse_with(message, &format!("{lie}{text}")).unwrap_err();
+        assert!(with("").contains("`lie` needs it"));
+        assert!(with("says = \"nothing\"\n").contains("`nothing`"));
+        assert!(with("says = \"met\"\nlasts = \"5 s\"\n").contains("`lie` has no `lasts`"));
+        assert!(with("says = \"met\"\nevery = \"5 s\"\n").contains("goes on lying"));
     }
 
     #[test]

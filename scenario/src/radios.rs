@@ -6,11 +6,23 @@ use farlink_base::ConfigError;
 impl Scenario {
     /// Why packets cannot be simulated here: links of radios carry whole bundles.
     pub fn needs_messages(&self) -> Option<ConfigError> {
-        let radio = self.radios.first().filter(|_| self.fidelity == Fidelity::Full)?;
+        if self.fidelity != Fidelity::Full {
+            return None;
+        }
+        let hint = || "write fidelity = \"message\", or run it with --fidelity message".to_string();
+        if self.faults.iter().any(|fault| matches!(fault.kind, crate::FaultKind::Lie { .. })) {
+            return Some(ConfigError {
+                path: "fault".into(),
+                expected: "what neighbours tell each other is changed in whole bundles, and `fidelity` is `full`"
+                    .into(),
+                hint: hint(),
+            });
+        }
+        let radio = self.radios.first()?;
         Some(ConfigError {
             path: format!("radio[{}]", radio.name),
             expected: "links of radios carry whole bundles, and `fidelity` is `full`".into(),
-            hint: "write fidelity = \"message\", or run it with --fidelity message".into(),
+            hint: hint(),
         })
     }
     /// Why no testbed can run it: real nodes do not move, and applications there do not give up.

@@ -20,6 +20,8 @@ struct Wanted {
     runs: u64,
     jobs: u64,
     twice: bool,
+    /// Goes on after a failure, and tells of all in the end.
+    all: bool,
     out: PathBuf,
 }
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         runs: number("--runs", 100),
         jobs: number("--jobs", 1).max(1),
         twice: words.iter().any(|word| word == "--twice"),
+        all: words.iter().any(|word| word == "--all"),
         out: value("--out").map_or_else(std::env::temp_dir, PathBuf::from),
     };
     if words.iter().any(|word| word == "--print") {
@@ -76,10 +79,11 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             let (sum, failures) = &mut *all;
             (sum.hops, sum.faults) = (sum.hops + run.hops, sum.faults + run.faults);
+            sum.lost += run.lost;
             (sum.delivered, sum.node_s) = (sum.delivered + run.delivered, sum.node_s + run.node_s);
             if !run.complaints.is_empty() {
                 failures.push((seed, run.complaints));
-                failed.store(true, Ordering::Relaxed);
+                failed.store(!wanted.all, Ordering::Relaxed);
             }
         }
     };
@@ -87,18 +91,24 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
     let (sum, mut failures) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (wall_s, done) = (begun.elapsed().as_secs_f64(), next.load(Ordering::Relaxed).min(wanted.runs));
     println!(
-        "simfuzz: seeds from {}, {done} runs{}: {} bundle-hops, {} faults, {} bundles delivered, {:.2} node-years in {wall_s:.0} s \
+        "simfuzz: seeds from {}, {done} runs{}: {} bundle-hops, {} faults, {} bundles delivered, {} lost where that may be, \
+         {:.2} node-years in {wall_s:.0} s \
          ({:.0} times real time), {} violations",
         wanted.seed,
         if wanted.twice { ", each twice with the same trace" } else { "" },
         sum.hops,
         sum.faults,
         sum.delivered,
+        sum.lost,
         sum.node_s / YEAR_S,
         sum.node_s / wall_s,
         failures.len()
     );
     failures.sort();
+    if wanted.all {
+        failures.iter().for_each(|(seed, complaints)| println!("seed {seed}: {}", complaints[0]));
+        return if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     match failures.into_iter().next() {
         None => ExitCode::SUCCESS,
         Some((seed, complaints)) => {

@@ -20,6 +20,7 @@
 //! | `own.rs` | routers and controls of whoever drives a simulation |
 //! | `traffic/` | the applications |
 //! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
+//! | `liar.rs` | what nodes that lie tell their neighbours |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
 //! | `record.rs`, `samples.rs`, `inputs.rs` | the run directory |
 //!
@@ -32,6 +33,7 @@ pub mod contacts;
 mod crossing;
 mod disk;
 mod inputs;
+mod liar;
 pub mod messages;
 pub mod mobility;
 mod node;

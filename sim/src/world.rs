@@ -350,6 +350,7 @@ impl<O: Observer> World<O> {
             }
             Output::Message { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
+                let (bundle, size) = self.said_in(node, bundle, size);
                 if let Some(place) = self.radios.place(cable) {
                     let end = (place, end as u8);
                     self.offer(node, radio::Offered { end, id, bundle, hop, size });
@@ -373,6 +374,7 @@ impl<O: Observer> World<O> {
             Output::MessageHello { link, content } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
+                    let content = self.said_of_itself(node, content);
                     self.tell_neighbour((place, end as u8), content);
                 }
             }

@@ -28,6 +28,24 @@ fn a_bundle_that_returns_while_in_flight_is_kept_and_the_late_confirmation_relea
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
 }
 
+/// In a ring of relays it comes back from the one that gave it, while the next one's confirmation is late.
+#[test]
+fn a_bundle_without_hops_that_its_giver_gives_again_is_kept_as_it_may_have_gone_around() {
+    let mut node = Node::new();
+    let bundle = || from_two(1, EndpointId::ipn(9, 1));
+    node.receive(1, bundle());
+    let first = node.take_sent();
+    node.receive(2, bundle());
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(()))]);
+    node.confirm(first[0].id);
+    assert_eq!((node.held(), node.deleted()), (1, vec![]), "the confirmation is of what came first");
+    node.wait_ms(1500);
+    let again = node.take_sent();
+    assert_eq!(again.len(), 1);
+    node.confirm(again[0].id);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+}
+
 #[test]
 fn a_bundle_that_returns_takes_another_way_at_once_if_there_is_one() {
     // Both ipn:2 and ipn:3 lead to ipn:9, and the router prefers ipn:3.

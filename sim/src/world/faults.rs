@@ -1,5 +1,5 @@
 //! What goes wrong as the scenario says: nodes that are killed and start again, nodes that hear each other no
-//! more, clocks. That links of cables are down is part of their windows; here it is told.
+//! more, clocks, nodes that lie. That links of cables are down is part of their windows; here it is told.
 //!
 //! A killed node keeps its disk, and of that what was synced. Its operating system resets its streams; datagrams to
 //! it are lost, and so is what was on its way to or from it in whole bundles. Nobody is told that it is down.
@@ -7,12 +7,13 @@
 use super::{Happening, World};
 use crate::build;
 use crate::contacts::ContactEdge;
+use crate::liar::{Crossed, Liar, Lies};
 use crate::node::SimulatedNode;
 use crate::observe::Observer;
 use crate::own::{OwnPolicies, Registered};
-use farlink_base::{Clock, ConfigError, Duration, Event, Instant, LinkId};
+use farlink_base::{BundleMeta, Clock, ConfigError, Duration, Event, Instant, LinkId, NodeId};
 use farlink_routing::PlanIndex;
-use farlink_scenario::{Fault, FaultKind, Scenario};
+use farlink_scenario::{Fault, FaultKind, Lie, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,14 @@ pub(super) struct Faults {
     near: BTreeSet<(u16, u32, u32)>,
     /// Who hears each other by no radio, by how many faults.
     deaf: BTreeMap<(u32, u32), u32>,
+    /// Where somebody will lie: who does, what of, and whom there is to speak of.
+    lies: Option<Lying>,
+}
+
+struct Lying {
+    nodes: Vec<Lies>,
+    names: Vec<NodeId>,
+    crossed: Crossed,
 }
 
 impl Faults {
@@ -74,6 +83,11 @@ impl Faults {
             drifts: vec![Vec::new(); nodes],
             near: BTreeSet::new(),
             deaf: BTreeMap::new(),
+            lies: scenario.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Lie { .. })).then(|| Lying {
+                nodes: vec![Lies::default(); nodes],
+                names: scenario.nodes.iter().map(|node| node.number).collect(),
+                crossed: Crossed::default(),
+            }),
         })))
     }
     /// What a node's clock shows.
@@ -84,6 +98,14 @@ impl Faults {
         let off_ms = self.jumped_ns[node] / 1_000_000 + (drifted * 1e3) as i64;
         let utc = right.utc.map(|utc| farlink_base::DtnTime(utc.0.saturating_add_signed(off_ms).max(1)));
         Clock { utc, ..right }
+    }
+    /// Who this node is when it speaks, if it lies.
+    fn liar(&self, node: usize) -> Option<Liar<'_>> {
+        let Lying { nodes, names, crossed } = self.lies.as_ref()?;
+        let own = &self.scenario.nodes[node];
+        let lies = nodes[node];
+        let (router, control) = (own.router.name.as_str(), own.control.name.as_str());
+        (lies != Lies::default()).then_some(Liar { lies, me: own.number, router, control, nodes: names, crossed })
     }
     fn hear(&self, edge: &(u16, u32, u32)) -> bool {
         let (_, a, b) = *edge;
@@ -131,6 +153,17 @@ impl<O: Observer> World<O> {
                 }
             }
             FaultKind::Unheard { between } => self.unheard(between, ends),
+            FaultKind::Lie { node, says } => {
+                if let Some(lies) = self.faults.as_mut().and_then(|faults| faults.lies.as_mut()) {
+                    let own = &mut lies.nodes[node];
+                    match says {
+                        Lie::Met => own.met = true,
+                        Lie::Arrived => own.arrived = true,
+                        Lie::Has => own.has = true,
+                    }
+                }
+                self.tell_fault(node, None, "lie");
+            }
             FaultKind::ClockJump { node, by_ns } => {
                 if let Some(faults) = &mut self.faults {
                     faults.jumped_ns[node] = faults.jumped_ns[node].saturating_add(by_ns);
@@ -153,6 +186,26 @@ impl<O: Observer> World<O> {
                 }
             }
         }
+    }
+
+    /// What a node tells its neighbour of itself, as it says it: in place of words that leave freely.
+    pub(super) fn said_of_itself(&self, node: usize, content: Vec<u8>) -> Vec<u8> {
+        let liar = self.faults.as_ref().and_then(|faults| faults.liar(node));
+        liar.and_then(|liar| liar.hello(&content)).unwrap_or(content)
+    }
+    /// The same in a bundle of so many bytes; other bundles leave as they are.
+    pub(super) fn said_in(&mut self, node: usize, bundle: Arc<BundleMeta>, size: u64) -> (Arc<BundleMeta>, u64) {
+        let Some(faults) = self.faults.as_mut().filter(|faults| faults.lies.is_some()) else { return (bundle, size) };
+        if !bundle.is_administrative() {
+            faults.lies.iter_mut().for_each(|lies| lies.crossed.note(bundle.id));
+            return (bundle, size);
+        }
+        let told = faults.liar(node).and_then(|liar| liar.payload(bundle.version, &bundle.payload.to_bytes()?));
+        let Some(told) = told else { return (bundle, size) };
+        let size = size.saturating_sub(bundle.payload.len()) + told.len() as u64;
+        let mut lie = BundleMeta::clone(&bundle);
+        lie.payload = told.into();
+        (Arc::new(lie), size)
     }
 
     fn tell_fault(&mut self, node: usize, link: Option<LinkId>, what: &'static str) {

@@ -1,7 +1,10 @@
 //! Random networks with random faults, and what must hold in them: for the tests, in small, and for `cargo xtask
 //! simfuzz`, in full.
 
+mod cables;
 pub mod draft;
+mod nodes;
+mod shrink;
 pub mod watch;
 
 use draft::Draft;
@@ -16,6 +19,8 @@ pub struct Run {
     pub hops: u64,
     pub faults: u64,
     pub delivered: u64,
+    /// Where that may be.
+    pub lost: u64,
     pub node_s: f64,
     pub trace: u64,
     /// What did not hold.
@@ -41,6 +46,7 @@ pub fn watch_as(scenario: &Scenario, as_if: &Scenario) -> Run {
         complaints.extend(damaged.map(|traffic| format!("{} of {} are damaged", traffic.damaged, traffic.name)));
         Ok::<Run, String>(Run {
             hops: watch.hops,
+            lost: watch.lost,
             faults: outcome.faults,
             delivered: outcome.traffic.iter().map(|traffic| traffic.delivered).sum(),
             node_s: outcome.ended.as_secs_f64() * scenario.nodes.len() as f64,

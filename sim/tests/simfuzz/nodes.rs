@@ -1,0 +1,166 @@
+//! What nodes of random networks do besides carrying bundles: custody, tunnels, security, quotas, reports; what they
+//! send, and what happens to them.
+
+use super::cables::Layers;
+use super::draft::{Draft, Part, Shape, pick};
+use farlink_base::Rng;
+
+/// Keys of all nodes but those that every network has.
+pub fn of_all(random: &mut Rng, shape: &Shape) -> String {
+    let mut text = String::new();
+    if shape.custody {
+        text += "custody = \"ask\"\ncustody_timeout = \"5 s\"\ncustody_rules = { timeout_max = \"40 s\" }\n";
+    }
+    if random.chance(0.15) {
+        text += "status_reports = true\n";
+    }
+    if random.chance(0.15) {
+        text += "compressed_reports = { delay = \"5 s\", request = [\"*\"] }\n";
+    }
+    text + match random.below(8) {
+        0 => "tcpclv4 = { reactive = \"2 kB\" }\ntcpclv3 = { reactive = \"2 kB\" }\n",
+        1 => "tcpclv4 = { tls = \"require\" }\n",
+        2 => "tcpclv4 = { segment_mru = \"8 kB\", keepalive = \"5 s\", idle = \"20 s\" }\n",
+        _ => "",
+    }
+}
+
+impl Draft {
+    /// Rules of security for all, a tunnel, a quota.
+    pub fn draw_rules(&mut self, random: &mut Rng, shape: &Shape) {
+        if shape.secured {
+            let services: &[&str] = match random.below(3) {
+                0 => &["integrity"],
+                1 => &["confidentiality"],
+                _ => &["integrity", "confidentiality"],
+            };
+            for service in services {
+                let wrap = if *service == "confidentiality" && random.chance(0.5) { "wrap = true\n" } else { "" };
+                let rule = |role: &str, more: &str| {
+                    format!(
+                        "[[security]]\nrole = \"{role}\"\nservice = \"{service}\"\nkey = \"{service}-1\"\n\
+                         from = \"*\"\nto = \"*\"\n{more}"
+                    )
+                };
+                let text = rule("source", wrap) + &rule("verifier", "");
+                self.rules.push(Part { text, nodes: Vec::new(), link: None });
+            }
+        }
+        let plain = !shape.by_radio && shape.router == "sabr" && !shape.custody;
+        if plain && shape.count > 2 && random.chance(0.15) {
+            let (from, end) = two(random, shape.count);
+            let custody = shape.layers == Layers::Unreliable || random.chance(0.5);
+            let text = format!(
+                "[[tunnel]]\nfrom = \"n{from}\"\nend = \"n{end}\"\nto = [\"ipn:{end}.*\"]\ncustody = {custody}\n\
+                 timeout = \"10 s\"\n"
+            );
+            self.rules.push(Part { text, nodes: vec![from, end], link: None });
+        }
+        if random.chance(0.1) {
+            let (at, of) = two(random, shape.count);
+            let whom = pick(random, &["sources", "neighbours"]);
+            let most = pick(random, &["bytes = \"500 kB\"", "bundles = 5"]);
+            let text = format!("[[quota]]\nnodes = \"n{at}\"\n{whom} = [\"ipn:{of}.*\"]\n{most}\n");
+            self.rules.push(Part { text, nodes: vec![at, of], link: None });
+            self.drains &= shape.router == "sabr";
+        }
+    }
+
+    pub fn draw_traffic(&mut self, random: &mut Rng, shape: &Shape) {
+        for n in 0..1 + random.below(6) {
+            let (from, to) = two(random, shape.count);
+            let start = random.below(self.calm_s);
+            let bundles = 1 + random.below(60);
+            let sizes = ["1 kB", "30 kB", "30 kB", "300 kB"];
+            let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
+            // Of what is in custody no pieces are made, and of long ones something is always lost.
+            let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
+            let pace = pick(random, &["", ", interval = \"200 ms\"", ", interval = \"3 s\"", ", interval = \"15 s\""]);
+            let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };
+            let reports = match random.below(6) {
+                0 => "reports = [\"reception\", \"forwarding\", \"delivery\", \"deletion\"]\n",
+                1 => "reports = [\"delivery\"]\n",
+                _ => "",
+            };
+            let priority = pick(random, &["", "", "", "priority = \"bulk\"\n", "priority = \"expedited\"\n"]);
+            // Whoever offers to a full node ten times a second keeps the machine busy, and shows nothing new.
+            let lost = shape.small || shape.lost || !self.rules.is_empty();
+            let refused = if lost { "refused = \"lost\"\n" } else { "" };
+            let text = format!(
+                "[[traffic]]\nname = \"t{n}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nstart = \"{start} s\"\n\
+                 lifetime = \"{lifetime} s\"\n{reports}{priority}{refused}\
+                 bundles = {{ count = {bundles}, size = [\"1 B\", \"{most}\"]{pace} }}\n"
+            );
+            self.traffic.push(Part { text, nodes: vec![from, to], link: None });
+        }
+    }
+    /// Short bundles from one to another, of which all get copies.
+    pub fn draw_messages(&mut self, random: &mut Rng, shape: &Shape, n: usize, bundles: u64) {
+        let (from, to) = two(random, shape.count);
+        let start = random.below(self.calm_s / 2);
+        let lifetime = if random.chance(0.2) { 60 + random.below(400) } else { 200_000 };
+        let text = format!(
+            "[[traffic]]\nname = \"t{n}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nstart = \"{start} s\"\n\
+             lifetime = \"{lifetime} s\"\nrefused = \"lost\"\n\
+             bundles = {{ count = {bundles}, size = [\"1 B\", \"2 kB\"], interval = \"300 ms\" }}\n"
+        );
+        self.traffic.push(Part { text, nodes: vec![from, to], link: None });
+    }
+
+    pub fn draw_faults(&mut self, random: &mut Rng, shape: &Shape, most: u64) {
+        for _ in 0..random.below(most) {
+            let node = 1 + random.below(shape.count as u64) as usize;
+            let at_ms = 1 + random.below(self.calm_s * 1000 - 1);
+            let left_ms = self.calm_s * 1000 - at_ms;
+            let longest_ms = [50, 3000, 60_000][random.below(3) as usize];
+            let lasts_ms = (1 + random.below(longest_ms)).min(left_ms);
+            let at = format!("at = \"{at_ms} ms\"\n");
+            let lasts = format!("{at}lasts = \"{lasts_ms} ms\"\n");
+            let mut part = Part { text: "[[fault]]\n".into(), nodes: vec![node], link: None };
+            match random.below(10) {
+                0..5 if !shape.knows_all() => {
+                    part.text += &format!("kind = \"restart\"\nnode = \"n{node}\"\n{lasts}");
+                }
+                0..9 if shape.by_radio => {
+                    let other = 1 + (node + random.below(shape.count as u64 - 1) as usize) % shape.count;
+                    part.nodes.push(other);
+                    part.text += &format!("kind = \"link_down\"\nbetween = [\"n{node}\", \"n{other}\"]\n{lasts}");
+                }
+                0..9 => {
+                    let link = &self.links[random.below(self.links.len() as u64) as usize];
+                    part = Part { nodes: link.nodes.clone(), link: link.link.clone(), ..part };
+                    part.text +=
+                        &format!("kind = \"link_down\"\nlink = \"{}\"\n{lasts}", part.link.clone().unwrap_or_default());
+                }
+                _ if random.chance(0.5) => {
+                    let jump = random.below(4000) as i64 - 2000;
+                    part.text += &format!("kind = \"clock\"\nnode = \"n{node}\"\n{at}jump = \"{jump} ms\"\n");
+                }
+                _ => {
+                    let ppm = random.below(400) as i64 - 200;
+                    part.text += &format!("kind = \"clock\"\nnode = \"n{node}\"\n{at}drift_ppm = {ppm}\n");
+                }
+            }
+            self.faults.push(part);
+        }
+        if shape.message && random.chance(0.25) {
+            self.draw_lies(random, shape);
+        }
+    }
+    fn draw_lies(&mut self, random: &mut Rng, shape: &Shape) {
+        for _ in 0..1 + random.below(3) {
+            let node = 1 + random.below(shape.count as u64) as usize;
+            let at = random.below(self.calm_s);
+            let says = pick(random, &["met", "arrived", "has"]);
+            let text = format!("[[fault]]\nkind = \"lie\"\nnode = \"n{node}\"\nat = \"{at} s\"\nsays = \"{says}\"\n");
+            self.faults.push(Part { text, nodes: vec![node], link: None });
+        }
+        self.drains &= shape.router == "sabr";
+    }
+}
+
+/// Two different nodes.
+fn two(random: &mut Rng, count: usize) -> (usize, usize) {
+    let one = 1 + random.below(count as u64) as usize;
+    (one, 1 + (one + random.below(count as u64 - 1) as usize) % count)
+}

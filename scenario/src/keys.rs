@@ -2,7 +2,7 @@
 //! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
 //! come from the layers' own tables (`core/cla`).
 
-use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO};
+use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO, WALKER};
 use crate::parse_fault::FAULT;
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
@@ -596,7 +596,7 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
-    sections.extend([&*GROUP, &MOBILITY, &CITY, &RADIO]);
+    sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
     sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
     sections

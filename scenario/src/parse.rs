@@ -73,6 +73,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     let (mut radios, tables) = crate::parse_moving::radios(&top);
     let (nodes, groups) = crate::parse_node::nodes(&top, &mut Equipment::new(&mut mobilities, &mut radios));
     crate::parse_moving::check(&top, &mobilities);
+    crate::parse_sky::check(&top, &mobilities, &radios);
     crate::parse_moving::contacts(&mut radios, &tables, &nodes, folder);
     let names = Names::new(nodes.iter().map(|n| n.name.as_str()));
     let links = crate::parse_link::links(&top, &names);

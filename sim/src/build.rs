@@ -1,6 +1,7 @@
 //! From a scenario to nodes and links: what the node's configuration file says in the testbed.
 
 use crate::cable::Cable;
+use crate::contacts::sky::Heavens;
 use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
@@ -32,9 +33,14 @@ pub(crate) fn clock(scenario: &Scenario) -> Clock {
     Clock { at: Instant::ZERO, utc: Some(scenario.epoch.unwrap_or(DEFAULT_EPOCH)), error_ms: 0 }
 }
 
-/// The contact plan that all nodes share.
-pub(crate) fn plan(scenario: &Scenario) -> Arc<PlanIndex> {
+/// The contact plan that all nodes share; what satellites and stations see is in it where a router goes by it.
+pub(crate) fn plan(scenario: &Scenario, heavens: Option<&Heavens>) -> Arc<PlanIndex> {
     let mut plan = scenario.contact_plan();
+    let goes_by_it = |node: &Node| farlink_routing::make_router(&node.router.name, &node.router.params, &[], 0);
+    let goes_by_it = |node: &Node| goes_by_it(node).is_ok_and(|router| router.uses_plan());
+    if let Some(heavens) = heavens.filter(|_| scenario.nodes.iter().any(goes_by_it)) {
+        plan.contacts.extend(heavens.plan(scenario));
+    }
     plan.epoch = clock(scenario).utc;
     Arc::new(PlanIndex::new(plan))
 }

@@ -89,32 +89,39 @@ pub struct Peer {
 const HAS_MAX: usize = 1 << 20;
 
 /// Identities of bundles, by their low halves. Many are spread over shards, which grow one by one: a
-/// single table of a million would halt the node for 15 ms each time it doubles.
+/// single table of a million would halt the node for 15 ms each time it doubles. A handful, as of most that nodes
+/// which move meet, stand in a row: a table costs more than it saves there.
 #[derive(Clone, Debug)]
 struct Known {
+    handful: Vec<u64>,
     few: Set<u64>,
     many: Vec<Set<u64>>,
     len: usize,
 }
 impl Known {
+    const HANDFUL: usize = 32;
     const FEW: usize = 4096;
     const SHARD_BITS: u32 = 5;
 
     fn new(seed: u64) -> Self {
-        Known { few: set(seed), many: Vec::new(), len: 0 }
+        Known { handful: Vec::new(), few: set(seed), many: Vec::new(), len: 0 }
     }
     /// The upper bits say which; the table of a shard uses others.
     fn shard(id: u64) -> usize {
         (id >> (64 - Self::SHARD_BITS)) as usize
     }
     fn contains(&self, id: u64) -> bool {
-        self.few.contains(&id) || self.many.get(Self::shard(id)).is_some_and(|shard| shard.contains(&id))
+        self.handful.contains(&id)
+            || self.len > self.handful.len()
+                && (self.few.contains(&id) || self.many.get(Self::shard(id)).is_some_and(|shard| shard.contains(&id)))
     }
     fn insert(&mut self, id: u64) {
         if self.contains(id) {
             return;
         }
-        if self.few.len() < Self::FEW {
+        if self.handful.len() < Self::HANDFUL {
+            self.handful.push(id);
+        } else if self.few.len() < Self::FEW {
             self.few.insert(id);
         } else {
             if self.many.is_empty() {
@@ -125,7 +132,11 @@ impl Known {
         self.len += 1;
     }
     fn remove(&mut self, id: u64) {
-        let was = self.few.remove(&id) || self.many.get_mut(Self::shard(id)).is_some_and(|shard| shard.remove(&id));
+        let handful = self.handful.len();
+        self.handful.retain(|known| *known != id);
+        let was = self.handful.len() < handful
+            || self.few.remove(&id)
+            || self.many.get_mut(Self::shard(id)).is_some_and(|shard| shard.remove(&id));
         self.len -= usize::from(was);
     }
 }

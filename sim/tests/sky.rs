@@ -36,6 +36,7 @@ fn scenario(duration: &str, walker: &str, count: u32, radios: &str) -> String {
         mobility = "sites"
         radio = "ground"
         router = "sabr"
+        lifetime = "12 h"
         [[traffic]]
         name = "south"
         from = "station1"

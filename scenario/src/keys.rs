@@ -41,6 +41,12 @@ pub const SCENARIO: Section = Section {
         key("duration", Kind::Duration, Required, "The run ends then at the latest."),
         key("stop_when_delivered", Flag, Is("true"), "End as soon as all traffic was sent and delivered."),
         key(
+            "shared_routes",
+            Flag,
+            Is("false"),
+            "For thousands of satellites: nodes with the router `sabr` take over for 10 s what another found for the same destination, and do not search at each hop. What others booked of contacts they do not know. Simulations only.",
+        ),
+        key(
             "fidelity",
             Choice(&["message", "full"]),
             Is("full"),

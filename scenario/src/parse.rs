@@ -86,6 +86,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         seed: top.count("seed").unwrap_or(1),
         duration,
         stop_when_delivered: top.flag("stop_when_delivered").unwrap_or(true),
+        shared_routes: top.flag("shared_routes").unwrap_or(false),
         fidelity: if top.choice("fidelity") == Some(0) { Fidelity::Message } else { Fidelity::Full },
         epoch,
         traffic,

@@ -7,6 +7,7 @@ use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
 use crate::own::OwnPolicies;
+use crate::shared_routes::Shared;
 use crate::tls;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
@@ -53,6 +54,7 @@ pub(crate) fn nodes(
 ) -> Result<Vec<SimulatedNode>, ConfigError> {
     // Where one policy asks, all nodes tell.
     let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
+    let own = &Shared::new(own, scenario);
     let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref(), own);
     (0..scenario.nodes.len()).map(node).collect()
 }

@@ -106,6 +106,20 @@ fn a_bundle_crosses_a_whole_constellation_in_the_time_of_light() {
 }
 
 #[test]
+fn routes_found_once_for_all_bring_every_bundle_as_fast() {
+    let text = scenario("30 min", IRIDIUM, 66, BOTH);
+    let (own, shared) =
+        (run(&parse(&text)), run(&parse(&text.replacen("duration", "shared_routes = true\nduration", 1))));
+    assert_eq!(delivered(&shared), 40, "{shared:#?}");
+    for (own, shared) in own.traffic.iter().zip(&shared.traffic) {
+        let (own, shared) = (latency_of_last(own), latency_of_last(shared));
+        assert!((own - shared).abs() < 0.05, "{own} and {shared} s");
+    }
+    let sent = |outcome: &Outcome| outcome.radios.iter().map(|radio| radio.counted.sent).sum::<u64>();
+    assert!(sent(&shared).abs_diff(sent(&own)) <= 40, "{} and {} hops", sent(&own), sent(&shared));
+}
+
+#[test]
 fn one_satellite_carries_what_it_cannot_pass_on() {
     let walker = "planes = 1, per_plane = 1, inclination = \"90 deg\", altitude = \"780 km\"";
     let scenario = parse(&scenario("12 h", walker, 1, GROUND));

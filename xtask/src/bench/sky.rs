@@ -68,7 +68,8 @@ impl Sky {
         let Sky { name, planes, per_plane, shape, duration_s, flows, .. } = self;
         let positions: Vec<String> = STATIONS.iter().map(|[lat, lon]| format!("[\"{lat}\", \"{lon}\"]")).collect();
         let mut text = format!(
-            "name = \"{name}\"\nduration = \"{duration_s} s\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
+            "name = \"{name}\"\nduration = \"{duration_s} s\"\nstop_when_delivered = false\nshared_routes = true\n\
+             fidelity = \"message\"\n\
              [measure]\ntables = [\"bundles\"]\n\
              [[mobility]]\nname = \"orbits\"\nmodel = \"orbit\"\n\
              walker = {{ planes = {planes}, per_plane = {per_plane}, {shape} }}\n\

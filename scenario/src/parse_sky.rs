@@ -63,6 +63,10 @@ pub fn sight(reader: &Reader<'_>, range: Option<f64>) -> Option<Sight> {
 
 /// Whether what nodes see each other by and how they move go together.
 pub fn check(top: &Reader<'_>, mobilities: &[Mobility], radios: &[Radio]) {
+    // What a mistake has taken away would be missed once more here.
+    if !top.errors.is_empty() {
+        return;
+    }
     let mut models: BTreeMap<usize, &Mobility> = BTreeMap::new();
     for mobility in mobilities.iter().filter(|mobility| !mobility.nodes.is_empty()) {
         models.extend(mobility.nodes.iter().map(|node| (*node, mobility)));

@@ -118,7 +118,7 @@ fn who_sees_and_who_only_hears_are_kept_apart() {
     one_error("range = \"100 m\"", "range = \"100 m\"\nmask = \"5 deg\"", &["mask", "neighbours"]);
     one_error("mask = \"8 deg\"", "mask = \"98 deg\"", &["mask"]);
     one_error("mobility = \"walking\"\nradio = \"wifi\"", "mobility = \"walking\"\nradio = \"ka\"", &["ka", "walking"]);
-    one_error("mobility = \"sites\"\nradio = \"ka\"", "mobility = \"sites\"\nradio = \"wifi\"", &["ka", "only one"]);
+    one_error("mobility = \"sites\"\nradio = \"ka\"", "mobility = \"sites\"\nradio = \"laser\"", &["ka", "only one"]);
     one_error("mobility = \"sites\"\n", "", &["radio", "where the node is"]);
     let contacts = "neighbours = \"ground\"\ncontacts = \"none.txt\"";
     let found = parse(&GOOD.replacen("neighbours = \"ground\"", contacts, 1)).err().unwrap_or_default();

@@ -29,8 +29,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let hint = "add `[[radio]]` and `[[mobility]]`; docs/reference/scenario.md says how";
         return Err(Failure::Input(format!("{} has no radios\nhint: {hint}", args.scenario.display())));
     }
+    let lines = farlink_sim::contacts::as_lines(&scenario).map_err(|error| Failure::Input(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in farlink_sim::contacts::as_lines(&scenario) {
+    for line in lines {
         // A reader that went away (`| head`) is no failure.
         match writeln!(out, "{line}") {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),

@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod axes;
-mod beams;
+pub mod beams;
 pub mod bodies;
 pub mod edges;
 mod file;

@@ -1,5 +1,6 @@
 //! What a scenario says that can be run, and yet can hardly be meant.
 
+use crate::motion::Reach;
 use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
 use farlink_base::{Facts, format_duration};
 
@@ -104,6 +105,9 @@ impl Scenario {
     /// Nodes that hear each other and give each other nothing: their routers go by contact plans.
     fn knows_only_plans(&self, radio: usize) -> Option<String> {
         let radio = &self.radios[radio];
+        if matches!(radio.reach, Reach::Sight(_)) {
+            return None;
+        }
         let of_plans = |node: &&usize| self.nodes[**node].router.name == "sabr";
         let first = radio.nodes.iter().find(of_plans)?;
         let (name, count) = (&self.nodes[*first].name, radio.nodes.iter().filter(of_plans).count());

@@ -2,7 +2,7 @@
 //! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
 //! come from the layers' own tables (`core/cla`).
 
-use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO};
+use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO, WALKER};
 use crate::parse_fault::FAULT;
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
@@ -40,6 +40,12 @@ pub const SCENARIO: Section = Section {
         ),
         key("duration", Kind::Duration, Required, "The run ends then at the latest."),
         key("stop_when_delivered", Flag, Is("true"), "End as soon as all traffic was sent and delivered."),
+        key(
+            "shared_routes",
+            Flag,
+            Is("false"),
+            "For thousands of satellites: nodes with the router `sabr` take over for 10 s what another found for the same destination, and do not search at each hop. What others booked of contacts they do not know. Simulations only.",
+        ),
         key(
             "fidelity",
             Choice(&["message", "full"]),
@@ -596,7 +602,7 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
-    sections.extend([&*GROUP, &MOBILITY, &CITY, &RADIO]);
+    sections.extend([&*GROUP, &MOBILITY, &CITY, &WALKER, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
     sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &FAULT, &MEASURE, &EXPECT]);
     sections

@@ -1,6 +1,7 @@
 //! Keys of nodes that move: groups, mobility, radios.
 
 use crate::keys::NODE;
+use crate::motion::sky::NEIGHBOURS;
 use farlink_cla::registry::NAMES;
 use farlink_config::Fallback::{Absent, Is, Required};
 use farlink_config::Kind::{Choice, Count, Flag, Share};
@@ -13,6 +14,11 @@ const LENGTHS: Kind = other("length, or [least, most]", "[\"0 m\", \"50 m\"]");
 const SPEEDS: Kind = other("speed, or [least, most]", "[\"0.5 m/s\", \"1.5 m/s\"]");
 const PAUSES: Kind = other("duration, or [least, most]", "[\"0 s\", \"2 min\"]");
 const POINTS: Kind = other("list of [x, y]", "[[\"0 m\", \"50 m\"], [\"1 km\", \"0 m\"]]");
+const ANGLE: Kind = other("angle", "\"53 deg\"");
+const SITES: Kind = other(
+    "list of [latitude, longitude] or [latitude, longitude, altitude]",
+    "[[\"78.23 N\", \"15.39 E\", \"450 m\"]]",
+);
 const MOBILITY_NAME: Kind = other("name of a mobility", "\"walking\"");
 const RADIO_NAMES: Kind = other("name of a radio, or list of them", "\"wifi\"");
 
@@ -39,7 +45,7 @@ const GROUP_KEYS: &[Key] = &[
 ];
 
 /// Words of `model`.
-pub const MODELS: &[&str] = &["stationary", "random_walk", "random_waypoint", "map", "trace"];
+pub const MODELS: &[&str] = &["stationary", "random_walk", "random_waypoint", "map", "trace", "orbit", "ground"];
 
 /// `[[mobility]]`.
 pub const MOBILITY: Section = Section {
@@ -51,7 +57,7 @@ pub const MOBILITY: Section = Section {
             "model",
             Choice(MODELS),
             Required,
-            "`stationary`: nobody moves. `random_walk`: a random direction and distance, a pause, and so on. `random_waypoint`: to a random point of the area, a pause, and so on. `map`: to a random crossing by the shortest way along streets, a pause, and so on. `trace`: as was recorded.",
+            "`stationary`: nobody moves. `random_walk`: a random direction and distance, a pause, and so on. `random_waypoint`: to a random point of the area, a pause, and so on. `map`: to a random crossing by the shortest way along streets, a pause, and so on. `trace`: as was recorded. `orbit`: around the Earth. `ground`: on the ground of the Earth, which turns.",
         ),
         key(
             "area",
@@ -82,6 +88,18 @@ pub const MOBILITY: Section = Section {
             "Of `trace`: file of positions, a line `time node x y` for each, in seconds and metres; the n-th node of the scenario goes as the n-th of the file, by their numbers.",
         ),
         key(
+            "walker",
+            Kind::Table("mobility.walker"),
+            Absent,
+            "Of `orbit`: a whole constellation; the n-th node is its n-th satellite, plane by plane.",
+        ),
+        key(
+            "positions",
+            SITES,
+            Absent,
+            "Of `ground`: where the nodes stand, in their order; geodetic, altitudes above the ellipsoid.",
+        ),
+        key(
             "seed",
             Count(0, u64::MAX >> 1),
             Absent,
@@ -103,6 +121,30 @@ pub const CITY: Section = Section {
     ],
 };
 
+/// `walker = { ... }`.
+pub const WALKER: Section = Section {
+    name: "mobility.walker",
+    help: "A Walker constellation around the Earth, in Walker's notation `inclination: planes * per_plane / planes / phasing`, on circles that drift with the Earth's flattening. Its first satellite is above the equator and the equinox as the run starts.",
+    keys: &[
+        key("planes", Count(1, 10_000), Required, "How many planes."),
+        key("per_plane", Count(1, 10_000), Required, "How many satellites in each."),
+        key("inclination", ANGLE, Required, "Of every plane."),
+        key("altitude", LENGTH, Required, "Above the equator."),
+        key(
+            "phasing",
+            Count(0, 9999),
+            Is("0"),
+            "By how many parts of a turn a plane is ahead of the one before, of as many as there are satellites; less than `planes`.",
+        ),
+        key(
+            "pattern",
+            Choice(&["delta", "star"]),
+            Is("delta"),
+            "Ascending nodes all around the equator, or over half of it.",
+        ),
+    ],
+};
+
 /// Words of `turns`.
 pub const TURNS: &[&str] = &["node", "link"];
 /// Words of `turn_order`.
@@ -115,7 +157,7 @@ pub const METADATA: &[&str] = &["charged", "free"];
 /// `[[radio]]`.
 pub const RADIO: Section = Section {
     name: "radio",
-    help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan: use a copying router, such as `epidemic`. A `[[link]]` between two nodes is beside those of their radios: they are one neighbour with several links, which each go by their own contacts, and what one of them brought is not sent over another. Before the first byte of a bundle its receiver may refuse it, over layers that have a word for that; what is broken off as a contact ends arrives nowhere.",
+    help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan, but for those of satellites (`neighbours`): use a copying router, such as `epidemic`. A `[[link]]` between two nodes is beside those of their radios: they are one neighbour with several links, which each go by their own contacts, and what one of them brought is not sent over another. Before the first byte of a bundle its receiver may refuse it, over layers that have a word for that; what is broken off as a contact ends arrives nowhere.",
     keys: &[
         key("name", Kind::Name, Required, "Its name; a link is called `wifi:a-b` by it and its two nodes."),
         key(
@@ -138,8 +180,26 @@ pub const RADIO: Section = Section {
             "Of `contacts`: number in the file of the first node with this radio; the others follow. Names of nodes go before numbers.",
         ),
         key("only_known", Flag, Is("false"), "Of `contacts`: leave out nodes of the file that the scenario has not."),
+        key(
+            "neighbours",
+            Choice(NEIGHBOURS),
+            Is("ground"),
+            "Given where nodes are on orbits and on the ground: who has a link while they see each other. `ground`: stations and satellites. `ring`: satellites that follow each other in a plane of a constellation; `grid`: also those beside each other in neighbouring planes. `all`: everybody. The router `sabr` knows these contacts beforehand. `range`, if given, is how far they see.",
+        ),
+        key("mask", ANGLE, Is("5 deg"), "Of `neighbours`: least elevation at which a station sees anything."),
+        key(
+            "clearance",
+            LENGTH,
+            Is("0 m"),
+            "Of `neighbours`: how far above the ground the line between two satellites must pass; above the air, for instance.",
+        ),
         key("rate", Kind::Rate, Absent, "Rate of each direction of a link; without it, unlimited."),
-        key("delay", Kind::Duration, Absent, "One-way delay; without it, the time of light over the range."),
+        key(
+            "delay",
+            Kind::Duration,
+            Absent,
+            "One-way delay; without it, the time of light over the range, and of satellites and stations that over their distance as a contact begins.",
+        ),
         key("loss", Share, Is("0"), "Probability that a bundle is lost, over layers that repair no losses."),
         key(
             "layer",

@@ -24,6 +24,7 @@ mod parse_link;
 mod parse_moving;
 mod parse_node;
 mod parse_quota;
+mod parse_sky;
 mod parse_traffic;
 mod parse_tunnel;
 mod plan;

@@ -73,6 +73,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     let (mut radios, tables) = crate::parse_moving::radios(&top);
     let (nodes, groups) = crate::parse_node::nodes(&top, &mut Equipment::new(&mut mobilities, &mut radios));
     crate::parse_moving::check(&top, &mobilities);
+    crate::parse_sky::check(&top, &mobilities, &radios);
     crate::parse_moving::contacts(&mut radios, &tables, &nodes, folder);
     let names = Names::new(nodes.iter().map(|n| n.name.as_str()));
     let links = crate::parse_link::links(&top, &names);
@@ -85,6 +86,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         seed: top.count("seed").unwrap_or(1),
         duration,
         stop_when_delivered: top.flag("stop_when_delivered").unwrap_or(true),
+        shared_routes: top.flag("shared_routes").unwrap_or(false),
         fidelity: if top.choice("fidelity") == Some(0) { Fidelity::Message } else { Fidelity::Full },
         epoch,
         traffic,

@@ -8,6 +8,7 @@ use crate::motion::{
     wkt,
 };
 use crate::names::Names;
+use crate::parse_sky;
 use crate::types::{ConnectSide, Layer, Node};
 use farlink_base::Duration;
 use farlink_cla::registry::LAYERS;
@@ -36,7 +37,7 @@ pub fn mobilities(top: &Reader<'_>, folder: &Path) -> Vec<Mobility> {
 
 fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
     let wanders = matches!(model, "random_walk" | "random_waypoint");
-    let own: [(&str, bool); 7] = [
+    let own: [(&str, bool); 9] = [
         ("area", wanders || model == "stationary"),
         ("speed", wanders || model == "map"),
         ("pause", wanders || model == "map"),
@@ -44,6 +45,8 @@ fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
         ("points", model == "stationary"),
         ("map", model == "map"),
         ("city", model == "map"),
+        ("walker", model == "orbit"),
+        ("positions", model == "ground"),
     ];
     for (key, _) in own.iter().chain(&[("file", model == "trace")]).filter(|(key, own)| !own && reader.given(key)) {
         reader.fail(key, format!("a key of another model than `{model}`"), "take it out, or choose that model");
@@ -77,6 +80,8 @@ fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
             }
             Some(Model::Map { map, speed, pause })
         }
+        "orbit" => parse_sky::orbit(reader),
+        "ground" => parse_sky::ground(reader),
         _ => trace(reader, folder),
     }
 }
@@ -164,7 +169,8 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         if range.is_some_and(|range| range < 1e-3) {
             reader.fail("range", "a range of less than a millimetre", "write e.g. `range = \"150 m\"`");
         }
-        if reader.given("range") == reader.given("contacts") {
+        let sight = parse_sky::sight(&reader, range);
+        if reader.given("range") == reader.given("contacts") && !reader.given("neighbours") {
             let found = if reader.given("range") { "both `range` and `contacts`" } else { "says not who hears whom" };
             reader.fail("range", found, "give one of `range = \"150 m\"` and `contacts = \"contacts.txt\"`");
         }
@@ -183,6 +189,7 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         let loss = loss.filter(|loss| *loss > 0.0).map_or(Loss::None, Loss::Bernoulli);
         let layer = Layer { kind: &LAYERS[layer], connect: ConnectSide::First, settings: Vec::new() };
         let reach = match range {
+            _ if sight.is_some() => sight.map_or(Reach::Range(1.0), Reach::Sight),
             None if reader.given("contacts") => Reach::Recorded(Vec::new()),
             range => Reach::Range(range.unwrap_or(1.0)),
         };
@@ -244,7 +251,7 @@ impl<'m> Equipment<'m> {
                 continue;
             }
             radio.nodes.extend(nodes.clone());
-            if matches!(radio.reach, Reach::Range(_)) && !reader.given("mobility") {
+            if !matches!(radio.reach, Reach::Recorded(_)) && !reader.given("mobility") {
                 let hint = "add `mobility`; `stationary` is one";
                 reader.fail("radio", format!("`{name}` has a range, and where the node is is not said"), hint);
             }
@@ -258,6 +265,8 @@ pub fn check(top: &Reader<'_>, mobilities: &[Mobility]) {
         let (told, what) = match model {
             Model::Trace(tracks) => (tracks.len(), "has positions of"),
             Model::Stationary { points, area } if *area == [0.0; 2] => (points.len(), "has points for"),
+            Model::Orbit(walker) => (walker.count(), "has satellites for"),
+            Model::Ground(sites) => (sites.len(), "has positions for"),
             _ => continue,
         };
         if told < nodes.len() {

@@ -34,6 +34,13 @@ impl Scenario {
                 hint: "take `refused = \"lost\"` out, or run it --in sim".into(),
             });
         }
+        if self.shared_routes {
+            return Some(ConfigError {
+                path: "shared_routes".into(),
+                expected: "real nodes do not know what others find".into(),
+                hint: "take it out, or run it --in sim".into(),
+            });
+        }
         if let Some(error) = self.faults_need_simulation() {
             return Some(error);
         }

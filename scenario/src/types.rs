@@ -26,6 +26,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// Whether the run ends as soon as all traffic was sent and delivered.
     pub stop_when_delivered: bool,
+    /// Whether nodes that go by the plan take over each other's routes; simulations only.
+    pub shared_routes: bool,
     /// How much of a node a simulation plays.
     pub fidelity: Fidelity,
     /// Wall time at the start of the run; `None` is bound by the world at start.

@@ -1,11 +1,13 @@
 //! From a scenario to nodes and links: what the node's configuration file says in the testbed.
 
 use crate::cable::Cable;
+use crate::contacts::sky::Heavens;
 use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
 use crate::own::OwnPolicies;
+use crate::shared_routes::Shared;
 use crate::tls;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
@@ -32,9 +34,14 @@ pub(crate) fn clock(scenario: &Scenario) -> Clock {
     Clock { at: Instant::ZERO, utc: Some(scenario.epoch.unwrap_or(DEFAULT_EPOCH)), error_ms: 0 }
 }
 
-/// The contact plan that all nodes share.
-pub(crate) fn plan(scenario: &Scenario) -> Arc<PlanIndex> {
+/// The contact plan that all nodes share; what satellites and stations see is in it where a router goes by it.
+pub(crate) fn plan(scenario: &Scenario, heavens: Option<&Heavens>) -> Arc<PlanIndex> {
     let mut plan = scenario.contact_plan();
+    let goes_by_it = |node: &Node| farlink_routing::make_router(&node.router.name, &node.router.params, &[], 0);
+    let goes_by_it = |node: &Node| goes_by_it(node).is_ok_and(|router| router.uses_plan());
+    if let Some(heavens) = heavens.filter(|_| scenario.nodes.iter().any(goes_by_it)) {
+        plan.contacts.extend(heavens.plan(scenario));
+    }
     plan.epoch = clock(scenario).utc;
     Arc::new(PlanIndex::new(plan))
 }
@@ -47,6 +54,7 @@ pub(crate) fn nodes(
 ) -> Result<Vec<SimulatedNode>, ConfigError> {
     // Where one policy asks, all nodes tell.
     let oracle = scenario.needs_oracle().map(|_| Network::of_nodes(scenario.nodes.len()));
+    let own = &Shared::new(own, scenario);
     let node = |index: usize| node(scenario, index, plan.clone(), 0, oracle.as_ref(), own);
     (0..scenario.nodes.len()).map(node).collect()
 }

@@ -18,6 +18,7 @@
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `own.rs` | routers and controls of whoever drives a simulation |
+//! | `shared_routes.rs` | routes that thousands of satellites find once for all |
 //! | `traffic/` | the applications |
 //! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
 //! | `liar.rs` | what nodes that lie tell their neighbours |
@@ -44,6 +45,7 @@ mod own;
 mod radio;
 mod record;
 mod samples;
+mod shared_routes;
 mod streams;
 pub mod tls;
 mod traffic;

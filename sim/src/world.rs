@@ -3,6 +3,7 @@
 
 use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
+use crate::contacts::sky::Heavens;
 use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
 use crate::node::{Said, SimulatedNode, Wanted, wanted};
@@ -135,7 +136,8 @@ impl<O: Observer> World<O> {
         if let Some(error) = scenario.needs_messages() {
             return Err(error);
         }
-        let plan = build::plan(scenario);
+        let heavens = Heavens::of(scenario)?;
+        let plan = build::plan(scenario, heavens.as_deref());
         let mut world = World {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
@@ -145,7 +147,7 @@ impl<O: Observer> World<O> {
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
-            radios: radio::Radios::new(scenario)?,
+            radios: radio::Radios::new(scenario, heavens)?,
             applications: Applications::new(scenario)?,
             faults: faults::Faults::new(scenario, &plan, own)?,
             injected: 0,

@@ -66,7 +66,7 @@ fn no_policy_changes_who_meets_whom_and_what_is_wanted_to_be_sent() {
     let wanted = |router, control, seed| {
         let scenario = scenario(router, control, "500 kB", seed);
         let traffic: Vec<_> = scenario.traffic.iter().map(|t| (t.start, t.from, t.to, t.kind.clone())).collect();
-        (contacts::as_lines(&scenario).collect::<Vec<_>>(), traffic)
+        (contacts::as_lines(&scenario).unwrap().collect::<Vec<_>>(), traffic)
     };
     let expected = wanted("epidemic", "drop-oldest", 7);
     assert!(expected.0.len() > 100 && expected.1.len() > 50);

@@ -235,7 +235,7 @@ fn a_town_delivers_most_of_its_chat_and_replays() {
 fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
     let moving = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let folder = tempfile::tempdir().unwrap();
-    let lines: Vec<String> = as_lines(&moving).collect();
+    let lines: Vec<String> = as_lines(&moving).unwrap().collect();
     assert!(lines.len() > 200 && lines.iter().all(|line| line.contains(" CONN ")));
     std::fs::write(folder.path().join("town.txt"), lines.join("\n")).unwrap();
     // Light needs as long over the range; a file has none.
@@ -247,7 +247,7 @@ fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
 
 #[test]
 fn movement_follows_from_its_own_seed_and_no_node_from_another() {
-    let lines = |text: &str| as_lines(&parse(text, Path::new(""))).collect::<Vec<_>>();
+    let lines = |text: &str| as_lines(&parse(text, Path::new(""))).unwrap().collect::<Vec<_>>();
     let text = town("range = \"120 m\"", 16);
     let all = lines(&text);
     assert_eq!(all, lines(&text));

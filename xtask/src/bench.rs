@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: measures everything on this machine and writes the table of the README.
 
+mod exact;
 mod sim;
+mod sky;
 
 use crate::{Chore, tools};
 use anyhow::{Result, bail};
@@ -9,11 +11,11 @@ use std::process::Command;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME]",
+    usage: "[--runs N] | sim [--only NAME] [--seeds N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
-           The ONE needs: builds `sim/examples/cost.rs` with `--profile quick`, or runs the one FARLINK_COST names.\n\
+           The ONE needs, and those of 50 nodes beside its own world with so many seeds (5; 0: not at all): builds `sim/examples/cost.rs` with `--profile quick`, or runs the one FARLINK_COST names.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,

@@ -93,7 +93,7 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "sim",
-        &[ENGINE, "scenario", "report"],
+        &[ENGINE, "scenario", "report", "orbits"],
         "the simulator makes no system call and links no node: it drives stacks",
     ),
     rule(

@@ -215,16 +215,28 @@ impl Book {
     /// The next bundle in order of arrival; `None` at the end, until more come. A cursor stands on
     /// its last bundle; when that leaves, on the one before it.
     pub fn advance(&mut self, cursor: CursorId) -> Option<Handle> {
-        let cursors = self.cursors.as_mut()?;
-        let next = match cursors.slot(cursor.0)? {
+        let next = self.ahead(cursor)?;
+        self.stand(cursor, next);
+        Some(next)
+    }
+    /// What [`Book::advance`] would give: the cursor stays where it is.
+    pub fn ahead(&self, cursor: CursorId) -> Option<Handle> {
+        let next = match self.cursors.as_ref()?.slot(cursor.0)? {
             NIL => self.oldest,
             slot => self.slots.links(ARRIVAL, slot).next,
         };
-        if is_end(next) {
-            return None;
+        (!is_end(next)).then(|| self.slots[next].handle())
+    }
+    /// The bundle that came next after this one.
+    pub fn after(&self, bundle: Handle) -> Option<Handle> {
+        let next = self.slots.links(ARRIVAL, self.get(bundle)?.slot).next;
+        (!is_end(next)).then(|| self.slots[next].handle())
+    }
+    /// Puts a cursor on a bundle, if that is held.
+    pub fn stand(&mut self, cursor: CursorId, bundle: Handle) {
+        if let (Some(slot), Some(cursors)) = (self.get(bundle).map(|held| held.slot), &mut self.cursors) {
+            cursors.go(&mut self.slots, cursor.0, slot);
         }
-        cursors.go(&mut self.slots, cursor.0, next);
-        Some(self.slots[next].handle())
     }
     /// Checks every list and index against every entry; for tests and debug builds.
     ///

@@ -57,7 +57,7 @@ impl Cursors {
     }
     /// Puts a cursor on an entry, or before the oldest.
     pub fn go(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
-        if self.cursors.get(cursor).is_some() {
+        if self.slot(cursor).is_some_and(|here| here != slot) {
             self.leave(slots, cursor);
             self.enter(slots, cursor, slot);
         }

@@ -115,43 +115,65 @@ impl Newest {
 const HAS_MAX: usize = 1 << 20;
 
 /// Identities of bundles, by their low halves. Many are spread over shards, which grow one by one: a
-/// single table of a million would halt the node for 15 ms each time it doubles.
+/// single table of a million would halt the node for 15 ms each time it doubles. A handful, as of most that nodes
+/// which move meet, stand in a row: a table costs more than it saves there.
 #[derive(Clone, Debug)]
 struct Known {
-    few: Set<u64>,
-    many: Box<[Set<u64>]>,
+    handful: Vec<u64>,
+    tables: Option<Box<Tables>>,
+    seed: u64,
     len: usize,
 }
+/// What is beyond a handful.
+#[derive(Clone, Debug)]
+struct Tables {
+    few: Set<u64>,
+    many: Vec<Set<u64>>,
+}
 impl Known {
+    const HANDFUL: usize = 32;
     const FEW: usize = 4096;
     const SHARD_BITS: u32 = 5;
 
     fn new(seed: u64) -> Self {
-        Known { few: set(seed), many: Box::default(), len: 0 }
+        Known { handful: Vec::new(), tables: None, seed, len: 0 }
     }
     /// The upper bits say which; the table of a shard uses others.
     fn shard(id: u64) -> usize {
         (id >> (64 - Self::SHARD_BITS)) as usize
     }
     fn contains(&self, id: u64) -> bool {
-        self.few.contains(&id) || self.many.get(Self::shard(id)).is_some_and(|shard| shard.contains(&id))
+        let in_tables = |tables: &Tables| {
+            tables.few.contains(&id) || tables.many.get(Self::shard(id)).is_some_and(|shard| shard.contains(&id))
+        };
+        self.handful.contains(&id) || self.tables.as_ref().is_some_and(|tables| in_tables(tables))
     }
     fn insert(&mut self, id: u64) {
         if self.contains(id) {
             return;
         }
-        if self.few.len() < Self::FEW {
-            self.few.insert(id);
-        } else {
-            if self.many.is_empty() {
-                self.many = (0..1 << Self::SHARD_BITS).map(set).collect();
-            }
-            self.many[Self::shard(id)].insert(id);
-        }
         self.len += 1;
+        if self.handful.len() < Self::HANDFUL {
+            return self.handful.push(id);
+        }
+        let seed = self.seed;
+        let tables = self.tables.get_or_insert_with(|| Box::new(Tables { few: set(seed), many: Vec::new() }));
+        if tables.few.len() < Self::FEW {
+            tables.few.insert(id);
+        } else {
+            if tables.many.is_empty() {
+                tables.many = (0..1 << Self::SHARD_BITS).map(set).collect();
+            }
+            tables.many[Self::shard(id)].insert(id);
+        }
     }
     fn remove(&mut self, id: u64) {
-        let was = self.few.remove(&id) || self.many.get_mut(Self::shard(id)).is_some_and(|shard| shard.remove(&id));
+        let handful = self.handful.len();
+        self.handful.retain(|known| *known != id);
+        let was = self.handful.len() < handful
+            || self.tables.as_mut().is_some_and(|tables| {
+                tables.few.remove(&id) || tables.many.get_mut(Self::shard(id)).is_some_and(|shard| shard.remove(&id))
+            });
         self.len -= usize::from(was);
     }
 }

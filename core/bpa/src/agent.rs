@@ -293,6 +293,11 @@ impl Agent {
         Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
     }
 
+    /// Whether [`Input::Wake`] at `now` has anything to do.
+    pub fn is_due(&self, now: Instant) -> bool {
+        !self.hellos.is_idle() || self.next_timeout().is_some_and(|at| at <= now)
+    }
+
     /// Takes one input at `now`; pushes what follows from it. Follow-up work beyond a slice is done
     /// by later calls.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
@@ -446,7 +451,7 @@ impl Agent {
         } else if !self.sweeps.is_idle() {
             self.sweep_one(now, edge, out);
         } else if self.memory.settle_one(&mut self.book) {
-        } else if let Some(turn) = self.offers.made().and_then(|offers| offers.turn(&mut self.book)) {
+        } else if let Some(turn) = self.offers.made().and_then(|offers| offers.turn(&self.book)) {
             self.offer_turn(now, turn);
         } else {
             return false;
@@ -478,7 +483,17 @@ impl Agent {
 
     fn offer_turn(&mut self, now: Instant, turn: Turn) {
         match turn {
-            Turn::Look(peer, bundle) => self.offer(now, peer, bundle),
+            Turn::Look(peer, first, cursor) => {
+                let mut here = first;
+                self.offer(now, peer, here);
+                // A unit each: what the neighbour has not seen stands in one row.
+                while let Some(next) = self.book.after(here).filter(|_| self.budget > 0) {
+                    self.budget -= 1;
+                    here = next;
+                    self.offer(now, peer, here);
+                }
+                self.book.stand(cursor, here);
+            }
             Turn::Ready(peer) => {
                 let links = self.neighbours.peers().get(peer).map(|p| p.up.clone()).unwrap_or_default();
                 self.steps.extend(links.into_iter().map(Step::Pump));

@@ -38,8 +38,8 @@ impl Offer {
 /// One neighbour's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// Look at this bundle for this neighbour.
-    Look(PeerId, Handle),
+    /// Look at this bundle for this neighbour, and at those that came after it; this cursor is to stand on the last.
+    Look(PeerId, Handle, CursorId),
     /// This neighbour has been shown everything: its links may be pumped.
     Ready(PeerId),
 }
@@ -132,12 +132,12 @@ impl Offers {
         self.busy.is_empty()
     }
     /// The next thing to do.
-    pub fn turn(&mut self, book: &mut Book) -> Option<Turn> {
+    pub fn turn(&mut self, book: &Book) -> Option<Turn> {
         let peer = *self.busy.front()?;
         // Whoever ends leaves the line.
         let offer = self.peers.get_mut(&peer)?;
-        match book.advance(offer.cursor) {
-            Some(bundle) => Some(Turn::Look(peer, bundle)),
+        match book.ahead(offer.cursor) {
+            Some(bundle) => Some(Turn::Look(peer, bundle, offer.cursor)),
             None => {
                 (offer.seen_all, offer.busy) = (true, false);
                 self.busy.pop_front();
@@ -184,9 +184,10 @@ mod tests {
 
     fn look(offers: &mut Offers, book: &mut Book, rank: impl Fn(u64) -> u64) {
         while let Some(turn) = offers.turn(book) {
-            if let Turn::Look(peer, bundle) = turn {
+            if let Turn::Look(peer, bundle, cursor) = turn {
                 let number = book.get(bundle).unwrap().number;
                 offers.want(peer, rank(number), number, bundle);
+                book.stand(cursor, bundle);
             }
         }
     }
@@ -233,11 +234,20 @@ mod tests {
     fn neighbours_take_turns_in_the_order_they_were_woken_each_once() {
         let (mut book, handles) = book_with(&[Priority::Normal; 1]);
         let (one, two, three) = (PeerId(1), PeerId(2), PeerId(3));
-        let turns =
-            |offers: &mut Offers, book: &mut Book| core::iter::from_fn(|| offers.turn(book)).collect::<Vec<_>>();
-        let each = |peers: &[PeerId]| {
-            peers.iter().flat_map(|p| [Turn::Look(*p, handles[0]), Turn::Ready(*p)]).collect::<Vec<_>>()
+        // Who looks at what, or has seen all.
+        let next = |offers: &mut Offers, book: &mut Book| {
+            Some(match offers.turn(book)? {
+                Turn::Look(peer, bundle, cursor) => {
+                    book.stand(cursor, bundle);
+                    (peer, Some(bundle))
+                }
+                Turn::Ready(peer) => (peer, None),
+            })
         };
+        let turns =
+            |offers: &mut Offers, book: &mut Book| core::iter::from_fn(|| next(offers, book)).collect::<Vec<_>>();
+        let each =
+            |peers: &[PeerId]| peers.iter().flat_map(|p| [(*p, Some(handles[0])), (*p, None)]).collect::<Vec<_>>();
         let mut offers = Offers::default();
         offers.begin(&mut book, two, None);
         offers.begin(&mut book, one, None);
@@ -249,9 +259,9 @@ mod tests {
         offers.end(&mut book, two);
         offers.begin(&mut book, two, None);
         offers.reask(&mut book, one);
-        assert_eq!(offers.turn(&mut book), Some(Turn::Look(one, handles[0])));
+        assert_eq!(next(&mut offers, &mut book), Some((one, Some(handles[0]))));
         offers.end(&mut book, one);
-        assert_eq!(turns(&mut offers, &mut book), [&[Turn::Ready(three)], &each(&[two])[..]].concat());
+        assert_eq!(turns(&mut offers, &mut book), [&[(three, None)], &each(&[two])[..]].concat());
         assert!(offers.is_idle());
     }
 }

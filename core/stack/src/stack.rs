@@ -342,7 +342,9 @@ impl Stack {
     }
     /// What follows from a change of links.
     fn wake_agent<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        self.work_off(now, Some(Work::Agent(farlink_bpa::Input::Wake)), out);
+        self.agent_at = self.agent.next_timeout();
+        let wake = self.agent.is_due(now).then_some(Work::Agent(farlink_bpa::Input::Wake));
+        self.work_off(now, wake, out);
     }
 
     /// The first step that an input makes necessary; others are in the list.

@@ -4,6 +4,7 @@
 pub mod encounters;
 pub mod positions;
 pub mod quantities;
+pub mod sky;
 pub mod wkt;
 
 use crate::types::{Layer, SizeRange};
@@ -11,6 +12,7 @@ use encounters::Meeting;
 use farlink_base::{DataRate, Duration};
 use farlink_link::Loss;
 use positions::Track;
+use sky::{Sight, Site, Walker};
 use std::ops::Range;
 use std::path::PathBuf;
 use wkt::Streets;
@@ -62,6 +64,17 @@ pub enum Model {
     },
     /// As was recorded: the n-th node goes as the n-th track.
     Trace(Vec<Track>),
+    /// Around the Earth: the n-th node is the n-th satellite, plane by plane.
+    Orbit(Walker),
+    /// On the ground of the Earth, and turns with it: the n-th node is at the n-th place.
+    Ground(Vec<Site>),
+}
+
+impl Model {
+    /// Whether it is around the Earth or on it, and not in a plane.
+    pub fn is_of_the_sky(&self) -> bool {
+        matches!(self, Model::Orbit(_) | Model::Ground(_))
+    }
 }
 
 /// What models of wandering in a rectangle have in common.
@@ -171,6 +184,8 @@ pub enum Reach {
     Range(f64),
     /// Those that were recorded to.
     Recorded(Vec<Meeting>),
+    /// Satellites and stations that see each other.
+    Sight(Sight),
 }
 
 impl Radio {
@@ -180,7 +195,8 @@ impl Radio {
         const LIGHT: f64 = 299_792_458.0;
         let light = match self.reach {
             Reach::Range(metres) => Duration::from_nanos((metres / LIGHT * 1e9).ceil() as u64),
-            Reach::Recorded(_) => Duration::ZERO,
+            // Of those that see each other the light's own time, contact by contact.
+            Reach::Recorded(_) | Reach::Sight(_) => Duration::ZERO,
         };
         self.delay.unwrap_or(light)
     }

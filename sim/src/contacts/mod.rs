@@ -8,6 +8,7 @@ mod grid;
 pub mod kinetic;
 pub mod merge;
 mod of_scenario;
+pub mod sky;
 pub mod trace;
 
 pub use of_scenario::{as_lines, of_scenario};

@@ -4,6 +4,7 @@
 use super::Contacts;
 use super::kinetic::Kinetic;
 use super::merge::Merge;
+use super::sky::Heavens;
 use super::trace::{Encounter, Recorded};
 use crate::mobility::city::City;
 use crate::mobility::map::{OnMap, Roads};
@@ -12,7 +13,7 @@ use crate::mobility::trace::{Fix, Traced};
 use crate::mobility::walk::Walk;
 use crate::mobility::waypoint::Waypoint;
 use crate::mobility::{Mobility, Wander, stream};
-use farlink_base::{Instant, Rng};
+use farlink_base::{ConfigError, Instant, Rng};
 use farlink_scenario::Scenario;
 use farlink_scenario::motion::{self, Map, Model, Reach};
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 const CITY: u64 = 18;
 
 /// All contacts of a scenario's radios in order of time, computed as they are asked for. They follow from
-/// the scenario and its seed alone.
-pub fn of_scenario(scenario: &Scenario) -> Merge {
+/// the scenario and its seed alone; `heavens` are its own.
+pub fn of_scenario(scenario: &Scenario, heavens: Option<&Heavens>) -> Merge {
     let motions = Motions::new(scenario);
     let source = |(place, radio): (usize, &motion::Radio)| -> Box<dyn Contacts> {
         match &radio.reach {
@@ -30,6 +31,10 @@ pub fn of_scenario(scenario: &Scenario) -> Merge {
                 let nodes = radio.nodes.iter().filter_map(|node| Some((*node as u32, motions.of(*node)?)));
                 Box::new(Kinetic::new(place as u16, *range, nodes.collect()))
             }
+            Reach::Sight(_) => match heavens {
+                Some(heavens) => Box::new(heavens.contacts(place as u16)),
+                None => Box::new(Recorded::new(place as u16, [])),
+            },
             Reach::Recorded(meetings) => {
                 let encounter = |meeting: &motion::encounters::Meeting| {
                     let [a, b] = meeting.nodes.map(|node| node as u32);
@@ -88,6 +93,7 @@ impl<'s> Motions<'s> {
             Model::Walk { wander, step } => Box::new(Walk::new(wander_of(wander), *step, random)),
             Model::Waypoint(wander) => Box::new(Waypoint::new(wander_of(wander), random)),
             Model::Map { speed, pause, .. } => Box::new(OnMap::new(self.roads[place].clone()?, *speed, *pause, random)),
+            Model::Orbit(_) | Model::Ground(_) => return None,
             Model::Trace(tracks) => {
                 let fix = |(at, position): &(f64, motion::Point)| Fix { at: *at, position: *position };
                 Box::new(Traced::new(tracks.get(number)?.fixes.iter().map(fix).collect()))
@@ -102,15 +108,19 @@ fn wander_of(wander: &motion::Wander) -> Wander {
 
 /// The edges of a scenario as lines of the ONE simulator's connectivity report, `time CONN one other up`
 /// or `down`, with the names of nodes and the radio, until the end of the run.
-pub fn as_lines(scenario: &Scenario) -> impl Iterator<Item = String> + '_ {
-    let mut contacts = of_scenario(scenario);
+///
+/// # Errors
+/// Orbits that are none.
+pub fn as_lines(scenario: &Scenario) -> Result<impl Iterator<Item = String> + '_, ConfigError> {
+    let heavens = Heavens::of(scenario)?;
+    let mut contacts = of_scenario(scenario, heavens.as_deref());
     let end = Instant::ZERO + scenario.duration;
-    std::iter::from_fn(move || {
+    Ok(std::iter::from_fn(move || {
         let edge = contacts.next(end)?;
         let name = |node: u32| &scenario.nodes[node as usize].name;
         let (whole, rest) = (edge.at.0 / 1_000_000_000, edge.at.0 % 1_000_000_000);
         let word = if edge.up { "up" } else { "down" };
         let radio = &scenario.radios[usize::from(edge.radio)].name;
         Some(format!("{whole}.{rest:09} CONN {} {} {word} {radio}", name(edge.a), name(edge.b)))
-    })
+    }))
 }

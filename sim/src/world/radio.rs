@@ -7,6 +7,7 @@
 use super::World;
 use crate::build::{message_span, node_id, weight};
 use crate::contacts::merge::Merge;
+use crate::contacts::sky::Heavens;
 use crate::contacts::{ContactEdge, Contacts, of_scenario};
 use crate::messages::Framing;
 use crate::observe::Observer;
@@ -15,7 +16,7 @@ use crate::radio::turns::{End, Sharing, Table};
 use farlink_base::layer::SendId;
 use farlink_base::{BundleMeta, ConfigError, DataRate, Duration, EndpointId, Hop, Instant, LinkId, Refusal, Rng};
 use farlink_link::{Loss, Statistics};
-use farlink_scenario::motion::DelayMode;
+use farlink_scenario::motion::{DelayMode, Reach};
 use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::{LinkConfig, SpanConfig};
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub(super) struct Kind {
     pub loss: f64,
     pub rate: Option<DataRate>,
     pub delay: Duration,
+    /// Whether light takes as long as the way of each contact is, and not `delay`.
+    pub sees: bool,
     pub quantum: Duration,
     pub waits_for_arrival: bool,
     pub metadata_free: bool,
@@ -69,6 +72,8 @@ impl Kind {
 pub(super) struct Link {
     pub radio: u16,
     pub nodes: [u32; 2],
+    /// One-way delay.
+    pub delay: Duration,
     /// Its numbers at its two nodes, and since when: none while they have no beam for each other.
     pub there: Option<([LinkId; 2], Instant)>,
     pub losses: Rng,
@@ -79,6 +84,8 @@ pub(super) struct Link {
 /// All radios of a world.
 pub(super) struct Radios {
     pub contacts: Merge,
+    /// Where satellites and stations are.
+    heavens: Option<Arc<Heavens>>,
     pub kinds: Vec<Kind>,
     pub table: Table,
     pub links: Vec<Link>,
@@ -111,7 +118,7 @@ impl Radios {
     ///
     /// # Errors
     /// A node ID that is none.
-    pub fn new(scenario: &Scenario) -> Result<Radios, ConfigError> {
+    pub fn new(scenario: &Scenario, heavens: Option<Arc<Heavens>>) -> Result<Radios, ConfigError> {
         let (mut kinds, mut seats) = (Vec::new(), 0);
         for (index, radio) in scenario.radios.iter().enumerate() {
             let framing = weight(&radio.layer, false);
@@ -125,6 +132,7 @@ impl Radios {
                 loss: if framing.losses { loss } else { 0.0 },
                 rate: radio.rate,
                 delay: radio.one_way_delay(),
+                sees: matches!(radio.reach, Reach::Sight(_)) && radio.delay.is_none(),
                 quantum: radio.sharing.quantum,
                 waits_for_arrival: radio.sharing.delay_mode == DelayMode::StopAndWait,
                 metadata_free: radio.sharing.metadata_free,
@@ -150,7 +158,8 @@ impl Radios {
             }
         };
         Ok(Radios {
-            contacts: of_scenario(scenario),
+            contacts: of_scenario(scenario, heavens.as_deref()),
+            heavens,
             kinds,
             table,
             links: Vec::new(),
@@ -213,13 +222,12 @@ impl<O: Observer> World<O> {
         let radios = &mut self.radios;
         let kind = &radios.kinds[usize::from(edge.radio)];
         let seats = [edge.a, edge.b].map(|node| kind.seat(node));
-        let link = Link {
-            radio: edge.radio,
-            nodes: [edge.a, edge.b],
-            there: None,
-            losses: Rng::new(0),
-            transfers: Vec::new(),
+        let nodes = [edge.a, edge.b];
+        let delay = match radios.heavens.as_ref().filter(|_| kind.sees) {
+            Some(heavens) => heavens.light(nodes, edge.at),
+            None => kind.delay,
         };
+        let link = Link { radio: edge.radio, nodes, delay, there: None, losses: Rng::new(0), transfers: Vec::new() };
         let place = radios.vacant.pop().unwrap_or(radios.links.len() as u32);
         match radios.links.get_mut(place as usize) {
             // Its list keeps its memory.
@@ -246,13 +254,14 @@ impl<O: Observer> World<O> {
             link.losses = Rng::stream(kind.seed, kind.outcome.contacts);
         }
         let [one, other] = nodes.map(|node| &names[node]);
+        let delay = link.delay;
         let name = format!("{}:{}-{}", kind.outcome.name, one.0, other.0);
         let config = |peer: &EndpointId| LinkConfig {
             name: name.clone(),
             peer: peer.clone(),
             layer: 0,
             rate: kind.rate,
-            one_way_delay: kind.delay,
+            one_way_delay: delay,
             span: kind.span.clone(),
         };
         let (configs, free_hellos) = ([config(&other.1), config(&one.1)], kind.metadata_free);

@@ -66,11 +66,12 @@ impl<O: Observer> World<O> {
         (transfer.stage, transfer.hop) = (Stage::Sending, Some(hop));
         self.radios.table.take(end);
         let now = self.now;
+        let delay = self.radios.links[end.0 as usize].delay;
         let kind = self.radios.kind_of(end.0);
         kind.outcome.counted.sent += 1;
         kind.outcome.counted.sent_bytes += wire_bytes;
         let lasts = kind.rate.map_or(Duration::ZERO, |rate| rate.time_for(wire_bytes));
-        let way = if kind.waits_for_arrival { kind.delay } else { Duration::ZERO };
+        let way = if kind.waits_for_arrival { delay } else { Duration::ZERO };
         let until = rounded_up(now.saturating_add(lasts).saturating_add(way), kind.quantum);
         self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
         self.queue.arm(until, Happening::Transfer(number));
@@ -82,7 +83,7 @@ impl<O: Observer> World<O> {
         let (end, id) = (transfer.end, transfer.id);
         let link = &mut self.radios.links[end.0 as usize];
         let kind = &self.radios.kinds[usize::from(link.radio)];
-        let (waits, delay) = (kind.waits_for_arrival, kind.delay);
+        let (waits, delay) = (kind.waits_for_arrival, link.delay);
         if kind.loss > 0.0 && link.losses.chance(kind.loss) {
             // The sender cannot know.
             self.let_go(number, DropReason::Loss);
@@ -132,8 +133,9 @@ impl<O: Observer> World<O> {
             }
             Stage::There => {
                 self.trace.add(&[self.now.0, 6, number, u64::from(result.is_ok())]);
+                let delay = self.radios.links[end.0 as usize].delay;
                 let kind = self.radios.kind_of(end.0);
-                let back = if kind.waits_for_arrival { Duration::ZERO } else { kind.delay };
+                let back = if kind.waits_for_arrival { Duration::ZERO } else { delay };
                 if back.is_zero() {
                     return self.answer(number, told);
                 }

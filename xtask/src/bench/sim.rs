@@ -3,6 +3,8 @@
 //! The scenarios are those in which The ONE was measured (commit c973bfb, an update every 0.1 s): people who go from
 //! point to point of a plane, 50 to a square kilometre, 2.5 Mbit/s, bundles of 50 to 100 kB.
 
+use super::exact;
+use super::sky::{self, SKIES, Sky};
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -10,24 +12,33 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// One scenario and what it is held against.
-struct Cell {
-    name: &'static str,
-    nodes: u32,
+pub struct Cell {
+    pub name: &'static str,
+    pub nodes: u32,
     /// Metres.
-    range: u32,
-    duration_s: u32,
-    router: &'static str,
+    pub range: u32,
+    pub duration_s: u32,
+    pub router: &'static str,
     /// kB.
-    store: u32,
+    pub store: u32,
     /// Seconds between two bundles, from the least to the largest.
-    interval: [f64; 2],
+    pub interval: [f64; 2],
     /// Processor seconds aimed at, and those The ONE needs.
     mark_s: f64,
     one_s: Option<f64>,
     /// Share that The ONE delivers.
     one_delivered: Option<f64>,
-    /// MB aimed at.
+    /// MB aimed at, and those The ONE needs.
     mark_mb: Option<f64>,
+    one_mb: Option<f64>,
+    /// Whether it is held against The ONE's own world besides, as it is run here.
+    compared: bool,
+}
+impl Cell {
+    /// Side of the square, in metres: 50 nodes to a square kilometre.
+    pub fn side_m(&self) -> f64 {
+        (f64::from(self.nodes) / 50.0).sqrt() * 1000.0
+    }
 }
 
 /// A thousand nodes as measured with The ONE: a bundle in 150 s, whoever sends it.
@@ -43,6 +54,8 @@ const THOUSAND: Cell = Cell {
     one_s: Some(5.54),
     one_delivered: None,
     mark_mb: Some(20.0),
+    one_mb: None,
+    compared: false,
 };
 const FIFTY: Cell = Cell {
     name: "saturated",
@@ -54,6 +67,8 @@ const FIFTY: Cell = Cell {
     one_s: Some(65.1),
     one_delivered: Some(0.268),
     mark_mb: None,
+    one_mb: Some(442.0),
+    compared: true,
     ..THOUSAND
 };
 const CELLS: [Cell; 5] = [
@@ -64,6 +79,7 @@ const CELLS: [Cell; 5] = [
         mark_s: 0.15,
         one_s: Some(24.6),
         one_delivered: Some(0.991),
+        one_mb: Some(178.0),
         ..FIFTY
     },
     THOUSAND,
@@ -75,17 +91,17 @@ const CELLS: [Cell; 5] = [
         duration_s: 43_200,
         interval: [0.0, 1.5],
         mark_s: 45.0,
-        one_s: None,
+        // Half a microsecond for each node at each of its steps, as with 50 to 1,000 nodes.
+        one_s: Some(2160.0),
         mark_mb: None,
         ..THOUSAND
     },
 ];
 
 /// The scenario of a cell.
-fn scenario(cell: &Cell) -> String {
+pub fn scenario(cell: &Cell) -> String {
     let Cell { name, nodes, range, duration_s, router, store, interval: [least, most], .. } = cell;
-    // 50 to a square kilometre.
-    let side_m = (f64::from(*nodes) / 50.0).sqrt() * 1000.0;
+    let side_m = cell.side_m();
     let copies = if *router == "spray-and-wait" { "router_params = { copies = 10 }\n" } else { "" };
     format!(
         "name = \"{name}\"\nduration = \"{duration_s} s\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
@@ -104,24 +120,47 @@ fn scenario(cell: &Cell) -> String {
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let only = arguments.word("--only")?;
+    let seeds = arguments.number("--seeds", 5)?;
+    if seeds > 6 {
+        bail!("--seeds {seeds}: at most 6, all splits of which are looked at");
+    }
     if let Some(extra) = arguments.rest()?.first() {
         bail!("`{extra}` is not an argument of bench sim");
     }
     let program = program()?;
     let folder = tools::target().join("bench-sim");
     std::fs::create_dir_all(&folder)?;
-    let chosen: Vec<&Cell> = CELLS.iter().filter(|cell| only.is_none_or(|only| only == cell.name)).collect();
-    if chosen.is_empty() {
-        let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let chosen: Vec<&Cell> = CELLS.iter().filter(|cell| wanted(cell.name)).collect();
+    let skies: Vec<&Sky> = SKIES.iter().filter(|sky| wanted(sky.name)).collect();
+    if chosen.is_empty() && skies.is_empty() {
+        let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).chain(SKIES.iter().map(|sky| sky.name)).collect();
         bail!("no such simulation; there are: {}", names.join(", "));
     }
-    println!("{HEAD}");
-    for cell in chosen {
-        let file = folder.join(format!("{}.toml", cell.name));
-        std::fs::write(&file, scenario(cell))?;
+    let measure = |name: &str, scenario: String| -> Result<Value> {
+        let file = folder.join(format!("{name}.toml"));
+        std::fs::write(&file, scenario)?;
         let text = tools::output(Command::new(&program).arg(&file))?;
-        let measured: Value = serde_json::from_str(&text).with_context(|| format!("what it said: {text}"))?;
-        println!("{}", row(cell, &measured));
+        serde_json::from_str(&text).with_context(|| format!("what it said: {text}"))
+    };
+    if !chosen.is_empty() {
+        println!("{HEAD}");
+    }
+    for cell in &chosen {
+        println!("{}", row(cell, &measure(cell.name, scenario(cell))?));
+    }
+    if !skies.is_empty() {
+        println!("\n{}", sky::HEAD);
+    }
+    for sky in skies {
+        println!("{}", sky.row(&measure(sky.name, sky.scenario())?));
+    }
+    let compared: Vec<&&Cell> = chosen.iter().filter(|cell| cell.compared && seeds > 0).collect();
+    if !compared.is_empty() {
+        println!("\n{}", exact::HEAD);
+    }
+    for cell in compared {
+        println!("{}", exact::compare(&program, &folder, cell, seeds)?);
     }
     Ok(())
 }
@@ -135,8 +174,8 @@ fn program() -> Result<PathBuf> {
     Ok(tools::target().join("quick/examples/cost"))
 }
 
-const HEAD: &str = "| simulation | CPU | mark | The ONE | memory | mark | contacts | bundles sent | refused before | delivered | The ONE |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|";
+const HEAD: &str = "| simulation | CPU | mark | The ONE | memory | mark | The ONE | contacts | bundles sent | refused before | delivered | The ONE |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|";
 
 fn row(cell: &Cell, measured: &Value) -> String {
     let number = |key: &str| measured[key].as_f64().unwrap_or(f64::NAN);
@@ -145,13 +184,15 @@ fn row(cell: &Cell, measured: &Value) -> String {
     let cpu = number("read_s") + number("build_s") + number("run_s");
     let seconds = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value} s"));
     let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.1} %", value * 100.0));
-    let memory = cell.mark_mb.map_or("-".into(), |mark| format!("{mark} MB"));
+    let megabytes = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value} MB"));
     format!(
-        "| {} | {cpu:.2} s | {} s | {} | {:.0} MB | {memory} | {} | {} | {} | {} of {}, {share:.1} % | {} |",
+        "| {} | {cpu:.2} s | {} s | {} | {:.0} MB | {} | {} | {} | {} | {} | {} of {}, {share:.1} % | {} |",
         cell.name,
         cell.mark_s,
         seconds(cell.one_s),
         number("memory_mb"),
+        megabytes(cell.mark_mb),
+        megabytes(cell.one_mb),
         count("contacts"),
         count("sent"),
         count("refused"),
@@ -173,7 +214,7 @@ mod tests {
         });
         assert_eq!(
             row(&FIFTY, &measured),
-            "| saturated | 1.75 s | 4 s | 65.1 s | 7 MB | - | 3 | 9 | 2 | 1 of 4, 25.0 % | 26.8 % |"
+            "| saturated | 1.75 s | 4 s | 65.1 s | 7 MB | - | 442 MB | 3 | 9 | 2 | 1 of 4, 25.0 % | 26.8 % |"
         );
     }
 

@@ -22,7 +22,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Duration, Facts, Instant, LinkId, NodeId, Param, PeerId, Priority};
-use farlink_book::{Hears, Held, Leg, News, Node, Order, Orders, Way};
+use farlink_book::{Handle, Hears, Held, Leg, News, Node, Order, Orders, Way};
 use ledger::Ledger;
 use ways::{Planned, excluded, names};
 
@@ -131,6 +131,11 @@ impl Sabr {
     /// Contacts with volume booked, and legs that hold some.
     pub fn booked(&self) -> (usize, usize) {
         (self.ledger.booked.len(), self.ledger.len())
+    }
+
+    /// Contacts of the plan that a bundle's route goes over, in order; a link outside the plan is none.
+    pub fn planned(&self, bundle: Handle) -> Option<&[u32]> {
+        self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }
 
     /// Books a way, and asks again about what no longer fits.

@@ -1,0 +1,146 @@
+//! What goes around the Earth and what stands on it, as a scenario says it: angles in radians, lengths in metres.
+
+use farlink_config::Input;
+use std::f64::consts::FRAC_PI_2;
+
+/// A Walker constellation around the Earth: satellites evenly over planes, planes evenly around the equator.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Walker {
+    /// How many planes.
+    pub planes: u32,
+    /// How many satellites in each.
+    pub per_plane: u32,
+    /// Of each plane.
+    pub inclination: f64,
+    /// Above the equator.
+    pub altitude: f64,
+    /// By how many parts of a turn a plane is ahead of the one before, of as many as there are satellites.
+    pub phasing: u32,
+    /// Ascending nodes over half of the equator.
+    pub star: bool,
+}
+
+impl Walker {
+    /// How many satellites there are.
+    pub fn count(&self) -> usize {
+        self.planes as usize * self.per_plane as usize
+    }
+}
+
+/// A place on the ground of the Earth.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Site {
+    /// Geodetic, north positive.
+    pub latitude: f64,
+    /// East positive.
+    pub longitude: f64,
+    /// Above the ellipsoid.
+    pub altitude: f64,
+}
+
+/// Who of those above the Earth and on it may hear whom.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sight {
+    /// Which pairs.
+    pub neighbours: Neighbours,
+    /// Not farther apart than this.
+    pub range: Option<f64>,
+    /// The least elevation at which a station sees anything.
+    pub mask: f64,
+    /// How far above the ground the line between two satellites must pass.
+    pub clearance: f64,
+}
+
+/// Pairs of nodes that may hear each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Neighbours {
+    /// Each station and each satellite.
+    Ground,
+    /// Satellites that follow each other in a plane of a constellation.
+    Ring,
+    /// And those beside each other in neighbouring planes.
+    Grid,
+    /// All with all.
+    All,
+}
+
+/// Words of `neighbours`, in the order of [`Neighbours`].
+pub const NEIGHBOURS: &[&str] = &["ground", "ring", "grid", "all"];
+/// The same.
+pub const ALL_NEIGHBOURS: [Neighbours; 4] = [Neighbours::Ground, Neighbours::Ring, Neighbours::Grid, Neighbours::All];
+
+/// Radians: `"53 deg"`, of so many degrees at least and at most.
+///
+/// # Errors
+/// What the text is instead.
+pub fn angle(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let trimmed = text.trim();
+    let number = trimmed.strip_suffix("deg").or(trimmed.strip_suffix('°'));
+    let degrees = number.and_then(|number| number.trim().parse::<f64>().ok()).filter(|degrees| degrees.is_finite());
+    let degrees = degrees.ok_or_else(|| format!("`{text}` is not an angle; write e.g. \"53 deg\""))?;
+    match (least..=most).contains(&degrees) {
+        true => Ok(degrees.to_radians()),
+        false => Err(format!("`{text}` is not between {least} and {most} degrees")),
+    }
+}
+
+/// Radians of a latitude or longitude: degrees with a letter (`52.5 N`), or with `deg` and a sign.
+fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Result<f64, String> {
+    let trimmed = text.trim();
+    let sign = match trimmed.chars().last() {
+        Some(letter) if letter == positive => 1.0,
+        Some(letter) if letter == negative => -1.0,
+        _ => return angle(text, -most, most),
+    };
+    let rest = trimmed.trim_end_matches([positive, negative]);
+    let degrees = angle(&format!("{} deg", rest.trim_end().trim_end_matches("deg").trim_end_matches('°')), 0.0, most);
+    let wrong = |_| format!("`{text}` is none; write e.g. \"52.5 {positive}\" or \"52.5 {negative}\", up to {most}");
+    degrees.map(|radians| sign * radians).map_err(wrong)
+}
+
+/// Places on the ground: a list of [latitude, longitude] or [latitude, longitude, altitude].
+///
+/// # Errors
+/// What is wrong with one.
+pub fn sites(input: Input<'_, '_>) -> Result<Vec<Site>, String> {
+    input.items()?.iter().map(|item| site(Input::Given(item.get_ref()))).collect()
+}
+
+fn site(input: Input<'_, '_>) -> Result<Site, String> {
+    let items = input.items()?;
+    let text = |place: usize| items.get(place).map_or(Ok("0 m"), |item| Input::Given(item.get_ref()).text());
+    if !(2..=3).contains(&items.len()) {
+        return Err(format!("expected latitude, longitude and perhaps altitude, found {} entries", items.len()));
+    }
+    let height = text(2)?;
+    let (below, height) = height.trim().strip_prefix('-').map_or((1.0, height), |rest| (-1.0, rest));
+    let altitude = below * super::quantities::length(height)?;
+    if altitude.abs() > 1e5 {
+        return Err("an altitude of more than 100 km is not on the ground".into());
+    }
+    let (latitude, longitude) = (coordinate(text(0)?, ['N', 'S'], 90.0)?, coordinate(text(1)?, ['E', 'W'], 180.0)?);
+    Ok(Site { latitude: latitude.clamp(-FRAC_PI_2, FRAC_PI_2), longitude, altitude })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn angles_and_coordinates_say_what_they_are() {
+        assert_eq!(
+            (angle("180 deg", 0.0, 180.0), angle("-5°", -10.0, 90.0)),
+            (Ok(std::f64::consts::PI), Ok((-5f64).to_radians()))
+        );
+        let latitude = |text| coordinate(text, ['N', 'S'], 90.0);
+        assert_eq!((latitude("52.5 N"), latitude("52.5 S")), (Ok(52.5f64.to_radians()), Ok((-52.5f64).to_radians())));
+        assert_eq!((latitude("-3 deg"), latitude("3 deg S")), (Ok((-3f64).to_radians()), Ok((-3f64).to_radians())));
+        for wrong in ["", "N", "52.5", "91 N", "-3 N", "5 E", "5 N S", "nan N", "1e999 N", "inf deg", "NN", "5 NN deg"]
+        {
+            assert!(latitude(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "53", "deg", "53 rad", "191 deg", "-11 deg", "NaN deg"] {
+            assert!(angle(wrong, -10.0, 190.0).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Routes found once for all: what one node found for a destination, those after it on the way take over for some
+//! seconds. A search is of all satellites there are; along a way of dozens of hops each would search anew, to find
+//! what is left of the same way.
+//!
+//! It is knowledge that real nodes do not share, so a scenario asks for it (`shared_routes`). What others booked of
+//! contacts they do not know, and neither do those who follow: where contacts are full, nodes that search choose
+//! other ways, and those that follow wait.
+
+use crate::own::OwnPolicies;
+use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
+use farlink_book::{Flow, Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Prospect, Way};
+use farlink_congestion::Control;
+use farlink_routing::sabr::Sabr;
+use farlink_routing::{PlacedPlan, PlanIndex, Router};
+use farlink_scenario::Scenario;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// How long a way is taken over: what came up since might lead there sooner.
+const HOLDS: Duration = Duration::from_secs(10);
+/// Hops kept at most; with more all begins anew.
+const HOPS_MAX: usize = 1 << 20;
+
+/// Where a bundle goes next.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    to: NodeId,
+    until: Instant,
+}
+
+/// What the nodes of a world found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// By node and destination; never walked.
+    hops: Mutex<HashMap<(NodeId, NodeId), Hop>>,
+}
+
+impl Found {
+    fn hop(&self, here: NodeId, to: NodeId, now: Instant) -> Option<NodeId> {
+        let hops = self.hops.lock().ok()?;
+        hops.get(&(here, to)).filter(|hop| now <= hop.until).map(|hop| hop.to)
+    }
+    fn tell(&self, to: NodeId, way: impl Iterator<Item = (NodeId, NodeId)>, until: Instant) {
+        let Ok(mut hops) = self.hops.lock() else { return };
+        if hops.len() >= HOPS_MAX {
+            hops.clear();
+        }
+        hops.extend(way.map(|(from, hop)| ((from, to), Hop { to: hop, until })));
+    }
+}
+
+/// The router of one node, which follows others and searches where none was before.
+pub(crate) struct Follower {
+    own: Sabr,
+    found: Arc<Found>,
+    plan: Option<Arc<PlanIndex>>,
+}
+
+impl Follower {
+    /// Of a node with this router of its own.
+    pub fn new(own: Sabr, found: Arc<Found>) -> Follower {
+        Follower { own, found, plan: None }
+    }
+
+    /// The way that another found, if its next hop is in sight.
+    fn follow(&self, node: &Node<'_>, held: &Held) -> Option<Leg> {
+        let hop = self.found.hop(node.me, held.destination(), node.now)?;
+        let peer = node.peers.of(hop).filter(|peer| peer.id != held.from)?;
+        Some(Leg { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })
+    }
+
+    /// Tells others of the way that was found, if it can be gone all at once.
+    fn tell(&self, node: &Node<'_>, held: &Held, leg: &Leg) {
+        let Some(plan) = self.plan.as_ref().filter(|_| leg.not_before <= node.now) else { return };
+        let Some(next) = node.peers.up().find(|peer| peer.up.contains(&leg.link)) else { return };
+        let mut until = node.now + HOLDS;
+        let mut way = vec![(node.me, next.node)];
+        for contact in self.own.planned(held.handle()).unwrap_or(&[]) {
+            let Some(contact) = plan.contact(*contact) else { return };
+            if contact.start.0 > node.now.0 {
+                return;
+            }
+            until = until.min(Instant(contact.end.0));
+            way.push((contact.from, contact.to));
+        }
+        self.found.tell(held.destination(), way.into_iter(), until);
+    }
+}
+
+impl Outlook for Follower {
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        self.own.prospect(node, held, via)
+    }
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+        self.own.flows(node, until)
+    }
+}
+
+impl Router for Follower {
+    fn hears(&self) -> Hears {
+        self.own.hears()
+    }
+    fn uses_plan(&self) -> bool {
+        true
+    }
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+        self.plan = Some(plan.index.clone());
+        self.own.on_plan(node, plan, out);
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        self.own.on(node, news, out);
+    }
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+        let alone = !tried.is_empty() || held.bundle.facts.has(Facts::CRITICAL) || held.bundle.is_for_group();
+        if let Some(leg) = self.follow(node, held).filter(|_| !alone) {
+            return Way::One(leg);
+        }
+        let way = self.own.route(node, held, tried, out);
+        if let (Way::One(leg), false) = (&way, alone) {
+            self.tell(node, held, leg);
+        }
+        way
+    }
+    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+        self.own.route_part(node, held, size, tried)
+    }
+}
+
+/// Routers that take over what others found, where the scenario says so; whoever brings policies goes first.
+pub(crate) struct Shared<'a> {
+    own: &'a dyn OwnPolicies,
+    scenario: &'a Scenario,
+    found: Arc<Found>,
+}
+impl<'a> Shared<'a> {
+    /// Of a scenario.
+    pub fn new(own: &'a dyn OwnPolicies, scenario: &'a Scenario) -> Shared<'a> {
+        Shared { own, scenario, found: Arc::default() }
+    }
+}
+impl OwnPolicies for Shared<'_> {
+    fn router(&self, node: usize) -> Option<Box<dyn Router>> {
+        let brought = self.own.router(node);
+        let here = self.scenario.nodes.get(node).filter(|here| here.router.name == "sabr");
+        let Some(here) = here.filter(|_| self.scenario.shared_routes && brought.is_none()) else { return brought };
+        // What is wrong with the parameters is told where the router is not shared.
+        let params = farlink_base::resolve_params(Sabr::PARAMS, &here.router.params, "router.sabr").ok()?;
+        let seed = Rng::stream(self.scenario.seed, 2 << 32 | node as u64).next_u64();
+        let names: Vec<NodeId> = here.ids.iter().filter_map(|id| Some(id.parse::<EndpointId>().ok()?.node())).collect();
+        Some(Box::new(Follower::new(Sabr::new(&params, &names, seed), self.found.clone())))
+    }
+    fn control(&self, node: usize) -> Option<Box<dyn Control>> {
+        self.own.control(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_forgotten_in_time_and_never_fills_memory() {
+        let (found, [a, b, c]) = (Found::default(), [1, 2, 3].map(NodeId));
+        found.tell(c, [(a, b), (b, c)].into_iter(), Instant(10));
+        assert_eq!([found.hop(a, c, Instant(10)), found.hop(b, c, Instant(0))], [Some(b), Some(c)]);
+        assert_eq!([found.hop(a, c, Instant(11)), found.hop(c, a, Instant(0))], [None, None]);
+        for n in 0..HOPS_MAX as u64 + 10 {
+            found.tell(c, std::iter::once((NodeId(n), b)), Instant(10));
+        }
+        assert!(found.hops.lock().unwrap().len() <= HOPS_MAX);
+    }
+}

@@ -10,6 +10,7 @@ pub mod merge;
 mod of_scenario;
 pub mod trace;
 
+pub(crate) use of_scenario::ways;
 pub use of_scenario::{as_lines, of_scenario};
 
 use farlink_base::Instant;

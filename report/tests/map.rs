@@ -187,7 +187,7 @@ fn a_page_of_a_large_run_is_bounded_and_says_what_is_left_out() {
     let (page, data) = page(&scene);
     assert!(page.len() < 8_000_000, "{} bytes", page.len());
     let drawn = data["names"].as_array().unwrap().len();
-    assert!(drawn <= 2000 && drawn >= 500, "{drawn}");
+    assert!((500..=2000).contains(&drawn), "{drawn}");
     assert!(wide(&data["ways"]["t"]).len() <= 150_000 && wide(&data["meetings"]["start"]).len() <= 60_000);
     assert!(wide(&data["bundles"]["created"]).len() == 20_000 && wide(&data["steps"]["t"]).len() <= 100_000);
     for said in ["Of 3000 nodes one in 4 is drawn.", "Of 20010 bundles the first 20000 are shown."] {

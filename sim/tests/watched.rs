@@ -36,7 +36,7 @@ impl Observer for Curious {
         self.reached.push(at);
         self.most = self.most.max(nodes.usage(0).bytes);
         // What a node holds is walked for it.
-        let limit = if self.reached.len() % 256 == 0 { 7 } else { 0 };
+        let limit = if self.reached.len().is_multiple_of(256) { 7 } else { 0 };
         let rows = if limit > 0 { nodes.bundles(0, at, limit) } else { Vec::new() };
         self.held = self.held.max(rows.len());
         self.reasons += rows.iter().filter(|row| !row.waits_for.is_empty()).count() as u64;

@@ -31,6 +31,13 @@ impl Ways {
     pub fn is_empty(&self) -> bool {
         self.nodes.iter().all(Option::is_none)
     }
+    /// The least and the largest coordinates that nodes will have, about, in metres; `None`: no node has any.
+    pub fn bounds(&self) -> Option<[Point; 2]> {
+        let all = self.nodes.iter().flatten().map(|walker| walker.motion.bounds());
+        all.reduce(|[low, high], [least, most]| {
+            [[low[0].min(least[0]), low[1].min(least[1])], [high[0].max(most[0]), high[1].max(most[1])]]
+        })
+    }
     /// The leg that a node is on, as far as it was asked for; `None` of one without a position.
     pub fn leg(&self, node: usize) -> Option<Leg> {
         Some(self.nodes.get(node)?.as_ref()?.leg)
@@ -67,5 +74,6 @@ mod tests {
         assert_eq!((ways.at(0, 0.0), ways.at(1, 0.0), ways.at(1, 1e9), ways.at(2, 0.0)), {
             (None, Some([3.0, 4.0]), Some([3.0, 4.0]), None)
         });
+        assert_eq!(ways.bounds(), Some([[3.0, 4.0]; 2]));
     }
 }

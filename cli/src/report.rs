@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Arguments of `farlink report`.
 #[derive(clap::Args)]
-#[command(after_help = "The report is one file without scripts: mail it, or put it on any web server.\n\n\
+#[command(after_help = "The report is one file that needs nothing else: mail it, or put it on any web server.\n\n\
     Examples:\n\
     \x20 farlink report runs/iss-sim --open\n\
     \x20 farlink report runs/iss-sim runs/iss-lab --out iss.html")]

@@ -13,6 +13,7 @@ Every world (simulation, testbed) writes the same directory:
 |---|---|
 | `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks |
 | `events.parquet`, `bundles.parquet`, `samples.parquet`, `links.parquet`, `processes.parquet` | the tables below |
+| `legs.parquet`, `meetings.parquet` | the same, where nodes have positions or radios: what the map of the report is drawn from |
 | `nodes/` | testbed only: a folder for each node with its configuration and what it and its applications said |
 | `supervisor.log` | testbed only: what the process that holds the hosts and links said |
 

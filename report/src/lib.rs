@@ -37,5 +37,5 @@ pub use page::plot;
 pub use page::{escape, html, is_report, shell};
 pub use recorder::{Names, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
-pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
+pub use schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow};
 pub use statistics::{FlowUse, Latency, LinkUse, Statistics, percentile};

@@ -4,7 +4,7 @@ use crate::custody::CustodyUse;
 use crate::flow::Flows;
 use crate::journey::Journeys;
 use crate::manifest::{Manifest, SCHEMA_VERSION};
-use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow, TABLES};
+use crate::schema::{BundleRow, EventRow, LegRow, LinkRow, MeetingRow, ProcessRow, SampleRow, TABLES};
 use crate::table::{TableWriter, is_whole, read_table};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -20,6 +20,9 @@ pub struct RunWriter {
     keep_events: bool,
     events: TableWriter<EventRow>,
     samples: TableWriter<SampleRow>,
+    /// Tables that most runs have not: made with their first row.
+    legs: Option<TableWriter<LegRow>>,
+    meetings: Option<TableWriter<MeetingRow>>,
     links: Vec<LinkRow>,
     processes: Vec<ProcessRow>,
     last_ns: u64,
@@ -42,6 +45,8 @@ impl RunWriter {
             manifest,
             journeys: Journeys::default(),
             keep_events: true,
+            legs: None,
+            meetings: None,
             links: Vec::new(),
             processes: Vec::new(),
             last_ns: 0,
@@ -74,6 +79,14 @@ impl RunWriter {
         self.last_ns = self.last_ns.max(row.time_ns);
         self.samples.push(row)
     }
+    /// Appends a piece of a node's way.
+    pub fn leg(&mut self, row: &LegRow) -> Result<()> {
+        push(&mut self.legs, &self.folder, row)
+    }
+    /// Appends a time in which two nodes heard each other.
+    pub fn meeting(&mut self, row: &MeetingRow) -> Result<()> {
+        push(&mut self.meetings, &self.folder, row)
+    }
     /// Adds the totals of one direction of a link; `up_ns` is filled in from the contact plan when 0.
     pub fn link(&mut self, row: LinkRow) {
         self.links.push(row);
@@ -97,6 +110,8 @@ impl RunWriter {
         }
         self.events.finish()?;
         self.samples.finish()?;
+        self.legs.map_or(Ok(0), TableWriter::finish)?;
+        self.meetings.map_or(Ok(0), TableWriter::finish)?;
         write_rows(&self.folder, self.journeys.rows(&Flows::of(&self.manifest.topology.traffic)))?;
         let times = self.manifest.topology.up_times(self.manifest.duration_s);
         for link in &mut self.links {
@@ -117,6 +132,19 @@ fn count(given_up: &mut BTreeMap<String, u64>, reason: &str) {
     match given_up.get_mut(reason) {
         Some(counted) => *counted += 1,
         None => drop(given_up.insert(reason.to_string(), 1)),
+    }
+}
+
+/// Appends a row to a table that is made with its first one.
+fn push<R: crate::schema::Row>(table: &mut Option<TableWriter<R>>, folder: &Path, row: &R) -> Result<()> {
+    match table {
+        Some(table) => table.push(row),
+        None => {
+            let mut made = TableWriter::create(folder)?;
+            made.push(row)?;
+            *table = Some(made);
+            Ok(())
+        }
     }
 }
 
@@ -230,6 +258,14 @@ impl RunReader {
     /// All bundles, in order of creation.
     pub fn bundles(&self) -> Result<Vec<BundleRow>> {
         self.all()
+    }
+    /// Gives each piece of the nodes' ways to `each`, those of one node in order of time.
+    pub fn legs(&self, each: &mut dyn FnMut(LegRow) -> Result<()>) -> Result<()> {
+        self.table(each)
+    }
+    /// Gives each time in which two nodes heard each other to `each`, in order of their ends.
+    pub fn meetings(&self, each: &mut dyn FnMut(MeetingRow) -> Result<()>) -> Result<()> {
+        self.table(each)
     }
     /// All directions of links.
     pub fn links(&self) -> Result<Vec<LinkRow>> {

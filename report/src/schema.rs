@@ -250,6 +250,50 @@ table! {
     }
 }
 
+table! {
+    /// The ways of nodes that have positions, each in pieces that are straight and of one speed: where a node is at any moment follows from the piece that holds it. Only simulations write it.
+    LegRow in "legs" {
+        /// Which node.
+        node: Text, "";
+        /// From when on, from the start of the run.
+        start_s: f64, "s";
+        /// Until when; the next piece begins then and there.
+        end_s: f64, "s";
+        /// Where it is at the start: metres east.
+        x: f64, "m";
+        /// Metres north.
+        y: f64, "m";
+        /// Its velocity: metres a second eastward.
+        velocity_x: f64, "m/s";
+        /// Northward.
+        velocity_y: f64, "m/s";
+    }
+}
+
+table! {
+    /// When two nodes heard each other by a radio. Only simulations write it.
+    MeetingRow in "meetings" {
+        /// Which radio.
+        radio: Text, "";
+        /// One node.
+        node: Text, "";
+        /// The other.
+        peer: Text, "";
+        /// From when on, from the start of the run.
+        start_ns: u64, "ns";
+        /// Until when; the end of the run where they still did.
+        end_ns: u64, "ns";
+    }
+}
+
+impl LegRow {
+    /// Where the node is at a time, in metres east and north; the time is one of the leg.
+    pub fn at(&self, time_s: f64) -> (f64, f64) {
+        let since = time_s - self.start_s;
+        (self.x + self.velocity_x * since, self.y + self.velocity_y * since)
+    }
+}
+
 impl LinkRow {
     /// The counters of one direction; [`crate::RunWriter`] fills in `up_ns` at the end.
     pub fn new(link: &str, from: &str, to: &str, counted: &Statistics) -> LinkRow {
@@ -318,8 +362,15 @@ impl EventRow {
 }
 
 /// All tables in the order of the reference.
-pub const TABLES: &[TableSchema] =
-    &[EventRow::SCHEMA, BundleRow::SCHEMA, SampleRow::SCHEMA, LinkRow::SCHEMA, ProcessRow::SCHEMA];
+pub const TABLES: &[TableSchema] = &[
+    EventRow::SCHEMA,
+    BundleRow::SCHEMA,
+    SampleRow::SCHEMA,
+    LinkRow::SCHEMA,
+    ProcessRow::SCHEMA,
+    LegRow::SCHEMA,
+    MeetingRow::SCHEMA,
+];
 
 /// A metric of the samples table.
 #[derive(Clone, Copy, Debug)]

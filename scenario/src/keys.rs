@@ -576,7 +576,7 @@ pub const MEASURE: Section = Section {
         ),
         key(
             "tables",
-            Choices(&["events", "bundles", "samples", "links", "processes"]),
+            Choices(&["events", "bundles", "samples", "links", "processes", "legs", "meetings"]),
             Absent,
             "Tables written; without it, all.",
         ),

@@ -134,7 +134,8 @@ fn files(root: &DeTable<'_>) -> Vec<std::path::PathBuf> {
 const SAMPLES: u32 = 1000;
 
 fn measure(top: &Reader<'_>, duration: Duration) -> Measure {
-    const ALL: [Table; 5] = [Table::Events, Table::Bundles, Table::Samples, Table::Links, Table::Processes];
+    use Table::{Bundles, Events, Legs, Links, Meetings, Processes, Samples};
+    const ALL: [Table; 7] = [Events, Bundles, Samples, Links, Processes, Legs, Meetings];
     let interval = (duration / SAMPLES).max(Duration::from_millis(100));
     let mut measure = Measure { interval, tables: ALL.to_vec(), segments: false };
     let Some(reader) = top.table("measure", &keys::MEASURE) else { return measure };

@@ -498,6 +498,10 @@ pub enum Table {
     Links,
     /// CPU and memory of each process.
     Processes,
+    /// The ways of nodes that have positions.
+    Legs,
+    /// When nodes heard each other by a radio.
+    Meetings,
 }
 
 /// What the author expects of a run; a run that misses it is complete all the same, and says so.

@@ -23,7 +23,7 @@
 //! | `world/faults.rs` | what goes wrong: kills, wrong clocks, deaf radios |
 //! | `liar.rs` | what nodes that lie tell their neighbours |
 //! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
-//! | `record.rs`, `samples.rs`, `inputs.rs` | the run directory |
+//! | `record.rs`, `samples.rs`, `playback.rs`, `inputs.rs` | the run directory |
 //!
 //! `one_exact/` is apart: another simulator's world, imitated to the byte, to compare with; nothing here uses it.
 #![forbid(unsafe_code)]
@@ -42,6 +42,7 @@ mod observe;
 pub mod one_exact;
 mod oracle;
 mod own;
+mod playback;
 mod radio;
 mod record;
 mod samples;
@@ -52,8 +53,8 @@ mod traffic;
 mod world;
 
 pub use build::{DEFAULT_EPOCH, node_config};
-pub use observe::{Observer, Silent, Trace};
+pub use observe::{Nodes, Observer, Silent, Trace};
 pub use own::{OwnPolicies, Registered};
-pub use record::{Options, Progress, run, run_with};
+pub use record::{Options, Progress, run, run_watched, run_with};
 pub use traffic::TrafficOutcome;
 pub use world::{Outcome, RadioOutcome, World};

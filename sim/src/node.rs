@@ -4,8 +4,8 @@ use crate::disk::Disk;
 use crate::world::{Address, Happening, Queue};
 use farlink_base::socket;
 use farlink_base::store::Usage;
-use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
-use farlink_bpa::app::SendRequest;
+use farlink_base::{BundleHandle, ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
+use farlink_bpa::app::{BundleStatus, SendRequest};
 use farlink_stack::{Input, LinkConfig, Output, Stack};
 
 /// A node of the scenario.
@@ -190,6 +190,10 @@ impl SimulatedNode {
     /// Bytes of room that a bundle made of this request needs at least, where it is room that decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.stack.needs(now, wanted)
+    }
+    /// The first bundles it holds, and why each is still here.
+    pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
+        self.stack.bundles(now, BundleHandle(0), limit)
     }
     /// Fill of the store; nobody can ask a node that is down.
     pub fn usage(&self) -> Usage {

@@ -1,7 +1,10 @@
 //! What watches a run: recorders, tests, and the trace hash.
 
+use crate::contacts::ContactEdge;
+use crate::node::SimulatedNode;
 use farlink_base::store::Usage;
 use farlink_base::{Event, EventClass, Instant, LinkId};
+use farlink_bpa::app::BundleStatus;
 use farlink_link::Statistics;
 use std::hash::{Hash, Hasher};
 
@@ -32,6 +35,15 @@ pub trait Observer {
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
         let _ = (at, link, forward, queued, counted);
     }
+    /// Two nodes begin to hear each other by a radio, or cease to, as far as faults let them.
+    fn contact(&mut self, edge: &ContactEdge) {
+        let _ = edge;
+    }
+    /// The run is about to come to this time: nothing of what happens then has happened yet. Who shows a run may keep
+    /// it waiting here.
+    fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
+        let _ = (at, nodes);
+    }
     /// Whether the run shall end here, long before its time.
     fn stopped(&self) -> bool {
         false
@@ -39,6 +51,24 @@ pub trait Observer {
     /// Simulated time has come so far, and so many bundles have been delivered.
     fn progress(&mut self, at: Instant, delivered: u64) {
         let _ = (at, delivered);
+    }
+}
+
+/// The nodes of a run between two of its moments, by their places in the scenario: to be looked at only.
+pub struct Nodes<'a>(pub(crate) &'a [SimulatedNode]);
+impl Nodes<'_> {
+    /// Fill of a node's store; nothing while it is down, and of one that is none.
+    pub fn usage(&self, node: usize) -> Usage {
+        self.0.get(node).map_or_else(Usage::default, SimulatedNode::usage)
+    }
+    /// Whether a node was killed and has not started again.
+    pub fn is_down(&self, node: usize) -> bool {
+        self.0.get(node).is_none_or(|node| node.stopped)
+    }
+    /// The first bundles that a node holds, `limit` at most, and why each is still there. Walks all that it holds.
+    pub fn bundles(&self, node: usize, now: Instant, limit: usize) -> Vec<BundleStatus> {
+        let up = self.0.get(node).filter(|node| !node.stopped);
+        up.map_or_else(Vec::new, |node| node.bundles(now, limit))
     }
 }
 

@@ -1,9 +1,12 @@
 //! A run as a directory: what the simulator saw, in the schema every world writes.
 
 use crate::build::DEFAULT_EPOCH;
+use crate::contacts::ContactEdge;
 use crate::inputs;
-use crate::observe::Observer;
+use crate::mobility::ways::Ways;
+use crate::observe::{Nodes, Observer};
 use crate::own::{OwnPolicies, Registered};
+use crate::playback::{Meetings, Pair, legs};
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, RadioOutcome, World};
@@ -12,7 +15,7 @@ use farlink_base::store::Usage;
 use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
-use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
+use farlink_report::{FileCheck, LinkRow, Manifest, MeetingRow, Names, Recorder, RunWriter, SampleRow, Text, Topology};
 use farlink_scenario::{Fidelity, Scenario, Table};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,10 +62,30 @@ pub fn run_with(
     own: &dyn OwnPolicies,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(PathBuf, Outcome)> {
+    simulate(scenario, options, own, None, progress)
+}
+
+/// The same while somebody watches, which changes nothing of what is simulated.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(scenario: &Scenario, options: &Options, watcher: &mut dyn Observer) -> Result<(PathBuf, Outcome)> {
+    simulate(scenario, options, &Registered, Some(watcher), &mut |_| {})
+}
+
+fn simulate<'a>(
+    scenario: &Scenario,
+    options: &Options,
+    own: &dyn OwnPolicies,
+    watcher: Option<&'a mut dyn Observer>,
+    progress: &'a mut dyn FnMut(Progress),
+) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
     inputs::keep(scenario, &options.folder)?;
-    let world = World::with_policies(scenario, Recording::new(scenario, writer, options.stop.clone(), progress), own)?;
+    let mut recording = Recording::new(scenario, writer, options.stop.clone(), progress);
+    recording.watcher = watcher;
+    let world = World::with_policies(scenario, recording, own)?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
     Ok((folder, outcome))
@@ -112,6 +135,11 @@ struct Recording<'a> {
     duration_s: f64,
     stop: Arc<AtomicBool>,
     progress: &'a mut dyn FnMut(Progress),
+    /// Who hears whom, where that is wanted; and what radios are called.
+    meetings: Option<Meetings>,
+    radios: Vec<Text>,
+    /// Somebody who watches besides.
+    watcher: Option<&'a mut dyn Observer>,
 }
 
 impl<'a> Recording<'a> {
@@ -153,6 +181,9 @@ impl<'a> Recording<'a> {
             duration_s: scenario.duration.as_secs_f64(),
             stop,
             progress,
+            meetings: tables.contains(&Table::Meetings).then(Meetings::default),
+            radios: scenario.radios.iter().map(|radio| Text::from(radio.name.as_str())).collect(),
+            watcher: None,
         }
     }
 
@@ -184,9 +215,35 @@ impl<'a> Recording<'a> {
         self.note(result);
     }
 
+    /// Two nodes heard each other so long.
+    fn write_meeting(&mut self, (radio, a, b): Pair, start: Instant, end: Instant) {
+        if start < end {
+            let [node, peer] = [a, b].map(|node| self.nodes[node as usize].clone());
+            let radio = self.radios[usize::from(radio)].clone();
+            let result = self.writer.meeting(&MeetingRow { radio, node, peer, start_ns: start.0, end_ns: end.0 });
+            self.note(result);
+        }
+    }
+
+    /// The ways of the nodes, and the meetings that did not end.
+    fn write_playback(&mut self, scenario: &Scenario, ended: Instant) {
+        let rest: Vec<_> = self.meetings.iter().flat_map(Meetings::rest).collect();
+        rest.into_iter().for_each(|(pair, since)| self.write_meeting(pair, since, ended));
+        if scenario.measure.tables.contains(&Table::Legs) {
+            let (mut ways, writer) = (Ways::of_scenario(scenario), &mut self.writer);
+            let written = legs(&mut ways, &self.nodes, ended.as_secs_f64(), &mut |row| writer.leg(row));
+            if let Ok(false) = written {
+                let note = "The table of legs is not whole: nodes have more of them than it holds.";
+                self.writer.manifest().validity.notes.push(note.into());
+            }
+            self.note(written.map(drop));
+        }
+    }
+
     fn finish(mut self, scenario: &Scenario, outcome: &Outcome, wall_s: f64) -> Result<PathBuf> {
         let rest: Vec<_> = self.changes.rest().collect();
         rest.into_iter().for_each(|(series, at, value)| self.write_sample(series, at, value));
+        self.write_playback(scenario, outcome.ended);
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -245,8 +302,9 @@ fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
     })
 }
 
-impl Observer for Recording<'_> {
-    fn wants(&self, class: EventClass) -> bool {
+impl Recording<'_> {
+    /// Whether events of a class are wanted for the tables.
+    fn records(&self, class: EventClass) -> bool {
         match class {
             EventClass::Segment => self.segments,
             // The bundles are gathered from events.
@@ -254,7 +312,19 @@ impl Observer for Recording<'_> {
             EventClass::Link | EventClass::Node => self.events,
         }
     }
+}
+
+impl Observer for Recording<'_> {
+    fn wants(&self, class: EventClass) -> bool {
+        self.records(class) || self.watcher.as_ref().is_some_and(|watcher| watcher.wants(class))
+    }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.event(at, node, event);
+            if !self.records(event.class()) {
+                return;
+            }
+        }
         if let Some(row) = self.recorders[node].row(at.0, event) {
             let result = self.writer.event(&row);
             self.note(result);
@@ -262,6 +332,22 @@ impl Observer for Recording<'_> {
     }
     fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
         self.recorders[node].name_link(link, name);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.link_named(node, link, name);
+        }
+    }
+    fn contact(&mut self, edge: &ContactEdge) {
+        if let Some(since) = self.meetings.as_mut().and_then(|meetings| meetings.see(edge)) {
+            self.write_meeting((edge.radio, edge.a, edge.b), since, edge.at);
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.contact(edge);
+        }
+    }
+    fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.reach(at, nodes);
+        }
     }
     fn samples(&self) -> bool {
         self.samples

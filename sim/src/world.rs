@@ -7,7 +7,7 @@ use crate::contacts::sky::Heavens;
 use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
 use crate::node::{Said, SimulatedNode, Wanted, wanted};
-use crate::observe::{Observer, Trace};
+use crate::observe::{Nodes, Observer, Trace};
 use crate::own::{OwnPolicies, Registered};
 use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
@@ -227,16 +227,22 @@ impl<O: Observer> World<O> {
     fn step(&mut self) -> bool {
         let next = self.queue.next_deadline().unwrap_or(Instant::MAX).min(self.end);
         if let Some(edge) = self.radios.next_edge(next) {
-            self.now = edge.at;
+            self.come_to(edge.at);
             self.edge(edge);
         } else if let Some((at, happening)) = self.queue.pop_due(next) {
-            self.now = at;
+            self.come_to(at);
             self.happen(happening);
         } else {
+            self.observer.reach(self.end, &Nodes(&self.nodes));
             return false;
         }
         self.settle();
         true
+    }
+
+    fn come_to(&mut self, at: Instant) {
+        self.observer.reach(at, &Nodes(&self.nodes));
+        self.now = at;
     }
 
     /// All that follows at this moment: what nodes are to be told, and whose turn it is to send by radio.

@@ -113,6 +113,11 @@ const RULES: &[Rule] = &[
         "every world writes the same run, so the schema knows none of them",
     ),
     rule(
+        "watch",
+        &["core/base", "core/bpa", "events", "scenario", "report", "sim"],
+        "it draws what the simulator says, and simulates nothing",
+    ),
+    rule(
         "campaign",
         &["config", "scenario", "report", "core/base"],
         "a campaign knows no world: whoever calls it says how a cell is run",

@@ -3,6 +3,7 @@
 use crate::column::Text;
 use crate::manifest::Manifest;
 use crate::page::axis::nice_step;
+use crate::page::map::Play;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, STORED_BYTES};
 use crate::statistics::{FlowUse, Statistics};
@@ -39,6 +40,8 @@ pub struct RunData {
     pub flows: Vec<FlowData>,
     /// Mean time of delivered bundles in each step of their way.
     pub steps: Vec<Step>,
+    /// Where nodes were, of those that have positions.
+    pub map: Option<Play>,
     /// Directions of links.
     pub links: Vec<LinkRow>,
     /// Processes.
@@ -107,6 +110,7 @@ impl RunData {
             statistics,
             stored: stored(run, &manifest)?,
             steps: steps(run, &bundles)?,
+            map: Play::read(run, &bundles)?,
             links: run.links()?,
             processes: run.processes()?,
             manifest,

@@ -1,5 +1,5 @@
-//! The HTML report: one file without scripts and without anything from elsewhere, for one run or
-//! for two side by side.
+//! The HTML report: one file without anything from elsewhere, for one run or for two side by side; without
+//! scripts, but where a map plays (`map/`).
 
 mod axis;
 mod bars;
@@ -7,6 +7,7 @@ mod chart;
 mod curves;
 mod data;
 mod findings;
+mod map;
 mod network;
 pub mod plot;
 mod sections;
@@ -67,6 +68,8 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     page.findings(&mut out);
     page.numbers(&mut out);
     page.network(&mut out);
+    let maps: Vec<_> = runs.iter().filter_map(|run| Some((run.label.as_str(), run.map.as_ref()?))).collect();
+    map::draw(&mut out, &maps);
     page.contacts(&mut out);
     page.goodput(&mut out);
     page.stored(&mut out);

@@ -10,7 +10,7 @@
 
 use super::grid::{Cell, Grid};
 use super::{ContactEdge, Contacts, instant};
-use crate::mobility::{Leg, Mobility};
+use crate::mobility::{Leg, Mobility, Point, advance};
 use farlink_base::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,9 +19,6 @@ use std::collections::BinaryHeap;
 const MOTION: u8 = 0;
 const DOWN: u8 = 1;
 const UP: u8 = 2;
-
-/// Legs in a row that take no time, after which a node rests for a second: time must go on.
-const HASTE: u32 = 1000;
 
 /// One node.
 struct Member {
@@ -77,6 +74,12 @@ impl Kinetic {
         kinetic
     }
 
+    /// Where a node is at a time in seconds, which lies between the last edge that was asked for and the next.
+    pub fn position(&self, node: u32, time_s: f64) -> Option<Point> {
+        let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;
+        Some(self.members[place].leg.at(time_s))
+    }
+
     fn push(&mut self, time: f64, kind: u8, lower: u32, higher: u32) {
         // Rounding may put what is due now a little before it.
         let at = instant(time).max(self.now);
@@ -114,7 +117,8 @@ impl Kinetic {
             self.look(member, now, cell.news_from(here));
             return;
         }
-        let leg = self.next_leg(member);
+        let Member { motion, leg, .. } = &mut self.members[member as usize];
+        let leg = advance(motion.as_mut(), leg);
         let cell = self.grid.cell_of(leg.from);
         let Member { leg: place, cell: old, .. } = &mut self.members[member as usize];
         (*place, *old) = (leg, cell);
@@ -128,20 +132,6 @@ impl Kinetic {
             self.await_end(member, other, leg.start);
         }
         self.look(member, leg.start, cell.around());
-    }
-
-    /// The next leg of a member that takes time.
-    fn next_leg(&mut self, member: u32) -> Leg {
-        let Member { motion, leg, .. } = &mut self.members[member as usize];
-        let mut last = *leg;
-        for _ in 0..HASTE {
-            let next = motion.next_leg(&last);
-            last = Leg { start: last.end, end: next.end.max(last.end), ..next };
-            if last.end > last.start {
-                return last;
-            }
-        }
-        Leg::rest(last.from, last.start, 1.0)
     }
 
     /// When two members are in range, by their legs as if those had no ends: from and until. None: never,

@@ -5,7 +5,7 @@ use crate::mobility::stationary::Stationary;
 use crate::mobility::trace::{Fix, Traced};
 use crate::mobility::walk::Walk;
 use crate::mobility::waypoint::Waypoint;
-use crate::mobility::{Point, Wander, distance, stream};
+use crate::mobility::{Wander, distance, stream};
 use farlink_base::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ mod of_scenario;
 pub mod sky;
 pub mod trace;
 
+pub(crate) use of_scenario::ways;
 pub use of_scenario::{as_lines, of_scenario};
 
 use farlink_base::Instant;

@@ -48,6 +48,12 @@ pub fn of_scenario(scenario: &Scenario, heavens: Option<&Heavens>) -> Merge {
     Merge::new(scenario.radios.iter().enumerate().map(source))
 }
 
+/// The ways of all nodes that have positions, whether by a radio or not: those that the contacts follow from.
+pub(crate) fn ways(scenario: &Scenario) -> Vec<Option<Box<dyn Mobility>>> {
+    let motions = Motions::new(scenario);
+    (0..scenario.nodes.len()).map(|node| motions.of(node)).collect()
+}
+
 /// How each node moves.
 struct Motions<'s> {
     scenario: &'s Scenario,

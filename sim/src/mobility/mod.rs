@@ -11,6 +11,7 @@ pub mod stationary;
 pub mod trace;
 pub mod walk;
 pub mod waypoint;
+pub mod ways;
 
 use farlink_base::Rng;
 
@@ -82,6 +83,22 @@ pub trait Mobility: Send {
     /// The least and the largest coordinates the node will have, about: they divide the plane well, and
     /// nothing more hangs on them.
     fn bounds(&self) -> [Point; 2];
+}
+
+/// Legs in a row that take no time, after which a node rests for a second: time must go on.
+const HASTE: u32 = 1000;
+
+/// The leg of a node after this one, the first that takes time.
+pub fn advance(motion: &mut dyn Mobility, leg: &Leg) -> Leg {
+    let mut last = *leg;
+    for _ in 0..HASTE {
+        let next = motion.next_leg(&last);
+        last = Leg { start: last.end, end: next.end.max(last.end), ..next };
+        if last.end > last.start {
+            return last;
+        }
+    }
+    Leg::rest(last.from, last.start, 1.0)
 }
 
 /// Metres between two points.

@@ -219,6 +219,7 @@ impl<O: Observer> World<O> {
     }
 
     pub(super) fn meet(&mut self, edge: ContactEdge) {
+        self.observer.contact(&edge);
         let radios = &mut self.radios;
         let kind = &radios.kinds[usize::from(edge.radio)];
         let seats = [edge.a, edge.b].map(|node| kind.seat(node));
@@ -279,6 +280,7 @@ impl<O: Observer> World<O> {
         let seat = self.radios.kinds[usize::from(edge.radio)].seat(edge.a);
         let of_pair = |place: &&u32| self.radios.links[**place as usize].nodes == nodes;
         let Some(place) = self.radios.table.links_of(seat).iter().find(of_pair).copied() else { return };
+        self.observer.contact(&edge);
         while let Some(number) = self.radios.links[place as usize].transfers.last().copied() {
             self.break_off(number);
         }

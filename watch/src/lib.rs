@@ -1,0 +1,40 @@
+//! The live view of a simulation in a terminal: where nodes are and whom they hear, or when links are up; how full
+//! their stores are, what one of them holds and why; the virtual clock, and how fast it goes.
+//!
+//! It simulates nothing and changes nothing of a run but how long it takes: it is told what happens, as any
+//! [`farlink_sim::Observer`], and keeps the simulation waiting where somebody wants to see it slowly or stand still.
+//! Read [`Watch`] first, then `view/`, which draws.
+#![forbid(unsafe_code)]
+
+mod facts;
+mod pace;
+mod screen;
+mod tally;
+mod view;
+mod watch;
+
+pub use screen::{Key, Screen, TerminalScreen, hindrance};
+pub use watch::Watch;
+
+/// A time of a run as a clock shows it: `1 d 03:20:05`, or `12.5 s` of short ones.
+fn clock(seconds: f64, tenths: bool) -> String {
+    if tenths {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.max(0.0) as u64;
+    let (days, hours, minutes, rest) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
+    let days = if days > 0 { format!("{days} d ") } else { String::new() };
+    format!("{days}{hours:02}:{minutes:02}:{rest:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock;
+
+    #[test]
+    fn times_are_as_on_a_clock_and_short_ones_in_seconds() {
+        assert_eq!(clock(90_061.9, false), "1 d 01:01:01");
+        assert_eq!((clock(12.34, true), clock(59.0, false)), ("12.3 s".into(), "00:00:59".into()));
+        assert_eq!(clock(-1.0, false), "00:00:00");
+    }
+}

@@ -1,0 +1,162 @@
+//! The terminal: what is drawn, which keys are pressed, and how time passes meanwhile.
+
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::{DefaultTerminal, Frame};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// What somebody wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    /// Stand still, or go on.
+    Pause,
+    /// A higher limit of speed.
+    Faster,
+    /// A lower one.
+    Slower,
+    /// As fast as it can, or not.
+    Free,
+    /// The next node.
+    Next,
+    /// The one before.
+    Previous,
+    /// Ten nodes on.
+    FarNext,
+    /// Ten back.
+    FarPrevious,
+    /// No node.
+    Nobody,
+    /// The end, with the results so far.
+    Quit,
+    /// Nothing, but the picture is to be drawn anew.
+    Redraw,
+}
+
+/// Where a view is drawn.
+pub trait Screen {
+    /// Real time since some moment.
+    fn now(&mut self) -> Duration;
+    /// Draws a picture.
+    ///
+    /// # Errors
+    /// A screen that is there no more.
+    fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()>;
+    /// The next key, if one is pressed within this time.
+    ///
+    /// # Errors
+    /// As [`Screen::draw`].
+    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>>;
+}
+
+/// Why a run cannot be watched here, and what to do.
+pub fn hindrance() -> Option<&'static str> {
+    if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        return Some(
+            "`--watch` needs a terminal, and standard input or output is none\n\
+             hint: leave it out; the report's map plays the run afterwards: `farlink report RUN`",
+        );
+    }
+    if std::env::var("TERM").is_ok_and(|kind| kind == "dumb") {
+        return Some("`--watch` needs a terminal that can place text, and TERM is `dumb`\nhint: leave it out");
+    }
+    None
+}
+
+/// The terminal of this process. It is as before when this is dropped, and when anything panics.
+pub struct TerminalScreen {
+    terminal: DefaultTerminal,
+    begun: Instant,
+}
+
+impl TerminalScreen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// A terminal that does not allow it; it is as before.
+    pub fn open() -> io::Result<TerminalScreen> {
+        match ratatui::try_init() {
+            Ok(terminal) => Ok(TerminalScreen { terminal, begun: Instant::now() }),
+            Err(error) => {
+                give_back();
+                Err(error)
+            }
+        }
+    }
+}
+impl Drop for TerminalScreen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn give_back() {
+    // A terminal that is gone needs nothing.
+    let _ = ratatui::try_restore();
+    let _ = execute!(io::stdout(), Show);
+}
+
+impl Screen for TerminalScreen {
+    fn now(&mut self) -> Duration {
+        self.begun.elapsed()
+    }
+    fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(picture).map(drop)
+    }
+    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
+        if !event::poll(wait)? {
+            return Ok(None);
+        }
+        Ok(match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
+            Event::Resize(..) => Some(Key::Redraw),
+            _ => None,
+        })
+    }
+}
+
+fn meaning(key: KeyEvent) -> Option<Key> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return match key.code {
+            KeyCode::Char('c') => Some(Key::Quit),
+            KeyCode::Char('l') => Some(Key::Redraw),
+            _ => None,
+        };
+    }
+    Some(match key.code {
+        KeyCode::Char(' ') => Key::Pause,
+        KeyCode::Char('+' | '=') => Key::Faster,
+        KeyCode::Char('-') => Key::Slower,
+        KeyCode::Char('m') => Key::Free,
+        KeyCode::Tab | KeyCode::Down | KeyCode::Right => Key::Next,
+        KeyCode::BackTab | KeyCode::Up | KeyCode::Left => Key::Previous,
+        KeyCode::PageDown => Key::FarNext,
+        KeyCode::PageUp => Key::FarPrevious,
+        KeyCode::Esc => Key::Nobody,
+        KeyCode::Char('q' | 'Q') => Key::Quit,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_c_ends_as_q_does_and_other_control_keys_do_nothing() {
+        let of = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
+        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
+        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(Key::Quit));
+        assert_eq!(of(KeyCode::Char('z'), KeyModifiers::CONTROL), None);
+        assert_eq!(of(KeyCode::Char('x'), KeyModifiers::NONE), None);
+    }
+
+    #[test]
+    fn tests_have_no_terminal_and_are_told_so() {
+        // A test may be run by hand, in one.
+        if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+            assert!(hindrance().is_some_and(|why| why.contains("hint:")));
+        }
+    }
+}

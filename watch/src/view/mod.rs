@@ -1,0 +1,137 @@
+//! The picture: a head with the clock and the counters; the map, or the timeline of links; how full nodes are; and of
+//! the chosen node what it holds.
+
+mod fills;
+mod head;
+mod held;
+mod map;
+mod timeline;
+
+use crate::facts::Facts;
+use crate::pace::Pace;
+use crate::tally::Tally;
+use farlink_base::Instant;
+use farlink_base::store::Usage;
+use farlink_bpa::app::BundleStatus;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+/// The least that can be drawn on: columns and rows.
+const LEAST: (u16, u16) = (40, 12);
+/// From so many rows on there is room for what a node holds.
+const ROOMY: u16 = 18;
+
+/// What is known at a moment.
+pub struct Picture<'a> {
+    pub facts: &'a Facts,
+    pub tally: &'a Tally,
+    pub theme: Theme,
+    pub pace: &'a Pace,
+    /// Virtual seconds a second, as measured.
+    pub speed: Option<f64>,
+    pub shown: Instant,
+    /// Where nodes are; none at all where the scenario does not say.
+    pub places: &'a [Option<[f64; 2]>],
+    /// Least and largest coordinates.
+    pub bounds: [[f64; 2]; 2],
+    pub usage: Vec<Usage>,
+    pub down: Vec<bool>,
+    pub chosen: Option<usize>,
+    /// What the chosen node holds, as far as it was asked for.
+    pub held: &'a [BundleStatus],
+}
+
+impl Picture<'_> {
+    /// How full a node is, 0 to 1: of its capacity, and where nobody uses a tenth of that, of the fullest.
+    pub fn fill(&self, node: usize) -> f64 {
+        let share = |usage: &Usage| usage.bytes as f64 / (usage.capacity as f64).max(1.0);
+        let Some(usage) = self.usage.get(node) else { return 0.0 };
+        if self.usage.iter().any(|usage| share(usage) >= 0.1) {
+            return share(usage).min(1.0);
+        }
+        let fullest = self.usage.iter().map(|usage| usage.bytes).max().unwrap_or(0);
+        usage.bytes as f64 / (fullest as f64).max(1.0)
+    }
+}
+
+/// How things look; without colours they differ by signs, bold and reversed letters.
+#[derive(Clone, Copy)]
+pub struct Theme {
+    pub colour: bool,
+}
+impl Theme {
+    pub fn of(self, colour: Color) -> Style {
+        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    }
+    pub fn soft(self) -> Style {
+        if self.colour { Style::new().fg(Color::DarkGray) } else { Style::new().add_modifier(Modifier::DIM) }
+    }
+    /// Of a node that is so full.
+    pub fn fill(self, share: f64) -> Style {
+        self.of(match share {
+            share if share <= 0.02 => Color::Reset,
+            share if share < 0.3 => Color::Cyan,
+            share if share < 0.6 => Color::Green,
+            share if share < 0.9 => Color::Yellow,
+            _ => Color::Red,
+        })
+    }
+}
+
+/// A sign of how full something is, which needs no colour.
+pub fn sign(share: f64) -> &'static str {
+    match share {
+        share if share <= 0.02 => "\u{25cb}",
+        share if share < 0.3 => "\u{25d4}",
+        share if share < 0.6 => "\u{25d1}",
+        share if share < 0.9 => "\u{25d5}",
+        _ => "\u{25cf}",
+    }
+}
+
+/// Draws a picture as large as there is room.
+pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
+    let area = frame.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let text =
+            format!("{}x{} is too small to watch: {}x{} is enough. q ends.", area.width, area.height, LEAST.0, LEAST.1);
+        return frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), area);
+    }
+    let below = match (picture.chosen, area.height >= ROOMY) {
+        (Some(_), true) => (area.height / 3).clamp(6, 16),
+        _ => 0,
+    };
+    let rows =
+        Layout::vertical([Constraint::Length(3), Constraint::Min(4), Constraint::Length(below), Constraint::Length(1)]);
+    let [top, middle, bottom, keys] = rows.areas(area);
+    head::draw(frame, top, picture);
+    let across = (area.width * 2 / 5).clamp(18, 44);
+    let [left, right] = Layout::horizontal([Constraint::Min(20), Constraint::Length(across)]).areas(middle);
+    if picture.places.iter().any(Option::is_some) {
+        map::draw(frame, left, picture);
+    } else {
+        timeline::draw(frame, left, picture);
+    }
+    fills::draw(frame, right, picture);
+    if below > 0 {
+        held::draw(frame, bottom, picture);
+    }
+    foot(frame, keys, picture);
+}
+
+fn foot(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
+    let pause = if picture.pace.is_paused() { "go on" } else { "pause" };
+    let text = format!("space {pause}  + - speed  m no limit  arrows/tab node  esc none  q end with results");
+    frame.render_widget(Paragraph::new(Line::styled(text, picture.theme.soft())), area);
+}
+
+/// A text of at most so many characters.
+pub fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['\u{2026}']).collect()
+}

@@ -1,0 +1,225 @@
+//! What is called as a run goes: keeps its count, draws it some times a second, obeys keys, and keeps the run waiting
+//! where it would go too fast to be seen.
+
+use crate::facts::Facts;
+use crate::pace::Pace;
+use crate::screen::{Key, Screen, TerminalScreen};
+use crate::tally::Tally;
+use crate::view::{self, Picture, Theme};
+use farlink_base::{Event, EventClass, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::contacts::ContactEdge;
+use farlink_sim::mobility::ways::Ways;
+use farlink_sim::{Nodes, Observer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Real time between two pictures.
+const FRAME: Duration = Duration::from_millis(50);
+/// Happenings after which the time is looked at, whatever it was.
+const LOOK: u32 = 32;
+/// Bundles of the chosen node that are asked for.
+const HELD: usize = 64;
+/// Real time over which speed is measured.
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// Watches a run. The screen is taken as it begins, and given back when this is dropped.
+pub struct Watch<S> {
+    facts: Facts,
+    tally: Tally,
+    ways: Ways,
+    bounds: Option<[[f64; 2]; 2]>,
+    pace: Pace,
+    theme: Theme,
+    open: fn() -> std::io::Result<S>,
+    screen: Option<S>,
+    /// What went wrong with it: from then on the run goes on unseen.
+    lost: Option<std::io::Error>,
+    stop: Arc<AtomicBool>,
+    chosen: Option<usize>,
+    steps: u32,
+    /// Until this virtual time no picture is due.
+    quiet_until: Instant,
+    next_frame: Duration,
+    redraw: bool,
+    /// Virtual seconds a second, and since when they are counted.
+    speed: Option<f64>,
+    mark: (Duration, Instant),
+}
+
+impl Watch<TerminalScreen> {
+    /// Of a scenario, in the terminal of this process. Whoever watches may end the run: `stop` is set then, and when
+    /// somebody else sets it, the view ends.
+    pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> Watch<TerminalScreen> {
+        let theme = Theme { colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
+        Watch::new(scenario, stop, theme.colour, TerminalScreen::open)
+    }
+}
+
+impl<S: Screen> Watch<S> {
+    /// The same on a screen that is opened as the run begins.
+    pub fn new(scenario: &Scenario, stop: Arc<AtomicBool>, colour: bool, open: fn() -> std::io::Result<S>) -> Watch<S> {
+        let facts = Facts::new(scenario);
+        let ways = Ways::of_scenario(scenario);
+        Watch {
+            tally: Tally::new(&facts),
+            pace: Pace::new(scenario.duration),
+            theme: Theme { colour },
+            bounds: ways.bounds(),
+            facts,
+            ways,
+            open,
+            screen: None,
+            lost: None,
+            stop,
+            chosen: None,
+            steps: 0,
+            quiet_until: Instant::ZERO,
+            next_frame: Duration::ZERO,
+            redraw: true,
+            speed: None,
+            mark: (Duration::ZERO, Instant::ZERO),
+        }
+    }
+    /// Gives the screen back; what went wrong with it, if anything did.
+    pub fn finish(self) -> Option<std::io::Error> {
+        self.lost
+    }
+    /// The screen, while there is one.
+    pub fn screen(&mut self) -> Option<&mut S> {
+        self.screen.as_mut()
+    }
+
+    /// Shows what there is until it is time for what happens at `at`.
+    ///
+    /// # Errors
+    /// A screen that is there no more.
+    fn show(&mut self, screen: &mut S, at: Instant, nodes: &Nodes<'_>) -> std::io::Result<()> {
+        loop {
+            let real = screen.now();
+            self.pace.keep_up(real, at);
+            let mut shown = self.pace.at(real).min(at);
+            if real >= self.next_frame || self.redraw {
+                // A key that is held down must not keep all else from happening.
+                for _ in 0..64 {
+                    let Some(key) = screen.key(Duration::ZERO)? else { break };
+                    self.press(key, real, shown);
+                }
+                shown = self.pace.at(real).min(at);
+                if self.redraw || !self.pace.is_paused() {
+                    self.draw(screen, real, shown, nodes)?;
+                }
+                self.next_frame = real + FRAME;
+                self.quiet_until = self.pace.at(self.next_frame);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let due = self.pace.until(real, at);
+            if due == Some(Duration::ZERO) {
+                return Ok(());
+            }
+            let wait = due.unwrap_or(FRAME).min(self.next_frame.saturating_sub(real));
+            if let Some(key) = screen.key(wait.max(Duration::from_micros(100)))? {
+                self.press(key, real, shown);
+            }
+        }
+    }
+
+    fn press(&mut self, key: Key, real: Duration, shown: Instant) {
+        self.redraw = true;
+        let count = self.facts.nodes.len();
+        let step = |chosen: Option<usize>, by: usize| match chosen {
+            None => Some(if by < count { 0 } else { count.saturating_sub(1) }),
+            Some(node) => Some((node + by) % count.max(1)),
+        };
+        match key {
+            Key::Pause => self.pace.pause(real, shown),
+            Key::Faster => self.pace.change(real, shown, true),
+            Key::Slower => self.pace.change(real, shown, false),
+            Key::Free => self.pace.release(real, shown),
+            Key::Next => self.chosen = step(self.chosen, 1),
+            Key::Previous => self.chosen = step(self.chosen, count.saturating_sub(1)),
+            Key::FarNext => self.chosen = step(self.chosen, 10),
+            Key::FarPrevious => self.chosen = step(self.chosen, count.saturating_sub(10 % count.max(1))),
+            Key::Nobody => self.chosen = None,
+            Key::Quit => self.stop.store(true, Ordering::Relaxed),
+            Key::Redraw => {}
+        }
+        self.mark = (real, shown);
+        self.speed = None;
+    }
+
+    fn draw(&mut self, screen: &mut S, real: Duration, shown: Instant, nodes: &Nodes<'_>) -> std::io::Result<()> {
+        self.redraw = false;
+        let measured = real.saturating_sub(self.mark.0);
+        if measured >= MEASURED && !self.pace.is_paused() {
+            self.speed = Some(shown.since(self.mark.1).as_secs_f64() / measured.as_secs_f64());
+            self.mark = (real, shown);
+        }
+        let count = self.facts.nodes.len();
+        let time_s = shown.as_secs_f64();
+        let places = match self.ways.is_empty() {
+            true => Vec::new(),
+            false => (0..count).map(|node| self.ways.at(node, time_s)).collect(),
+        };
+        for place in places.iter().flatten() {
+            // Bounds are about so.
+            let [low, high] = self.bounds.get_or_insert([*place; 2]);
+            for axis in 0..2 {
+                (low[axis], high[axis]) = (low[axis].min(place[axis]), high[axis].max(place[axis]));
+            }
+        }
+        let held = self.chosen.map_or_else(Vec::new, |node| nodes.bundles(node, shown, HELD));
+        let picture = Picture {
+            facts: &self.facts,
+            tally: &self.tally,
+            theme: self.theme,
+            pace: &self.pace,
+            speed: self.speed,
+            shown,
+            places: &places,
+            bounds: self.bounds.unwrap_or([[0.0; 2], [1.0; 2]]),
+            usage: (0..count).map(|node| nodes.usage(node)).collect(),
+            down: (0..count).map(|node| nodes.is_down(node)).collect(),
+            chosen: self.chosen.filter(|node| *node < count),
+            held: &held,
+        };
+        screen.draw(&mut |frame| view::draw(frame, &picture))
+    }
+}
+
+impl<S: Screen> Observer for Watch<S> {
+    fn wants(&self, class: EventClass) -> bool {
+        class != EventClass::Segment
+    }
+    fn samples(&self) -> bool {
+        false
+    }
+    fn event(&mut self, at: Instant, node: usize, event: &Event) {
+        self.tally.event(&self.facts, at, node, event);
+    }
+    fn contact(&mut self, edge: &ContactEdge) {
+        self.tally.contact(&self.facts, edge);
+    }
+    fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
+        self.steps = self.steps.wrapping_add(1);
+        let soon = self.pace.is_free() || at < self.quiet_until;
+        if self.lost.is_some() || soon && !self.steps.is_multiple_of(LOOK) {
+            return;
+        }
+        let opened = self.screen.take().map_or_else(self.open, Ok);
+        let shown = opened.and_then(|mut screen| {
+            let shown = self.show(&mut screen, at, nodes);
+            shown.map(|()| screen)
+        });
+        match shown {
+            Ok(screen) => self.screen = Some(screen),
+            Err(error) => self.lost = Some(error),
+        }
+    }
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

@@ -10,6 +10,7 @@
 //! A cell's folder gets its name when it is whole: what is there is done.
 
 use crate::plan::{Cell, Plan};
+use crate::types::World;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,9 @@ pub struct About {
     pub figures: Vec<String>,
     /// Runs of each point.
     pub repetitions: u64,
+    /// Where cells run, where that was said when it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<World>,
     /// Whether the runs of cells are kept.
     pub keep_runs: bool,
     /// How many cells it has.
@@ -132,6 +136,7 @@ impl Folder {
             small: campaign.small,
             figures: figures.to_vec(),
             repetitions: campaign.repetitions,
+            world: Some(campaign.world),
             keep_runs,
             cells: plan.cells().len(),
             version: version.to_string(),

@@ -278,7 +278,7 @@ fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
     });
     let (other, hint) = match campaign.world {
         World::Sim => (scenario.as_ref().ok().and_then(Scenario::needs_messages), "write fidelity = \"message\" in it"),
-        World::Lab => (scenario.as_ref().ok().and_then(Scenario::needs_simulation), "take `world = \"lab\"` out"),
+        World::Lab => (scenario.as_ref().ok().and_then(Scenario::needs_simulation), "run it in simulation: `--in sim`"),
     };
     let other = other.map(|why| ConfigError { hint: hint.into(), ..why });
     match scenario.err().or(other) {

@@ -3,10 +3,12 @@
 use crate::keypath::KeyPath;
 use crate::metrics::Metric;
 use farlink_report::plot::Shape;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Where cells run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum World {
     /// In simulation.
     Sim,
@@ -243,6 +245,14 @@ impl Campaign {
             self.figures.retain(|figure| names.contains(&figure.name));
         }
         Ok(self)
+    }
+    /// In this world, whatever its file says.
+    pub fn inside(mut self, world: World) -> Campaign {
+        if world != self.world {
+            self.asked += &format!(" --in {}", world.name());
+        }
+        self.world = world;
+        self
     }
     /// With so many runs of each point.
     pub fn repeated(mut self, repetitions: u64) -> Campaign {

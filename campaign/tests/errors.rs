@@ -167,5 +167,8 @@ fn what_the_campaigns_world_cannot_run_is_told_once_and_before_it_is_run() {
     let told = packets[0].to_string();
     assert!(told.contains("scenario: radio[wifi]: ") && told.contains("hint: write fidelity = \"message\""), "{told}");
     let lab = said("lab", format!("fidelity = \"message\"\n{}", support::SCENARIO));
-    assert!(lab.len() == 1 && lab[0].to_string().contains("the testbed has no radios\nhint: take `world"), "{lab:?}");
+    assert!(
+        lab.len() == 1 && lab[0].to_string().contains("the testbed has no radios\nhint: run it in simulation"),
+        "{lab:?}"
+    );
 }

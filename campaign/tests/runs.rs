@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_campaign::{Folder, Record, Results};
+use farlink_campaign::{Campaign, Folder, Plan, Record, Results, World};
 use std::fs;
 use support::{CAMPAIGN, Pretend, folder, plan, run, written};
 
@@ -118,6 +118,20 @@ fn one_process_at_a_time_and_no_folder_of_somebody_else() {
         let error = format!("{:#}", Folder::open(&path).unwrap_err());
         assert!(error.contains("is no campaign that ran") && error.contains("hint: "), "{error}");
     }
+}
+
+#[test]
+fn a_campaign_that_began_in_another_world_goes_on_there() {
+    let source = folder(CAMPAIGN);
+    let campaign = Campaign::load(source.path()).unwrap().inside(World::Lab);
+    assert_eq!((campaign.world, campaign.asked.as_str()), (World::Lab, " --in lab"));
+    let plan = Plan::new(campaign).unwrap();
+    let path = source.path().join("out");
+    Folder::create(&path, &plan, &[], false, "test").unwrap();
+    assert_eq!(Folder::open(&path).unwrap().about().world, Some(World::Lab));
+    let text = fs::read_to_string(path.join("campaign.json")).unwrap();
+    fs::write(path.join("campaign.json"), text.replace("\"world\": \"lab\",", "")).unwrap();
+    assert_eq!(Folder::open(&path).unwrap().about().world, None, "one that began before this was said");
 }
 
 #[test]

@@ -44,6 +44,7 @@ enum What {
     \x20 farlink campaign run campaigns/silva --smoke\n\
     \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
     \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\
+    \x20 farlink campaign run campaigns/crossing --in lab\n\
     \x20 RAY_ADDRESS=10.0.0.1:6379 farlink campaign run campaigns/silva --on ray\n\n\
     Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input."
 )]
@@ -57,6 +58,9 @@ struct RunArgs {
     /// Only this figure; several times for several.
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
+    /// The world its cells run in, in place of the campaign's.
+    #[arg(long = "in", value_name = "WORLD", conflicts_with = "on")]
+    world: Option<Where>,
     /// Runs of each point, in place of the campaign's.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = repetitions)]
     repetitions: Option<u64>,
@@ -68,6 +72,24 @@ struct RunArgs {
     keep_runs: bool,
     #[command(flatten)]
     how: How,
+}
+
+/// The worlds.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Where {
+    /// In simulation.
+    Sim,
+    /// In the testbed on this machine: real node processes, one cell after the other, in real time.
+    Lab,
+}
+
+impl From<Where> for World {
+    fn from(place: Where) -> World {
+        match place {
+            Where::Sim => World::Sim,
+            Where::Lab => World::Lab,
+        }
+    }
 }
 
 /// What running and resuming have in common.
@@ -179,7 +201,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn begin(args: &RunArgs) -> Result<(), Failure> {
-    let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions)?;
+    let world = args.world.map(World::from);
+    let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions, world)?;
     let folder = args.out.clone().unwrap_or_else(|| {
         let name = &plan.campaign.name;
         let base = if args.smoke { format!("{name}-smoke") } else { name.clone() };
@@ -205,12 +228,22 @@ fn mistakes(path: &Path, list: &[ConfigError]) -> Failure {
     Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
 }
 
-fn plan_of(path: &Path, small: bool, only: &[String], repetitions: Option<u64>) -> Result<Plan, Failure> {
+fn plan_of(
+    path: &Path,
+    small: bool,
+    only: &[String],
+    repetitions: Option<u64>,
+    world: Option<World>,
+) -> Result<Plan, Failure> {
     let campaign = Campaign::load(path).map_err(|list| mistakes(path, &list))?;
     let campaign = if small { campaign.smaller() } else { campaign };
     let campaign = campaign.only(only).map_err(Failure::Input)?;
     let campaign = match repetitions {
         Some(count) => campaign.repeated(count),
+        None => campaign,
+    };
+    let campaign = match world {
+        Some(world) => campaign.inside(world),
         None => campaign,
     };
     if campaign.figures.is_empty() {
@@ -225,7 +258,7 @@ fn plan_of(path: &Path, small: bool, only: &[String], repetitions: Option<u64>) 
 fn open(path: &Path) -> Result<(Folder, Plan), Failure> {
     let folder = Folder::open(path).map_err(|why| Failure::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
-    let plan = plan_of(&about.campaign, about.small, &about.figures, Some(about.repetitions))?;
+    let plan = plan_of(&about.campaign, about.small, &about.figures, Some(about.repetitions), about.world)?;
     Ok((folder, plan))
 }
 

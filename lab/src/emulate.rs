@@ -224,6 +224,7 @@ impl State {
             own_losses: self.now.iter().map(|r| r.own_losses).sum(),
             cpu_wait,
             stolen,
+            busy: None,
             disk_wait: None,
         };
         let directions = self.now.iter().zip(HOSTS).map(|(report, from)| DirectionSummary {

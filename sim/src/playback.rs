@@ -139,7 +139,7 @@ mod tests {
     fn meetings_are_the_contacts_of_the_world_to_the_end_of_the_run() {
         let scenario = scenario();
         let (_, meetings) = played(&scenario);
-        let mut lines: Vec<String> = crate::contacts::as_lines(&scenario).collect();
+        let mut lines: Vec<String> = crate::contacts::as_lines(&scenario).unwrap().collect();
         assert!(meetings.len() > 20 && lines.len() >= 2 * meetings.len() - 15, "{} {}", meetings.len(), lines.len());
         let line = |at: u64, row: &MeetingRow, word: &str| {
             let (whole, rest) = (at / 1_000_000_000, at % 1_000_000_000);

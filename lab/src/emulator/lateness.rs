@@ -87,6 +87,8 @@ const LATE: Duration = Duration::from_millis(5);
 const CPU_WAIT: f64 = 0.60;
 /// Share of the processors' time that the hypervisor gave to others.
 const STOLEN: f64 = 0.05;
+/// Share of their time in which the processors may be at work: beyond it what was measured is what this machine can do.
+const BUSY: f64 = 0.90;
 
 /// Share of the time in which a task waited for a disk, where nodes keep bundles on one. Simulated disks
 /// answer at once.
@@ -115,6 +117,8 @@ pub struct Signs {
     pub own_losses: u64,
     /// Share of the time in which some task waited for a processor, where the kernel says.
     pub cpu_wait: Option<f64>,
+    /// Share of all processors' time in which they were at work, where the kernel says.
+    pub busy: Option<f64>,
     /// Share of processor time stolen by the hypervisor, where the kernel says.
     pub stolen: Option<f64>,
     /// Share of the time in which some task waited for a disk, where nodes wait for one.
@@ -139,6 +143,7 @@ impl Signs {
         }
         for (share, most, what) in [
             (self.cpu_wait, CPU_WAIT, "tasks waited for a processor"),
+            (self.busy, BUSY, "the processors were at work"),
             (self.stolen, STOLEN, "time was stolen"),
             (self.disk_wait, DISK_WAIT, "tasks waited for a disk"),
         ] {
@@ -181,6 +186,14 @@ impl MachineWatch {
             stolen.as_secs_f64() / total.as_secs_f64().max(1e-3)
         });
         (waited, stolen)
+    }
+
+    /// Share of all processors' time since the start in which they were at work.
+    pub fn busy(&self) -> Option<f64> {
+        let (a, b) = self.time.zip(pressure::machine_time())?;
+        let busy = b.busy.saturating_sub(a.busy);
+        let total = busy + b.idle.saturating_sub(a.idle) + b.stolen.saturating_sub(a.stolen);
+        Some(busy.as_secs_f64() / total.as_secs_f64().max(1e-3))
     }
 
     /// Shares of the time since the start in which some task waited for memory and for disks.
@@ -227,6 +240,8 @@ mod tests {
     fn doubts_name_the_number_and_the_bound() {
         let usual = Signs { cpu_wait: Some(0.2), stolen: Some(0.01), disk_wait: Some(0.02), ..Signs::default() };
         assert!(usual.doubts().is_empty());
+        let filled = Signs { busy: Some(0.97), ..usual }.doubts();
+        assert_eq!(filled, ["the processors were at work 97 % of the time, 90 % allowed"]);
         let stalled = Signs { disk_wait: Some(0.13), ..usual }.doubts();
         assert_eq!(stalled, ["tasks waited for a disk 13 % of the time, 10 % allowed"]);
         let bad = Signs { late_p99: Duration::from_millis(30), own_losses: 3, stolen: Some(0.2), ..Signs::default() };
@@ -254,5 +269,6 @@ mod tests {
         let (waited, stolen) = watch.shares();
         assert!(waited.is_none_or(|w| (0.0..=1.0).contains(&w)));
         assert!(stolen.is_none_or(|s| (0.0..=1.0).contains(&s)));
+        assert!(watch.busy().is_none_or(|b| (0.0..=1.0).contains(&b)));
     }
 }

@@ -131,7 +131,7 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
     let disk_wait = io_waiting.filter(|_| durable);
-    let machine = Signs { cpu_wait, stolen: steal, disk_wait, ..Signs::default() };
+    let machine = Signs { cpu_wait, busy: outcome.watch.busy(), stolen: steal, disk_wait, ..Signs::default() };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
     validity.notes.extend(notes(outcome, &lateness));
 }

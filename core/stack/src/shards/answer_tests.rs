@@ -272,6 +272,7 @@ fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
 #[test]
 fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
     let plain = || BundleMeta {
+        primary_end: 0,
         id: 1,
         source: EndpointId::ipn(8, 1),
         destination: EndpointId::ipn(9, 1),

@@ -362,10 +362,11 @@ impl Agent {
     }
 }
 
-/// Whether a bundle that is here comes from somebody else than it did, or has come further. One that counts no hops may
-/// have: it is rather sent twice than lost.
+/// Whether a bundle that is here comes from somebody else than it did, or has come further. One that counts no hops, and is
+/// no copy, may have: it is rather sent twice than lost.
 fn is_on_new_way(held: &Held, from: PeerId, hop: &Hop) -> bool {
-    from != held.from || !held.bundle.facts.has(Facts::HOPS) || hop.hops > held.hops
+    let further = if held.bundle.facts.has(Facts::HOPS) { hop.hops > held.hops } else { hop.labels.is_none() };
+    from != held.from || further
 }
 
 /// The verdict on what is here already: a copy gives its label back, anything else is as good as

@@ -47,13 +47,16 @@ fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
     }
 }
 
-/// Whoever gave it the first time missed the acknowledgment: that is no other way.
+/// Whoever gave it the first time missed the acknowledgment: that is no other way, as its hops show.
 #[test]
 fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
     let mut node = node();
-    let first = through(&mut node, 1);
-    node.receive(2, to_nine(1));
-    signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+    node.receive(1, to_nine(1).hops(1, 9));
+    let given = wrap(&mut node);
+    let left = outer(&node);
+    node.confirm(left[0].id);
+    node.receive(2, to_nine(1).hops(1, 9));
+    signal(&mut node, 3, 1, Answer::Taken, &run(given[0], given[0]));
     assert_eq!(node.held(), 0);
 }
 

@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
     Examples:\n\
     \x20 farlink run campaigns/iss/scenario.toml --in sim\n\
     \x20 farlink run campaigns/iss/scenario.toml --in lab --out runs/iss-lab\n\
+    \x20 farlink run campaigns/town/scenario.toml --in sim --watch\n\
     \x20 farlink run scenario.toml --in sim --seed 7 --json | jq .latency_s.mean\n\n\
     Exit status: 0 done, 1 the run failed or missed what the scenario's [expect] says, 2 bad input.")]
 pub struct Args {
@@ -43,6 +44,10 @@ pub struct Args {
     /// Testbed only: kind of interface that links use; the best that is permitted when not given.
     #[arg(long, value_name = "KIND", value_parser = ["tap", "packet"])]
     interface: Option<String>,
+    /// Simulation only: see it as it goes, in this terminal: where nodes are and whom they hear, or which links are up,
+    /// how full stores are, and what a node holds. `q` ends it with the results so far.
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -52,7 +57,17 @@ impl Args {
     /// In simulation, as the file says, into a folder whose run may be replaced.
     pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
         let (world, out) = (World::Sim, Some(out));
-        Args { scenario, world, seed: None, fidelity: None, out, force: true, interface: None, json: false }
+        Args {
+            scenario,
+            world,
+            seed: None,
+            fidelity: None,
+            out,
+            force: true,
+            interface: None,
+            watch: false,
+            json: false,
+        }
     }
 }
 
@@ -107,6 +122,18 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
             "`--interface {kind}` in simulation, whose links have no interfaces\nhint: use it with `--in lab`"
         )));
     }
+    if args.watch {
+        let hindrance = match args.world {
+            World::Sim => farlink_watch::hindrance(),
+            World::Lab => Some(
+                "`--watch` in the testbed, whose nodes tell nobody all they do while they run\n\
+                 hint: use it with `--in sim`; `farlink node status` asks one of the testbed's nodes",
+            ),
+        };
+        if let Some(why) = hindrance {
+            return Err(Failure::Input(why.into()));
+        }
+    }
     match (args.fidelity, args.world) {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
@@ -128,7 +155,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
     crate::make_folder(&folder, "--out")?;
     let command = command_line(args, scenario.seed);
     let done = match args.world {
-        World::Sim => in_simulation(&scenario, &folder, command),
+        World::Sim => in_simulation(&scenario, &folder, command, args.watch),
         World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
     };
     if done.is_err() {
@@ -192,14 +219,24 @@ fn stop_when_asked() -> Result<Arc<AtomicBool>, Failure> {
     Ok(farlink_os::process::watch_termination()?)
 }
 
-fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<(), Failure> {
-    let mut shown = RunProgress::new(scenario.duration, "simulating");
+fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: bool) -> Result<(), Failure> {
     let options = farlink_sim::Options { folder: folder.to_path_buf(), command, stop: stop_when_asked()? };
-    let show = &mut |progress: farlink_sim::Progress| {
-        shown.show(progress.simulated_s, &format!("{} bundles delivered", progress.delivered));
+    let result = if watched {
+        let mut watch = farlink_watch::Watch::in_terminal(scenario, options.stop.clone());
+        let result = farlink_sim::run_watched(scenario, &options, &mut watch);
+        if let Some(error) = watch.finish() {
+            eprintln!("warning: the terminal could not show it any more: {error}");
+        }
+        result
+    } else {
+        let mut shown = RunProgress::new(scenario.duration, "simulating");
+        let show = &mut |progress: farlink_sim::Progress| {
+            shown.show(progress.simulated_s, &format!("{} bundles delivered", progress.delivered));
+        };
+        let result = farlink_sim::run(scenario, &options, show);
+        shown.finish();
+        result
     };
-    let result = farlink_sim::run(scenario, &options, show);
-    shown.finish();
     match result {
         Ok(_) => Ok(()),
         Err(error) => match error.downcast::<farlink_base::ConfigError>() {

@@ -124,7 +124,7 @@ struct Known {
     seed: u64,
     len: usize,
 }
-/// What is beyond a handful.
+/// Where they are when they are more than a handful.
 #[derive(Clone, Debug)]
 struct Tables {
     few: Set<u64>,
@@ -153,11 +153,15 @@ impl Known {
             return;
         }
         self.len += 1;
-        if self.handful.len() < Self::HANDFUL {
+        if self.tables.is_none() && self.handful.len() < Self::HANDFUL {
             return self.handful.push(id);
         }
-        let seed = self.seed;
-        let tables = self.tables.get_or_insert_with(|| Box::new(Tables { few: set(seed), many: Vec::new() }));
+        let (seed, handful) = (self.seed, &mut self.handful);
+        let tables = self.tables.get_or_insert_with(|| {
+            let mut few = set(seed);
+            few.extend(core::mem::take(handful));
+            Box::new(Tables { few, many: Vec::new() })
+        });
         if tables.few.len() < Self::FEW {
             tables.few.insert(id);
         } else {

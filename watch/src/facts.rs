@@ -1,6 +1,6 @@
 //! What a scenario says that does not change while it runs.
 
-use farlink_base::{EndpointId, Instant, LinkId};
+use farlink_base::{CreationTimestamp, EndpointId, Instant, LinkId};
 use farlink_scenario::{Fidelity, Scenario};
 use std::collections::HashMap;
 
@@ -10,6 +10,8 @@ pub struct Facts {
     pub seed: u64,
     pub fidelity: &'static str,
     pub end: Instant,
+    /// Milliseconds since 2000 at which the run begins.
+    epoch_ms: u64,
     pub nodes: Vec<String>,
     /// Of each node, the links of the scenario it has, in the order of its numbers for them, and whether it is their
     /// first end.
@@ -39,6 +41,7 @@ impl Facts {
             seed: scenario.seed,
             fidelity: if scenario.fidelity == Fidelity::Message { "bundles" } else { "packets" },
             end: Instant::ZERO + scenario.duration,
+            epoch_ms: scenario.epoch.unwrap_or(farlink_sim::DEFAULT_EPOCH).0,
             nodes: scenario.nodes.iter().map(|node| node.name.clone()).collect(),
             ends: (0..scenario.nodes.len()).map(ends_of).collect(),
             links: scenario.links.iter().map(|link| (link.name.clone(), link.between)).collect(),
@@ -54,6 +57,12 @@ impl Facts {
     pub fn node_of(&self, endpoint: &EndpointId) -> String {
         let place = self.names.get(&endpoint.node_id());
         place.map_or_else(|| endpoint.to_string(), |place| self.nodes[*place].clone())
+    }
+    /// When in the run a bundle was made, which tells those of a node apart: with its number, where several were at once.
+    pub fn made_at(&self, creation: &CreationTimestamp) -> String {
+        let seconds = creation.time.0.saturating_sub(self.epoch_ms) as f64 / 1e3;
+        let at = crate::clock(seconds, self.tenths());
+        if creation.sequence > 0 { format!("{at} #{}", creation.sequence) } else { at }
     }
     /// Whether times are so short that tenths of seconds matter.
     pub fn tenths(&self) -> bool {

@@ -24,7 +24,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
         let style = picture.theme.fill(share);
         let usage = picture.usage.get(node).copied().unwrap_or_default();
         let bar = width.saturating_sub(names + WORDS + 4);
-        let full = ((share * bar as f64).round() as usize).min(bar);
+        let full = ((share * bar as f64).round() as usize).max(usize::from(share > 0.0)).min(bar);
         let words = match picture.down.get(node) {
             Some(true) => "down".into(),
             _ => Quantity::Bytes.text(usage.bytes as f64),

@@ -25,12 +25,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     } else if picture.held.is_empty() {
         lines.push(Line::raw("It holds nothing."));
     } else {
-        lines.push(Line::raw(row(["bundle", "to", "size", "lives", "why it is here"], width)).bold());
+        lines.push(Line::raw(row(["made by, at", "to", "size", "lives", "why it is here"], width)).bold());
     }
     let room = rows.saturating_sub(2);
     for status in picture.held.iter().take(room) {
         let source = picture.facts.node_of(&status.id.source);
-        let bundle = format!("{source} {}", status.id.creation.sequence);
+        let bundle = format!("{source} {}", picture.facts.made_at(&status.id.creation));
         let size = Quantity::Bytes.text(status.payload as f64);
         let lives = Quantity::Seconds.text((status.remaining_ms / 1000) as f64);
         let to = picture.facts.node_of(&status.destination);

@@ -24,6 +24,9 @@ const LEAST: (u16, u16) = (40, 12);
 /// From so many rows on there is room for what a node holds.
 const ROOMY: u16 = 18;
 
+/// A store with anything in it is drawn as full as this.
+const LEAST_FILL: f64 = 0.03;
+
 /// What is known at a moment.
 pub struct Picture<'a> {
     pub facts: &'a Facts,
@@ -45,15 +48,11 @@ pub struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// How full a node is, 0 to 1: of its capacity, and where nobody uses a tenth of that, of the fullest.
+    /// How full a node's store is, 0 to 1; what is there at all is seen.
     pub fn fill(&self, node: usize) -> f64 {
-        let share = |usage: &Usage| usage.bytes as f64 / (usage.capacity as f64).max(1.0);
         let Some(usage) = self.usage.get(node) else { return 0.0 };
-        if self.usage.iter().any(|usage| share(usage) >= 0.1) {
-            return share(usage).min(1.0);
-        }
-        let fullest = self.usage.iter().map(|usage| usage.bytes).max().unwrap_or(0);
-        usage.bytes as f64 / (fullest as f64).max(1.0)
+        let share = usage.bytes as f64 / (usage.capacity as f64).max(1.0);
+        if usage.bytes > 0 { share.clamp(LEAST_FILL, 1.0) } else { 0.0 }
     }
 }
 

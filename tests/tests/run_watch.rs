@@ -1,0 +1,131 @@
+//! `farlink run --watch` in a terminal of its own (`script`, of every Linux): what is drawn, and how it ends.
+
+mod node_support;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = r#"
+name = "seen"
+seed = 1
+duration = "1 h"
+stop_when_delivered = false
+[[node]]
+name = "probe"
+id = "ipn:1.0"
+[[node]]
+name = "ground"
+id = "ipn:2.0"
+[[link]]
+name = "space"
+between = ["probe", "ground"]
+layer = "ltp"
+rate = "1 Mbit/s"
+delay = "1 s"
+[[traffic]]
+name = "news"
+from = "probe"
+to = "ground"
+bundles = { count = 10000, size = "1 kB", interval = "1 s" }
+"#;
+
+/// What takes the screen and gives it back.
+const TAKEN: &str = "\x1b[?1049h";
+const GIVEN_BACK: &str = "\x1b[?1049l";
+
+/// A program in a terminal.
+struct Terminal {
+    script: Child,
+    said: Receiver<Vec<u8>>,
+    text: String,
+}
+impl Terminal {
+    fn new(folder: &Path) -> Terminal {
+        std::fs::write(folder.join("seen.toml"), SCENARIO).expect("it is written");
+        let farlink = node_support::farlink().display();
+        let mut script = Command::new("script")
+            .args([
+                "-qefc",
+                &format!("stty cols 80 rows 24; exec {farlink} run seen.toml --in sim --watch --out run"),
+                "/dev/null",
+            ])
+            .current_dir(folder)
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script(1) is there");
+        let (mut out, (tell, said)) = (script.stdout.take().expect("it has one"), channel());
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(n) = out.read(&mut piece) {
+                if n == 0 || tell.send(piece[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal { script, said, text: String::new() }
+    }
+    /// Reads until it says so.
+    fn until(&mut self, what: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.text.contains(what) {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.said.recv_timeout(left) {
+                Ok(piece) => self.text += &String::from_utf8_lossy(&piece),
+                Err(_) => panic!("no `{what}` in {} bytes of pictures", self.text.len()),
+            }
+        }
+    }
+    fn press(&mut self, keys: &str) {
+        let input = self.script.stdin.as_mut().expect("it has one");
+        input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("it listens");
+    }
+    /// Waits for its end: its exit status.
+    fn end(&mut self) -> Option<i32> {
+        self.until(GIVEN_BACK);
+        self.until("hint:");
+        self.script.wait().expect("it ends").code()
+    }
+}
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+#[test]
+fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
+    for keys in ["q", "\x03"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut terminal = Terminal::new(folder.path());
+        terminal.until(TAKEN);
+        terminal.until("pause");
+        terminal.press("\t");
+        terminal.until("probe:");
+        terminal.press(keys);
+        assert_eq!(terminal.end(), Some(1), "{keys:?}");
+        let after = terminal.text.rsplit(GIVEN_BACK).next().unwrap_or_default().to_string();
+        assert!(after.contains("the run was interrupted") && after.contains("delivered"), "{after}");
+        assert!(folder.path().join("run/manifest.json").exists());
+    }
+}
+
+#[test]
+fn without_a_terminal_and_in_the_testbed_it_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("seen.toml");
+    std::fs::write(&file, SCENARIO).expect("it is written");
+    let (file, out) = (file.display().to_string(), folder.path().join("run").display().to_string());
+    for (world, why) in [("sim", "needs a terminal"), ("lab", "in the testbed")] {
+        let output = node_support::run(&["run", &file, "--in", world, "--watch", "--out", &out]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why) && said.contains("hint: "), "{said}");
+    }
+    assert!(!folder.path().join("run").exists(), "nothing is left");
+}

@@ -168,7 +168,8 @@ impl Page<'_> {
 
     pub fn network(&self, out: &mut String) {
         let topology = &self.runs[0].manifest.topology;
-        if topology.nodes.is_empty() {
+        // Whom radios hear the map shows.
+        if topology.links.is_empty() {
             return;
         }
         let caption = match self.scheduled().next().is_some() {

@@ -112,6 +112,7 @@ fn what_was_said_to_have_arrived_is_lost_where_the_paper_deletes_on_hearsay_and_
             ("prophet", "none"),
             ("epidemic", "hbsd"),
             ("epidemic", "rrcc"),
+            ("epidemic", "marginal-utility"),
         ] {
             let (arrived, lost, twice) = crowd(router, control, metadata, &["met", "arrived", "has"]);
             assert_eq!((lost, twice), (0, 0), "{router} {control} {metadata}");

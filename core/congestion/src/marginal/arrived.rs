@@ -16,6 +16,16 @@ struct Arrival {
     number: u64,
 }
 
+/// One that arrived, as it is told on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub id: u128,
+    /// Forgotten then.
+    pub until: Instant,
+    /// Whether this node saw it arrive, rather than heard of it: of a destination only that is proof.
+    pub seen: bool,
+}
+
 /// Identities of bundles that arrived.
 #[derive(Debug)]
 pub(super) struct Arrived {
@@ -36,11 +46,13 @@ impl Arrived {
     pub fn has(&self, id: u128) -> bool {
         self.known.contains_key(&id)
     }
-    /// Remembers one until then; whether that is new.
+    /// Remembers one until then; whether that is new, as it is of one that was heard of and now is seen.
     pub fn learn(&mut self, id: u128, until: Instant, teller: NodeId) -> bool {
-        if self.most == 0 || self.has(id) {
+        let heard = self.known.get(&id).map(|known| known.teller != NodeId::NULL);
+        if self.most == 0 || heard.is_some_and(|heard| !heard || teller != NodeId::NULL) {
             return false;
         }
+        self.forget(id);
         if self.known.len() >= self.most {
             self.forget_one();
         }
@@ -74,10 +86,11 @@ impl Arrived {
             self.forget(id);
         }
     }
-    /// The newest, newest first, but for what this node told, with how long they are remembered.
-    pub fn newest(&self, but: NodeId) -> impl Iterator<Item = (u128, Instant)> {
+    /// The newest, newest first, but for what this node told.
+    pub fn newest(&self, but: NodeId) -> impl Iterator<Item = Known> {
         let known = self.by_number.values().rev().filter_map(|id| Some((*id, self.known.get(id)?)));
-        known.filter(move |(_, arrival)| but == NodeId::NULL || arrival.teller != but).map(|(id, a)| (id, a.until))
+        let others = known.filter(move |(_, arrival)| but == NodeId::NULL || arrival.teller != but);
+        others.map(|(id, arrival)| Known { id, until: arrival.until, seen: arrival.teller == NodeId::NULL })
     }
     /// How many are known.
     #[cfg(test)]
@@ -111,8 +124,14 @@ mod tests {
         arrived.learn(1, Instant(10), NodeId(2));
         arrived.learn(2, Instant(20), NodeId(3));
         arrived.learn(3, Instant(30), NodeId::NULL);
-        let told = |arrived: &Arrived, to| arrived.newest(NodeId(to)).map(|(id, _)| id).collect::<Vec<_>>();
+        let told = |arrived: &Arrived, to| arrived.newest(NodeId(to)).map(|known| known.id).collect::<Vec<_>>();
         assert_eq!((told(&arrived, 9), told(&arrived, 2)), (alloc::vec![3, 2, 1], alloc::vec![3, 2]));
+        assert!(
+            arrived.learn(1, Instant(10), NodeId::NULL) && !arrived.learn(1, Instant(10), NodeId(2)),
+            "now it is seen"
+        );
+        let seen: Vec<_> = arrived.newest(NodeId(9)).map(|known| (known.id, known.seen)).collect();
+        assert_eq!(seen, [(1, true), (3, true), (2, false)]);
         arrived.expire(Instant(20));
         assert_eq!(told(&arrived, 9), [3]);
         assert_eq!((arrived.by_number.len(), arrived.by_teller.len()), (1, 1));

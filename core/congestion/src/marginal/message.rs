@@ -1,6 +1,7 @@
 //! What nodes with this control tell each other in hellos: parts of a letter, a count and so many entries,
 //! one behind the other. What is cut short, or unknown, ends it.
 
+use super::arrived::Known;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
 
@@ -8,14 +9,15 @@ use farlink_base::{Instant, NodeId};
 pub(super) const ENTRIES_MAX: usize = 4096;
 
 const ARRIVED: u8 = b'a';
+const SEEN: u8 = b's';
 const MET: u8 = b'm';
 const GONE: u8 = b'g';
 
 /// One part of a message.
 #[derive(PartialEq, Debug)]
 pub(super) enum Part {
-    /// Bundles that arrived, and for how many seconds more they live.
-    Arrived(Vec<(u128, u32)>),
+    /// Bundles that arrived, and for how many seconds more they live; whether the teller saw that itself.
+    Arrived(Vec<(u128, u32)>, bool),
     /// Nodes, and how many seconds ago they were met.
     Met(Vec<(NodeId, u32)>),
     /// Bundles that the teller gave up.
@@ -31,16 +33,19 @@ impl Letter {
         self.0.push(kind);
         self.0.extend_from_slice(&(count.min(ENTRIES_MAX) as u16).to_be_bytes());
     }
-    /// Bundles that arrived, each until it is forgotten; none, no part.
-    pub fn arrived(&mut self, now: Instant, ids: &[(u128, Instant)]) {
-        if ids.is_empty() {
-            return;
-        }
-        self.begin(ARRIVED, ids.len());
-        for (id, until) in ids.iter().take(ENTRIES_MAX) {
-            let left = u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX);
-            self.0.extend_from_slice(&id.to_be_bytes());
-            self.0.extend_from_slice(&left.to_be_bytes());
+    /// Bundles that arrived, each until it is forgotten: those that this node saw arrive, and those that it heard of.
+    pub fn arrived(&mut self, now: Instant, all: &[Known]) {
+        for (kind, seen) in [(SEEN, true), (ARRIVED, false)] {
+            let ids: Vec<&Known> = all.iter().filter(|known| known.seen == seen).collect();
+            if ids.is_empty() {
+                continue;
+            }
+            self.begin(kind, ids.len());
+            for known in ids.iter().take(ENTRIES_MAX) {
+                let left = u32::try_from(known.until.since(now).as_secs()).unwrap_or(u32::MAX);
+                self.0.extend_from_slice(&known.id.to_be_bytes());
+                self.0.extend_from_slice(&left.to_be_bytes());
+            }
         }
     }
     /// Nodes met, and how many seconds ago.
@@ -80,7 +85,7 @@ fn entries<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Optio
     (count <= ENTRIES_MAX).then_some(all)
 }
 
-/// Parts read of one message: three are said at a meeting, and some more where several wait to leave together. Each costs
+/// Parts read of one message: four are said at a meeting, and some more where several wait to leave together. Each costs
 /// a look at all that is known, however short it is.
 const PARTS_MAX: usize = 64;
 
@@ -89,7 +94,10 @@ pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part> {
     core::iter::from_fn(move || {
         let [kind] = number(&mut bytes)?;
         match kind {
-            ARRIVED => entries(&mut bytes, |b| Some((id_of(b)?, u32_of(b)?))).map(Part::Arrived),
+            ARRIVED | SEEN => {
+                let ids = entries(&mut bytes, |b| Some((id_of(b)?, u32_of(b)?)));
+                ids.map(|ids| Part::Arrived(ids, kind == SEEN))
+            }
             MET => {
                 entries(&mut bytes, |b| Some((NodeId(number(b).map(u64::from_be_bytes)?), u32_of(b)?))).map(Part::Met)
             }
@@ -107,7 +115,9 @@ mod tests {
 
     fn letter() -> Vec<u8> {
         let mut letter = Letter::default();
-        letter.arrived(Instant(1_000_000_000), &[(7, Instant(61_000_000_000)), (1 << 100, Instant::MAX)]);
+        let known = |id, until, seen| Known { id, until, seen };
+        let all = [known(7, Instant(61_000_000_000), false), known(1 << 100, Instant::MAX, true)];
+        letter.arrived(Instant(1_000_000_000), &all);
         letter.met(&[(NodeId(5), 600)]);
         letter.gone(&[9, 10]);
         letter.0
@@ -116,15 +126,15 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let read: Vec<Part> = parts(&letter()).collect();
-        let arrived = Part::Arrived(vec![(7, 60), (1 << 100, u32::MAX)]);
-        assert_eq!(read, [arrived, Part::Met(vec![(NodeId(5), 600)]), Part::Gone(vec![9, 10])]);
+        let [seen, heard] = [Part::Arrived(vec![(1 << 100, u32::MAX)], true), Part::Arrived(vec![(7, 60)], false)];
+        assert_eq!(read, [seen, heard, Part::Met(vec![(NodeId(5), 600)]), Part::Gone(vec![9, 10])]);
     }
 
     #[test]
     fn what_is_cut_short_or_lies_about_its_length_says_no_more_than_what_is_whole() {
         let whole = letter();
         for cut in 0..whole.len() {
-            assert!(parts(&whole[..cut]).count() < 3, "{cut}");
+            assert!(parts(&whole[..cut]).count() < 4, "{cut}");
         }
         assert_eq!(parts(&[ARRIVED, 255, 255, 1, 2, 3]).count(), 0);
         assert_eq!(parts(b"no letter at all").count(), 0);

@@ -22,7 +22,7 @@ mod value;
 use crate::control::Control;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use arrived::Arrived;
+use arrived::{Arrived, Known};
 use encounters::{Encounters, seconds};
 use farlink_base::{Duration, Instant, NodeId, PeerId, Refusal};
 use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Reason, Tellers, Want, Why};
@@ -148,7 +148,8 @@ impl MarginalUtility {
     fn tell_on(&mut self, node: &Node<'_>, out: &mut Orders) {
         let fresh = core::mem::take(&mut self.fresh);
         for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL && !self.is_far(node, peer)) {
-            let news = fresh.iter().filter(|(_, _, teller)| *teller != peer.node).map(|(id, until, _)| (*id, *until));
+            let news = fresh.iter().filter(|(_, _, teller)| *teller != peer.node);
+            let news = news.map(|&(id, until, teller)| Known { id, until, seen: teller == NodeId::NULL });
             let mut letter = Letter::default();
             letter.arrived(node.now, &news.collect::<Vec<_>>());
             if !letter.0.is_empty() {
@@ -169,9 +170,9 @@ impl MarginalUtility {
         let (mut arrived, mut gone, mut met) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for part in parts(bytes) {
             match part {
-                Part::Arrived(ids) => {
-                    for (id, left) in ids.iter().filter(|(id, _)| arrived.insert(*id)) {
-                        self.heard_of(node, peer, *id, *left, out);
+                Part::Arrived(ids, seen) => {
+                    for (id, left) in ids.iter().filter(|(id, _)| arrived.insert((*id, seen))) {
+                        self.heard_of(node, peer, (*id, *left, seen), out);
                     }
                 }
                 Part::Met(told) => met.push(told),
@@ -183,12 +184,14 @@ impl MarginalUtility {
         self.heard_met(node, peer, &met);
         self.compare(node, peer, out);
     }
-    /// A neighbour says that a bundle arrived. Only its destination's word deletes.
-    fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, id: u128, left_s: u32, out: &mut Orders) {
+    /// A neighbour says that a bundle arrived. Only its destination's word deletes, that it saw it arrive: what
+    /// destinations heard may be a lie about bundles that they wait for.
+    fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, (id, left_s, seen): (u128, u32, bool), out: &mut Orders) {
         let until = node.now + Duration::from_secs(u64::from(left_s));
         self.learn(node.now, id, until, peer.node, out);
         let Some(held) = node.book.find(id) else { return };
-        let vouched = peer.identity_as(held.destination()).is_some_and(|identity| identity >= Identity::Address);
+        let vouched =
+            seen && peer.identity_as(held.destination()).is_some_and(|identity| identity >= Identity::Address);
         if vouched || self.settings.hearsay > 1 {
             out.delete(held.handle(), Why::Acked);
         }

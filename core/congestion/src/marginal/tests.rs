@@ -62,9 +62,9 @@ fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
     write(&mut letter);
     letter.0
 }
-/// A neighbour says that this arrived.
-fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128) -> Vec<Order> {
-    let bytes = letter(|letter| letter.arrived(site.now, &[(id, at(HOUR_S))]));
+/// A neighbour says that it saw this arrive, or heard of it.
+fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128, seen: bool) -> Vec<Order> {
+    let bytes = letter(|letter| letter.arrived(site.now, &[Known { id, until: at(HOUR_S), seen }]));
     hear(control, &site.node(), News::Heard { from, bytes: &bytes })
 }
 fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<Want> {
@@ -110,7 +110,7 @@ fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_d
     let (neighbour, nine) = (site.meet(2), site.meet(9));
     for bundle in [own, relayed] {
         let id = site.held(bundle).bundle.id;
-        let said = says_arrived(&mut control, &site, neighbour, id);
+        let said = says_arrived(&mut control, &site, neighbour, id, true);
         assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. } | Order::Ban { .. })), "{said:?}");
         assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it makes room first");
         assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "nobody gets another copy");
@@ -120,7 +120,10 @@ fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_d
             direct,
             "but its destination"
         );
-        let said = says_arrived(&mut control, &site, nine, id);
+        let said = says_arrived(&mut control, &site, nine, id, false);
+        let deletes = |order: &Order| matches!(order, Order::Delete { .. } | Order::Ban { .. });
+        assert!(!said.iter().any(deletes), "a destination that repeats what a liar said has it not: {said:?}");
+        let said = says_arrived(&mut control, &site, nine, id, true);
         assert!(said.contains(&Order::Delete { bundle, why: Why::Acked }));
     }
 }
@@ -133,10 +136,10 @@ fn who_only_claims_a_name_is_not_listened_to() {
     site.peers.learn(liar, EndpointId::ipn(9, 0), Identity::Claimed);
     site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(40));
     let id = site.held(bundle).bundle.id;
-    assert_eq!(says_arrived(&mut control, &site, liar, id), []);
+    assert_eq!(says_arrived(&mut control, &site, liar, id, true), []);
     assert!(control.worth(&site.node(), site.held(bundle)).unwrap() > 0.0);
     let mut credulous = MarginalUtility::new(&[600.0, 16.0, 0.8, 0.9, 0.1, 0.2, 10_000.0, 1.0, 1.0]);
-    let said = says_arrived(&mut credulous, &site, liar, id);
+    let said = says_arrived(&mut credulous, &site, liar, id, true);
     assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. })), "a claim is no vouching");
 }
 
@@ -144,9 +147,10 @@ fn who_only_claims_a_name_is_not_listened_to() {
 fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_out() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (honest, liar) = (site.meet(2), site.meet(3));
-    says_arrived(&mut control, &site, honest, 77);
+    says_arrived(&mut control, &site, honest, 77, false);
     for round in 0..64u128 {
-        let forged: Vec<_> = (0..4096).map(|n| ((round << 32) + n + 1_000_000, Instant::MAX)).collect();
+        let forged = (0..4096).map(|n| (round << 32) + n + 1_000_000);
+        let forged: Vec<_> = forged.map(|id| Known { id, until: Instant::MAX, seen: round % 2 == 0 }).collect();
         let met: Vec<_> = (0..4096).map(|n| (NodeId((round as u64) << 32 | (n + 1)), 0)).collect();
         let bytes = letter(|letter| {
             letter.arrived(site.now, &forged);
@@ -182,16 +186,19 @@ fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_on
 fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (one, two) = (site.meet(2), site.meet(3));
-    assert_eq!(says_arrived(&mut control, &site, one, 5), [Order::Wake(at(1))]);
-    assert_eq!(says_arrived(&mut control, &site, two, 6), [], "gathered");
+    assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Order::Wake(at(1))]);
+    assert_eq!(says_arrived(&mut control, &site, two, 6, false), [], "gathered");
     let told = hear(&mut control, &site.node(), News::Wake);
-    let tell = |to, id| Order::Tell { to, bytes: letter(|l| l.arrived(site.now, &[(id, at(HOUR_S))])) };
+    let tell = |to, id| Order::Tell {
+        to,
+        bytes: letter(|l| l.arrived(site.now, &[Known { id, until: at(HOUR_S), seen: false }])),
+    };
     assert_eq!(told, [tell(one, 6), tell(two, 5)]);
     assert_eq!(hear(&mut control, &site.node(), News::Wake), []);
     site.now = at(HOUR_S);
     let told = hear(&mut control, &site.node(), News::Up { peer: one });
     let Some(Order::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
-    assert!(!parts(bytes).any(|part| matches!(part, Part::Arrived(_))), "their lifetimes are over");
+    assert!(!parts(bytes).any(|part| matches!(part, Part::Arrived(..))), "their lifetimes are over");
 }
 
 #[test]
@@ -297,7 +304,9 @@ fn what_a_message_repeats_costs_one_order() {
     });
     let said = hear(&mut control, &node, News::Heard { from: liar, bytes: &bytes });
     assert_eq!(said, [Order::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
-    let bytes = letter(|letter| (0..10).for_each(|_| letter.arrived(site.now, &vec![(id, at(HOUR_S)); 400])));
+    let bytes = letter(|letter| {
+        (0..10).for_each(|_| letter.arrived(site.now, &vec![Known { id, until: at(HOUR_S), seen: true }; 400]))
+    });
     let said = hear(&mut control, &node, News::Heard { from: nine, bytes: &bytes });
     assert_eq!(said, [Order::Wake(at(1)), Order::Delete { bundle, why: Why::Acked }]);
 }
@@ -384,7 +393,7 @@ fn how_far_a_neighbour_is_is_searched_once_a_second() {
     let two = site.meet(2);
     for second in [10, 10, 10, 11] {
         site.now = at(second);
-        says_arrived(&mut control, &site, two, u128::from(second));
+        says_arrived(&mut control, &site, two, u128::from(second), false);
         let node = Node { plan: Some(&plan), ..site.node() };
         hear(&mut control, &node, News::Wake);
     }

@@ -20,6 +20,8 @@ pub struct Relay {
 
 /// Most bytes taken at once.
 const ONCE: usize = 65_536;
+/// Nothing passes for so long when all has passed.
+const QUIET: Duration = Duration::from_millis(500);
 /// How long the node that is called may take to listen.
 const TRIES: u32 = 100;
 
@@ -27,6 +29,18 @@ impl Relay {
     /// What passed until now.
     pub fn passed(&self) -> Passed {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// What passed until nothing did for a while: the last acknowledgment is later than the last delivery.
+    pub fn passed_at_last(&self) -> Passed {
+        let mut passed = self.passed();
+        loop {
+            std::thread::sleep(QUIET);
+            let now = self.passed();
+            if now.len() == passed.len() {
+                return now;
+            }
+            passed = now;
+        }
     }
     /// One stream of TCP to this port.
     pub fn tcp(to: u16) -> Result<Relay> {

@@ -44,7 +44,7 @@ pub fn session(reader: &Reader, dir: &Path, binary: &Path, kind: &str, load: &Lo
     let there = Client::attach(&other.socket(), "ipn:2.42", true)?;
     pass(&ours.socket(), SENDS, "ipn:2.42", there, load)?;
     pass(&other.socket(), "ipn:2.43", RECEIVES, ours.receiver(RECEIVES, size.patience)?, load)?;
-    let passed = relay.passed();
+    let passed = relay.passed_at_last();
     ours.kill()?;
     other.kill()?;
     let file = dir.join("session.pcap");

@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+/// Files shorter than this are not worth it, however full the disk is.
+const FILE_LEAST: u64 = 256 << 10;
+
 /// The owner's side of the disk thread.
 #[derive(Debug)]
 pub struct Disk {
@@ -28,7 +31,7 @@ impl Disk {
     /// # Errors
     /// When the folder cannot be had.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
-        let mut files = Performer { files: DiskFiles::open(dir)?, was_direct: true };
+        let mut files = Performer { files: DiskFiles::open(dir)?, was_direct: true, was_full: false };
         files.tell_of_the_cache();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
@@ -96,6 +99,13 @@ impl Disk {
     }
 }
 
+/// Most bytes of one file of a store in this folder: many find room on its disk, which gets room file by file when it is
+/// full. A disk that does not say how long it is has no bound.
+pub fn file_max(dir: &Path) -> u64 {
+    let (room, longest) = farlink_os::disk::room(dir).unwrap_or((u64::MAX, u64::MAX));
+    (room / 32).max(FILE_LEAST).min(longest)
+}
+
 /// Where answers go.
 struct Answers {
     outbox: Sender<Vec<DiskDone>>,
@@ -142,6 +152,8 @@ fn disk_error(kind: ErrorKind) -> DiskError {
 struct Performer {
     files: DiskFiles,
     was_direct: bool,
+    /// Bytes could not be kept for when the disk is full.
+    was_full: bool,
 }
 
 impl Performer {
@@ -156,8 +168,13 @@ impl Performer {
     /// Performs an operation and adds its answer, which may be given once what is given back is done.
     fn perform(&mut self, operation: DiskOp, done: &mut Vec<DiskDone>) -> Option<Syncing> {
         let mut syncing = None;
-        let result = self.one(operation.action, &mut syncing);
-        let result = result.map_err(|why| failed(&self.files.dir().display().to_string(), &why));
+        let result = match operation.action {
+            DiskAction::Reserve { file, bytes } => self.reserve(file, bytes),
+            action => {
+                let result = self.one(action, &mut syncing);
+                result.map_err(|why| failed(&self.files.dir().display().to_string(), &why))
+            }
+        };
         self.tell_of_the_cache();
         done.push(DiskDone { id: operation.id, result });
         syncing
@@ -176,8 +193,26 @@ impl Performer {
                 *syncing = Some(self.files.syncing_names());
                 return Ok(answer);
             }
+            DiskAction::Reserve { file, bytes } => {
+                self.files.reserve(file, bytes)?;
+                return Ok(DiskAnswer::Kept(bytes));
+            }
         }
         Ok(DiskAnswer::Done)
+    }
+    /// Keeps bytes for when the disk is full. It is tried until there is room, and said once that there is none.
+    fn reserve(&mut self, file: u32, bytes: u64) -> Result<DiskAnswer, DiskError> {
+        let made = self.one(DiskAction::Reserve { file, bytes }, &mut None);
+        let place = self.files.dir().display();
+        match &made {
+            Err(why) if !self.was_full => {
+                tracing::error!("store {place}: {why}: takes bundles again when {} KiB are free", bytes >> 10);
+            }
+            Ok(_) if self.was_full => tracing::info!("store {place}: there is room again"),
+            _ => {}
+        }
+        self.was_full = made.is_err();
+        made.map_err(|why| disk_error(why.kind()))
     }
     fn write(&mut self, file: u32, offset: u64, data: &Payload) -> io::Result<()> {
         let mut made = Vec::new();
@@ -213,7 +248,7 @@ mod tests {
     #[test]
     fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = Performer { files: DiskFiles::open(dir.path()).unwrap(), was_direct: true };
+        let mut files = Performer { files: DiskFiles::open(dir.path()).unwrap(), was_direct: true, was_full: false };
         let mut waits = |action| files.perform(DiskOp { id: 1, action }, &mut Vec::new()).is_some();
         let write = |file| DiskAction::Write { file, offset: 0, data: Payload::from(vec![7; 5000]) };
         assert!(!waits(DiskAction::Create { file: 1, of: None }) && !waits(write(1)));

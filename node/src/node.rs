@@ -18,7 +18,7 @@ use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
 use farlink_base::socket;
-use farlink_base::{Clock, Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
+use farlink_base::{Clock, DataVolume, Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
 use farlink_routing::PlanIndex;
@@ -669,7 +669,7 @@ fn held(metrics: &Metrics) -> u64 {
     sum(came).saturating_sub(sum(gone))
 }
 
-/// What is decided at start: the seed, hardware functions, the plan's epoch.
+/// What is decided at start: the seed, hardware functions, the length of files, the plan's epoch.
 fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     if !config.seed_given {
         let mut seed = [0; 8];
@@ -680,6 +680,9 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     if let (Some(security), Some(files)) = (&mut config.stack.security, &config.security) {
         let begun = crate::security::begin(&files.starts);
         (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
+    }
+    if let Some(dir) = &config.store_dir {
+        config.stack.store.file_max = DataVolume(crate::disk::file_max(dir));
     }
     config.stack.accel = crate::accel();
     place_plan(config);

@@ -346,10 +346,54 @@ impl DiskFiles {
         }
         Ok(None)
     }
+    /// Makes a kept file of so many bytes, all written: [`DiskFiles::create`] has them, whatever fills the disk later.
+    ///
+    /// # Errors
+    /// What the kernel says; there is no file then.
+    pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<()> {
+        let path = self.kept_path(file);
+        let made = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let filled = fill(&made, bytes).and_then(|()| made.sync_data());
+        filled.inspect_err(|_| _ = std::fs::remove_file(&path))
+    }
     /// Makes durable which files there are.
     pub fn syncing_names(&self) -> Syncing {
         Syncing { file: None, entries: self.entries.clone() }
     }
+}
+
+/// Bytes that the disk of this folder, which need not exist yet, has for its files: those they have, and those that are free.
+/// And the most that one file of this process may have.
+///
+/// # Errors
+/// What the kernel says.
+pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
+    let absolute = std::path::absolute(dir)?;
+    let there = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    let disk = rustix::fs::statvfs(there)?;
+    let mut room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if there == absolute {
+        for entry in std::fs::read_dir(dir)? {
+            room = room.saturating_add(entry?.metadata().map_or(0, |data| data.len()));
+        }
+    }
+    let longest = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    Ok((room, longest.unwrap_or(u64::MAX)))
+}
+
+/// Writes so many zeros, if there is room for all of them. Where a file system can say that beforehand nobody else is
+/// short of room meanwhile.
+fn fill(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let zeros = vec![0; 64 * 1024];
+    (0..bytes).step_by(zeros.len()).try_for_each(|at| {
+        let len = (bytes - at).min(zeros.len() as u64) as usize;
+        file.write_all_at(&zeros[..len], at)
+    })
 }
 
 /// Makes a folder and those above it, as far as they are absent, their names durable.
@@ -417,6 +461,23 @@ mod tests {
         assert_eq!(files.remove(7, true).unwrap(), None, "there is none");
         assert_eq!(files.list().unwrap(), [(3, 0)]);
         assert!(files.read(7, 0, 1).is_err());
+    }
+
+    #[test]
+    fn what_is_reserved_has_its_bytes_and_is_no_file_until_one_is_made_of_it() {
+        let folder = Folder::new("reserved");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        files.reserve(5, 100_000).unwrap();
+        let kept = files.kept_path(5);
+        let blocks = std::fs::metadata(&kept).unwrap().blocks();
+        assert!(blocks * 512 >= 100_000 && files.list().unwrap().is_empty(), "{blocks} blocks");
+        assert!(files.reserve(5, 10).is_err(), "not twice");
+        assert_eq!((files.create(6, Some(5)).unwrap(), kept.exists()), (100_000, false));
+        assert_eq!(files.read(6, 99_990, 100).unwrap(), &[0; 10][..]);
+        assert!(files.reserve(7, 1 << 62).is_err() && !files.kept_path(7).exists(), "longer than any file");
+        let (before, longest) = room(&folder.0).unwrap();
+        assert!(before >= 100_000 && longest >= 100_000, "{before} {longest}");
+        assert!(room(&folder.0.join("not/there")).unwrap().0 > 0);
     }
 
     #[test]

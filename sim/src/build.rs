@@ -259,13 +259,11 @@ pub fn node_config(
     for route in &node.routes {
         config.routes.push((route.to.clone(), node_id(&scenario.nodes[route.via])?));
     }
-    config.store = StoreConfig {
-        kind: match node.store {
-            StoreKind::Memory => farlink_stack::StoreKind::Memory,
-            StoreKind::Durable => farlink_stack::StoreKind::Durable,
-        },
-        capacity: node.store_capacity,
+    let kind = match node.store {
+        StoreKind::Memory => farlink_stack::StoreKind::Memory,
+        StoreKind::Durable => farlink_stack::StoreKind::Durable,
     };
+    config.store = StoreConfig::new(kind, node.store_capacity);
     if scenario.fidelity != Fidelity::Message {
         // As the node does by itself; transfers of whole bundles know buffers that anything fills.
         config.limits.reserved_bytes = node.store_capacity.bytes() / 16;

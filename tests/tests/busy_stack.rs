@@ -23,7 +23,7 @@ struct Node {
 impl Node {
     fn new() -> Node {
         let mut config = Config::new(EndpointId::ipn(1, 0));
-        config.store = StoreConfig { kind: StoreKind::Durable, capacity: DataVolume(1 << 30) };
+        config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
         config.limits.remembered = 100;
         let stack = Stack::new(config).expect("the configuration is right");
         let (disk, apps) = (VecDeque::new(), VecDeque::new());

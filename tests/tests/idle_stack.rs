@@ -35,7 +35,7 @@ fn peers(own: u64) -> Vec<u64> {
 fn node(own: u64, over: LayerKind, span: fn(u64) -> SpanConfig) -> Stack {
     let mut config = Config::new(EndpointId::ipn(own, 0));
     config.router = "epidemic".into();
-    config.store = StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 20) };
+    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 20));
     config.layers = vec![LayerConfig { name: "layer".into(), kind: over }];
     let link = |peer: u64| LinkConfig {
         name: format!("to{peer}"),

@@ -22,7 +22,7 @@ const HOLDERS: u64 = 10;
 fn node(n: u64) -> Stack {
     let mut config = Config::new(EndpointId::ipn(n, 0));
     config.router = "epidemic".into();
-    config.store = StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) };
+    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30));
     config.layers = vec![LayerConfig { name: "layer".into(), kind: LayerKind::Message }];
     let link = |peer: u64| LinkConfig {
         name: format!("to{peer}"),

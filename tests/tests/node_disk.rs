@@ -52,7 +52,8 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
     std::fs::write(&file, text.replace("1 GB", "8 MB")).expect("the configuration");
     let store = folder.path().join("store");
     std::fs::create_dir(&store).expect("a folder");
-    let Some(node) = Node::start_without_direct_writes(&store, &file, socket) else {
+    // A file system in memory that does no direct writes.
+    let Some(node) = Node::start_on("-t ramfs", &store, &file, socket) else {
         return eprintln!("not run: this user may not mount a file system of its own");
     };
     let (mut sender, mut receiver) = (node.client("99", 0), node.client("64", 16));
@@ -80,14 +81,58 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_as_a_full_disk() {
+fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path());
+    let store = folder.path().join("store");
+    std::fs::create_dir(&store).expect("a folder");
+    let Some(node) = Node::start_on("-t tmpfs -o size=6m", &store, &file, socket) else {
+        return eprintln!("not run: this user may not mount a file system of its own");
+    };
+    let mut sender = node.client("99", 0);
+    let mut accepts = |bytes: usize| {
+        let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+        sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
+        sender.response().expect("the node answers").response_status() == Status::Success
+    };
+    for round in 0..3 {
+        // Until nothing fits, however short.
+        let (mut kept, mut refused) = (0, 0);
+        while refused < 30 {
+            let bytes = if refused < 10 { 5000 } else { 20 };
+            if accepts(bytes) { kept += 1 } else { refused += 1 }
+        }
+        assert!(kept > 500, "round {round}: {kept} bundles on 6 MiB");
+        assert_eq!(held(&at), kept);
+        let mut receiver = node.client("64", 16);
+        for _ in 0..kept {
+            receiver.delivery().expect("a delivery");
+            receiver.taken(true).expect("the node is there");
+        }
+        until("all went", || held(&at) == 0);
+        drop(receiver);
+        until("there is room again", || accepts(1000));
+        let mut receiver = node.client("64", 16);
+        while held(&at) > 0 {
+            receiver.delivery().expect("a delivery");
+            receiver.taken(true).expect("the node is there");
+        }
+    }
+    assert!(node.log().contains("there is room again"), "{}", node.log());
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_makes_them_shorter() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path());
     let node = Node::start_with_files_of(4096, &file, socket.clone());
     let mut sender = node.client("99", 0);
     let acknowledged = (0..60).filter(|_| accepts(&mut sender, 100_000)).count() as u64;
-    assert!((10..60).contains(&acknowledged), "{acknowledged} of 60 in files of 2 MiB");
-    assert!(held(&at) >= acknowledged, "it is still there");
+    assert_eq!((acknowledged, held(&at)), (60, 60), "in files of 2 MiB");
+    let files = std::fs::read_dir(folder.path().join("store")).expect("the store");
+    let lengths: Vec<u64> = files.map(|file| file.and_then(|file| file.metadata()).expect("a file").len()).collect();
+    assert!(lengths.len() > 4 && lengths.iter().all(|len| *len <= 2 << 20), "{lengths:?}");
     node.kill();
     let again = Node::start(&file, socket);
     until("what was acknowledged is kept", || held(&at) == acknowledged);

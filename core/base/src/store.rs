@@ -105,6 +105,14 @@ pub enum DiskAction {
         /// Whether its bytes may lie ready, under no number, for a `Create` of this run.
         keep: bool,
     },
+    /// Make a file of so many bytes that is kept at once, for a `Create` of this run: bytes that the disk has promised,
+    /// whatever fills it later. Answered by [`DiskAnswer::Kept`], or by `Done` where a disk never fills.
+    Reserve {
+        /// Its number as a kept file.
+        file: u32,
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// The answer to a [`DiskOp`].

@@ -94,7 +94,7 @@ fn config(layer: &str, index: usize) -> Config {
     for to in 1..=index {
         config.routes.push((format!("ipn:{to}.*"), EndpointId::ipn(own - 1, 0)));
     }
-    config.store = StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(4 << 30) };
+    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(4 << 30));
     config.hop_limit = 0;
     config.seed = own;
     let accel = Accel { crc32c: crc32c::crc32c_append, ..Default::default() };

@@ -81,7 +81,7 @@ fn stack(router: &str) -> Stack {
         span: SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
     };
     config.links = (2..5).map(link).collect();
-    config.store = StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 50) };
+    config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 50));
     let mut text = String::new();
     for n in 0..1000 {
         let start = 1000 + 10 * n;

@@ -43,12 +43,14 @@ pub(crate) fn store(config: &Config) -> Store {
         StoreKind::Memory => Store::Memory,
         StoreKind::Durable => {
             let seed = Rng::stream(config.seed, 99).next_u64();
+            let usual = farlink_storage::Config::new(capacity);
             let settings = farlink_storage::Config {
                 seed,
                 accel: config.accel,
                 // What the agent forgets the store need not know.
                 remembered: config.limits.remembered,
-                ..farlink_storage::Config::new(capacity)
+                segment_bytes: usual.segment_bytes.min(config.store.file_max.bytes()),
+                ..usual
             };
             Store::Durable(Box::new(LogStore::new(settings)))
         }

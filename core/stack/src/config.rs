@@ -109,6 +109,14 @@ pub struct StoreConfig {
     pub kind: StoreKind,
     /// Most bytes it may keep.
     pub capacity: DataVolume,
+    /// Most bytes of one of its files, where the store's own bound is not shorter: a full disk gets room file by file.
+    pub file_max: DataVolume,
+}
+impl StoreConfig {
+    /// Of this kind and capacity.
+    pub const fn new(kind: StoreKind, capacity: DataVolume) -> StoreConfig {
+        StoreConfig { kind, capacity, file_max: DataVolume(u64::MAX) }
+    }
 }
 
 /// Where bundles are kept.
@@ -133,7 +141,7 @@ impl Config {
             routes: Vec::new(),
             control: String::from("none"),
             control_params: Vec::new(),
-            store: StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) },
+            store: StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30)),
             spill_from: DataVolume(16 << 20),
             limits: Limits::default(),
             quotas: Vec::new(),

@@ -16,7 +16,7 @@ fn sent_through(hearsay: f64) -> Line {
         config.routes.clear();
         config.control = "marginal-utility".into();
         config.control_params = vec![("hearsay".into(), hearsay)];
-        config.store = StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(250_000) };
+        config.store = StoreConfig::new(StoreKind::Memory, DataVolume(250_000));
     });
     line.register(2);
     line.run(Duration::from_secs(5));

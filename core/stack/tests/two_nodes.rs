@@ -59,7 +59,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
         one_way_delay: delay,
         span,
     }];
-    config.store = StoreConfig { kind: store, capacity: DataVolume(1 << 30) };
+    config.store = StoreConfig::new(store, DataVolume(1 << 30));
     config.router = "static".into();
     config.seed = index;
     config
@@ -92,6 +92,7 @@ impl Disk {
             }
             DiskAction::Truncate { file, len } => self.files.entry(file).or_default().truncate(len as usize),
             DiskAction::Remove { file, .. } => drop(self.files.remove(&file)),
+            DiskAction::Reserve { .. } => {}
         }
         DiskAnswer::Done
     }

@@ -4,7 +4,7 @@
 mod common;
 use common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
-use farlink_base::store::{DiskAction, DiskError};
+use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_storage::Config;
 
 fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
@@ -127,9 +127,109 @@ fn a_disk_that_was_full_is_used_again_within_five_seconds() {
     assert!(files <= 50_000 / 12_288 + 3, "{files} files");
     world.disk.space = None;
     world.now += farlink_base::Duration::from_secs(5);
+    world.input(farlink_base::store::Input::Wake);
+    world.settle();
     let number = world.put(1000);
     world.settle();
     assert!(world.known[&number].stored);
+}
+
+/// Fills a store that is one file, on a disk that others have filled: the bundles kept.
+fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
+    let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
+    let mut world = World::open(config, Disk { space: Some(space), ..Disk::default() }, seed);
+    world.settle();
+    let mut kept = Vec::new();
+    loop {
+        let len = 500 + world.rng.below(1500);
+        let number = world.put(len);
+        pass(&mut world, 10);
+        if !world.known[&number].stored {
+            break;
+        }
+        kept.push(number);
+    }
+    let free = world.disk.len();
+    assert!(
+        world.disk.files.len() <= 2 && kept.len() > 50,
+        "{} bundles in {} files",
+        kept.len(),
+        world.disk.files.len()
+    );
+    // Not a byte more, not even for the record of a deletion.
+    world.disk.space = Some(free);
+    (world, kept)
+}
+/// So many tenths of a second.
+fn pass(world: &mut World, tenths: u64) {
+    for _ in 0..tenths {
+        world.now += farlink_base::Duration::from_millis(100);
+        world.input(farlink_base::store::Input::Wake);
+        for _ in 0..30 {
+            world.step();
+        }
+    }
+}
+
+#[test]
+fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room() {
+    for seed in 1..20 {
+        let (mut world, kept) = filled(seed, 900_000);
+        // Delivered, which must be remembered, and passed on, which need not; the last one stays.
+        let (last, gone) = kept.split_last().unwrap();
+        for (n, number) in gone.iter().enumerate() {
+            world.delete(*number, n % 3 == 0);
+        }
+        pass(&mut world, 50);
+        let owed = gone.iter().filter(|number| !world.known[number].delete_answered).count();
+        assert_eq!(owed, 0, "seed {seed}: of {} deletions", gone.len());
+        let number = world.put(100_000);
+        pass(&mut world, 20);
+        assert!(world.known[&number].stored && world.known[last].stored, "seed {seed}: {:?}", world.store.usage());
+        world.settle();
+        let what = format!("seed {seed}, after the disk was full");
+        let disk = world.disk.power_cut(&[], &mut Rng::new(seed));
+        world.reopen(disk, &what);
+    }
+}
+
+#[test]
+fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
+    let (world, kept) = filled(3, 700_000);
+    let mut disk = world.disk.killed();
+    disk.space = Some(disk.len() + 10_000);
+    let mut again = World::open(world.config, disk, 4);
+    again.known = world.known.clone();
+    again.next_bundle = world.next_bundle;
+    pass(&mut again, 3);
+    assert_eq!(again.recovered.len(), kept.len());
+    let refused = again.put(100);
+    assert!(again.known[&refused].answered && !again.known[&refused].stored);
+    again.disk.space = None;
+    pass(&mut again, 50);
+    let taken = again.put(100);
+    pass(&mut again, 5);
+    assert!(again.known[&taken].stored);
+    assert_eq!(again.disk.kept.len(), 1, "and can delete whatever fills the disk");
+}
+
+#[test]
+fn a_bundle_too_long_for_the_disk_costs_no_other() {
+    let config = Config { segment_bytes: 1 << 20, ..Config::new(32 << 20) };
+    let mut world = World::open(config, Disk { space: Some(5 << 20), ..Disk::default() }, 5);
+    world.settle();
+    for round in 0..20 {
+        let long = world.put(6 << 20);
+        pass(&mut world, 20);
+        let short = world.put(1000);
+        pass(&mut world, 20);
+        assert!(!world.known[&long].stored && world.known[&short].stored, "round {round}");
+        if round % 2 == 0 {
+            world.delete(short, true);
+            pass(&mut world, 5);
+            assert!(world.known[&short].delete_answered, "round {round}");
+        }
+    }
 }
 
 /// What failed is written again, or not yet, when the power goes: what was promised before, between and after is there,

@@ -213,7 +213,7 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<st
     }
     let capacity = capacity.unwrap_or(DataVolume(0));
     let spill_from = store.volume("spill_from").unwrap_or(DataVolume(0));
-    (StoreConfig { kind, capacity }, spill_from, dir)
+    (StoreConfig::new(kind, capacity), spill_from, dir)
 }
 
 /// What to write for a pattern of a static route that fits nothing.

@@ -130,11 +130,12 @@ impl Node {
         shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]).arg(farlink());
         Node::start_as(shell, file, socket)
     }
-    /// Starts a node to whom this folder is a file system in memory that does no direct writes. `None`: this user may not.
-    pub fn start_without_direct_writes(folder: &Path, file: &Path, socket: PathBuf) -> Option<Node> {
+    /// Starts a node to whom this folder is a file system of its own, which `mount` makes of these arguments. `None`: this user
+    /// may not.
+    pub fn start_on(disk: &str, folder: &Path, file: &Path, socket: PathBuf) -> Option<Node> {
         let mount = |then: &str| {
             let mut unshare = Command::new("unshare");
-            unshare.args(["-Urm", "sh", "-c", &format!("mount -t ramfs none \"$0\" && {then}")]).arg(folder);
+            unshare.args(["-Urm", "sh", "-c", &format!("mount {disk} none \"$0\" && {then}")]).arg(folder);
             unshare
         };
         let may = mount("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());

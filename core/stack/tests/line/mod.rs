@@ -83,7 +83,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
     if index + 1 < count {
         config.routes = vec![(format!("ipn:{count}.*"), EndpointId::ipn(own + 1, 0))];
     }
-    config.store = StoreConfig { kind: StoreKind::Durable, capacity: DataVolume(1 << 30) };
+    config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
     config.router = "static".into();
     config.limits.memory_bytes = 0;
     config.limits.arriving_bytes = 4 << 20;
@@ -122,6 +122,7 @@ impl Disk {
             }
             DiskAction::Truncate { file, len } => self.files.entry(*file).or_default().truncate(*len as usize),
             DiskAction::Remove { file, .. } => drop(self.files.remove(file)),
+            DiskAction::Reserve { .. } => {}
         }
         DiskAnswer::Done
     }

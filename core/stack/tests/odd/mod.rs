@@ -249,7 +249,7 @@ fn stack(tune: fn(&mut Config)) -> Stack {
     config.routes = vec![("*".into(), EndpointId::ipn(2, 0))];
     config.router = "static".into();
     config.status_reports = true;
-    config.store = StoreConfig { kind: StoreKind::Durable, capacity: DataVolume(1 << 30) };
+    config.store = StoreConfig::new(StoreKind::Durable, DataVolume(1 << 30));
     tune(&mut config);
     Stack::new(config).expect("the configuration is right")
 }

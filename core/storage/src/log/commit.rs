@@ -84,9 +84,28 @@ impl Queue {
         self.small.push_back(Item::Counter(value));
         self.urge(now);
     }
-    pub fn push_copy(&mut self, now: Instant, copy: Copy) {
-        self.small.push_back(Item::Copy(copy));
+    /// `first`: before what waits already.
+    pub fn push_copy(&mut self, now: Instant, copy: Copy, first: bool) {
+        if first {
+            self.small.push_front(Item::Copy(copy));
+        } else {
+            self.small.push_back(Item::Copy(copy));
+        }
         self.urge(now);
+    }
+    pub fn is_copy_next(&self) -> bool {
+        matches!(self.small.front(), Some(Item::Copy(_)))
+    }
+    /// Copies are not made.
+    pub fn drop_copies(&mut self) {
+        self.small.retain(|item| !matches!(item, Item::Copy(_)));
+    }
+    /// Takes out the copy that is next.
+    pub fn pop_copy(&mut self) -> Option<Copy> {
+        match self.small.pop_front_if(|item| matches!(item, Item::Copy(_)))? {
+            Item::Copy(copy) => Some(copy),
+            _ => None,
+        }
     }
     /// A delete record may wait for company; [`Queue::urge`] says when it may not.
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
@@ -120,6 +139,9 @@ impl Queue {
     pub fn waiting_bytes(&self) -> u64 {
         self.bytes
     }
+    pub fn has_small(&self) -> bool {
+        !self.small.is_empty()
+    }
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
@@ -142,6 +164,8 @@ struct Draw {
     buffer: BytesMut,
     /// Bytes of bundle and spill records.
     large: u64,
+    /// Bundle and spill records of the file, with those drawn.
+    bundles: u64,
     /// The next record does not fit into this file.
     full: bool,
 }
@@ -173,7 +197,10 @@ impl LogStore {
         if self.queue.is_empty() || self.is_creating() || !may_begin {
             return None;
         }
-        if self.queue.blocked && self.queue.small.is_empty() {
+        if (self.queue.blocked || self.reserve.is_wanted()) && !self.queue.has_small() {
+            return None;
+        }
+        if self.reserve.is_used_up() && !self.queue.is_copy_next() {
             return None;
         }
         let enough = self.queue.bytes >= self.config.group_bytes;
@@ -189,7 +216,7 @@ impl LogStore {
         self.queue.blocked = false;
         while self.commit_at().is_some_and(|at| at <= now) {
             let Some(file) = self.segments.active else {
-                self.create(out);
+                self.create(now, out);
                 return;
             };
             let draw = self.draw(file);
@@ -197,6 +224,8 @@ impl LogStore {
                 self.emit(draw, out);
             } else if draw.full {
                 self.segments.seal(file);
+            } else if self.is_cramped(file) {
+                self.reserve_used_up();
             } else if self.queue.blocked {
                 self.unblock(now, out);
             } else {
@@ -234,9 +263,11 @@ impl LogStore {
         }
     }
 
-    fn create(&mut self, out: &mut impl Sink<Output>) {
-        let (file, of) = (self.segments.next, self.segments.take_spare());
-        self.segments.insert(file, Segment { named: true, ..Segment::default() });
+    fn create(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        let reserved = self.take_reserve(now, out);
+        let of = reserved.or_else(|| self.segments.take_spare());
+        let file = self.segments.next;
+        self.segments.insert(file, Segment { named: true, reserved: reserved.is_some(), ..Segment::default() });
         self.segments.begin(file);
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
@@ -272,6 +303,7 @@ impl LogStore {
             rope: Payload::new(),
             buffer: BytesMut::new(),
             large: 0,
+            bundles: self.segments.get(file).map_or(0, |segment| segment.bundles),
             full: false,
         };
         if start == 0 {
@@ -283,6 +315,10 @@ impl LogStore {
                 self.queue.small.push_front(item);
                 return draw;
             }
+        }
+        // After a failure for want of room they are written alone.
+        if self.reserve.is_wanted() || (self.trouble.is_full() && !draw.items.is_empty()) {
+            return draw;
         }
         while draw.len - draw.start < self.config.group_bytes {
             let Some(item) = self.queue.large.pop_front() else { break };
@@ -323,7 +359,11 @@ impl LogStore {
                 return None;
             }
         };
-        if !self.fits(draw, record) {
+        if self.is_cramped(draw.file) {
+            if !self.fits_reserved(draw.file, draw.len + record, matches!(item, Item::Copy(_))) {
+                return Some(item);
+            }
+        } else if !self.fits(draw, record) {
             return Some(item);
         }
         let sequence = self.next_sequence();
@@ -388,11 +428,13 @@ impl LogStore {
             self.queue.blocked = true;
             return Some(item);
         }
-        if !self.fits(draw, record) {
+        if !self.fits(draw, record) || draw.bundles >= self.config.bundles_max() {
+            draw.full = true;
             return Some(item);
         }
         let sequence = self.next_sequence();
         draw.large += record;
+        draw.bundles += 1;
         let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
             Item::Put(bundle) => {
@@ -414,10 +456,10 @@ impl LogStore {
     }
     fn emit(&mut self, mut draw: Draw, out: &mut impl Sink<Output>) {
         self.calm();
-        let Draw { file, start, len, large, .. } = draw;
+        let Draw { file, start, len, large, bundles, .. } = draw;
         let group = self.groups.begin(file, draw.items, large);
         draw.rope.push_bytes(draw.buffer.freeze());
-        self.segments.extend(file, len - start);
+        self.segments.extend(file, len - start, bundles);
         self.segments.begin(file);
         self.disk(Op::Write(group), DiskAction::Write { file, offset: start, data: draw.rope }, out);
         self.disk(Op::Sync(group), DiskAction::Sync { file }, out);
@@ -443,6 +485,7 @@ impl LogStore {
     fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {
         self.segments.newest_durable = self.segments.newest_durable.max(group.file);
         self.trouble.clear();
+        self.reserve.need(false);
         for (item, loc) in group.items {
             match item {
                 Item::Put(bundle) => self.put_committed(bundle, loc, out),

@@ -36,7 +36,8 @@ pub(super) struct Compaction {
 impl LogStore {
     /// Takes the next step, if compaction is needed and no step is under way.
     pub(super) fn compact(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        if self.trouble.refusal(now).is_some() {
+        // Copies need room.
+        if self.trouble.refusal(now).is_some() || self.trouble.is_full() {
             return;
         }
         if self.compaction.is_none() {
@@ -77,6 +78,9 @@ impl LogStore {
     }
     /// The file to compact, if any is worth it now.
     fn choose(&mut self) -> Option<u32> {
+        if self.reserve.is_wanted() {
+            return self.vacant();
+        }
         let (bytes, live, garbage) = (self.segments.bytes, self.segments.live, self.segments.garbage());
         let capacity = self.config.capacity;
         let files_max = 64 + 2 * (bytes / self.config.segment_bytes) as usize;
@@ -133,7 +137,8 @@ impl LogStore {
                 (Some(bytes), Some((header, _))) => {
                     if !self.forgettable(owner) {
                         let from = header.loc(victim, at);
-                        self.queue.push_copy(now, Copy { owner, from, header, bytes });
+                        let first = self.reserve.is_wanted();
+                        self.queue.push_copy(now, Copy { owner, from, header, bytes }, first);
                         if let Some(compaction) = &mut self.compaction {
                             compaction.copying += 1;
                         }

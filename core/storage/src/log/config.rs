@@ -1,7 +1,7 @@
 //! The bounds of a store.
 
 use super::header::{LONG_HEADER, SHORT_HEADER};
-use super::record::Encoder;
+use super::record::{DELETE_RECORD, Encoder};
 use bytes::BytesMut;
 use farlink_base::{Accel, Duration};
 
@@ -14,6 +14,9 @@ pub struct Config {
     pub segment_bytes: u64,
     /// Files kept to be written over once all in them is gone; none from half of the capacity on.
     pub spares: usize,
+    /// Bytes of disk kept for records of deletions where the disk is full: whole blocks of 4 KiB, at most half a file. None
+    /// are, and a full disk may stay full, where this is less. A file takes no more bundles than can be deleted so.
+    pub reserve_bytes: u64,
     /// Most bytes of bundles each quota key may keep.
     pub quota_bytes: u64,
     /// Most deliveries remembered.
@@ -43,6 +46,7 @@ impl Config {
             capacity,
             segment_bytes: 64 << 20,
             spares: 4,
+            reserve_bytes: 8 << 20,
             quota_bytes: u64::MAX,
             remembered: 1_000_000,
             commit_wait: Duration::ZERO,
@@ -58,9 +62,15 @@ impl Config {
     /// The same with every value in its working range.
     pub(super) fn bounded(mut self) -> Config {
         self.segment_bytes = self.segment_bytes.min(self.capacity / 32).max(1024);
+        self.reserve_bytes = self.reserve_bytes.min(self.segment_bytes / 2) / 4096 * 4096;
         self.group_bytes = self.group_bytes.max(4096);
         self.read_bytes = self.read_bytes.max(4096);
         self
+    }
+    /// Bundles and spills in one file, at most: the records of their deletions find room in what is kept for a full disk.
+    pub(super) fn bundles_max(&self) -> u64 {
+        let room = (self.reserve_bytes / 4 * 3).saturating_sub(self.file_header());
+        if self.reserve_bytes == 0 { u64::MAX } else { (room / DELETE_RECORD).max(1) }
     }
     /// Length of a file's header: a small part of the file.
     pub(super) fn file_header(&self) -> u64 {

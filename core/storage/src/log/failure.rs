@@ -30,6 +30,10 @@ impl Trouble {
     pub fn refusal(&self, now: Instant) -> Option<Refusal> {
         self.retry_at.is_some_and(|at| at > now).then_some(self.reason)
     }
+    /// Whether the disk had no room for the last commit.
+    pub fn is_full(&self) -> bool {
+        self.retry_at.is_some() && self.reason == Refusal::NoResources
+    }
     /// When the next commit may be tried.
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
@@ -76,6 +80,9 @@ impl LogStore {
         self.report_failure(file, out);
         self.drop_spares(out);
         self.refuse_waiting(refusal_of(error), out);
+        if error == DiskError::Full {
+            self.reserve.need(true);
+        }
     }
     /// Refuses every bundle and spill that waits for a commit.
     pub(super) fn refuse_waiting(&mut self, reason: Refusal, out: &mut impl Sink<Output>) {
@@ -105,16 +112,23 @@ impl LogStore {
     /// not be answered before it. Their files are closed for good: a kernel may call pages clean that never reached the
     /// disk, so nothing is synced twice.
     pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<Group>, out: &mut impl Sink<Output>) {
-        let error = groups.iter().find_map(|group| group.write_error).unwrap_or(DiskError::Io);
+        let error = groups.iter().find_map(Group::error).unwrap_or(DiskError::Io);
         self.trouble.note(now, refusal_of(error), self.config.retry);
         self.end_compaction();
         if error == DiskError::Full {
             self.drop_spares(out);
+            // The first may have been too long for what room there is.
+            if self.trouble.failures > 1 {
+                self.reserve.need(true);
+            }
         }
         // The last first: what is written again is put back in front.
         for group in groups.into_iter().rev() {
             self.segments.end(group.file);
             self.fail_group(now, group, out);
+        }
+        if self.reserve.is_wanted() {
+            self.refuse_waiting(Refusal::NoResources, out);
         }
         self.queue.urge(now);
     }
@@ -196,7 +210,7 @@ impl LogStore {
         self.trouble.remove_at = None;
         for file in self.segments.removable() {
             let Config { spares, segment_bytes, capacity, .. } = self.config;
-            let keep = self.trouble.retry_at.is_none() && self.segments.may_keep(file, spares, segment_bytes, capacity);
+            let keep = self.refusal(now).is_none() && self.segments.may_keep(file, spares, segment_bytes, capacity);
             if keep {
                 self.segments.keep(file);
             }
@@ -229,6 +243,7 @@ impl LogStore {
                 self.drop_copy(bundle);
             }
             self.trouble.remove_at = None;
+            self.reserve.hurry(now);
             return;
         }
         if let Some(segment) = self.segments.get_mut(file) {

@@ -15,7 +15,7 @@ pub(super) struct Group {
     /// Bytes of bundle and spill records.
     large: u64,
     pub write_error: Option<DiskError>,
-    sync_error: bool,
+    sync_error: Option<DiskError>,
     answers: u8,
 }
 impl Group {
@@ -23,7 +23,11 @@ impl Group {
         self.answers == 2
     }
     fn has_failed(&self) -> bool {
-        self.write_error.is_some() || self.sync_error
+        self.error().is_some()
+    }
+    /// Why it is not durable.
+    pub fn error(&self) -> Option<DiskError> {
+        self.write_error.or(self.sync_error)
     }
 }
 
@@ -64,7 +68,7 @@ impl Groups {
         self.last += 1;
         self.overlapped += u64::from(!self.list.is_empty());
         let number = self.last;
-        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: false, answers: 0 });
+        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: None, answers: 0 });
         number
     }
     /// Its write or sync is done, or has failed.
@@ -72,7 +76,7 @@ impl Groups {
         let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
         group.answers += 1;
         if sync {
-            group.sync_error |= error.is_some();
+            group.sync_error = error;
         } else {
             group.write_error = error;
         }

@@ -16,6 +16,7 @@ mod header;
 mod load;
 mod record;
 mod recover;
+mod reserve;
 mod scan;
 mod segment;
 mod spill;
@@ -36,6 +37,7 @@ use groups::Groups;
 use load::Loads;
 use record::{Draft, Loc, META_MAX};
 use recover::Recovery;
+use reserve::Reserve;
 use segment::Segments;
 use spill::Spills;
 
@@ -112,6 +114,7 @@ enum Op {
         file: u32,
     },
     Remove(u32),
+    Reserve(u32),
 }
 
 #[derive(Debug)]
@@ -154,6 +157,7 @@ pub struct LogStore {
     look: bool,
     look_at: u64,
     trouble: Trouble,
+    reserve: Reserve,
 }
 
 impl LogStore {
@@ -200,6 +204,7 @@ impl LogStore {
             look: false,
             look_at: 0,
             trouble: Trouble::default(),
+            reserve: Reserve::new(config.reserve_bytes),
         }
     }
 
@@ -249,7 +254,11 @@ impl LogStore {
             return Err(Refusal::NoResources);
         }
         self.room_for(record)?;
-        self.trouble.refusal(now).map_or(Ok(()), Err)
+        self.refusal(now).map_or(Ok(()), Err)
+    }
+    /// Why the disk takes no bundles at `now`.
+    fn refusal(&self, now: Instant) -> Option<Refusal> {
+        if self.reserve.is_wanted() { Some(Refusal::NoResources) } else { self.trouble.refusal(now) }
     }
     /// Whether this many more live bytes leave compaction room to work.
     fn room_for(&self, bytes: u64) -> Result<(), Refusal> {
@@ -374,12 +383,14 @@ impl LogStore {
                 self.compaction_read(now, data(done.result), out);
             }
             Op::Remove(file) => self.removed(now, file, done.result, out),
+            Op::Reserve(file) => self.reserved(now, file, done.result, out),
         }
     }
     /// Does everything that can be done now.
     fn pump(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         if self.is_open() {
             self.remove_files(now, out);
+            self.keep_reserve(now, out);
             self.compact(now, out);
             self.start_loads(out);
             self.start_group(now, out);
@@ -423,7 +434,10 @@ impl BundleStore for LogStore {
         match &self.phase {
             Phase::Closed => None,
             Phase::Recovering(recovery) => recovery.next_timeout(),
-            Phase::Open => [self.commit_at(), self.trouble.remove_at(&self.segments)].into_iter().flatten().min(),
+            Phase::Open => {
+                let waits = [self.commit_at(), self.trouble.remove_at(&self.segments), self.reserve.retry_at()];
+                waits.into_iter().flatten().min()
+            }
         }
     }
     fn usage(&self) -> Usage {

@@ -27,6 +27,10 @@ pub(super) struct Segment {
     pub size: u64,
     /// All records in it name their file: it may be written over.
     pub named: bool,
+    /// Records of bundles and spills that were added, copies not counted.
+    pub bundles: u64,
+    /// It was made of what was kept for a full disk: while that is full it grows no longer.
+    pub reserved: bool,
     /// Bytes of live records.
     pub live: u64,
     /// Live records by offset: owner and size.
@@ -81,6 +85,8 @@ pub(super) struct Segments {
     pub empty: BTreeSet<u32>,
     /// Files kept, by the numbers they had.
     spares: BTreeMap<u32, Spare>,
+    /// The file kept for a full disk, and its bytes.
+    pub reserve: Option<(u32, u64)>,
     /// Files made of kept ones so far.
     pub written_over: u64,
 }
@@ -115,10 +121,11 @@ impl Segments {
         self.live -= segment.live;
         segment.dead
     }
-    /// Gives `bytes` more of the file to records.
-    pub fn extend(&mut self, file: u32, bytes: u64) {
+    /// Gives `bytes` more of the file to records, `bundles` of which are of bundles and spills then.
+    pub fn extend(&mut self, file: u32, bytes: u64, bundles: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.len += bytes;
+            segment.bundles = bundles;
             let more = segment.len.saturating_sub(segment.size);
             segment.size += more;
             self.bytes += more;
@@ -156,6 +163,17 @@ impl Segments {
         self.bytes -= len;
         Some(file)
     }
+    /// So many bytes are kept for a full disk.
+    pub fn keep_reserve(&mut self, file: u32, bytes: u64) {
+        self.bytes += bytes;
+        self.reserve = Some((file, bytes));
+    }
+    /// They are no longer: the file they are.
+    pub fn take_reserve(&mut self) -> Option<u32> {
+        let (file, bytes) = self.reserve.take()?;
+        self.bytes -= bytes;
+        Some(file)
+    }
     /// The file was made of a kept one, which had so many bytes.
     pub fn remade(&mut self, file: u32, len: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
@@ -166,7 +184,7 @@ impl Segments {
     }
     /// Bytes of kept files.
     fn spare_bytes(&self) -> u64 {
-        self.spares.values().map(|spare| spare.len).sum()
+        self.spares.values().map(|spare| spare.len).chain(self.reserve.map(|(_, bytes)| bytes)).sum()
     }
     /// A record became live.
     pub fn add(&mut self, loc: Loc, owner: Owner) {
@@ -245,6 +263,13 @@ impl Segments {
             })
             .max_by_key(|(file, share)| (*share, core::cmp::Reverse(*file)))
     }
+    /// The sealed file that is given up for least where the disk is full: what lives in it finds `room` elsewhere, and more
+    /// than `least` bytes become free.
+    pub fn vacant(&self, room: u64, least: u64) -> Option<u32> {
+        let gives = |s: &Segment| s.live <= room && s.size.saturating_sub(s.live) > least;
+        let vacant = self.iter().filter(|(_, s)| s.compactable(u64::MAX) && gives(s));
+        vacant.min_by_key(|(_, s)| s.live).map(|(file, _)| file)
+    }
     /// The smallest sealed file: merging it with others keeps the number of files bounded.
     pub fn smallest(&self, longest: u64) -> Option<u32> {
         self.iter().filter(|(_, s)| s.compactable(longest)).min_by_key(|(_, s)| s.live).map(|(file, _)| file)
@@ -308,9 +333,9 @@ mod tests {
         segments.insert(5, Segment::default());
         assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some(3), None, 1400));
         segments.remade(5, 1000);
-        segments.extend(5, 800);
+        segments.extend(5, 800, 2);
         assert_eq!((segments.bytes, segments.growth(5, 900), segments.growth(5, 1200)), (2400, 0, 200));
-        segments.extend(5, 300);
+        segments.extend(5, 300, 3);
         assert_eq!(segments.bytes, 2500);
     }
 

@@ -231,7 +231,7 @@ impl LogStore {
         }
         let record = spill_record_len(data.len());
         let allowed = if self.quotas.allows(quota, data.len()) { Ok(()) } else { Err(Refusal::NoResources) };
-        let refusal = allowed.and_then(|()| self.room_for(record)).err().or_else(|| self.trouble.refusal(now));
+        let refusal = allowed.and_then(|()| self.room_for(record)).err().or_else(|| self.refusal(now));
         if let Some(reason) = refusal {
             return self.refuse_spill(spill, reason, out);
         }

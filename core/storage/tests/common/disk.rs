@@ -48,7 +48,8 @@ fn file_of(action: &DiskAction) -> Option<u32> {
         | DiskAction::Sync { file }
         | DiskAction::Read { file, .. }
         | DiskAction::Truncate { file, .. }
-        | DiskAction::Remove { file, .. } => Some(*file),
+        | DiskAction::Remove { file, .. }
+        | DiskAction::Reserve { file, .. } => Some(*file),
     }
 }
 
@@ -82,6 +83,11 @@ impl Disk {
             if self.len() + more > space {
                 return Err(DiskError::Full);
             }
+        }
+        if let (DiskAction::Reserve { bytes, .. }, Some(space)) = (&action, self.space)
+            && self.len() + bytes > space
+        {
+            return Err(DiskError::Full);
         }
         match action {
             DiskAction::List => {
@@ -127,6 +133,11 @@ impl Disk {
                     self.kept.insert(file, removed);
                     return Ok(DiskAnswer::Kept(len));
                 }
+            }
+            DiskAction::Reserve { file, bytes } => {
+                let zeros = vec![0; bytes as usize];
+                self.kept.insert(file, SimFile { cache: zeros.clone(), durable: zeros, ..SimFile::default() });
+                return Ok(DiskAnswer::Kept(bytes));
             }
         }
         Ok(DiskAnswer::Done)

@@ -256,3 +256,80 @@ fn nodes_that_find_each_other_exchange_bundles_over_the_link_of_the_scenario_and
     assert!((1..=2).contains(&told), "{told} reports on 20 deliveries");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Bundles through a relay that is killed twice as they come, to a destination that was killed before.
+const RESTARTED: &str = r#"
+name = "restarted"
+duration = "25 s"
+seed = 3
+[node_defaults]
+store = "durable"
+[[node]]
+name = "probe"
+id = "ipn:1.0"
+[[node]]
+name = "relay"
+id = "ipn:2.0"
+[[node]]
+name = "ground"
+id = "ipn:3.0"
+[[link]]
+name = "space"
+between = ["probe", "relay"]
+layer = "ltp"
+rate = "20 Mbit/s"
+[[link]]
+name = "cable"
+between = ["relay", "ground"]
+layer = "tcpclv4"
+rate = "100 Mbit/s"
+[[traffic]]
+name = "telemetry"
+from = "probe"
+to = "ground"
+start = "2 s"
+bundles = { count = 80, size = "2 kB", interval = "50 ms" }
+[[fault]]
+kind = "restart"
+node = "ground"
+at = "500 ms"
+lasts = "500 ms"
+[[fault]]
+kind = "restart"
+node = "relay"
+at = "3 s"
+lasts = "700 ms"
+[[fault]]
+kind = "restart"
+node = "relay"
+at = "5 s"
+lasts = "700 ms"
+"#;
+
+#[test]
+fn nodes_that_are_killed_and_started_again_lose_nothing_that_they_kept() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("restarted");
+    std::fs::write(folder.join("scenario.toml"), RESTARTED).unwrap();
+    let output = run(&folder, "tap").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut faults, mut delivered) = (Vec::new(), std::collections::BTreeSet::new());
+    let reader = farlink_report::RunReader::open(&folder.join("run")).unwrap();
+    let read = reader.events(&mut |row| {
+        match &*row.event {
+            "fault" => faults.push(format!("{} {}", row.node, row.reason.as_deref().unwrap_or("-"))),
+            "delivered" => drop(delivered.insert((row.creation_ms, row.sequence))),
+            _ => {}
+        }
+        Ok(())
+    });
+    read.unwrap();
+    let times = |what: &str| faults.iter().filter(|fault| *fault == what).count();
+    let said = ["relay node down", "relay node up", "ground node down", "ground node up"].map(times);
+    assert_eq!((said, faults.len()), ([2, 2, 1, 1], 6), "{faults:?}");
+    assert_eq!(delivered.len(), 80, "what the relay kept it had again, and the rest came once more");
+    assert!(!folder.join("run/nodes/relay/events.0.jsonl").exists(), "events are in tables");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

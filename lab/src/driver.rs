@@ -78,6 +78,13 @@ pub trait Driver {
     /// When this implementation cannot change its links, or a file cannot be written.
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
+    /// Puts aside what the node, which was killed at that monotonic nanosecond, left in its folder, and gives the
+    /// program to start it again on what its disk has.
+    ///
+    /// # Errors
+    /// When that cannot be done, or a file cannot be moved.
+    fn again(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<Program>;
+
     /// Counts what happened since the last call. Cheap: it is asked several times a second.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
 

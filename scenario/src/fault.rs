@@ -115,21 +115,73 @@ impl Scenario {
         let holes: Vec<_> = mine.flat_map(|fault| fault.beginnings(self.duration).map(|at| hole(fault, at))).collect();
         if holes.is_empty() { windows } else { Some(without(windows, holes)) }
     }
-    /// Why no testbed can run it: of faults it knows those of links.
+    /// Why no testbed can run it: of faults it knows those of links, and restarts of nodes that send nothing meanwhile.
     pub(crate) fn faults_need_simulation(&self) -> Option<ConfigError> {
-        let simulated = |fault: &&Fault| !matches!(fault.kind, FaultKind::LinkDown { .. });
-        let what = match self.faults.iter().find(simulated)?.kind {
-            FaultKind::Restart { .. } => "does not restart nodes",
-            FaultKind::ClockJump { .. } | FaultKind::ClockDrift { .. } => "has one clock, which is right",
-            FaultKind::Lie { .. } => "has nodes that say what is so",
-            FaultKind::Unheard { .. } | FaultKind::LinkDown { .. } => "has no radios",
-        };
+        let expected = self.faults.iter().find_map(|fault| match fault.kind {
+            FaultKind::LinkDown { .. } => None,
+            FaultKind::Restart { node } => self.restart_needs_simulation(node),
+            FaultKind::ClockJump { .. } | FaultKind::ClockDrift { .. } => {
+                Some("the testbed has one clock, which is right".to_string())
+            }
+            FaultKind::Lie { .. } => Some("the testbed has nodes that say what is so".to_string()),
+            FaultKind::Unheard { .. } => Some("the testbed has no radios".to_string()),
+        })?;
         Some(ConfigError {
             path: "fault".into(),
-            expected: format!("the testbed {what}"),
-            hint: "of faults it knows `link_down` of links; or run it --in sim".into(),
+            expected,
+            hint: "of faults it knows `link_down` of links, and `restart` of nodes that send nothing until they are \
+                   up again; or run it --in sim"
+                .into(),
         })
     }
+    /// What of a node that is started again the testbed cannot do: applications that send end with their node, and links
+    /// that came in the meantime are not in its file.
+    fn restart_needs_simulation(&self, node: usize) -> Option<String> {
+        let over = self.restarts().into_iter().filter(|down| down.node == node).map(|down| down.to).max()?;
+        let name = &self.nodes[node].name;
+        if let Some(traffic) = self.traffic.iter().find(|traffic| traffic.from == node && traffic.start < over) {
+            let sends = &traffic.name;
+            return Some(format!(
+                "the testbed starts no applications again that send: `{sends}` of node `{name}` does"
+            ));
+        }
+        let changes = |link: &&crate::Link| link.between.contains(&node) && !link.lasts();
+        let link = self.links.iter().find(changes)?;
+        Some(format!("the testbed restarts no nodes whose links come and go: `{}` of node `{name}` does", link.name))
+    }
+
+    /// When nodes are down by restarts, in order of time; those of a node that overlap are one.
+    pub fn restarts(&self) -> Vec<Down> {
+        let of = |fault: &Fault| match fault.kind {
+            FaultKind::Restart { node } => Some((node, fault.lasts)),
+            _ => None,
+        };
+        let each = self.faults.iter().filter_map(|fault| Some((fault, of(fault)?)));
+        let mut all: Vec<Down> = each
+            .flat_map(|(fault, (node, lasts))| {
+                fault.beginnings(self.duration).map(move |from| Down { node, from, to: from.saturating_add(lasts) })
+            })
+            .collect();
+        all.sort_unstable_by_key(|down| (down.node, down.from));
+        all.dedup_by(|later, down| {
+            let same = later.node == down.node && later.from <= down.to;
+            down.to = if same { down.to.max(later.to) } else { down.to };
+            same
+        });
+        all.sort_unstable_by_key(|down| (down.from, down.node));
+        all
+    }
+}
+
+/// A node is down, from the start of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Down {
+    /// Index of the node in [`Scenario::nodes`].
+    pub node: usize,
+    /// It is killed then.
+    pub from: Duration,
+    /// It is started again then.
+    pub to: Duration,
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub use farlink_config::custody::Custody as CustodyRules;
 pub use farlink_config::quota::Quota;
 pub use farlink_config::reports::Reports;
 pub use farlink_link::{DirectionSpec, LinkSpec};
-pub use fault::{Fault, FaultKind, Lie};
+pub use fault::{Down, Fault, FaultKind, Lie};
 pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{

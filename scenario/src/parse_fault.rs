@@ -17,7 +17,7 @@ const LIES: &[&str] = &["met", "arrived", "has"];
 pub const FAULT: Section = Section {
     name: "fault",
     help: "Something goes wrong, which no contact plan and no node knows before: `[[fault]]` for each. The testbed knows \
-           `link_down` of links.",
+           `link_down` of links, and `restart` of nodes that send nothing until they are up again.",
     keys: &[
         key(
             "kind",
@@ -218,7 +218,28 @@ mod tests {
         assert_eq!(kinds, [FaultKind::Restart { node: 1 }, jump, FaultKind::ClockDrift { node: 0, ppm: -50.0 }]);
         let at: Vec<u64> = scenario.faults[0].beginnings(scenario.duration).map(|at| at.as_secs()).collect();
         assert_eq!((at, scenario.faults[1].beginnings(scenario.duration).count()), (vec![5, 45, 85], 1));
-        assert!(scenario.needs_simulation().unwrap().to_string().contains("does not restart nodes"));
+        assert!(scenario.needs_simulation().unwrap().to_string().contains("has one clock, which is right"));
+    }
+
+    #[test]
+    fn the_testbed_restarts_nodes_that_send_nothing_until_they_are_up_and_says_why_not_others() {
+        let restart = |node: &str, at: u64| {
+            let text = "kind = \"restart\"\nlasts = \"5 s\"\n";
+            format!("[[fault]]\n{text}node = \"{node}\"\nat = \"{at} s\"\n")
+        };
+        let traffic = |start: &str| {
+            let text = "name = \"t\"\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 1, size = \"1 kB\" }\n";
+            format!("[[traffic]]\n{text}start = \"{start}\"\n")
+        };
+        let why = |text: &str| parse(text).unwrap().needs_simulation().map(|error| error.to_string());
+        let both = restart("b", 7) + &restart("b", 3) + &restart("b", 30);
+        assert_eq!(why(&(both.clone() + &traffic("0 s"))), None);
+        let down: Vec<_> =
+            parse(&both).unwrap().restarts().iter().map(|down| (down.from.as_secs(), down.to.as_secs())).collect();
+        assert_eq!(down, [(3, 12), (30, 35)], "two that overlap are one");
+        let sends = why(&(restart("a", 7) + &traffic("11 s"))).unwrap();
+        assert!(sends.contains("`t` of node `a`") && sends.contains("hint"), "{sends}");
+        assert_eq!(why(&(restart("a", 7) + &traffic("12 s"))), None);
     }
 
     #[test]

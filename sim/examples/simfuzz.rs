@@ -16,12 +16,18 @@ use std::time::Instant;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 struct Wanted {
+    /// What a seed stands for.
+    draft: fn(u64) -> Draft,
     seed: u64,
     runs: u64,
     jobs: u64,
     twice: bool,
     /// Goes on after a failure, and tells of all in the end.
     all: bool,
+    /// The first failure is told as it is.
+    unshrunk: bool,
+    /// A file for a line of each seed: its trace, its hops and its faults.
+    traces: Option<PathBuf>,
     out: PathBuf,
 }
 
@@ -32,16 +38,20 @@ fn main() -> ExitCode {
     if let Some(file) = value("--replay") {
         return replay(Path::new(file));
     }
+    let has = |name: &str| words.iter().any(|word| word == name);
     let wanted = Wanted {
+        draft: if has("--throngs") { Draft::throng } else { Draft::of },
         seed: number("--seed", 1),
         runs: number("--runs", 100),
         jobs: number("--jobs", 1).max(1),
-        twice: words.iter().any(|word| word == "--twice"),
-        all: words.iter().any(|word| word == "--all"),
+        twice: has("--twice"),
+        all: has("--all"),
+        unshrunk: has("--unshrunk"),
+        traces: value("--traces").map(PathBuf::from),
         out: value("--out").map_or_else(std::env::temp_dir, PathBuf::from),
     };
-    if words.iter().any(|word| word == "--print") {
-        print!("{}", Draft::of(wanted.seed).text());
+    if has("--print") {
+        print!("{}", (wanted.draft)(wanted.seed).text());
         return ExitCode::SUCCESS;
     }
     fuzz(&wanted)
@@ -60,9 +70,55 @@ fn replay(file: &Path) -> ExitCode {
     if run.complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// What all runs came to.
+#[derive(Default)]
+struct Sum {
+    of: Run,
+    done: u64,
+    failures: Vec<(u64, Vec<String>)>,
+    traces: Vec<(u64, String)>,
+}
+
+impl Sum {
+    fn add(&mut self, seed: u64, run: Run) {
+        let Run { hops, faults, delivered, lost, node_s, trace, complaints } = run;
+        self.done += 1;
+        (self.of.hops, self.of.faults) = (self.of.hops + hops, self.of.faults + faults);
+        (self.of.delivered, self.of.lost) = (self.of.delivered + delivered, self.of.lost + lost);
+        self.of.node_s += node_s;
+        self.traces.push((seed, format!("{seed} {trace:016x} {hops} {faults}\n")));
+        if !complaints.is_empty() {
+            self.failures.push((seed, complaints));
+        }
+    }
+    fn print(&self, wanted: &Wanted, wall_s: f64) {
+        let Run { hops, faults, delivered, lost, node_s, .. } = self.of;
+        println!(
+            "simfuzz: seeds from {}, {} runs{}: {hops} bundle-hops, {faults} faults, {delivered} bundles delivered, \
+             {lost} lost where that may be, {:.2} node-years in {wall_s:.0} s ({:.0} times real time), {} violations",
+            wanted.seed,
+            self.done,
+            if wanted.twice { ", each twice with the same trace" } else { "" },
+            node_s / YEAR_S,
+            node_s / wall_s,
+            self.failures.len()
+        );
+    }
+}
+
+/// One seed, as often as is wanted.
+fn run(wanted: &Wanted, seed: u64) -> Run {
+    let draft = (wanted.draft)(seed);
+    let mut run = simfuzz::run(&draft);
+    if wanted.twice && simfuzz::run(&draft) != run {
+        run.complaints.push("the same seed gave another run".into());
+    }
+    run
+}
+
 fn fuzz(wanted: &Wanted) -> ExitCode {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let all = Mutex::new((Run::default(), Vec::new()));
+    let all = Mutex::new(Sum::default());
     let begun = Instant::now();
     let work = || {
         while !failed.load(Ordering::Relaxed) {
@@ -71,58 +127,41 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
                 return;
             }
             let seed = wanted.seed + number;
-            let draft = Draft::of(seed);
-            let mut run = simfuzz::run(&draft);
-            if wanted.twice && simfuzz::run(&draft) != run {
-                run.complaints.push("the same seed gave another run".into());
-            }
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            let (sum, failures) = &mut *all;
-            (sum.hops, sum.faults) = (sum.hops + run.hops, sum.faults + run.faults);
-            sum.lost += run.lost;
-            (sum.delivered, sum.node_s) = (sum.delivered + run.delivered, sum.node_s + run.node_s);
-            if !run.complaints.is_empty() {
-                failures.push((seed, run.complaints));
-                failed.store(!wanted.all, Ordering::Relaxed);
-            }
+            let run = run(wanted, seed);
+            failed.fetch_or(!wanted.all && !run.complaints.is_empty(), Ordering::Relaxed);
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(seed, run);
         }
     };
     std::thread::scope(|scope| (0..wanted.jobs).for_each(|_| drop(scope.spawn(work))));
-    let (sum, mut failures) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (wall_s, done) = (begun.elapsed().as_secs_f64(), next.load(Ordering::Relaxed).min(wanted.runs));
-    println!(
-        "simfuzz: seeds from {}, {done} runs{}: {} bundle-hops, {} faults, {} bundles delivered, {} lost where that may be, \
-         {:.2} node-years in {wall_s:.0} s \
-         ({:.0} times real time), {} violations",
-        wanted.seed,
-        if wanted.twice { ", each twice with the same trace" } else { "" },
-        sum.hops,
-        sum.faults,
-        sum.delivered,
-        sum.lost,
-        sum.node_s / YEAR_S,
-        sum.node_s / wall_s,
-        failures.len()
-    );
-    failures.sort();
+    let mut sum = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    sum.print(wanted, begun.elapsed().as_secs_f64());
+    sum.failures.sort();
     if wanted.all {
-        failures.iter().for_each(|(seed, complaints)| println!("seed {seed}: {}", complaints[0]));
-        return if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        sum.failures.iter().for_each(|(seed, complaints)| println!("seed {seed}: {}", complaints[0]));
+    } else if let Some((seed, complaints)) = sum.failures.first() {
+        tell(wanted, *seed, complaints);
     }
-    match failures.into_iter().next() {
-        None => ExitCode::SUCCESS,
-        Some((seed, complaints)) => {
-            tell(wanted, seed, &complaints);
-            ExitCode::FAILURE
-        }
-    }
+    let kept = keep_traces(wanted, &mut sum.traces);
+    if sum.failures.is_empty() && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes a line for each seed, in their order; whether that could be done.
+fn keep_traces(wanted: &Wanted, traces: &mut [(u64, String)]) -> bool {
+    let Some(file) = &wanted.traces else { return true };
+    traces.sort();
+    let text: String = traces.iter().map(|(_, line)| line.as_str()).collect();
+    let written = std::fs::write(file, text);
+    written.map_err(|error| println!("{}: {error}", file.display())).is_ok()
 }
 
 /// What did not hold with a seed, and the smallest network of which that is true.
 fn tell(wanted: &Wanted, seed: u64, complaints: &[String]) {
     println!("\nseed {seed}:");
     complaints.iter().for_each(|complaint| println!("  {complaint}"));
-    let small = simfuzz::shrunk(Draft::of(seed), simfuzz::run);
+    if wanted.unshrunk {
+        return;
+    }
+    let small = simfuzz::shrunk((wanted.draft)(seed), simfuzz::run);
     let file = wanted.out.join(format!("simfuzz-{seed}.toml"));
     println!("the smallest network that fails so:");
     simfuzz::run(&small).complaints.iter().for_each(|complaint| println!("  {complaint}"));

@@ -61,6 +61,12 @@ fn crowds_with_faults_lose_nothing() {
 const CROWDS: u64 = 3;
 
 #[test]
+fn throngs_with_faults_lose_nothing() {
+    let (hops, faults) = all([8, 15].into_iter(), Draft::throng);
+    assert!(hops > 30_000 && faults > 800, "{hops} hops, {faults} faults");
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     let twice = |seed| {
         let draft = Draft::of(seed);

@@ -10,7 +10,7 @@ use std::time::Instant;
 pub const CHORE: Chore = Chore {
     name: "ci",
     usage: "[--self-check]",
-    help: "Format, layers, conformance, lints, bare-metal build, tests, interop --smoke; --self-check proves that the laws bite.",
+    help: "Format, layers, conformance, lints, bare-metal build, tests, simfuzz --check, interop --smoke; --self-check proves that the laws bite.",
     run,
 };
 
@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     ("lints of core/", || clippy(&tools::root())),
     ("core/ without an operating system", bare_metal),
     ("tests", || tools::run(tools::cargo().args(["test", "--workspace"]))),
+    ("random networks with faults", crate::simfuzz::check),
     ("bundles to and from others", || (crate::interop::CHORE.run)(&["--smoke".into()])),
 ];
 

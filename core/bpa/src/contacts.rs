@@ -111,7 +111,10 @@ impl Agent {
             let seen = crate::agent::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
             self.policies.plan(seen, &plan);
             self.follow_orders(now, farlink_book::Side::Router, out);
-            self.steps.push_back(Step::RerouteAll);
+            // A clock that drifts moves the plan again and again: what waits for other reasons is left alone.
+            if self.policies.uses_plan() {
+                self.steps.push_back(Step::RerouteAll);
+            }
         }
         for link in self.neighbours.links().map(|link| link.id).collect::<Vec<_>>() {
             self.refresh_link(now, link, out);

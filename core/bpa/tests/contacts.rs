@@ -248,3 +248,19 @@ fn a_new_plan_takes_back_what_the_old_one_had_queued() {
     node.wait(Duration::from_secs(6));
     assert_eq!(node.sent_over(1), [0], "over the neighbour the new plan names: {}", node.why(1));
 }
+
+#[test]
+fn a_clock_that_drifts_moves_contacts_for_routers_that_read_the_plan_and_asks_no_others_again() {
+    let asked = |uses_plan| {
+        let router = support::Script { uses_plan, ..support::Script::default() };
+        let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), router, Rule::default());
+        for _ in 0..3 {
+            node.send(EndpointId::ipn(9, 1), Priority::Normal);
+        }
+        node.said.clear();
+        let clock = support::clock_at(node.now);
+        node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(1)), ..clock }));
+        node.events().iter().filter(|event| matches!(event, farlink_base::Event::Waiting { .. })).count()
+    };
+    assert_eq!([asked(true), asked(false)], [3, 0]);
+}

@@ -4,6 +4,7 @@
 mod certificates;
 mod configuration;
 mod events;
+mod lives;
 
 use crate::driver::{Driver, NodeContext, Program, Tally};
 use anyhow::{Context, Result};
@@ -41,6 +42,8 @@ pub struct Farlink {
     /// How far the events file was looked at.
     seen: u64,
     tally: Tally,
+    /// How often it was killed: each time it left a file of events.
+    lives: u32,
 }
 
 impl Driver for Farlink {
@@ -61,8 +64,7 @@ impl Driver for Farlink {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
                 .with_context(|| format!("cannot close {} to others", path.display()))?;
         }
-        let list = ["node", "--config", CONFIGURATION].map(String::from).to_vec();
-        Ok(Arguments { list }.run(node))
+        Ok(Arguments::of_node().run(node))
     }
 
     fn ready(&self, node: &NodeContext<'_>) -> bool {
@@ -153,8 +155,17 @@ impl Driver for Farlink {
         self.tally
     }
 
+    fn again(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<Program> {
+        self.tally(node);
+        lives::put_aside(node, self.lives, killed_ns)?;
+        (self.lives, self.seen) = (self.lives + 1, 0);
+        Ok(Arguments::of_node().run(node))
+    }
+
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
-        EventReader::new(node.scenario, node.index).read(&node.folder.join(EVENTS), each)
+        let mut reader = EventReader::new(node.scenario, node.index);
+        let before = (0..self.lives).map(lives::events_of);
+        before.chain([EVENTS.to_string()]).try_for_each(|file| reader.read(&node.folder.join(file), each))
     }
 }
 
@@ -184,6 +195,11 @@ struct Arguments {
 }
 
 impl Arguments {
+    /// Of the node itself.
+    fn of_node() -> Self {
+        Arguments { list: ["node", "--config", CONFIGURATION].map(String::from).to_vec() }
+    }
+
     /// For an application attached to the node.
     fn new(application: &str) -> Self {
         Arguments { list: [application, "--at", SOCKET, "--json"].map(String::from).to_vec() }

@@ -137,9 +137,14 @@ impl RunFolder {
         let _ = fs::remove_dir_all(self.root.join("nodes").join(COMMON));
         for node in &self.nodes {
             let _ = fs::remove_dir_all(node.join("store"));
-            for file in ["farlink.sock", "events.jsonl", "node.keys", "security.starts"] {
+            for file in ["farlink.sock", "node.keys", "security.starts"] {
                 let _ = fs::remove_file(node.join(file));
             }
+            // One of each life.
+            let here = fs::read_dir(node).into_iter().flatten().flatten().map(|entry| entry.path());
+            here.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).for_each(|path| {
+                let _ = fs::remove_file(path);
+            });
         }
         if checks.iter().all(|check| check.equal() == Some(true)) {
             let files = self.root.join("files");

@@ -3,6 +3,7 @@
 
 mod folder;
 mod record;
+mod restarts;
 mod session;
 
 use crate::cable::Method;

@@ -201,10 +201,17 @@ impl Stored {
     }
 
     fn observe(&mut self, row: &EventRow, samples: &mut Vec<SampleRow>) {
-        if !matches!(&*row.event, "accepted" | "recovered" | "deleted" | "reassembled") {
+        let killed = &*row.event == "fault" && row.reason.as_deref() == Some("node down");
+        if !killed && !matches!(&*row.event, "accepted" | "recovered" | "deleted" | "reassembled") {
             return;
         }
         self.flush_until(row.time_ns, samples);
+        if killed {
+            // What its disk has it tells as it starts.
+            self.kept.clear();
+            self.bytes = 0;
+            return;
+        }
         let key = (row.source.clone(), row.service, row.creation_ms, row.sequence, row.fragment_offset);
         if &*row.event == "deleted" {
             self.bytes -= self.kept.remove(&key).unwrap_or(0);
@@ -296,5 +303,18 @@ mod tests {
         assert_eq!(bytes, [(0, 0.0), (10, 100.0), (20, 200.0), (30, 100.0)]);
         let bundles = samples.iter().filter(|s| &*s.metric == STORED_BUNDLES).map(|s| s.value);
         assert_eq!(bundles.collect::<Vec<_>>(), [0.0, 1.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn a_node_that_was_killed_keeps_what_it_found_again() {
+        let mut stored = Stored::new("a", Duration::from_nanos(10));
+        let mut samples = Vec::new();
+        let mut down = event(12, "fault", 0);
+        down.reason = Some("node down".into());
+        let rows = [event(5, "accepted", 1), event(6, "accepted", 2), down, event(25, "recovered", 2)];
+        rows.iter().for_each(|row| stored.observe(row, &mut samples));
+        stored.flush_until(40, &mut samples);
+        let bundles = samples.iter().filter(|s| &*s.metric == STORED_BUNDLES).map(|s| s.value);
+        assert_eq!(bundles.collect::<Vec<_>>(), [0.0, 2.0, 0.0, 1.0]);
     }
 }

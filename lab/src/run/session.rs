@@ -1,6 +1,7 @@
 //! The live part of a run: from the first namespace to the last exit.
 
 use super::folder::RunFolder;
+use super::restarts::Restarts;
 use super::{Options, Progress};
 use crate::cable::Method;
 use crate::driver::{Driver, NodeContext, Program, Tally};
@@ -33,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const NODE_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
 /// Applications are numbered from here; nodes from 0.
-const FIRST_APPLICATION: u32 = 1 << 16;
+pub const FIRST_APPLICATION: u32 = 1 << 16;
 /// What changes links of nodes is numbered from here.
 const FIRST_CHANGE: u32 = 1 << 24;
 
@@ -73,26 +74,31 @@ pub struct Outcome {
 
 /// What is known of a process.
 #[derive(Clone, Debug)]
-struct Process {
-    id: u32,
+pub struct Process {
+    pub id: u32,
     name: String,
-    node: usize,
+    pub node: usize,
     /// Index of the traffic it sends.
     sends: Option<usize>,
-    exited: Option<(Option<i32>, Option<i32>)>,
+    /// Index of the traffic it receives.
+    pub receives: Option<usize>,
+    pub exited: Option<(Option<i32>, Option<i32>)>,
+    /// Whether it shall end so.
+    pub killed: bool,
 }
 
 /// A run in progress.
 pub struct Session<'a> {
-    scenario: &'a Scenario,
-    folder: &'a RunFolder,
+    pub scenario: &'a Scenario,
+    pub folder: &'a RunFolder,
     program: PathBuf,
-    supervisor: Supervisor,
-    drivers: Vec<Box<dyn Driver>>,
+    pub supervisor: Supervisor,
+    pub drivers: Vec<Box<dyn Driver>>,
     method: Method,
     start_ns: u64,
     epoch: DtnTime,
-    processes: Vec<Process>,
+    pub processes: Vec<Process>,
+    pub restarts: Restarts,
     usages: Vec<(Option<usize>, String, ProcessUsage)>,
     links: Vec<[LinkReport; 2]>,
     /// Since the end of the run, link counters are final.
@@ -130,6 +136,7 @@ impl<'a> Session<'a> {
             start_ns,
             epoch,
             processes: Vec::new(),
+            restarts: Restarts::new(scenario),
             usages: Vec::new(),
             links: vec![Default::default(); scenario.links.len()],
             frozen: vec![[false; 2]; scenario.links.len()],
@@ -164,7 +171,7 @@ impl<'a> Session<'a> {
         self.supervisor.tell(&Request::Account { interval_ms: interval_ms.max(100) })
     }
 
-    fn context(&self, index: usize) -> NodeContext<'_> {
+    pub fn context(&self, index: usize) -> NodeContext<'_> {
         NodeContext {
             scenario: self.scenario,
             index,
@@ -178,7 +185,7 @@ impl<'a> Session<'a> {
     fn start_nodes(&mut self) -> Result<()> {
         for node in 0..self.scenario.nodes.len() {
             let program = self.drivers[node].prepare(&self.context(node))?;
-            self.spawn(node as u32, node, "node", program, None)?;
+            self.spawn(node as u32, node, "node", program)?;
         }
         for node in 0..self.scenario.nodes.len() {
             while !self.drivers[node].ready(&self.context(node)) {
@@ -190,13 +197,7 @@ impl<'a> Session<'a> {
             self.turn_before_start(|| "the links were".to_string())?;
         }
         for traffic in 0..self.scenario.traffic.len() {
-            let entry = &self.scenario.traffic[traffic];
-            let into = self.folder.received(traffic);
-            let program = self.drivers[entry.to].receiver(&self.context(entry.to), traffic, Some(&into));
-            if let Some(program) = program {
-                let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
-                self.spawn(id, entry.to, &format!("{}-receiver", entry.name), program, None)?;
-            }
+            self.start_receiver(traffic, &self.scenario.traffic[traffic].name)?;
         }
         Ok(())
     }
@@ -210,7 +211,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program, sends: Option<usize>) -> Result<()> {
+    pub fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program) -> Result<&mut Process> {
         let folder = self.folder.node(node);
         self.supervisor.tell(&Request::Spawn(SpawnSetup {
             id,
@@ -225,8 +226,9 @@ impl<'a> Session<'a> {
                 _ => APPLICATION_PRIORITY,
             }),
         }))?;
-        self.processes.push(Process { id, name: name.to_string(), node, sends, exited: None });
-        Ok(())
+        let name = name.to_string();
+        self.processes.push(Process { id, name, node, sends: None, receives: None, exited: None, killed: false });
+        self.processes.last_mut().context("it was added")
     }
 
     /// Runs to the end, then takes everything down.
@@ -245,6 +247,7 @@ impl<'a> Session<'a> {
             }
             if now >= self.start_ns {
                 self.change_due_links(elapsed)?;
+                self.restart_due_nodes(elapsed)?;
             }
             self.start_due_senders(elapsed, now >= self.start_ns)?;
             if now >= look_at {
@@ -287,7 +290,7 @@ impl<'a> Session<'a> {
                 let program = self.drivers[node].change_link(&self.context(node), change)?;
                 let word = if change.appears { "appears" } else { "disappears" };
                 let name = format!("{}-{word}", self.scenario.links[change.link].name);
-                self.spawn(FIRST_CHANGE + self.changed, node, &name, program, None)?;
+                self.spawn(FIRST_CHANGE + self.changed, node, &name, program)?;
                 self.changed += 1;
             }
         }
@@ -304,7 +307,7 @@ impl<'a> Session<'a> {
             let content = self.folder.content(self.scenario, traffic);
             let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, content.as_deref());
             let id = FIRST_APPLICATION + traffic as u32 * 2;
-            self.spawn(id, entry.from, &format!("{}-sender", entry.name), program, Some(traffic))?;
+            self.spawn(id, entry.from, &format!("{}-sender", entry.name), program)?.sends = Some(traffic);
         }
         Ok(())
     }
@@ -382,7 +385,7 @@ impl<'a> Session<'a> {
 
     /// A process that ends too early, or with an error, ends the run.
     fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
-        let Some(process) = self.processes.iter_mut().find(|p| p.id == id) else { return Ok(()) };
+        let Some(process) = self.processes.iter_mut().find(|p| p.id == id && p.exited.is_none()) else { return Ok(()) };
         process.exited = Some((code, signal));
         let process = process.clone();
         self.usages.push((Some(process.node), process.name.clone(), usage));
@@ -392,7 +395,7 @@ impl<'a> Session<'a> {
             (None, None) => "no status".to_string(),
         };
         let is_node = id < FIRST_APPLICATION;
-        if !self.stopping && (is_node || code != Some(0)) {
+        if !self.stopping && !process.killed && (is_node || code != Some(0)) {
             let host = &self.scenario.nodes[process.node].name;
             bail!("`{}` at node `{host}` ended by itself: {how}", process.name);
         }

@@ -33,6 +33,17 @@ pub struct Draft {
     pub rules: Vec<Part>,
     pub traffic: Vec<Part>,
     pub faults: Vec<Part>,
+    /// Times at which nodes take bundles from applications.
+    pub moments: Vec<Moments>,
+}
+
+/// When a node takes bundles from an application.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    pub node: usize,
+    pub start_ms: u64,
+    pub interval_ms: u64,
+    pub count: u64,
 }
 
 /// Some tables, and the nodes and links without which they mean nothing.
@@ -70,7 +81,8 @@ impl Shape {
     pub fn knows_all(&self) -> bool {
         self.control == "gbsd"
     }
-    fn gives_up(&self) -> bool {
+    /// Whether its control gives bundles up.
+    pub fn gives_up(&self) -> bool {
         !matches!(self.control, "none" | "ion")
     }
     fn of(random: &mut Rng) -> Shape {
@@ -128,7 +140,8 @@ impl Draft {
         }
         text
     }
-    fn empty(seed: u64, random: &mut Rng, by_radio: bool, message: bool) -> Draft {
+    /// Nothing yet.
+    pub fn empty(seed: u64, random: &mut Rng, by_radio: bool, message: bool) -> Draft {
         let fidelity = if message { "message" } else { "full" };
         Draft {
             seed,
@@ -143,6 +156,7 @@ impl Draft {
             rules: Vec::new(),
             traffic: Vec::new(),
             faults: Vec::new(),
+            moments: Vec::new(),
         }
     }
 
@@ -181,57 +195,25 @@ impl Draft {
         }
         draft.draw_rules(&mut random, &shape);
         draft.draw_traffic(&mut random, &shape);
-        draft.draw_faults(&mut random, &shape, 80);
-        draft
-    }
-
-    /// A crowd of whole bundles: many meetings, copies and kills, and little to each.
-    pub fn crowd(seed: u64) -> Draft {
-        let mut random = Rng::stream(seed, 0x51f0_0222);
-        let mut draft = Draft::empty(seed, &mut random, true, true);
-        let router = pick(&mut random, &["epidemic", "epidemic", "epidemic", "maxprop", "prophet", "spray-and-wait"]);
-        let control = pick(&mut random, &["none", "none", "none", "drop-oldest", "marginal-utility"]);
-        let shape = Shape {
-            count: 20 + random.below(30) as usize,
-            message: true,
-            by_radio: true,
-            router,
-            control,
-            small: false,
-            custody: false,
-            secured: false,
-            layers: Layers::Plain,
-            lost: true,
-        };
-        draft.drains = router == "epidemic" && control == "none";
-        let (capacity, metadata) = if shape.gives_up() { ("500 kB", "free") } else { ("200 MB", "free") };
-        draft.common = format!(
-            "[node_defaults]\nrouter = \"{router}\"\ncontrol = \"{control}\"\nstore_capacity = \"{capacity}\"\n\
-             [measure]\ninterval = \"60 s\"\n{}",
-            radio("700 m", "150 m", "20 Mbit/s", metadata)
-        );
-        let durable = [0.0, 0.6, 1.0, 1.0][random.below(4) as usize];
-        for n in 1..=shape.count {
-            draft.nodes.push(node(n, random.chance(durable), false, true));
+        let faults = random.below(80);
+        draft.draw_faults(&mut random, &shape, faults);
+        if !shape.knows_all() {
+            draft.draw_kills(&mut Rng::stream(seed, 0x51f0_0224));
         }
-        for n in 0..4 {
-            let bundles = 60 + random.below(120);
-            draft.draw_messages(&mut random, &shape, n, bundles);
-        }
-        draft.draw_faults(&mut random, &shape, 300);
         draft
     }
 }
 
 /// A way to move and a radio for all.
-fn radio(area: &str, range: &str, rate: &str, metadata: &str) -> String {
+pub fn radio(area: &str, range: &str, rate: &str, metadata: &str) -> String {
     format!(
         "[[mobility]]\nname = \"m\"\nmodel = \"random_waypoint\"\narea = \"{area}\"\nspeed = [\"1 m/s\", \"9 m/s\"]\n\
          [[radio]]\nname = \"r\"\nrange = \"{range}\"\nrate = \"{rate}\"\nmetadata = \"{metadata}\"\n"
     )
 }
 
-fn node(n: usize, durable: bool, old: bool, by_radio: bool) -> String {
+/// A node, with a store and a version of bundles.
+pub fn node(n: usize, durable: bool, old: bool, by_radio: bool) -> String {
     let store = if durable { "durable" } else { "memory" };
     let version = if old { "bundle_version = 6\n" } else { "" };
     let moves = if by_radio { "mobility = \"m\"\nradio = \"r\"\n" } else { "" };

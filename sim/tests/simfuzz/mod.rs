@@ -2,6 +2,7 @@
 //! simfuzz`, in full.
 
 mod cables;
+mod crowds;
 pub mod draft;
 mod nodes;
 mod shrink;

@@ -2,7 +2,7 @@
 //! send, and what happens to them.
 
 use super::cables::Layers;
-use super::draft::{Draft, Part, Shape, pick};
+use super::draft::{Draft, Moments, Part, Shape, pick};
 use farlink_base::Rng;
 
 /// Keys of all nodes but those that every network has.
@@ -75,7 +75,8 @@ impl Draft {
             let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
             // Of what is in custody no pieces are made, and of long ones something is always lost.
             let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
-            let pace = pick(random, &["", ", interval = \"200 ms\"", ", interval = \"3 s\"", ", interval = \"15 s\""]);
+            let interval_ms = [0, 200, 3000, 15_000][random.below(4) as usize];
+            let pace = if interval_ms > 0 { format!(", interval = \"{interval_ms} ms\"") } else { String::new() };
             let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };
             let reports = match random.below(6) {
                 0 => "reports = [\"reception\", \"forwarding\", \"delivery\", \"deletion\"]\n",
@@ -92,6 +93,7 @@ impl Draft {
                  bundles = {{ count = {bundles}, size = [\"1 B\", \"{most}\"]{pace} }}\n"
             );
             self.traffic.push(Part { text, nodes: vec![from, to], link: None });
+            self.moments.push(Moments { node: from, start_ms: start * 1000, interval_ms, count: bundles });
         }
     }
     /// Short bundles from one to another, of which all get copies.
@@ -107,8 +109,9 @@ impl Draft {
         self.traffic.push(Part { text, nodes: vec![from, to], link: None });
     }
 
-    pub fn draw_faults(&mut self, random: &mut Rng, shape: &Shape, most: u64) {
-        for _ in 0..random.below(most) {
+    /// So many faults, and perhaps some that lie.
+    pub fn draw_faults(&mut self, random: &mut Rng, shape: &Shape, count: u64) {
+        for _ in 0..count {
             let node = 1 + random.below(shape.count as u64) as usize;
             let at_ms = 1 + random.below(self.calm_s * 1000 - 1);
             let left_ms = self.calm_s * 1000 - at_ms;
@@ -145,6 +148,22 @@ impl Draft {
         }
         if shape.message && random.chance(0.25) {
             self.draw_lies(random, shape);
+        }
+    }
+    /// Nodes that are killed just as their disk works on what an application gave them: within a millisecond.
+    pub fn draw_kills(&mut self, random: &mut Rng) {
+        for _ in 0..random.below(16) {
+            let Moments { node, start_ms, interval_ms, count } =
+                self.moments[random.below(self.moments.len() as u64) as usize];
+            let at_ms = start_ms + random.below(count) * interval_ms;
+            if at_ms + 10 >= self.calm_s * 1000 {
+                continue;
+            }
+            let (at_us, lasts_ms) = (at_ms * 1000 + random.below(400), 1 + random.below(9));
+            let text = format!(
+                "[[fault]]\nkind = \"restart\"\nnode = \"n{node}\"\nat = \"{at_us} us\"\nlasts = \"{lasts_ms} ms\"\n"
+            );
+            self.faults.push(Part { text, nodes: vec![node], link: None });
         }
     }
     fn draw_lies(&mut self, random: &mut Rng, shape: &Shape) {

@@ -5,6 +5,7 @@
 //!   a control gives bundles up.
 //! - None arrives twice, or after its lifetime, or at another node than its own, or with another content. What arrived
 //!   just before its node was killed may come again.
+//! - No node keeps more bundles of a source than its quotas say.
 //! - No store has more than it may, nor other than what is there at the end, in bundles and bytes.
 //! - Where the scenario's description says that all that is kept arrives, it has; and where a router makes no copies,
 //!   nobody keeps any longer what arrived.
@@ -14,8 +15,10 @@
 
 use super::draft::{DRAINS, LOSES};
 use farlink_base::store::Usage;
-use farlink_base::{BundleHandle, BundleKey, DeleteReason, Duration, Event, EventClass, Instant};
-use farlink_scenario::{Custody, FaultKind, Lie, SENDER_SERVICE, Scenario, StoreKind};
+use farlink_base::{
+    BundleHandle, BundleKey, DeleteReason, Duration, EndpointId, Event, EventClass, Instant, pattern_rank,
+};
+use farlink_scenario::{Custody, FaultKind, Lie, Quota, SENDER_SERVICE, Scenario, StoreKind};
 use farlink_sim::Observer;
 use std::collections::{BTreeMap, HashMap};
 
@@ -54,6 +57,8 @@ struct Life {
 struct Copy {
     id: Id,
     accepted: bool,
+    /// It has no record of its own: its parts have.
+    joined: bool,
 }
 
 #[derive(Default)]
@@ -61,6 +66,8 @@ struct Node {
     name: String,
     durable: bool,
     capacity: u64,
+    /// Most bundles of these sources together.
+    quotas: Vec<(Vec<u64>, u64)>,
     gives_up: bool,
     number: u64,
     /// More bytes than its capacity that it may have: hellos on their way are not in the store.
@@ -107,6 +114,7 @@ impl Watch {
             name: node.name.clone(),
             durable: node.store == StoreKind::Durable,
             capacity: node.store_capacity.bytes(),
+            quotas: node.quotas.iter().filter_map(|quota| limited(scenario, quota)).collect(),
             gives_up: !matches!(node.control.name.as_str(), "none" | "ion"),
             number: node.number.0,
             // What is around another in a tunnel is counted besides, where a store is in memory.
@@ -194,9 +202,27 @@ impl Watch {
             excused: false,
         });
         life.held += 1;
-        let before = self.nodes[node].copies.insert(*bundle, Copy { id, accepted: false });
+        let before = self.nodes[node].copies.insert(*bundle, Copy { id, accepted: false, joined: false });
         if let Some(before) = before {
             self.complain(at, format!("{}: {bundle:?} is {id:?} and {:?}", self.nodes[node].name, before.id));
+        }
+    }
+
+    fn accepted(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
+        let Node { copies, quotas, number, name, .. } = &mut self.nodes[node];
+        let Some(copy) = copies.get_mut(&bundle) else { return };
+        copy.accepted = true;
+        let id = copy.id;
+        if let Some(life) = self.bundles.get_mut(&id).filter(|_| id.0 == *number) {
+            life.accepted = true;
+        }
+        for (sources, most) in quotas.iter().filter(|(sources, _)| sources.contains(&id.0)) {
+            let counts = |copy: &&Copy| copy.accepted && !copy.joined && sources.contains(&copy.id.0);
+            let kept = copies.values().filter(counts).count() as u64;
+            if kept > *most {
+                let what = format!("{name} keeps {kept} bundles like {id:?}, more than the quota of {most}");
+                return self.complain(at, what);
+            }
         }
     }
 
@@ -329,6 +355,16 @@ impl Watch {
     }
 }
 
+/// The sources that a quota is about, and how many of their bundles it lets in; nothing where it does not count them.
+fn limited(scenario: &Scenario, quota: &Quota) -> Option<(Vec<u64>, u64)> {
+    let of = |number: u64| {
+        let source = EndpointId::ipn(number, 0);
+        quota.sources.iter().any(|pattern| pattern_rank(pattern, &source, &source.to_string()).is_some())
+    };
+    let sources: Vec<u64> = scenario.nodes.iter().map(|node| node.number.0).filter(|number| of(*number)).collect();
+    Some((sources, quota.bundles?))
+}
+
 impl Observer for Watch {
     fn wants(&self, class: EventClass) -> bool {
         matches!(class, EventClass::Bundle | EventClass::Node)
@@ -344,12 +380,9 @@ impl Observer for Watch {
                 self.seen(at, node, event);
             }
             Event::Received { .. } => self.hops += 1,
-            Event::Accepted { bundle } => {
-                let Some(copy) = self.nodes[node].copies.get_mut(bundle) else { return };
-                copy.accepted = true;
-                let (id, number) = (copy.id, self.nodes[node].number);
-                let life = self.bundles.get_mut(&id).filter(|_| id.0 == number);
-                life.into_iter().for_each(|life| life.accepted = true);
+            Event::Accepted { bundle } => self.accepted(at, node, *bundle),
+            Event::Reassembled { bundle } => {
+                self.nodes[node].copies.get_mut(bundle).into_iter().for_each(|copy| copy.joined = true);
             }
             Event::Delivered { bundle } => self.delivered(at, node, *bundle),
             Event::Deleted { bundle, reason } => {

@@ -7,6 +7,7 @@
 
 mod agent;
 mod layers;
+mod networks;
 mod promises;
 mod storage;
 mod system;
@@ -70,7 +71,18 @@ const fn durable(
 }
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    [storage::TABLE, system::TABLE, agent::TABLE, promises::TABLE, layers::TABLE].into_iter().flatten()
+    [storage::TABLE, system::TABLE, agent::TABLE, promises::TABLE, layers::TABLE, networks::TABLE].into_iter().flatten()
+}
+
+/// The one of this name.
+pub fn named(name: &str) -> Option<&'static Mutant> {
+    all().find(|mutant| mutant.name == name)
+}
+
+/// The names of those that were made for networks to find.
+#[cfg(test)]
+pub fn networks() -> impl Iterator<Item = &'static str> {
+    networks::TABLE.iter().map(|mutant| mutant.name)
 }
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -141,12 +153,12 @@ impl Outcome {
 }
 
 /// A copy of the tree, with builds of its own.
-struct Tree {
+pub struct Tree {
     root: PathBuf,
 }
 impl Tree {
     /// Brings the copy up to date; what is the same is left alone, so that builds go on where they were.
-    fn new(from: &Path) -> Result<Tree> {
+    pub fn new(from: &Path) -> Result<Tree> {
         let root = tools::target().join("mutants/tree");
         let listed = Command::new("git")
             .current_dir(from)
@@ -167,12 +179,21 @@ impl Tree {
         Ok(Tree { root })
     }
     fn try_one(&self, mutant: &Mutant) -> Result<Outcome> {
+        self.with(mutant, |tree| tree.tests(mutant))
+    }
+    /// Does something with the copy while the mistake is in it.
+    pub fn with<T>(&self, mutant: &Mutant, something: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
         let file = self.root.join(mutant.file);
         let (before, planted) = (std::fs::read_to_string(&file)?, mutant.planted(&self.root)?);
         std::fs::write(&file, planted)?;
-        let outcome = self.tests(mutant);
+        let outcome = something(self);
         std::fs::write(&file, before)?;
         outcome
+    }
+    /// Where its builds go.
+    pub fn target(&self) -> PathBuf {
+        let own = || self.root.parent().unwrap_or(&self.root).join("target");
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
     }
     fn tests(&self, mutant: &Mutant) -> Result<Outcome> {
         for test in mutant.tests {
@@ -197,12 +218,11 @@ impl Tree {
         Ok(Outcome::Survived)
     }
     /// Whether cargo says yes to it; `needed` or not done at all. What hangs is ended, and says no.
-    fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
+    pub fn cargo(&self, arguments: &[&str], needed: bool) -> Result<bool> {
         if !needed {
             return Ok(true);
         }
-        let own = || self.root.parent().unwrap_or(&self.root).join("target");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from);
+        let target = self.target();
         let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &target)

@@ -1,0 +1,129 @@
+//! Defects planted one by one in a copy of the tree: for each of what must hold one that breaks it, which random networks
+//! have to find. Prints the table of docs/decisions/0031-faults.md.
+
+use crate::mutants::{self, Tree};
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Networks run until one shows a defect.
+const RUNS: &str = "100";
+/// Networks run twice where two processes must differ.
+const RUNS_TWICE: &str = "30";
+
+/// What must hold, the mutation that breaks it, and words of the complaint.
+struct Planted {
+    holds: &'static str,
+    mutant: &'static str,
+    says: &'static str,
+}
+const fn row(holds: &'static str, mutant: &'static str, says: &'static str) -> Planted {
+    Planted { holds, mutant, says }
+}
+/// In place of the complaint: two processes come to different traces.
+const DIFFERS: &str = "another trace";
+
+const PLANTED: &[Planted] = &[
+    row("what a durable store said it keeps is there after a restart", "commit without sync", "had it no more"),
+    row("the same, of what is acknowledged", "accept before the store", "had it no more"),
+    row("no accepted bundle is lost", "what failed does not go again", "let go of the last copy"),
+    row("no accepted bundle is lost where it is refused", "a refused bundle was confirmed", "let go of the last copy"),
+    row("custody is conserved", "custody ends of what nobody was given", "let go of the last copy"),
+    row("none is delivered twice", "what was delivered is not known again", "which it took at"),
+    row("nor after a restart", "a delivery is not remembered", "which it took at"),
+    row("none is delivered after its lifetime", "each node lets bundles live ten minutes longer", "which lived until"),
+    row("none expires before its lifetime ends", "time counts twice", "and lives until"),
+    row("none is given up for another reason", "who failed three times is given up", "up: HopLimit"),
+    row("what arrives is what was sent", "pieces are cut beside their place", "are damaged"),
+    row("a store keeps no more than it may", "a node has no bound", "of at most"),
+    row("nor of anybody more than a quota says", "a quota counts one in two", "more than the quota"),
+    row("a store has what is there, and nothing else", "one bundle in eight stays in the store", "and keeps"),
+    row("what arrived is let go", "one bundle in eight stays when it has left", "which arrived"),
+    row("networks drain when contacts return", "edges of contacts that are far off are not waited for", "all is well"),
+    row("a run ends", "nobody waits after a refusal", "no end to it"),
+    row("the same seed is the same run", "waits depend on where a node lies in memory", DIFFERS),
+];
+
+/// Plants those with these words in their name.
+///
+/// # Errors
+/// Defects that no network shows, or that are shown by another complaint; and what cannot be built.
+pub fn run(only: &str) -> Result<()> {
+    let root = tools::root();
+    let rows: Vec<&Planted> = PLANTED.iter().filter(|row| row.mutant.contains(only)).collect();
+    let tree = Tree::new(&root)?;
+    println!("| what must hold | planted | seed | runs | what is said first |\n|---|---|---|---|---|");
+    let mut missed = Vec::new();
+    for row in rows {
+        let mutant = mutants::named(row.mutant).with_context(|| format!("no mutation is called `{}`", row.mutant))?;
+        let found = tree.with(mutant, |tree| find(tree, row))?;
+        let Some((seed, said)) = found else {
+            println!("| {} | {} | - | {RUNS} | nothing |", row.holds, row.mutant);
+            missed.push(row.mutant);
+            continue;
+        };
+        println!("| {} | {} | {seed} | {} | {said} |", row.holds, row.mutant, seed + 1);
+        missed.extend((!said.contains(row.says)).then_some(row.mutant));
+    }
+    if missed.is_empty() { Ok(()) } else { bail!("not found by what should: {}", missed.join("; ")) }
+}
+
+/// Builds the copy as it is now; the seed that shows what is planted, and the complaint.
+fn find(tree: &Tree, row: &Planted) -> Result<Option<(u64, String)>> {
+    if !tree.cargo(&["build", "-p", "farlink-sim", "--example", "simfuzz"], true)? {
+        bail!("`{}` does not compile", row.mutant);
+    }
+    let program = tree.target().join("debug/examples/simfuzz");
+    if row.says == DIFFERS { differs(tree, &program) } else { complains(&program) }
+}
+
+/// The first of the networks that complains, and of what; nothing where none does.
+fn complains(program: &Path) -> Result<Option<(u64, String)>> {
+    let mut command = Command::new(program);
+    let output = command.args(["--seed", "0", "--runs", RUNS, "--jobs", "1", "--unshrunk"]).output()?;
+    Ok(first(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The seed of the first failure that a program tells of, and its first complaint without the time.
+fn first(said: &str) -> Option<(u64, String)> {
+    let mut lines = said.lines().skip_while(|line| !line.starts_with("seed "));
+    let seed = lines.next()?.strip_prefix("seed ")?.trim_end_matches(':').parse().ok()?;
+    let complaint = lines.next()?.trim();
+    Some((seed, complaint.split_once(" s: ").map_or(complaint, |(_, what)| what).to_string()))
+}
+
+/// The first network whose trace is another one in another process.
+fn differs(tree: &Tree, program: &Path) -> Result<Option<(u64, String)>> {
+    let mut lines = Vec::new();
+    for name in ["planted-1.traces", "planted-2.traces"] {
+        let file = tree.target().join(name);
+        let mut command = Command::new(program);
+        command.args(["--seed", "0", "--runs", RUNS_TWICE, "--all", "--traces"]).arg(&file).output()?;
+        lines.push(std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    let mut pairs = lines[0].lines().zip(lines[1].lines());
+    let other = pairs.find(|(one, other)| one != other).and_then(|(one, _)| one.split(' ').next()?.parse().ok());
+    Ok(other.map(|seed| (seed, format!("{DIFFERS} in another process"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_its_mutation_and_every_mutation_of_networks_its_row() {
+        for row in PLANTED {
+            assert!(mutants::named(row.mutant).is_some(), "{}", row.mutant);
+        }
+        let is_known = |name: &str| PLANTED.iter().any(|row| row.mutant == name);
+        assert!(mutants::networks().all(is_known));
+    }
+
+    #[test]
+    fn the_first_failure_is_read_from_what_the_program_says() {
+        let said = "simfuzz: seeds from 0, 4 runs: ...\n\nseed 3:\n  12.500000 s: n1 took (1, 2) again\n  next\n";
+        assert_eq!(first(said), Some((3, "n1 took (1, 2) again".into())));
+        assert_eq!(first("simfuzz: seeds from 0, 300 runs, 0 violations\n"), None);
+    }
+}

@@ -8,6 +8,10 @@ use farlink_sim::one_exact::{self, Setup, Values};
 use farlink_sim::{Silent, World};
 use std::path::{Path, PathBuf};
 
+/// That of the `farlink` command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// User and system time of this process, in seconds.
 fn cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

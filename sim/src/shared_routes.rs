@@ -10,7 +10,7 @@ use crate::own::OwnPolicies;
 use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
 use farlink_book::{Flow, Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Prospect, Way};
 use farlink_congestion::Control;
-use farlink_routing::sabr::Sabr;
+use farlink_routing::sabr::{Guide, Sabr};
 use farlink_routing::{PlacedPlan, PlanIndex, Router};
 use farlink_scenario::Scenario;
 use std::collections::HashMap;
@@ -33,6 +33,8 @@ struct Hop {
 pub(crate) struct Found {
     /// By node and destination; never walked.
     hops: Mutex<HashMap<(NodeId, NodeId), Hop>>,
+    /// What leads searches; the routes are the same.
+    guide: Mutex<Guide>,
 }
 
 impl Found {
@@ -115,7 +117,10 @@ impl Router for Follower {
         if let Some(leg) = self.follow(node, held).filter(|_| !alone) {
             return Way::One(leg);
         }
-        let way = self.own.route(node, held, tried, out);
+        let way = match self.found.guide.lock() {
+            Ok(mut guide) => self.own.route_guided(&mut guide, node, held, tried, out),
+            Err(_) => self.own.route(node, held, tried, out),
+        };
         if let (Way::One(leg), false) = (&way, alone) {
             self.tell(node, held, leg);
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measures everything on this machine and writes the table of the README.
 
+mod cells;
 mod exact;
 mod sim;
 mod sky;
@@ -11,11 +12,14 @@ use std::process::Command;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N] | sim [--only NAME] [--seeds N]",
+    usage: "[--runs N] | sim [--only NAME] [--all] [--limit SECONDS] [--seeds N]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
            \n\
            `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
-           The ONE needs, and those of 50 nodes beside its own world with so many seeds (5; 0: not at all): builds `sim/examples/cost.rs` with `--profile quick`, or runs the one FARLINK_COST names.\n\
+           The ONE needs, and those of 50 nodes beside its own world with so many seeds (5; 0: not at all). Those that\n\
+           take minutes are run with `--all` only, or by name; one that takes more than so many seconds of a processor\n\
+           (300) is given up, and its row says so. Builds `sim/examples/cost.rs` with `--profile quick`, or runs the\n\
+           one FARLINK_COST names.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,

@@ -104,6 +104,7 @@ impl EndpointId {
     }
     /// Its node in numbers: an ipn node number as it is (hashed where it needs all 64 bits), a hash
     /// of a dtn node's name; [`NodeId::NULL`] for the null endpoint and for other schemes.
+    #[inline]
     pub fn node(&self) -> NodeId {
         match self {
             EndpointId::Ipn { node, .. } if *node < NodeId::NAMED => NodeId::ipn(*node),
@@ -121,8 +122,9 @@ impl EndpointId {
         }
     }
     /// Whether it is the null endpoint.
+    #[inline]
     pub fn is_null(&self) -> bool {
-        *self == EndpointId::Null
+        matches!(self, EndpointId::Null)
     }
     /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
     // 9171-4.2.5.2-1, 5050-3.1-1

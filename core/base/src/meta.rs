@@ -164,6 +164,7 @@ pub struct BundleMeta {
 
 impl BundleMeta {
     /// Encoded length as it came; a hop may add some bytes.
+    #[inline]
     pub fn size(&self) -> u64 {
         self.head.len() as u64 + self.payload.len() + u64::from(self.tail_len)
     }
@@ -177,6 +178,7 @@ impl BundleMeta {
         self.head.len() as u64 + names.iter().sum::<u64>()
     }
     /// Where it is to go, in numbers.
+    #[inline]
     pub fn destination_node(&self) -> NodeId {
         self.destination.node()
     }
@@ -190,10 +192,12 @@ impl BundleMeta {
         self.rare.as_ref().map_or(NOWHERE, |rare| &rare.report_to)
     }
     /// Whether it has no source, and so no identity: never a duplicate, never copied, never cut.
+    #[inline]
     pub fn is_anonymous(&self) -> bool {
         self.source.is_null()
     }
     /// Whether its payload is an administrative record.
+    #[inline]
     pub fn is_administrative(&self) -> bool {
         self.facts.has(Facts::ADMIN)
     }

@@ -12,7 +12,7 @@ use crate::identities::Identities;
 use crate::lists::{Slots, Thread, is_end};
 use crate::pages::NIL;
 use alloc::boxed::Box;
-use farlink_base::{Instant, NodeId, Rng};
+use farlink_base::{Instant, NodeId, Priority, Rng};
 
 const ARRIVAL: Thread = Thread::Arrival;
 
@@ -34,6 +34,10 @@ pub struct Book {
     key: Key,
     last: u64,
     bytes: u64,
+    /// Entries of each class of service.
+    classes: [u32; Priority::ALL.len()],
+    /// Whether the order of arrival is that of numbers: until something brings a number from an earlier run.
+    in_order: bool,
 }
 
 impl Book {
@@ -49,6 +53,8 @@ impl Book {
             key: Key::new(seed),
             last: 0,
             bytes: 0,
+            classes: [0; Priority::ALL.len()],
+            in_order: true,
         }
     }
     /// Bundles held.
@@ -82,11 +88,13 @@ impl Book {
         self.last = self.last.max(number);
     }
     /// One by handle; `None` once it left.
+    #[inline]
     pub fn get(&self, bundle: Handle) -> Option<&Held> {
         self.slots.get(bundle.slot).filter(|held| held.number as u32 == bundle.stamp)
     }
     /// One by handle, to change its labels, giver, leg, counts and flags. Its bundle (but for where
     /// the payload's bytes are), number and times are the book's: [`Book::rearm`] changes an end.
+    #[inline]
     pub fn get_mut(&mut self, bundle: Handle) -> Option<&mut Held> {
         self.get(bundle)?;
         Some(&mut self.slots[bundle.slot])
@@ -102,6 +110,10 @@ impl Book {
     /// All, oldest first.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.slots.walk(ARRIVAL, self.oldest)
+    }
+    /// Whether all have the same class of service, and their order of arrival is that of their numbers.
+    pub fn is_even(&self) -> bool {
+        self.in_order && self.classes.iter().filter(|count| **count > 0).count() <= 1
     }
     /// Those for a node, oldest first.
     pub fn to(&self, destination: NodeId) -> impl Iterator<Item = &Held> {
@@ -129,7 +141,9 @@ impl Book {
     pub fn keep(&mut self, new: New) -> Handle {
         debug_assert!(new.bundle.is_anonymous() || self.find(new.bundle.id).is_none(), "it is held already");
         let number = new.number.unwrap_or(self.last + 1);
+        self.in_order = number > self.last && (self.in_order || self.is_empty());
         self.last = self.last.max(number);
+        self.classes[usize::from(new.bundle.priority.number())] += 1;
         let held = Held::newcomer(New { number: Some(number), ..new });
         self.bytes += held.size();
         let slot = self.slots.insert(held);
@@ -174,10 +188,12 @@ impl Book {
         self.oldest = if is_end(oldest) { NIL } else { oldest };
         let held = self.slots.remove(slot)?;
         self.bytes -= held.size();
+        self.classes[usize::from(held.bundle.priority.number())] -= 1;
         Some(held)
     }
     /// When [`Book::pop_expired`] may have something: the end of the earliest bucket of lifetimes, up
     /// to 16.8 ms after the first of them ends.
+    #[inline]
     pub fn next_expiry(&self) -> Option<Instant> {
         self.calendar.next()
     }
@@ -220,6 +236,7 @@ impl Book {
         Some(next)
     }
     /// What [`Book::advance`] would give: the cursor stays where it is.
+    #[inline]
     pub fn ahead(&self, cursor: CursorId) -> Option<Handle> {
         let next = match self.cursors.as_ref()?.slot(cursor.0)? {
             NIL => self.oldest,
@@ -228,6 +245,7 @@ impl Book {
         (!is_end(next)).then(|| self.slots[next].handle())
     }
     /// The bundle that came next after this one.
+    #[inline]
     pub fn after(&self, bundle: Handle) -> Option<Handle> {
         let next = self.slots.links(ARRIVAL, self.get(bundle)?.slot).next;
         (!is_end(next)).then(|| self.slots[next].handle())
@@ -249,6 +267,9 @@ impl Book {
         }
         assert_eq!(self.bytes, self.all().map(Held::size).sum::<u64>(), "bytes");
         assert_eq!(self.slots.audit_list(ARRIVAL, self.oldest), self.len(), "entries by arrival");
+        assert!(!self.in_order || self.all().map(|held| held.number).is_sorted(), "numbers by arrival");
+        let of = |class: &Priority| self.all().filter(|held| held.bundle.priority == *class).count() as u32;
+        assert_eq!(self.classes.as_slice(), Priority::ALL.each_ref().map(of), "entries of each class");
         self.identities.audit(&self.slots, self.key);
         self.destinations.audit(&self.slots, self.key);
         self.calendar.audit(&self.slots);

@@ -41,6 +41,8 @@ pub(crate) struct Calendar {
     /// Runs by the least bucket that each may have. None is empty, none has a bucket 2^32 after its
     /// least (2.3 years).
     runs: BTreeMap<u64, Vec<Bucket>>,
+    /// When the earliest bucket is over, or never: asked much more often than it changes.
+    next: Instant,
 }
 
 /// Where a bucket is, or belongs, in a run.
@@ -53,7 +55,7 @@ fn place(run: &[Bucket], after: u32) -> Result<usize, usize> {
 
 impl Calendar {
     pub const fn new() -> Self {
-        Calendar { runs: BTreeMap::new() }
+        Calendar { runs: BTreeMap::new(), next: Instant::MAX }
     }
     /// The run that has a bucket, or should, and how far it is after the least of that.
     fn run_of(&self, wanted: u64) -> (u64, u32) {
@@ -66,6 +68,7 @@ impl Calendar {
         if expires == Instant::MAX {
             return;
         }
+        self.next = self.next.min(end(bucket(expires)));
         let (least, after) = self.run_of(bucket(expires));
         let new = Bucket { after, head: slot };
         let run = self.runs.entry(least).or_default();
@@ -121,6 +124,9 @@ impl Calendar {
         } else if run.capacity() > 2 * run.len() + SPARE {
             run.shrink_to(run.len() + SPARE);
         }
+        if i == 0 {
+            self.next = self.first().map_or(Instant::MAX, |(_, _, end)| end);
+        }
     }
     /// The earliest run, its first bucket's head, and when that is over.
     fn first(&self) -> Option<(u64, u32, Instant)> {
@@ -129,21 +135,23 @@ impl Calendar {
         Some((least, first.head, end(least + u64::from(first.after))))
     }
     /// When the earliest bucket is over.
+    #[inline]
     pub fn next(&self) -> Option<Instant> {
-        self.first().map(|(_, _, end)| end)
+        (self.next < Instant::MAX).then_some(self.next)
     }
     /// Takes an entry out that has expired.
     pub fn pop(&mut self, slots: &mut Slots, now: Instant) -> Option<u32> {
-        let (least, head, end) = self.first()?;
-        if end > now {
+        if self.next > now {
             return None;
         }
+        let (least, head, _) = self.first()?;
         self.cut(slots, least, 0, head);
         Some(head)
     }
     /// Checks the order of runs and buckets, and that each entry is in its own.
     pub fn audit(&self, slots: &Slots) {
         let (mut entries, mut least) = (0, 0);
+        assert_eq!(self.next(), self.first().map(|(_, _, end)| end), "the earliest bucket of the calendar");
         for (&from, run) in &self.runs {
             assert!(from >= least && !run.is_empty() && run.len() <= RUN_MAX, "runs of the calendar");
             least = from;

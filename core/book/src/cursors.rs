@@ -57,10 +57,19 @@ impl Cursors {
     }
     /// Puts a cursor on an entry, or before the oldest.
     pub fn go(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
-        if self.slot(cursor).is_some_and(|here| here != slot) {
+        let Some(here) = self.slot(cursor).filter(|here| *here != slot) else { return };
+        let stand = self.cursors[cursor].stand;
+        if self.stands[stand].count > 1 || self.by_slot.contains_key(&slot) {
             self.leave(slots, cursor);
-            self.enter(slots, cursor, slot);
+            return self.enter(slots, cursor, slot);
         }
+        // It is alone here and will be there: its stand moves along.
+        self.by_slot.remove(&here);
+        if here != NIL {
+            slots[here].marked = false;
+        }
+        self.stands[stand].slot = slot;
+        self.register(slots, stand, slot);
     }
     /// An entry leaves: who stands on it stands on `before` from now on.
     pub fn fall_back(&mut self, slots: &mut Slots, slot: u32, before: u32) {

@@ -184,10 +184,12 @@ impl Known {
 
 impl Peer {
     /// Whether bundles may leave for it now.
+    #[inline]
     pub fn is_up(&self) -> bool {
         !self.up.is_empty()
     }
     /// Whether this is one of its nodes.
+    #[inline]
     pub fn is(&self, node: NodeId) -> bool {
         node != NodeId::NULL && (self.node == node || self.names.iter().any(|name| name.id.node() == node))
     }
@@ -204,6 +206,7 @@ impl Peer {
         self.names.first().map_or(EndpointId::Null, |name| name.id.clone())
     }
     /// Whether it is known to have this bundle.
+    #[inline]
     pub fn has(&self, bundle: &BundleMeta) -> bool {
         self.has.contains(bundle.id as u64)
     }
@@ -257,10 +260,12 @@ impl Peers {
         Peers { peers: Few::new(), by_node: map(seed), last: 0 }
     }
     /// One by number.
+    #[inline]
     pub fn get(&self, id: PeerId) -> Option<&Peer> {
         self.peers.get(&id).map(|peer| &**peer)
     }
     /// One by number, to change.
+    #[inline]
     pub fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(&id).map(|peer| &mut **peer)
     }

@@ -6,6 +6,7 @@ use crate::forecast::Flow;
 use crate::held::{Handle, Held};
 use crate::journeys::Journeys;
 use crate::peers::{Peer, Peers};
+use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -435,15 +436,23 @@ const EXACT: usize = 1024;
 
 /// Bundles in order of their scores, the least first; of those with the same the oldest. Each costs what
 /// finding one in a heap does.
-#[derive(Debug)]
-pub struct Ranking(BinaryHeap<Reverse<Rank>>);
+pub struct Ranking<'b>(Ranked<'b>);
+enum Ranked<'b> {
+    /// All there are.
+    Heap(BinaryHeap<Reverse<Rank>>),
+    /// In the order in which they came.
+    Walk(Box<dyn Iterator<Item = Handle> + 'b>),
+}
 /// A score as a number, the bundle's number, and the bundle.
 type Rank = (i64, u64, Handle);
 
-impl Iterator for Ranking {
+impl Iterator for Ranking<'_> {
     type Item = Handle;
     fn next(&mut self) -> Option<Handle> {
-        self.0.pop().map(|Reverse((_, _, bundle))| bundle)
+        match &mut self.0 {
+            Ranked::Heap(heap) => heap.pop().map(|Reverse((_, _, bundle))| bundle),
+            Ranked::Walk(walk) => walk.next(),
+        }
     }
 }
 
@@ -459,11 +468,21 @@ fn rank(held: &Held, score: Option<f64>) -> Option<Rank> {
 impl Book {
     /// The bundles by score (`None`: not a candidate), each asked for once. `None` where there are more
     /// than 1,024: see [`Book::least`].
-    pub fn ranking(&self, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Ranking> {
+    pub fn ranking(&self, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Ranking<'_>> {
         if self.len() > EXACT {
             return None;
         }
-        Some(Ranking(self.all().filter_map(|held| rank(held, score(held))).map(Reverse).collect()))
+        let ranks = self.all().filter_map(|held| rank(held, score(held)));
+        Some(Ranking(Ranked::Heap(ranks.map(Reverse).collect())))
+    }
+    /// The same for scores that grow with the class of service first and then with the number: where all are of one
+    /// class, none is looked at before its turn.
+    pub fn ranking_of_newest<'b>(&'b self, mut score: impl FnMut(&Held) -> Option<f64> + 'b) -> Option<Ranking<'b>> {
+        if self.len() > EXACT || !self.is_even() {
+            return self.ranking(score);
+        }
+        let ranks = self.all().filter_map(move |held| rank(held, score(held)));
+        Some(Ranking(Ranked::Walk(Box::new(ranks.map(|(_, _, bundle)| bundle)))))
     }
     /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, of 64
     /// drawn ones beyond, so that it costs the same however many there are.

@@ -10,7 +10,7 @@ use crate::shares::{Fill, Shares};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Priority, Refusal, Sink};
+use farlink_base::{CreationTimestamp, DtnTime, Empty, Instant, PeerId, Priority, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
 /// Bundles one newcomer may push out.
@@ -30,7 +30,7 @@ impl Agent {
         let reserved = if privileged { 0 } else { self.settings.limits.reserved_bytes };
         let capacity = self.settings.capacity_bytes.saturating_sub(reserved);
         let empty = Fill { bundles: 0, bytes: 0, ..self.fullness() };
-        let fits = privileged || self.leaves_room(&Shares::default(), new, empty);
+        let fits = privileged || self.leaves_room(Shares::EMPTY, new, empty);
         if new.size() > capacity.min(self.settings.limits.bundle_bytes) || !fits {
             return Err(Refusal::TooLarge);
         }
@@ -162,7 +162,10 @@ impl Agent {
             worth.filter(|worth| *worth < own)
         };
         // What each is worth is asked once; of many some are drawn for each victim.
-        let mut ranking = self.book.ranking(worth);
+        let mut ranking = match self.policies.keep_newest() {
+            true => self.book.ranking_of_newest(&worth),
+            false => self.book.ranking(&worth),
+        };
         while freed + moving < missing && planned.len() < VICTIMS_MAX {
             let least = match &mut ranking {
                 Some(ranking) => ranking.next(),
@@ -182,7 +185,52 @@ impl Agent {
                 }
             }
         }
+        drop(ranking);
         self.rng = rng;
         (victims, moves, freed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::book_with;
+    use alloc::vec::Vec;
+    use core::cell::Cell;
+    use farlink_base::Priority;
+    use farlink_book::{Book, Handle, Held};
+
+    /// The two that are worth least, by both rankings, and at how many bundles the shorter one looked.
+    fn least(book: &Book) -> ([Vec<Handle>; 2], usize) {
+        let looks = Cell::new(0);
+        let worth = |held: &Held| {
+            looks.set(looks.get() + 1);
+            Some(f64::from(held.bundle.priority.number()) * 1e9 + held.number as f64)
+        };
+        let all = book.ranking(worth).into_iter().flatten().take(2).collect();
+        looks.set(0);
+        let newest = book.ranking_of_newest(worth).into_iter().flatten().take(2).collect();
+        ([all, newest], looks.get())
+    }
+
+    #[test]
+    fn of_one_class_what_came_first_is_found_without_a_look_at_the_rest() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 9]);
+        assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
+        let _ = book.remove(handles[0]);
+        assert_eq!(least(&book).0[1], handles[1..3]);
+        book.audit();
+    }
+
+    #[test]
+    fn of_several_classes_all_are_looked_at_and_the_order_is_the_same() {
+        let mut priorities = [Priority::Normal; 9];
+        (priorities[4], priorities[6]) = (Priority::Bulk, Priority::Expedited);
+        let (mut book, handles) = book_with(&priorities);
+        let wanted = Vec::from([handles[4], handles[0]]);
+        assert_eq!(least(&book), ([wanted.clone(), wanted], 9));
+        // One class again.
+        let _ = (book.remove(handles[4]), book.remove(handles[6]));
+        assert_eq!(least(&book), ([handles[..2].to_vec(), handles[..2].to_vec()], 2));
+        book.audit();
     }
 }

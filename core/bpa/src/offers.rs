@@ -12,8 +12,8 @@ const BEST: usize = 256;
 #[derive(Debug)]
 struct Offer {
     cursor: CursorId,
-    /// By rank, then arrival.
-    best: BTreeMap<(u64, u64), Handle>,
+    /// By rank, then arrival: most come in this order.
+    best: VecDeque<(u64, u64, Handle)>,
     /// Something that fell out, or was never in: look again when `best` is used up.
     more: bool,
     /// Whether the cursor reached the newest bundle.
@@ -66,7 +66,7 @@ impl Offers {
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
         self.end(book, peer);
         let cursor = book.open_cursor();
-        let best = BTreeMap::new();
+        let best = VecDeque::new();
         let offer = Offer { cursor, best, more: false, seen_all: false, awaits, timer: None, busy: false };
         self.peers.insert(peer, offer);
         self.wake(peer);
@@ -148,9 +148,13 @@ impl Offers {
     /// Notes that a neighbour should get a bundle.
     pub fn want(&mut self, peer: PeerId, rank: u64, number: u64, bundle: Handle) {
         let Some(offer) = self.peers.get_mut(&peer) else { return };
-        offer.best.insert((rank, number), bundle);
+        let place = offer.best.partition_point(|(r, n, _)| (*r, *n) < (rank, number));
+        match offer.best.get_mut(place) {
+            Some(known) if (known.0, known.1) == (rank, number) => known.2 = bundle,
+            _ => offer.best.insert(place, (rank, number, bundle)),
+        }
         if offer.best.len() > BEST {
-            offer.best.pop_last();
+            offer.best.pop_back();
             offer.more = true;
         }
     }
@@ -160,8 +164,8 @@ impl Offers {
         if offer.awaits.is_some() || !offer.seen_all {
             return None;
         }
-        match offer.best.pop_first() {
-            Some((_, bundle)) => Some(bundle),
+        match offer.best.pop_front() {
+            Some((_, _, bundle)) => Some(bundle),
             None if offer.more => {
                 self.reask(book, peer);
                 None

@@ -159,6 +159,10 @@ impl Policies {
         let outlook: &dyn Outlook = &*self.router;
         self.control.worth(&node(seen, Side::Control, Some(outlook), oracle), held)
     }
+    /// Whether what came first is worth least.
+    pub fn keep_newest(&self) -> bool {
+        self.control.keeps_newest()
+    }
     /// Where a victim may move instead of being deleted.
     pub fn rehome(&self, seen: Seen<'_>, held: &Held) -> Option<PeerId> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);

@@ -36,6 +36,12 @@ pub trait Control: Send {
         let _ = (node, held);
         None
     }
+    /// Whether what [`Control::worth`] says grows with the class of service first and then with the number of the
+    /// bundle, and with nothing else: then the least of those of one class is the one that came first, and nobody
+    /// else is asked about.
+    fn keeps_newest(&self) -> bool {
+        false
+    }
     /// May the router's wish be followed? May refuse, rank anew, split its own label, or wish where
     /// the router did not.
     fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {

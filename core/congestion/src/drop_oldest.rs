@@ -64,6 +64,9 @@ impl Control for DropOldest {
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
         Some(level(held) + held.number as f64)
     }
+    fn keeps_newest(&self) -> bool {
+        true
+    }
     fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<Want>) -> Option<Want> {
         let too_full = node.book.bytes() as f64 > node.capacity as f64 * self.copies;
         want.filter(|want| !want.keep || !too_full)

@@ -32,8 +32,13 @@ pub(super) struct Grid {
     side: f64,
     columns: i32,
     rows: i32,
-    cells: Vec<Vec<u32>>,
+    /// Per cell whoever entered it last, and per member whoever did before: all of it stays in the cache.
+    heads: Vec<u32>,
+    next: Vec<u32>,
 }
+
+/// The end of a cell's list.
+const NOBODY: u32 = u32::MAX;
 
 impl Grid {
     /// Most columns and rows: cells never number more than a few a node, however wide the plane.
@@ -53,8 +58,8 @@ impl Grid {
         let side = (range * 1.000_001).max(mean).max(long / nodes.max(1) as f64).max(long / Grid::SIDES_MAX).max(1e-6);
         let count = |length: f64| ((length / side).floor() as i32).max(1);
         let (columns, rows) = (count(width), count(height));
-        let cells = vec![Vec::new(); columns as usize * rows as usize];
-        Grid { origin, side, columns, rows, cells }
+        let heads = vec![NOBODY; columns as usize * rows as usize];
+        Grid { origin, side, columns, rows, heads, next: vec![NOBODY; nodes] }
     }
 
     /// The cell of a place.
@@ -93,22 +98,39 @@ impl Grid {
         let inside = (0..self.columns).contains(&column) && (0..self.rows).contains(&row);
         inside.then(|| row as usize * self.columns as usize + column as usize)
     }
-    /// Who is in a cell; nobody outside of the grid.
-    pub fn members(&self, cell: Cell) -> &[u32] {
-        self.place(cell).map_or(&[], |place| &self.cells[place])
+    /// Who is in a cell.
+    #[cfg(test)]
+    fn members(&self, cell: Cell) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.first(cell), |member| self.after(*member))
     }
-    /// Someone is in a cell from now on.
+    /// Whoever entered a cell last; nobody outside of the grid.
+    pub fn first(&self, cell: Cell) -> Option<u32> {
+        Some(self.heads[self.place(cell)?]).filter(|member| *member != NOBODY)
+    }
+    /// Whoever is in the same cell and entered it before this one.
+    pub fn after(&self, member: u32) -> Option<u32> {
+        Some(self.next[member as usize]).filter(|member| *member != NOBODY)
+    }
+    /// Someone, who is in none, is in a cell from now on.
     pub fn enter(&mut self, member: u32, cell: Cell) {
         if let Some(place) = self.place(cell) {
-            self.cells[place].push(member);
+            self.next[member as usize] = std::mem::replace(&mut self.heads[place], member);
         }
     }
     /// And no longer.
     pub fn leave(&mut self, member: u32, cell: Cell) {
         let Some(place) = self.place(cell) else { return };
-        let here = &mut self.cells[place];
-        if let Some(found) = here.iter().position(|other| *other == member) {
-            here.swap_remove(found);
+        let after = self.next[member as usize];
+        let mut at = self.heads[place];
+        if at == member {
+            self.heads[place] = after;
+        }
+        while at != NOBODY && at != member {
+            let before = at as usize;
+            at = self.next[before];
+            if at == member {
+                self.next[before] = after;
+            }
         }
     }
 }
@@ -126,10 +148,10 @@ mod tests {
         let dense = grid(10_000, 1000.0, 150.0);
         assert!(dense.side >= 150.0 && dense.columns == 6 && dense.rows == 6);
         let sparse = grid(100, 1000.0, 1.0);
-        assert_eq!((sparse.side, sparse.cells.len()), (100.0, 100), "one a node");
-        assert_eq!(grid(0, 0.0, 10.0).cells.len(), 1);
+        assert_eq!((sparse.side, sparse.heads.len()), (100.0, 100), "one a node");
+        assert_eq!(grid(0, 0.0, 10.0).heads.len(), 1);
         let line = Grid::new([[[0.0; 2], [1e12, 0.0]]].into_iter(), 50, 1.0);
-        assert_eq!(line.cells.len(), 50, "a street of any length");
+        assert_eq!(line.heads.len(), 50, "a street of any length");
     }
 
     #[test]
@@ -173,7 +195,9 @@ mod tests {
         (1..4).for_each(|n| grid.enter(n, here));
         grid.leave(1, here);
         grid.leave(9, here);
-        assert_eq!(grid.members(here), [3, 2]);
-        assert!(grid.members(Cell(-1, 0)).is_empty());
+        assert_eq!(grid.members(here).collect::<Vec<_>>(), [3, 2]);
+        grid.leave(3, here);
+        assert_eq!(grid.members(here).collect::<Vec<_>>(), [2]);
+        assert!(grid.members(Cell(-1, 0)).next().is_none());
     }
 }

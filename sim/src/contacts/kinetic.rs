@@ -20,15 +20,13 @@ const MOTION: u8 = 0;
 const DOWN: u8 = 1;
 const UP: u8 = 2;
 
-/// One node.
+/// One node, as far as others look at it: a line of the cache.
+#[repr(align(64))]
 struct Member {
-    /// Its place in the scenario.
-    node: u32,
-    motion: Box<dyn Mobility>,
     leg: Leg,
     cell: Cell,
-    /// The members it hears.
-    hears: Vec<u32>,
+    /// Its place in the scenario.
+    node: u32,
 }
 
 /// The contacts of the nodes that have one radio.
@@ -37,6 +35,9 @@ pub struct Kinetic {
     /// The range, squared, in square metres.
     reach: f64,
     members: Vec<Member>,
+    /// Per member what moves it, and the members it hears.
+    motions: Vec<Box<dyn Mobility>>,
+    hears: Vec<Vec<u32>>,
     grid: Grid,
     queue: BinaryHeap<Reverse<u128>>,
     /// The time of what was taken from it last.
@@ -59,11 +60,11 @@ impl Kinetic {
         let grid = Grid::new(bounds, nodes.len(), range.max(cell));
         let member = |(node, mut motion): (u32, Box<dyn Mobility>)| {
             let leg = motion.first_leg();
-            Member { node, motion, leg, cell: grid.cell_of(leg.from), hears: Vec::new() }
+            (Member { node, leg, cell: grid.cell_of(leg.from) }, motion)
         };
-        let members: Vec<Member> = nodes.into_iter().map(member).collect();
-        let mut kinetic =
-            Kinetic { radio, reach: range * range, members, grid, queue: BinaryHeap::new(), now: Instant::ZERO };
+        let (members, motions): (Vec<Member>, Vec<_>) = nodes.into_iter().map(member).unzip();
+        let (hears, queue, now) = (vec![Vec::new(); members.len()], BinaryHeap::new(), Instant::ZERO);
+        let mut kinetic = Kinetic { radio, reach: range * range, members, motions, hears, grid, queue, now };
         for member in 0..kinetic.members.len() as u32 {
             kinetic.grid.enter(member, kinetic.members[member as usize].cell);
             kinetic.await_motion(member, 0.0);
@@ -117,18 +118,17 @@ impl Kinetic {
             self.look(member, now, cell.news_from(here));
             return;
         }
-        let Member { motion, leg, .. } = &mut self.members[member as usize];
-        let leg = advance(motion.as_mut(), leg);
-        let cell = self.grid.cell_of(leg.from);
-        let Member { leg: place, cell: old, .. } = &mut self.members[member as usize];
-        (*place, *old) = (leg, cell);
+        let own = &mut self.members[member as usize];
+        own.leg = advance(self.motions[member as usize].as_mut(), &own.leg);
+        own.cell = self.grid.cell_of(own.leg.from);
+        let (leg, cell) = (own.leg, own.cell);
         if cell != here {
             self.grid.leave(member, here);
             self.grid.enter(member, cell);
         }
         self.await_motion(member, leg.start);
-        for place in 0..self.members[member as usize].hears.len() {
-            let other = self.members[member as usize].hears[place];
+        for place in 0..self.hears[member as usize].len() {
+            let other = self.hears[member as usize][place];
             self.await_end(member, other, leg.start);
         }
         self.look(member, leg.start, cell.around());
@@ -171,14 +171,14 @@ impl Kinetic {
     /// Looks for members in some cells that a member will hear.
     fn look(&mut self, member: u32, now: f64, cells: [Cell; 9]) {
         for cell in cells.into_iter().filter(|cell| *cell != Cell::NONE) {
-            for place in 0..self.grid.members(cell).len() {
-                let other = self.grid.members(cell)[place];
-                if other == member || self.members[member as usize].hears.contains(&other) {
-                    continue;
-                }
-                let Some((enters, leaves)) = self.range(member, other) else { continue };
+            let mut next = self.grid.first(cell);
+            while let Some(other) = next {
+                next = self.grid.after(other);
+                let range = self.range(member, other).filter(|_| other != member);
+                let Some((enters, leaves)) = range else { continue };
                 let time = enters.max(now);
-                if time < self.certain_until(member, other) && leaves > time {
+                let certain = time < self.certain_until(member, other) && leaves > time;
+                if certain && !self.hears[member as usize].contains(&other) {
                     self.push_edge(time, UP, member, other);
                 }
             }
@@ -196,7 +196,7 @@ impl Kinetic {
     /// An edge that was certain is there: whether it still is one. Legs that ended at this very
     /// nanosecond have gone on by now; what their next ones bring is in the queue by itself.
     fn on_edge(&mut self, at: Instant, up: bool, a: u32, b: u32) -> bool {
-        if self.members[a as usize].hears.contains(&b) == up {
+        if self.hears[a as usize].contains(&b) == up {
             return false;
         }
         let range = self.range(a, b);
@@ -205,15 +205,15 @@ impl Kinetic {
             if left || range.is_some_and(|(enters, _)| instant(enters) > at) {
                 return false;
             }
-            self.members[a as usize].hears.push(b);
-            self.members[b as usize].hears.push(a);
+            self.hears[a as usize].push(b);
+            self.hears[b as usize].push(a);
             self.await_end(a, b, 0.0);
         } else {
             if !left {
                 return false;
             }
-            self.members[a as usize].hears.retain(|other| *other != b);
-            self.members[b as usize].hears.retain(|other| *other != a);
+            self.hears[a as usize].retain(|other| *other != b);
+            self.hears[b as usize].retain(|other| *other != a);
         }
         true
     }

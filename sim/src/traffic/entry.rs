@@ -311,11 +311,12 @@ impl Entry {
         self.again.extend(std::mem::take(&mut self.open).into_values());
     }
 
-    /// Compares what arrived with what was sent; `again`: it may have been delivered before a crash.
-    pub fn arrive(&mut self, now: Instant, payload: &Payload, again: bool) {
+    /// Compares what arrived with what was sent; `again`: it may have been delivered before a crash. How many bundles
+    /// more are delivered: one, or none where it was.
+    pub fn arrive(&mut self, now: Instant, payload: &Payload, again: bool) -> u64 {
         let found = if payload.is_empty() { Some(None) } else { self.place_of(payload).map(Some) };
         if again && found.flatten().is_some_and(|offset| self.arrived.contains(&offset)) {
-            return;
+            return 0;
         }
         self.outcome.delivered += 1;
         self.outcome.delivered_bytes += payload.len();
@@ -328,6 +329,7 @@ impl Entry {
         let distinct =
             self.arrived.len() as u64 == self.total || self.outcome.file_bytes.is_none_or(|bytes| bytes == 0);
         self.outcome.complete_at = (each_once && whole && distinct).then_some(now);
+        1
     }
 }
 

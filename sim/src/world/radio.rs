@@ -64,7 +64,14 @@ pub(super) struct Kind {
 
 impl Kind {
     fn seat(&self, node: u32) -> u32 {
-        self.first_seat + self.nodes.binary_search(&(node as usize)).unwrap_or(0) as u32
+        let node = node as usize;
+        // Most radios are those of a group, whose nodes are in a row.
+        let in_row = node.wrapping_sub(self.nodes.first().copied().unwrap_or(0));
+        let place = match self.nodes.get(in_row) {
+            Some(there) if *there == node => in_row,
+            _ => self.nodes.binary_search(&node).unwrap_or(0),
+        };
+        self.first_seat + place as u32
     }
 }
 

@@ -1,7 +1,7 @@
 //! Our own world beside The ONE's, which `one_exact` imitates to the byte: the same people, radios and messages in
 //! kind, with several seeds each. Where an exact permutation test tells the two apart, the model is another.
 
-use super::sim::{Cell, scenario};
+use super::cells::{Cell, scenario};
 use crate::tools;
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::process::Command;
 const LEVEL: f64 = 0.05;
 
 /// Settings of The ONE for a scenario of the table.
-fn settings(cell: &Cell) -> String {
+pub fn settings(cell: &Cell) -> String {
     let Cell { nodes, range, duration_s, store, interval: [least, most], .. } = cell;
     let side_m = cell.side_m();
     let router = if cell.router == "epidemic" { "EpidemicRouter" } else { "SprayAndWaitRouter" };

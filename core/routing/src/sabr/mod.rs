@@ -6,12 +6,14 @@
 //! bundle can do from here; [`Sabr`] is the router of one node, which books.
 
 mod booking;
+mod bounds;
 mod ledger;
 mod profile;
 mod search;
 mod ways;
 
 pub use booking::Booked;
+pub use bounds::{Bounds, Guide};
 pub use profile::Profile;
 pub use search::{Hop, Origin, OutsideLink, Planner, Query, Route, find_route};
 
@@ -78,6 +80,8 @@ pub struct Sabr {
     seed: u64,
     loaded: Option<Loaded>,
     planner: Planner,
+    /// What guides searches, where somebody does.
+    bounds: Option<Arc<Bounds>>,
     ledger: Ledger,
     outside: BTreeMap<LinkId, Outside>,
     /// Links of the plan that went down while a contact was running.
@@ -120,6 +124,7 @@ impl Sabr {
             seed,
             loaded: None,
             planner: Planner::default(),
+            bounds: None,
             ledger: Ledger::new(seed),
             outside: BTreeMap::new(),
             down: BTreeSet::new(),
@@ -136,6 +141,27 @@ impl Sabr {
     /// Contacts of the plan that a bundle's route goes over, in order; a link outside the plan is none.
     pub fn planned(&self, bundle: Handle) -> Option<&[u32]> {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
+    }
+
+    /// [`Router::route`] with a guide that several nodes share: it finds the same route, sooner.
+    pub fn route_guided(
+        &mut self,
+        guide: &mut Guide,
+        node: &Node<'_>,
+        held: &Held,
+        tried: &[PeerId],
+        out: &mut Orders,
+    ) -> Way {
+        let volume = self.profile.volume(held.size());
+        self.bounds = self.loaded.as_ref().and_then(|loaded| {
+            let at = loaded.clock?.plan_time(node.now);
+            guide.bounds(&loaded.index, held.destination(), at, volume)
+        });
+        core::mem::swap(&mut self.planner, guide.planner());
+        let way = self.route(node, held, tried, out);
+        core::mem::swap(&mut self.planner, guide.planner());
+        self.bounds = None;
+        way
     }
 
     /// Books a way, and asks again about what no longer fits.

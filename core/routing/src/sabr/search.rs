@@ -10,6 +10,7 @@
 //! entry node: the tie-breaks of CCSDS 734.3-B-1.
 
 use super::booking::Booked;
+use super::bounds::Bounds;
 use super::profile::Profile;
 use crate::PlanTime;
 use crate::contact_plan::nanoseconds;
@@ -161,7 +162,8 @@ struct Scan {
 /// Places on the heap from here on are those of scans: there are fewer labels.
 const FIRST_SCAN: u32 = 1 << 31;
 
-/// Arrival, hops, later termination, smaller entry node, and the place of the label.
+/// Arrival (with what is left to go at least, where that is known), hops, later termination, smaller entry node, and the
+/// place of the label.
 type Key = Reverse<(u64, u32, Reverse<u64>, NodeId, u32)>;
 
 /// What is known of a node during a search.
@@ -188,12 +190,18 @@ const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled:
 const KEPT_MAX: usize = 4096;
 
 /// The working memory of searches. It knows no plan: one can serve many nodes.
-#[derive(Default)]
 pub struct Planner {
     labels: Vec<Label>,
     scans: Vec<Scan>,
     heap: BinaryHeap<Key>,
     reached: Vec<Reached>,
+    /// Bytes kept between searches at most.
+    kept: usize,
+}
+impl Default for Planner {
+    fn default() -> Self {
+        Planner { labels: Vec::new(), scans: Vec::new(), heap: BinaryHeap::new(), reached: Vec::new(), kept: KEPT_MAX }
+    }
 }
 
 /// The bundle at hand.
@@ -252,6 +260,18 @@ impl Planner {
         query: &Query<'_>,
         booked: &Booked,
     ) -> Option<Route> {
+        self.route_guided(index, origin, query, booked, None)
+    }
+
+    /// The same, with bounds that lead the search; they must serve the query.
+    pub(super) fn route_guided(
+        &mut self,
+        index: &PlanIndex,
+        origin: &Origin<'_>,
+        query: &Query<'_>,
+        booked: &Booked,
+        bounds: Option<&Bounds>,
+    ) -> Option<Route> {
         let volume = query.profile.volume(query.size);
         if origin.nodes.contains(&query.to) {
             let (arrival, until) = (query.at, PlanTime::MAX);
@@ -265,12 +285,23 @@ impl Planner {
             booked,
             cached: core::cell::Cell::new((0, u64::MAX)),
         };
-        let mut search = Search { index, origin, query, load, memory: self };
-        let route = search.run();
-        if self.memory() > KEPT_MAX {
+        let mut search = Search { index, origin, query, load, bounds, memory: self };
+        let mut route = search.run();
+        if let Some(bounds) = bounds
+            && route.as_ref().is_none_or(|route| route.arrival.0 >= bounds.until())
+        {
+            search.bounds = None;
+            route = search.run();
+        }
+        if self.memory() > self.kept {
             *self = Planner::default();
         }
         route
+    }
+
+    /// One that keeps all its memory: for many nodes, one after the other.
+    pub(super) fn shared() -> Planner {
+        Planner { kept: usize::MAX, ..Planner::default() }
     }
 
     /// Bytes of working memory kept.
@@ -291,7 +322,7 @@ impl Planner {
         self.reached.resize(nodes, UNREACHED);
     }
 
-    /// Goes on with a scan when everything before this time has been reached.
+    /// Goes on with a scan when everything before this key has been reached.
     fn later(&mut self, time: u64, scan: Scan, place: Option<u32>) {
         let place = match place {
             Some(place) => {
@@ -306,7 +337,11 @@ impl Planner {
         self.heap.push(Reverse((time, 0, Reverse(u64::MAX), NodeId::NULL, FIRST_SCAN + place)));
     }
 
-    fn push(&mut self, label: Label) {
+    /// Notes a way to a node that has so much left to go at least.
+    fn push(&mut self, label: Label, left: u64) {
+        if left == u64::MAX {
+            return; // it leads nowhere in time
+        }
         let best = &mut self.reached[label.node as usize];
         if best.beats(label.arrival, label.hops) {
             return;
@@ -315,7 +350,8 @@ impl Planner {
             (best.arrival, best.hops) = (label.arrival, label.hops);
         }
         let place = self.labels.len() as u32;
-        self.heap.push(Reverse((label.arrival, label.hops, Reverse(label.until), label.entry, place)));
+        let whole = label.arrival.saturating_add(left);
+        self.heap.push(Reverse((whole, label.hops, Reverse(label.until), label.entry, place)));
         self.labels.push(label);
     }
 }
@@ -326,6 +362,7 @@ struct Search<'a> {
     origin: &'a Origin<'a>,
     query: &'a Query<'a>,
     load: Load<'a>,
+    bounds: Option<&'a Bounds>,
     memory: &'a mut Planner,
 }
 
@@ -341,6 +378,11 @@ impl Search<'_> {
         }
     }
 
+    /// What a node has left to go at least.
+    fn left(&self, place: u32) -> u64 {
+        self.bounds.map_or(0, |bounds| bounds.left(place))
+    }
+
     /// Puts the first labels on the heap; gives the best route straight over a link outside the
     /// plan.
     fn begin(&mut self) -> Option<Route> {
@@ -348,7 +390,8 @@ impl Search<'_> {
         let at = query.at.0;
         for node in origin.nodes.iter().filter_map(|node| index.place(*node)) {
             let (until, entry, by, parent) = (u64::MAX, NodeId::NULL, By::Nothing, NO_LABEL);
-            self.memory.push(Label { arrival: at, start: at, until, entry, node, hops: 0, by, parent });
+            let left = self.left(node);
+            self.memory.push(Label { arrival: at, start: at, until, entry, node, hops: 0, by, parent }, left);
         }
         let mut direct: Option<Route> = None;
         for link in origin.outside.iter().filter(|link| !query.excluded.contains(&link.peer)) {
@@ -360,7 +403,8 @@ impl Search<'_> {
             if link.peer != query.to {
                 let Some(node) = index.place(link.peer) else { continue };
                 let (entry, until, by) = (link.peer, link.until.0, By::Outside(link.link));
-                self.memory.push(Label { arrival, start: at, until, entry, node, hops: 1, by, parent: NO_LABEL });
+                let left = self.left(node);
+                self.memory.push(Label { arrival, start: at, until, entry, node, hops: 1, by, parent: NO_LABEL }, left);
             } else if direct.as_ref().is_none_or(|d| arrival < d.arrival.0) {
                 direct = Some(self.straight(link, PlanTime(arrival)));
             }
@@ -407,6 +451,7 @@ impl Search<'_> {
     fn scan(&mut self, mut scan: Scan, place: Option<u32>, to: usize) {
         let (index, label) = (self.index, self.memory.labels[scan.label as usize]);
         let (lane, contacts) = index.lane(scan.lane);
+        let left = self.bounds.map(|bounds| (bounds.left(label.node), bounds.until()));
         while let Some(passing) = contacts.get(scan.at as usize) {
             // What comes later than the destination is reached leads nowhere.
             let latest = self.load.latest.min(self.memory.reached.get(to).map_or(u64::MAX, |reached| reached.arrival));
@@ -414,8 +459,13 @@ impl Search<'_> {
             if soonest > latest {
                 return;
             }
-            if self.memory.heap.peek().is_some_and(|Reverse((first, ..))| *first < soonest) {
-                return self.memory.later(soonest, scan, place);
+            // With a guide light times are in what is left.
+            let key = left.map_or(soonest, |(left, _)| label.arrival.max(passing.start).saturating_add(left));
+            if left.is_some_and(|(_, until)| passing.start >= until) {
+                return;
+            }
+            if self.memory.heap.peek().is_some_and(|Reverse((first, ..))| *first < key) {
+                return self.memory.later(key, scan, place);
             }
             scan.at += 1;
             self.take(scan.label, &label, passing, soonest, latest);
@@ -442,7 +492,8 @@ impl Search<'_> {
         if arrival <= latest {
             let (until, by) = (label.until.min(edge.end), By::Contact(edge.contact));
             let (node, hops) = (passing.to, label.hops + 1);
-            self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place });
+            let left = self.left(node);
+            self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place }, left);
         }
     }
 

@@ -58,7 +58,9 @@ impl Sabr {
         let local = core::slice::from_ref(&node.me);
         let nodes = if self.local.is_empty() { local } else { &self.local };
         let origin = Origin { nodes, usable: &usable, outside: &outside };
-        let route = planner.route_from(index, &origin, query, &self.ledger.booked)?;
+        let volume = query.profile.volume(query.size);
+        let bounds = self.bounds.as_deref().filter(|bounds| bounds.serves(index, query.to, query.at, volume));
+        let route = planner.route_guided(index, &origin, query, &self.ledger.booked, bounds)?;
         let leg = self.leg(node.now, &route)?;
         let arrival = self.clock().instant(route.arrival);
         Some(Planned { route, leg, arrival })

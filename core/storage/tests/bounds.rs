@@ -4,6 +4,7 @@ mod common;
 
 use common::{World, disk::Disk, small};
 use farlink_base::Payload;
+use farlink_base::store::{BundleStore, Input};
 use farlink_storage::{Config, LogStore};
 
 fn world(config: Config) -> World {
@@ -124,4 +125,23 @@ fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
         other.push(Chunk::Stored { extent, len: *len });
     }
     other
+}
+
+/// A store nearly full, whose newest file has nothing but a number in it, which the next will have.
+#[test]
+fn what_waits_for_room_is_answered_although_the_newest_file_may_not_go_yet() {
+    for first in (100..1000).step_by(50) {
+        let mut world = world(small(20_000));
+        world.put(first);
+        for _ in 0..14 {
+            world.settle();
+            world.put(900);
+        }
+        world.settle();
+        world.input(Input::SetCounter { value: 5 });
+        world.settle();
+        let number = world.put(900);
+        world.settle();
+        assert!(world.known[&number].answered, "after one of {first} B: {:?}", world.store.usage());
+    }
 }

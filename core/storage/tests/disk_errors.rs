@@ -391,3 +391,37 @@ fn errors_leave_nothing_behind_once_all_bundles_went() {
     assert!(world.disk.files.len() <= 3, "{} files for no bundle", world.disk.files.len());
     world.reopen(world.disk.killed(), "after all went");
 }
+
+/// A group fails while compaction reads: what is read then is not taken for what the next compaction asked for.
+#[test]
+fn what_a_compaction_that_was_given_up_reads_is_nobody_elses() {
+    let mut world = World::open(small(400_000), Disk::default(), 21);
+    world.settle();
+    let few = [world.put(100), world.put(100)];
+    let many = [(); 6].map(|()| world.put(1000));
+    world.settle();
+    world.put(7000);
+    world.settle();
+    many.iter().for_each(|number| world.delete(*number, false));
+    let is_read = |op: &farlink_base::store::DiskOp| matches!(op.action, DiskAction::Read { .. });
+    while !world.outstanding.iter().any(is_read) {
+        assert!(world.step(), "nothing is compacted");
+    }
+    // It stays under way while all else goes on.
+    let read = world.outstanding.iter().position(is_read).map(|at| world.outstanding.remove(at)).unwrap();
+    while !world.outstanding.is_empty() {
+        perform_next(&mut world, None);
+    }
+    world.put(100);
+    perform_next(&mut world, Some(DiskError::Io));
+    perform_next(&mut world, None);
+    world.delete(few[0], false);
+    world.now += farlink_base::Duration::from_millis(150);
+    world.input(farlink_base::store::Input::Wake);
+    let others = world.outstanding.iter().filter(|op| is_read(op)).count();
+    assert!(others > 0, "another compaction reads");
+    world.perform(read);
+    world.settle();
+    assert_eq!(world.damage, 0, "what was read is whole");
+    world.reopen(world.disk.killed(), "after a compaction was given up");
+}

@@ -227,21 +227,29 @@ impl LogStore {
             } else if self.is_cramped(file) {
                 self.reserve_used_up();
             } else if self.queue.blocked {
-                self.unblock(now, out);
+                if self.unblock(now, out) {
+                    self.emit(draw, out);
+                }
             } else {
                 self.calm();
             }
         }
     }
-    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused.
-    fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused. Whether the header
+    /// of the new file, written alone, would: the newest durable one is empty, and may go then.
+    fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.drop_spares(out) || !self.groups.is_empty() {
-            return;
+            return false;
         }
         self.compact(now, out);
-        let removing = self.segments.iter().any(|(_, s)| s.removing) || !self.segments.empty.is_empty();
+        let newest = self.segments.newest_durable;
+        let removing =
+            self.segments.iter().any(|(_, s)| s.removing) || self.segments.empty.iter().any(|file| *file != newest);
         if self.compaction.is_some() || removing {
-            return;
+            return false;
+        }
+        if self.segments.empty.contains(&newest) {
+            return true;
         }
         let active_waste = self.segments.active.filter(|file| {
             self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > self.config.file_header())
@@ -251,6 +259,7 @@ impl LogStore {
             None => self.refuse_waiting(Refusal::NoResources, out),
         }
         self.queue.blocked = false;
+        false
     }
     /// Nothing waits: forget since when.
     fn calm(&mut self) {

@@ -27,8 +27,9 @@ pub(super) struct Compaction {
     victim: u32,
     /// Records before this offset were dealt with.
     cursor: u64,
-    /// The records being read, and the offset of the first.
-    reading: Option<(u64, Vec<(u64, u64)>)>,
+    /// The records being read, the offset of the first, and the number of the operation: what was read for a compaction
+    /// that was given up is not this one's.
+    reading: Option<(u64, u64, Vec<(u64, u64)>)>,
     /// Copies not durable yet.
     copying: u32,
 }
@@ -66,7 +67,7 @@ impl LogStore {
             return self.compact(now, out);
         };
         compaction.cursor = end;
-        compaction.reading = Some((start, batch));
+        compaction.reading = Some((self.next_op + 1, start, batch));
         self.segments.begin(victim);
         let action = DiskAction::Read { file: victim, offset: start, len: end - start };
         self.disk(Op::CompactionRead { file: victim }, action, out);
@@ -114,11 +115,12 @@ impl LogStore {
     pub(super) fn compaction_read(
         &mut self,
         now: Instant,
+        op: u64,
         result: Result<Bytes, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
         let Some(compaction) = &mut self.compaction else { return };
-        let Some((start, batch)) = compaction.reading.take() else { return };
+        let Some((_, start, batch)) = compaction.reading.take_if(|(reading, ..)| *reading == op) else { return };
         let victim = compaction.victim;
         let Ok(bytes) = result else {
             self.end_compaction();

@@ -380,7 +380,7 @@ impl LogStore {
             }
             Op::CompactionRead { file } => {
                 self.segments.end(file);
-                self.compaction_read(now, data(done.result), out);
+                self.compaction_read(now, done.id, data(done.result), out);
             }
             Op::Remove(file) => self.removed(now, file, done.result, out),
             Op::Reserve(file) => self.reserved(now, file, done.result, out),

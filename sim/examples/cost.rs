@@ -20,6 +20,11 @@ fn cpu_s() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
+/// A number as JSON has it: nothing where it is none, as the mean of nothing.
+fn json(number: f64) -> String {
+    if number.is_finite() { format!("{number:.3}") } else { "null".into() }
+}
+
 /// Most memory resident so far, in MB.
 fn memory_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -77,7 +82,7 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
         .zip(&scenario.traffic)
         .filter_map(|(came, wanted)| Some(came.complete_at?.0 as f64 / 1e9 - wanted.start.as_secs_f64()))
         .collect();
-    let latency = latencies.iter().sum::<f64>() / latencies.len().max(1) as f64;
+    let latency = json(latencies.iter().sum::<f64>() / latencies.len() as f64);
     let [contacts, sent, arrived, refused] =
         outcome.radios.iter().fold([0; 4], |[contacts, sent, arrived, refused], radio| {
             let counted = &radio.counted;
@@ -86,7 +91,7 @@ fn as_ours(file: &Path, seed: Option<u64>) -> Result<(), String> {
     println!(
         "{{\"read_s\": {:.3}, \"build_s\": {:.3}, \"built_mb\": {built_mb:.1}, \"run_s\": {:.3}, \"memory_mb\": {:.1}, \
          \"happenings\": {}, \"contacts\": {contacts}, \"sent\": {sent}, \"arrived\": {arrived}, \"refused\": {refused}, \
-         \"created\": {created}, \"delivered\": {delivered}, \"latency_s\": {latency:.3}, \"trace\": \"{:016x}\"}}",
+         \"created\": {created}, \"delivered\": {delivered}, \"latency_s\": {latency}, \"trace\": \"{:016x}\"}}",
         read - begun,
         built - read,
         run - built,
@@ -107,13 +112,13 @@ fn as_the_one(file: &str, seed: u64) -> Result<(), String> {
     let outcome = one_exact::run(&setup, Some(folder), &mut |_| ()).map_err(|failure| format!("{failure:?}"))?;
     let figure = |name: &str| outcome.figures.values().find(|(known, _)| *known == name).map_or(0.0, |(_, v)| v);
     println!(
-        "{{\"run_s\": {:.3}, \"memory_mb\": {:.1}, \"created\": {}, \"delivered\": {}, \"arrived\": {}, \"latency_s\": {:.3}}}",
+        "{{\"run_s\": {:.3}, \"memory_mb\": {:.1}, \"created\": {}, \"delivered\": {}, \"arrived\": {}, \"latency_s\": {}}}",
         cpu_s() - begun,
         memory_mb(),
         figure("created"),
         figure("delivered"),
         figure("relayed"),
-        figure("latency_avg")
+        json(figure("latency_avg"))
     );
     Ok(())
 }

@@ -51,6 +51,13 @@ impl Row {
             Row::Exact(_) => false,
         }
     }
+    /// Whether its memory is counted in small pages: whole huge ones would be most of what it has.
+    fn small(&self) -> bool {
+        match self {
+            Row::Cell(cell) | Row::Exact(cell) => cell.nodes <= 1000,
+            Row::Sky(_) => false,
+        }
+    }
     fn title(&self) -> String {
         match self {
             Row::Cell(cell) => {
@@ -124,8 +131,11 @@ impl Row {
 }
 
 /// Runs the program, and what it said; none where it took more processor time than it has.
-fn measure(program: &Path, before: &[&str], file: &Path, limit_s: u64) -> Result<Option<Value>> {
+fn measure(program: &Path, before: &[&str], file: &Path, small: bool, limit_s: u64) -> Result<Option<Value>> {
     let mut command = Command::new("sh");
+    if small {
+        command.env("MIMALLOC_ALLOW_THP", "0");
+    }
     command.args(["-c", "ulimit -t \"$0\" && exec \"$@\"", &limit_s.to_string()]);
     command.arg(program).args(before).arg(file);
     let output = command.output().with_context(|| format!("cannot run `{}`", tools::shown(&command)))?;
@@ -169,7 +179,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
             continue;
         }
         let (file, before) = row.write(&folder)?;
-        let measured = measure(&program, before, &file, limit_s)?;
+        let measured = measure(&program, before, &file, row.small(), limit_s)?;
         println!("{}", row.printed(measured.as_ref().ok_or(&format!("more than {limit_s} s"))));
         std::io::stdout().flush()?;
     }
@@ -244,11 +254,11 @@ mod tests {
             path
         };
         let endless = program("endless", "#!/bin/sh\nwhile :; do :; done\n");
-        assert_eq!(measure(&endless, &[], Path::new("-"), 1).unwrap(), None);
+        assert_eq!(measure(&endless, &[], Path::new("-"), true, 1).unwrap(), None);
         let says = program("says", "#!/bin/sh\necho \"[\\\"$1\\\", \\\"$2\\\"]\"\n");
-        let said = measure(&says, &["--one"], Path::new("file"), 5).unwrap();
+        let said = measure(&says, &["--one"], Path::new("file"), true, 5).unwrap();
         assert_eq!(said, Some(serde_json::json!(["--one", "file"])));
         let fails = program("fails", "#!/bin/sh\necho broken >&2\nexit 3\n");
-        assert!(measure(&fails, &[], Path::new("-"), 5).unwrap_err().to_string().ends_with("broken"));
+        assert!(measure(&fails, &[], Path::new("-"), false, 5).unwrap_err().to_string().ends_with("broken"));
     }
 }

@@ -10,6 +10,8 @@ pub struct Sky {
     pub per_plane: u32,
     /// As a scenario's `walker` has them.
     pub shape: &'static str,
+    /// How high satellites must stand above a station.
+    pub mask: &'static str,
     pub duration_s: u32,
     pub flows: u32,
     /// Processor seconds aimed at.
@@ -23,6 +25,7 @@ const IRIDIUM: Sky = Sky {
     planes: 6,
     per_plane: 11,
     shape: "inclination = \"86.4 deg\", altitude = \"780 km\", phasing = 2, pattern = \"star\"",
+    mask: "8 deg",
     duration_s: 3600,
     flows: 1000,
     mark_s: None,
@@ -33,6 +36,7 @@ const LARGE: Sky = Sky {
     planes: 200,
     per_plane: 100,
     shape: "inclination = \"53 deg\", altitude = \"550 km\", phasing = 1",
+    mask: "25 deg",
     mark_s: Some(2.5),
     ..IRIDIUM
 };
@@ -44,6 +48,7 @@ pub const SKIES: [Sky; 4] = [
         planes: 72,
         per_plane: 22,
         shape: "inclination = \"53 deg\", altitude = \"550 km\", phasing = 39",
+        mask: "25 deg",
         duration_s: 86_400,
         ..IRIDIUM
     },
@@ -70,7 +75,7 @@ const STATIONS: [[&str; 2]; 10] = [
 impl Sky {
     /// Its scenario.
     pub fn scenario(&self) -> String {
-        let Sky { name, planes, per_plane, shape, duration_s, flows, .. } = self;
+        let Sky { name, planes, per_plane, shape, mask, duration_s, flows, .. } = self;
         let positions: Vec<String> = STATIONS.iter().map(|[lat, lon]| format!("[\"{lat}\", \"{lon}\"]")).collect();
         let mut text = format!(
             "name = \"{name}\"\nduration = \"{duration_s} s\"\nstop_when_delivered = false\nshared_routes = true\n\
@@ -79,7 +84,7 @@ impl Sky {
              [[mobility]]\nname = \"orbits\"\nmodel = \"orbit\"\n\
              walker = {{ planes = {planes}, per_plane = {per_plane}, {shape} }}\n\
              [[mobility]]\nname = \"sites\"\nmodel = \"ground\"\npositions = [{}]\n\
-             [[radio]]\nname = \"ka\"\nneighbours = \"ground\"\nmask = \"25 deg\"\nrate = \"100 Mbit/s\"\nturns = \"link\"\n\
+             [[radio]]\nname = \"ka\"\nneighbours = \"ground\"\nmask = \"{mask}\"\nrate = \"100 Mbit/s\"\nturns = \"link\"\n\
              [[radio]]\nname = \"laser\"\nneighbours = \"grid\"\nclearance = \"80 km\"\nrate = \"1 Gbit/s\"\nturns = \"link\"\n\
              [[group]]\nname = \"sat\"\ncount = {}\nfirst_id = 100\nmobility = \"orbits\"\nradio = [\"ka\", \"laser\"]\n\
              router = \"sabr\"\n\

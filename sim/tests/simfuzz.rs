@@ -73,5 +73,5 @@ fn the_same_seed_is_the_same_run() {
         assert_eq!(simfuzz::run(&draft), simfuzz::run(&draft), "seed {seed}");
         draft
     };
-    all((100..106).chain([111]), twice);
+    all((100..106).chain([15]), twice);
 }

@@ -37,6 +37,8 @@ pub struct Disk {
     pub reserves_fail: Option<DiskError>,
     /// What is reserved has so many bytes, whatever was asked for.
     pub reserves: Option<u64>,
+    /// Bytes of what an earlier run had reserved.
+    pub left: u64,
     /// Files made of what was reserved.
     pub reserves_used: usize,
     /// Numbers given to files of this run.
@@ -91,7 +93,7 @@ impl Disk {
             return Err(error);
         }
         if let Some(error) = self.no_room(&action) {
-            if self.tells_late {
+            if self.tells_late || matches!(action, DiskAction::Reserve { .. }) {
                 self.fail_at(action, rng);
             }
             return Err(error);
@@ -144,6 +146,7 @@ impl Disk {
             }
             DiskAction::Reserve { file, bytes } => {
                 let bytes = self.reserves.unwrap_or(bytes);
+                self.left = 0;
                 let zeros = vec![0; bytes as usize];
                 self.kept.insert(file, SimFile { cache: zeros.clone(), durable: zeros, ..SimFile::default() });
                 return Ok(DiskAnswer::Kept(bytes));
@@ -158,7 +161,7 @@ impl Disk {
                 if let Some(error) = self.reserves_fail {
                     return Some(error);
                 }
-                self.reserves.unwrap_or(*bytes)
+                self.reserves.unwrap_or(*bytes).saturating_sub(self.left)
             }
             DiskAction::Write { file, offset, data } if !self.tells_late => {
                 (offset + data.len()).saturating_sub(self.files.get(file).map_or(0, |f| f.cache.len() as u64))
@@ -191,6 +194,7 @@ impl Disk {
                     }
                 }
             }
+            DiskAction::Reserve { .. } => self.left = 0,
             DiskAction::Create { file, of } => {
                 let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
                 if rng.chance(0.5) {
@@ -216,8 +220,7 @@ impl Disk {
                 }
             }
         }
-        // What is kept is of no use to the next run.
-        disk.kept.clear();
+        disk.begin_next_run();
         disk.files.retain(|_, file| file.entered || rng.chance(0.5));
         for file in disk.files.values_mut() {
             let mut pending = std::mem::take(&mut file.pending);
@@ -228,17 +231,24 @@ impl Disk {
             file.cache = file.durable.clone();
             file.entered = true;
         }
-        disk.count = 0;
-        disk.fail = None;
-        disk.numbers.clear();
         disk
+    }
+    /// What is kept to be written over is of no use to the next run; what was reserved is.
+    fn begin_next_run(&mut self) {
+        let reserved = self.kept.values().filter(|file| file.end == 0).map(|file| file.cache.len() as u64);
+        self.left += reserved.sum::<u64>();
+        self.kept.clear();
+        self.numbers.clear();
+        (self.count, self.fail) = (0, None);
     }
     /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
     pub fn killed(&self) -> Disk {
-        Disk { count: 0, fail: None, kept: BTreeMap::new(), numbers: BTreeSet::new(), ..self.clone() }
+        let mut disk = self.clone();
+        disk.begin_next_run();
+        disk
     }
     pub fn len(&self) -> u64 {
-        self.files.values().chain(self.kept.values()).map(|f| f.cache.len() as u64).sum()
+        self.files.values().chain(self.kept.values()).map(|f| f.cache.len() as u64).sum::<u64>() + self.left
     }
 }
 

@@ -23,6 +23,8 @@ const OPEN_MAX: usize = 64;
 const SUFFIX: &str = ".farlink";
 /// Every kept file's.
 const KEPT: &str = ".kept";
+/// What is kept for a full disk, also for the next run: it may find the disk full.
+const RESERVE: &str = "reserve.kept";
 const LOCK: &str = "lock";
 
 /// The files `NNNNNNNNNN.farlink` of one folder, locked against other processes.
@@ -38,6 +40,8 @@ pub struct DiskFiles {
     room: BTreeMap<u32, u64>,
     /// Where the last write into one of them ended.
     end: Option<End>,
+    /// The number of what is kept for a full disk.
+    reserved: Option<u32>,
     direct: Direct,
 }
 
@@ -138,12 +142,13 @@ impl DiskFiles {
             written: BTreeSet::new(),
             room: BTreeMap::new(),
             end: None,
+            reserved: None,
             direct,
         };
         files.remove_kept().map_err(|e| crate::context(e, &doing("tidying the store folder")))?;
         Ok(files)
     }
-    /// Removes what an earlier run kept to be written over.
+    /// Removes what an earlier run kept to be written over; not what it kept for a full disk.
     fn remove_kept(&self) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.entries.dir)? {
             let name = entry?.file_name();
@@ -166,6 +171,9 @@ impl DiskFiles {
         self.entries.dir.join(format!("{file:010}{SUFFIX}"))
     }
     fn kept_path(&self, file: u32) -> PathBuf {
+        if self.reserved == Some(file) {
+            return self.entries.dir.join(RESERVE);
+        }
         self.entries.dir.join(format!("{file:010}{KEPT}"))
     }
     fn file(&mut self, file: u32) -> io::Result<&Arc<File>> {
@@ -211,6 +219,7 @@ impl DiskFiles {
         let mut opening = OpenOptions::new();
         opening.read(true).write(true);
         if let Some(kept) = of.map(|of| self.kept_path(of)).filter(|kept| kept.exists() && !path.exists()) {
+            self.reserved = self.reserved.filter(|reserved| of != Some(*reserved));
             let renamed = std::fs::rename(&kept, &path);
             self.entries.changed();
             let made = renamed.and_then(|()| opening.open(&path));
@@ -346,15 +355,21 @@ impl DiskFiles {
         }
         Ok(None)
     }
-    /// Makes a kept file of so many bytes, all written: [`DiskFiles::create`] has them, whatever fills the disk later.
+    /// Makes a kept file of so many bytes, all written: [`DiskFiles::create`] has them, whatever fills the disk later. Where
+    /// an earlier run has left its own it is that.
     ///
     /// # Errors
-    /// What the kernel says; there is no file then.
+    /// What the kernel says; there is no file then. `AlreadyExists` where there is one of this run.
     pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<()> {
-        let path = self.kept_path(file);
-        let made = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let filled = fill(&made, bytes).and_then(|()| made.sync_data());
-        filled.inspect_err(|_| _ = std::fs::remove_file(&path))
+        let path = self.entries.dir.join(RESERVE);
+        if self.reserved.is_some_and(|reserved| self.kept_path(reserved).exists()) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        let filled = made.set_len(made.metadata()?.len().min(bytes)).and_then(|()| fill(&made, bytes));
+        filled.and_then(|()| made.sync_data()).inspect_err(|_| _ = std::fs::remove_file(&path))?;
+        self.reserved = Some(file);
+        Ok(())
     }
     /// Makes durable which files there are.
     pub fn syncing_names(&self) -> Syncing {
@@ -472,6 +487,18 @@ mod tests {
         let blocks = std::fs::metadata(&kept).unwrap().blocks();
         assert!(blocks * 512 >= 100_000 && files.list().unwrap().is_empty(), "{blocks} blocks");
         assert!(files.reserve(5, 10).is_err(), "not twice");
+        // A disk that is full when the next run begins has them still, however many it wants.
+        for wanted in [100_000, 30_000, 100_000] {
+            let inode = std::fs::metadata(&kept).unwrap().ino();
+            drop(files);
+            files = DiskFiles::open(&folder.0).unwrap();
+            files.reserve(5, wanted).unwrap();
+            let data = std::fs::metadata(&kept).unwrap();
+            assert_eq!((data.ino(), data.len()), (inode, wanted));
+        }
+        files.remove(5, false).unwrap();
+        assert!(!kept.exists(), "let go");
+        files.reserve(5, 100_000).unwrap();
         assert_eq!((files.create(6, Some(5)).unwrap(), kept.exists()), (100_000, false));
         assert_eq!(files.read(6, 99_990, 100).unwrap(), &[0; 10][..]);
         assert!(files.reserve(7, 1 << 62).is_err() && !files.kept_path(7).exists(), "longer than any file");

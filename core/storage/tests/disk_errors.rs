@@ -197,6 +197,8 @@ fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room
 fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
     let (world, kept) = filled(3, 700_000);
     let mut disk = world.disk.killed();
+    // Whoever fills the disk has removed what was kept.
+    disk.left = 0;
     disk.space = Some(disk.len() + 10_000);
     let mut again = World::open(world.config, disk, 4);
     again.known = world.known.clone();
@@ -211,6 +213,27 @@ fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
     pass(&mut again, 5);
     assert!(again.known[&taken].stored);
     assert_eq!(again.disk.kept.len(), 1, "and can delete whatever fills the disk");
+}
+
+#[test]
+fn a_store_in_one_file_that_was_killed_while_the_disk_was_full_answers_deliveries() {
+    for seed in 1..10 {
+        let (world, kept) = filled(seed, 700_000);
+        let cut = world.disk.power_cut(&world.outstanding, &mut Rng::new(seed));
+        let disk = if seed % 2 == 0 { cut } else { world.disk.killed() };
+        let mut again = World::open(world.config, disk, seed);
+        again.known = world.known.clone();
+        again.next_bundle = world.next_bundle;
+        pass(&mut again, 3);
+        for number in &kept {
+            again.delete(*number, number % 2 == 0);
+        }
+        pass(&mut again, 20);
+        assert!(kept.iter().all(|number| again.known[number].delete_answered), "seed {seed}");
+        let taken = again.put(100_000);
+        pass(&mut again, 20);
+        assert!(again.known[&taken].stored, "seed {seed}: {:?}", again.store.usage());
+    }
 }
 
 #[test]
@@ -323,7 +346,7 @@ fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answ
 
 #[test]
 fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
-    for creating in [false, true] {
+    for (creating, stays) in [(false, false), (true, false), (false, true)] {
         let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 4);
         world.settle();
         let numbers = [(); 16].map(|()| world.put(1000));
@@ -347,9 +370,15 @@ fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
         world.disk.fail = None;
         while let Some(at) = world.outstanding.iter().position(|op| matches!(op.action, DiskAction::Remove { .. })) {
             let op = world.outstanding.remove(at);
+            let next = world.disk.count + 1;
+            world.disk.fail = stays.then_some((next..next + 1, DiskError::Io));
             world.perform(op);
         }
+        // What could not be removed is tried again.
+        assert_eq!(!world.disk.kept.is_empty(), stays);
+        world.settle();
         assert!(world.disk.kept.is_empty(), "creating {creating}: {} files are kept", world.disk.kept.len());
+        assert_eq!(world.store.usage().file_bytes, world.disk.len(), "creating {creating}, {stays}");
     }
 }
 

@@ -274,7 +274,7 @@ impl LogStore {
 
     fn create(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let reserved = self.take_reserve(now, out);
-        let of = reserved.or_else(|| self.segments.take_spare());
+        let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
         self.segments.insert(file, Segment { named: true, reserved: reserved.is_some(), ..Segment::default() });
         self.segments.begin(file);

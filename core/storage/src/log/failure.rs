@@ -3,7 +3,7 @@
 
 use super::commit::Item;
 use super::groups::Group;
-use super::segment::{Owner, Segments};
+use super::segment::{Owner, Segment, Segments};
 use super::{Config, LogStore, State};
 use alloc::collections::VecDeque;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
@@ -223,8 +223,8 @@ impl LogStore {
     /// Removes the files that are kept to be written over; whether there were any.
     pub(super) fn drop_spares(&mut self, out: &mut impl Sink<Output>) -> bool {
         let mut any = false;
-        while let Some(file) = self.segments.take_spare() {
-            self.disk(super::Op::Remove(file), DiskAction::Remove { file, keep: false }, out);
+        while let Some((file, bytes)) = self.segments.take_spare() {
+            self.disk(super::Op::RemoveKept(file, bytes), DiskAction::Remove { file, keep: false }, out);
             any = true;
         }
         any
@@ -249,6 +249,18 @@ impl LogStore {
         if let Some(segment) = self.segments.get_mut(file) {
             segment.removing = false;
         }
+        self.remove_later(now, file, out);
+    }
+    /// One that cannot be removed is tried again, like any file with nothing in it.
+    pub(super) fn removed_kept(&mut self, now: Instant, file: u32, size: u64, gone: bool, out: &mut impl Sink<Output>) {
+        if gone {
+            return self.reserve.hurry(now);
+        }
+        self.segments.insert(file, Segment { size, ..Segment::default() });
+        self.segments.seal(file);
+        self.remove_later(now, file, out);
+    }
+    fn remove_later(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
         self.trouble.remove_at = Some(now + self.config.retry * 10);
         self.report_failure(file, out);
     }

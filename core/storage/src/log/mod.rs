@@ -114,6 +114,8 @@ enum Op {
         file: u32,
     },
     Remove(u32),
+    /// Of a kept file, which had so many bytes.
+    RemoveKept(u32, u64),
     Reserve(u32),
 }
 
@@ -383,6 +385,7 @@ impl LogStore {
                 self.compaction_read(now, done.id, data(done.result), out);
             }
             Op::Remove(file) => self.removed(now, file, done.result, out),
+            Op::RemoveKept(file, bytes) => self.removed_kept(now, file, bytes, done.result.is_ok(), out),
             Op::Reserve(file) => self.reserved(now, file, done.result, out),
         }
     }

@@ -155,13 +155,13 @@ impl Segments {
             _ => _ = self.spares.remove(&file),
         }
     }
-    /// A kept file, which is one no longer.
-    pub fn take_spare(&mut self) -> Option<u32> {
+    /// A kept file, which is one no longer, and its bytes.
+    pub fn take_spare(&mut self) -> Option<(u32, u64)> {
         let (file, spare) = self.spares.iter().find(|(_, spare)| spare.ready)?;
         let (file, len) = (*file, spare.len);
         self.spares.remove(&file);
         self.bytes -= len;
-        Some(file)
+        Some((file, len))
     }
     /// So many bytes are kept for a full disk.
     pub fn keep_reserve(&mut self, file: u32, bytes: u64) {
@@ -331,7 +331,7 @@ mod tests {
         segments.kept(1, None);
         assert_eq!((segments.bytes, segments.garbage()), (2400, 1400));
         segments.insert(5, Segment::default());
-        assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some(3), None, 1400));
+        assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some((3, 1000)), None, 1400));
         segments.remade(5, 1000);
         segments.extend(5, 800, 2);
         assert_eq!((segments.bytes, segments.growth(5, 900), segments.growth(5, 1200)), (2400, 0, 200));

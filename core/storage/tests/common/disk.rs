@@ -3,7 +3,7 @@
 
 use farlink_base::Rng;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, DiskOp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SECTOR: usize = 512;
 
@@ -31,6 +31,18 @@ pub struct Disk {
     pub fail: Option<(core::ops::Range<u64>, DiskError)>,
     /// Bytes that fit into its files; `None`: there is always room.
     pub space: Option<u64>,
+    /// That it is full is told by the sync, not by the write.
+    pub tells_late: bool,
+    /// Nothing is reserved, for this reason.
+    pub reserves_fail: Option<DiskError>,
+    /// What is reserved has so many bytes, whatever was asked for.
+    pub reserves: Option<u64>,
+    /// Bytes of what an earlier run had reserved.
+    pub left: u64,
+    /// Files made of what was reserved.
+    pub reserves_used: usize,
+    /// Numbers given to files of this run.
+    pub numbers: BTreeSet<u32>,
 }
 
 fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
@@ -72,22 +84,19 @@ impl Disk {
     }
     pub fn perform(&mut self, action: DiskAction, rng: &mut Rng) -> Result<DiskAnswer, DiskError> {
         self.count += 1;
+        if let DiskAction::Create { file, .. } | DiskAction::Reserve { file, .. } = action {
+            assert!(self.numbers.insert(file), "file {file} was there before");
+        }
         let failing = self.fail.as_ref().filter(|(range, _)| range.contains(&self.count)).map(|(_, error)| *error);
         if let Some(error) = failing {
             self.fail_at(action, rng);
             return Err(error);
         }
-        if let (DiskAction::Write { file, offset, data }, Some(space)) = (&action, self.space) {
-            let now = self.files.get(file).map_or(0, |f| f.cache.len() as u64);
-            let more = (offset + data.len()).saturating_sub(now);
-            if self.len() + more > space {
-                return Err(DiskError::Full);
+        if let Some(error) = self.no_room(&action) {
+            if self.tells_late || matches!(action, DiskAction::Reserve { .. }) {
+                self.fail_at(action, rng);
             }
-        }
-        if let (DiskAction::Reserve { bytes, .. }, Some(space)) = (&action, self.space)
-            && self.len() + bytes > space
-        {
-            return Err(DiskError::Full);
+            return Err(error);
         }
         match action {
             DiskAction::List => {
@@ -97,6 +106,7 @@ impl Disk {
             DiskAction::Create { file, of } => {
                 let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
                 let len = made.cache.len() as u64;
+                self.reserves_used += usize::from(len > 0 && made.end == 0);
                 assert!(
                     self.files.insert(file, SimFile { entered: false, end: 0, ..made }).is_none(),
                     "file {file} exists"
@@ -135,12 +145,35 @@ impl Disk {
                 }
             }
             DiskAction::Reserve { file, bytes } => {
+                let bytes = self.reserves.unwrap_or(bytes);
+                self.left = 0;
                 let zeros = vec![0; bytes as usize];
                 self.kept.insert(file, SimFile { cache: zeros.clone(), durable: zeros, ..SimFile::default() });
                 return Ok(DiskAnswer::Kept(bytes));
             }
         }
         Ok(DiskAnswer::Done)
+    }
+    /// Why the operation finds no room.
+    fn no_room(&self, action: &DiskAction) -> Option<DiskError> {
+        let more = match action {
+            DiskAction::Reserve { bytes, .. } => {
+                if let Some(error) = self.reserves_fail {
+                    return Some(error);
+                }
+                self.reserves.unwrap_or(*bytes).saturating_sub(self.left)
+            }
+            DiskAction::Write { file, offset, data } if !self.tells_late => {
+                (offset + data.len()).saturating_sub(self.files.get(file).map_or(0, |f| f.cache.len() as u64))
+            }
+            // The cache took more than there is room for.
+            DiskAction::Sync { file } if self.tells_late => {
+                let made_longer = self.files.get(file).is_some_and(|f| f.cache.len() > f.durable.len());
+                u64::from(made_longer)
+            }
+            _ => 0,
+        };
+        (more > 0 && self.space.is_some_and(|space| self.len() + more > space)).then_some(DiskError::Full)
     }
     /// What an operation that fails may have done all the same.
     fn fail_at(&mut self, action: DiskAction, rng: &mut Rng) {
@@ -161,6 +194,7 @@ impl Disk {
                     }
                 }
             }
+            DiskAction::Reserve { .. } => self.left = 0,
             DiskAction::Create { file, of } => {
                 let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
                 if rng.chance(0.5) {
@@ -186,8 +220,7 @@ impl Disk {
                 }
             }
         }
-        // What is kept is of no use to the next run.
-        disk.kept.clear();
+        disk.begin_next_run();
         disk.files.retain(|_, file| file.entered || rng.chance(0.5));
         for file in disk.files.values_mut() {
             let mut pending = std::mem::take(&mut file.pending);
@@ -198,16 +231,24 @@ impl Disk {
             file.cache = file.durable.clone();
             file.entered = true;
         }
-        disk.count = 0;
-        disk.fail = None;
         disk
+    }
+    /// What is kept to be written over is of no use to the next run; what was reserved is.
+    fn begin_next_run(&mut self) {
+        let reserved = self.kept.values().filter(|file| file.end == 0).map(|file| file.cache.len() as u64);
+        self.left += reserved.sum::<u64>();
+        self.kept.clear();
+        self.numbers.clear();
+        (self.count, self.fail) = (0, None);
     }
     /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
     pub fn killed(&self) -> Disk {
-        Disk { count: 0, fail: None, kept: BTreeMap::new(), ..self.clone() }
+        let mut disk = self.clone();
+        disk.begin_next_run();
+        disk
     }
     pub fn len(&self) -> u64 {
-        self.files.values().chain(self.kept.values()).map(|f| f.cache.len() as u64).sum()
+        self.files.values().chain(self.kept.values()).map(|f| f.cache.len() as u64).sum::<u64>() + self.left
     }
 }
 

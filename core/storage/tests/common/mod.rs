@@ -57,6 +57,8 @@ pub struct World {
     pub known: BTreeMap<u64, Known>,
     pub arriving: BTreeMap<u64, Arriving>,
     pub counter: u64,
+    /// The highest that was asked to be kept.
+    pub counter_asked: u64,
     pub next_bundle: u64,
     pub next_spill: u64,
     pub opened: Option<(u64, u64)>,
@@ -94,6 +96,7 @@ impl World {
             known: BTreeMap::new(),
             arriving: BTreeMap::new(),
             counter: 0,
+            counter_asked: 0,
             next_bundle: 1,
             next_spill: 1,
             opened: None,
@@ -318,6 +321,16 @@ impl World {
     pub fn finish_spills_surely(&mut self) {
         self.finish_spills_or_drop(0.0);
     }
+    /// Pieces whose answers are owed.
+    pub fn finish_spills_due(&self) -> u32 {
+        self.arriving.values().map(|arriving| arriving.left).sum()
+    }
+    /// Gives up what is arriving.
+    pub fn drop_spills(&mut self) {
+        for spill in core::mem::take(&mut self.arriving).into_keys() {
+            self.input(Input::DropSpill { spill });
+        }
+    }
     fn finish_spills_or_drop(&mut self, drop: f64) {
         let done: Vec<u64> = self.arriving.iter().filter(|(_, a)| a.left == 0).map(|(n, _)| *n).collect();
         for spill in done {
@@ -351,6 +364,7 @@ impl World {
             }
             8 => {
                 let value = self.counter + 1 + self.rng.below(5);
+                self.counter_asked = self.counter_asked.max(value);
                 self.input(Input::SetCounter { value });
             }
             9 => self.spill(),
@@ -397,7 +411,7 @@ impl World {
                 known.delete_answered = world.deliveries.contains(&known.index.fingerprint);
             }
         }
-        world.counter = counter;
+        (world.counter, world.counter_asked) = (counter, counter);
         world.next_bundle = self.next_bundle.max(last_bundle + 1);
         world
     }

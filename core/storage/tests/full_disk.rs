@@ -1,0 +1,215 @@
+//! A disk whose room others take and give back, at random: nothing acknowledged is lost, every question is answered once
+//! there is room, the store takes bundles again, and what all bundles left is free again.
+
+mod common;
+use common::{World, disk::Disk, points, small};
+use farlink_base::store::{BundleStore, DiskError, Input};
+use farlink_base::{Duration, Rng};
+use farlink_storage::Config;
+
+/// A store and the disk it is on.
+struct Trial {
+    world: World,
+    /// What others do.
+    others: Rng,
+    what: String,
+}
+
+impl Trial {
+    fn new(seed: u64) -> Trial {
+        let mut others = Rng::stream(seed, 7);
+        let pick = |rng: &mut Rng, from: &[u64]| from[rng.below(from.len() as u64) as usize];
+        let config = Config {
+            segment_bytes: pick(&mut others, &[1024, 8192, 16_384, 16_384, 65_536]),
+            reserve_bytes: pick(&mut others, &[0, 4096, 8192, 1 << 20]),
+            spares: others.below(5) as usize,
+            group_bytes: pick(&mut others, &[4096, 20_000, 16 << 20]),
+            read_bytes: pick(&mut others, &[4096, 1 << 20]),
+            ..small(pick(&mut others, &[20_000, 150_000, 600_000, 600_000, 4 << 20]))
+        };
+        let disk = Disk {
+            space: others.chance(0.8).then(|| 10_000 + others.below(150_000)),
+            tells_late: others.chance(0.25),
+            reserves: others.chance(0.1).then(|| pick(&mut Rng::new(seed), &[0, 1, 100, 5000, 100_000])),
+            ..Disk::default()
+        };
+        let what = format!("seed {seed}, {config:?}");
+        Trial { world: World::open(config, disk, seed), others, what }
+    }
+    /// So many operations of the disk or waits; what is due at once may not be due again and again.
+    fn steps(&mut self, count: u64) {
+        let mut idle = 0;
+        for _ in 0..count {
+            let (at_once, before) = (self.world.store.next_timeout() <= Some(self.world.now), self.world.disk.count);
+            if !self.world.step() {
+                return;
+            }
+            let busy = at_once && self.world.disk.count == before && self.world.outstanding.is_empty();
+            idle = if busy { idle + 1 } else { 0 };
+            assert!(idle < 20, "{}: due at once for ever", self.what);
+        }
+    }
+    /// So many seconds, however busy the disk is.
+    fn pass(&mut self, seconds: u64) {
+        let end = self.world.now + Duration::from_secs(seconds);
+        let mut steps = 0;
+        while self.world.now < end {
+            let next = self.world.store.next_timeout();
+            if self.world.outstanding.is_empty() && next.is_none_or(|at| at > end) {
+                self.world.now = end;
+                self.world.input(Input::Wake);
+            } else {
+                self.steps(1);
+            }
+            steps += 1;
+            assert!(steps < 100_000, "{}: never comes to rest", self.what);
+        }
+    }
+    /// Others take or give back room, or the disk fails for a moment.
+    fn meddle(&mut self) {
+        let (disk, rng) = (&mut self.world.disk, &mut self.others);
+        match rng.below(12) {
+            0..=3 => disk.space = Some(disk.len()),
+            4..=5 => disk.space = Some(disk.len() + rng.below(20_000)),
+            6 => disk.space = Some(disk.len() / 2),
+            7 => disk.space = None,
+            8 => disk.reserves_fail = rng.chance(0.5).then_some(DiskError::Full),
+            9 => disk.reserves_fail = rng.chance(0.5).then_some(DiskError::Io),
+            _ => {
+                let at = disk.count + 1 + rng.below(8);
+                let error = if rng.chance(0.5) { DiskError::Io } else { DiskError::Full };
+                disk.fail = Some((at..at + 1 + rng.below(3), error));
+            }
+        }
+    }
+    /// There is room again, and nothing fails.
+    fn give_back(&mut self) {
+        let disk = &mut self.world.disk;
+        (disk.space, disk.fail, disk.reserves_fail) = (None, None, None);
+    }
+    /// What another run finds after a power cut or a kill.
+    fn reopen(&mut self, killed: bool) -> World {
+        let mut disk = match killed {
+            true => self.world.disk.killed(),
+            false => self.world.disk.power_cut(&self.world.outstanding, &mut self.others),
+        };
+        (disk.space, disk.fail, disk.reserves_fail) = (None, None, None);
+        self.world.reopen(disk, &self.what)
+    }
+    fn work(&mut self) {
+        for _ in 0..400 {
+            if self.others.chance(0.08) {
+                self.meddle();
+            }
+            self.world.act(9000);
+            let steps = self.others.below(5);
+            self.steps(steps);
+            if self.others.chance(0.05) {
+                self.world.now += Duration::from_millis(self.others.below(2000));
+                self.world.input(Input::Wake);
+            }
+            if self.others.chance(0.02) {
+                // What a failed sync left in the cache alone is not there for ever: no run goes on from it.
+                let killed = self.others.chance(0.5);
+                let again = self.reopen(killed);
+                if !killed && self.others.chance(0.5) {
+                    self.world = again;
+                    // What was asked of the run that ended is answered by nobody.
+                    self.world
+                        .known
+                        .retain(|_, known| known.answered && (!known.delete_asked || known.delete_answered));
+                }
+            }
+        }
+    }
+    fn is_stored(&self, number: u64) -> bool {
+        self.world.known[&number].stored
+    }
+    fn assert_answered(&mut self) {
+        let what = self.what.clone();
+        self.world.assert_all_answered(&what);
+        let due = self.world.finish_spills_due();
+        assert_eq!(due, 0, "{what}: spills unanswered");
+        assert_eq!(self.world.counter, self.world.counter_asked, "{what}: counters unanswered");
+    }
+    /// All bundles leave: little is left on the disk.
+    fn empty(&mut self) {
+        self.world.drop_spills();
+        let left: Vec<u64> =
+            self.world.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
+        left.iter().for_each(|number| self.world.delete(*number, false));
+        self.pass(5);
+        let usage = self.world.store.usage();
+        assert_eq!(usage.bundles, 0, "{}", self.what);
+        // What a write that failed did not reach counts as long as its file is there.
+        let there = self.world.disk.len();
+        assert!(usage.file_bytes >= there, "{}: {there} B there, {usage:?}", self.what);
+    }
+}
+
+#[test]
+fn room_that_others_take_and_give_back_costs_nothing_that_was_promised() {
+    let (mut refused, mut remade, mut failures, mut used) = (0, 0, 0, 0);
+    for seed in 1..=points(60) {
+        let mut trial = Trial::new(seed);
+        trial.pass(1);
+        trial.work();
+        trial.give_back();
+        trial.pass(5);
+        trial.assert_answered();
+        trial.empty();
+        let number = trial.world.put(100);
+        trial.pass(1);
+        assert!(trial.is_stored(number), "{}: refused although there is room", trial.what);
+        trial.reopen(false);
+        trial.reopen(true);
+        (refused, remade) = (refused + trial.world.refused, remade + trial.world.remade);
+        (failures, used) = (failures + trial.world.failures, used + trial.world.disk.reserves_used);
+    }
+    println!("{refused} refused, {remade} files written over, {failures} failures, {used} times of what was kept");
+    assert!(used > 5 && failures > 100, "{used} {failures}");
+}
+
+/// Others leave not a byte, and nothing fails besides: deletions are answered, whatever files their bundles are in, and
+/// there is room for others then.
+#[test]
+fn all_may_leave_a_disk_that_is_full_to_the_last_byte() {
+    let (mut used, mut most) = (0, 0);
+    for seed in 1..=points(40) {
+        let mut trial = Trial::new(seed);
+        let disk = &mut trial.world.disk;
+        (disk.tells_late, disk.space, disk.reserves) = (false, None, None);
+        trial.pass(1);
+        if trial.world.store.usage().file_bytes < 4096 {
+            continue;
+        }
+        let mut left = Vec::new();
+        for _ in 0..trial.others.below(300) {
+            let len = 1 + trial.others.below(3000);
+            left.push(trial.world.put(len));
+            trial.steps(3);
+        }
+        trial.pass(2);
+        let remembered = trial.others.below(101) as f64 / 100.0;
+        let disk = &mut trial.world.disk;
+        disk.space = Some(disk.len() - trial.others.below(2) * disk.len() / 3);
+        left.retain(|number| trial.world.known[number].stored);
+        while !left.is_empty() {
+            let at = trial.others.below(left.len() as u64) as usize;
+            let remember = trial.others.chance(remembered);
+            trial.world.delete(left.swap_remove(at), remember);
+            let steps = trial.others.below(6);
+            trial.steps(steps);
+        }
+        trial.pass(10);
+        trial.assert_answered();
+        if trial.world.disk.space < Some(20_000 + 2 * trial.world.config.reserve_bytes.min(32 << 10)) {
+            continue;
+        }
+        let number = trial.world.put(500);
+        trial.pass(5);
+        assert!(trial.is_stored(number), "{}: {:?}", trial.what, trial.world.store.usage());
+        (used, most) = (used + trial.world.disk.reserves_used, most.max(trial.world.disk.files.len()));
+    }
+    println!("{used} times of what was kept, {most} files left at most");
+}

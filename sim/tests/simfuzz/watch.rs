@@ -28,8 +28,9 @@ const COMMITTED: Duration = Duration::from_secs(2);
 const HELLOS: u64 = 100_000;
 /// Who has what arrived that long ago has heard of it by then, where all is well.
 const LONG_AGO: Duration = Duration::from_secs(600);
-/// More events than any run of these sizes has.
-const EVENTS_MAX: u64 = 5_000_000;
+/// More events than any run of these sizes has: full stores that push each other's bundles out go on as long as there are
+/// meetings, ten millions in one throng of two hundred.
+const EVENTS_MAX: u64 = 20_000_000;
 /// More complaints are not kept.
 const COMPLAINTS_MAX: usize = 20;
 

@@ -3,7 +3,7 @@
 
 mod common;
 use common::{World, disk::Disk, points, small};
-use farlink_base::store::{BundleStore, DiskError, Input};
+use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_base::{Duration, Rng};
 use farlink_storage::Config;
 
@@ -212,4 +212,110 @@ fn all_may_leave_a_disk_that_is_full_to_the_last_byte() {
         (used, most) = (used + trial.world.disk.reserves_used, most.max(trial.world.disk.files.len()));
     }
     println!("{used} times of what was kept, {most} files left at most");
+}
+
+/// A store of files of 1 MiB on a disk that has so many bytes.
+fn large(seed: u64, space: Option<u64>) -> World {
+    let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
+    World::open(config, Disk { space, ..Disk::default() }, seed)
+}
+/// So many tenths of a second.
+fn tenths(world: &mut World, tenths: u64) {
+    for _ in 0..tenths {
+        world.now += Duration::from_millis(100);
+        world.input(Input::Wake);
+        while !world.outstanding.is_empty() {
+            world.step();
+        }
+    }
+}
+
+#[test]
+fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_and_then() {
+    let mut world = large(1, Some(1000));
+    while world.opened.is_none() {
+        world.step();
+    }
+    let number = world.put(10);
+    let is_reserve = |op: &DiskOp| matches!(op.action, DiskAction::Reserve { .. });
+    let reserve = world.outstanding.iter().position(is_reserve).map(|at| world.outstanding.remove(at)).unwrap();
+    assert!(!world.known[&number].answered);
+    world.perform(reserve);
+    assert!(world.known[&number].answered && !world.known[&number].stored);
+    let before = world.disk.count;
+    tenths(&mut world, 600);
+    let tried = world.disk.count - before;
+    assert!((30..60).contains(&tried), "{tried} times in a minute");
+}
+
+/// Nothing waits for the disk and nothing is on it: the newest file goes all the same once there is a newer.
+#[test]
+fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
+    let mut world = large(2, None);
+    tenths(&mut world, 1);
+    let numbers = [(); 40].map(|()| world.put(20_000));
+    tenths(&mut world, 2);
+    numbers.iter().for_each(|number| world.delete(*number, false));
+    tenths(&mut world, 2);
+    world.disk.space = Some(world.disk.len());
+    world.stored.clear();
+    for _ in 0..30 {
+        world.put(300_000);
+        tenths(&mut world, 2);
+    }
+    assert!(!world.stored.is_empty(), "{:?}", world.store.usage());
+}
+
+/// More deliveries than what is kept has room for, from several files, in each of which a little stays: that is moved into
+/// the last quarter, and the files go. A full disk may be full again.
+#[test]
+fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries() {
+    let mut world = large(3, None);
+    tenths(&mut world, 1);
+    for round in 0..3 {
+        let numbers: Vec<u64> = (0..1700).map(|_| world.put(1400)).collect();
+        tenths(&mut world, 5);
+        assert!(world.disk.files.len() > 2);
+        world.disk.space = Some(world.disk.len());
+        // The files end with what does not fit, and the next are made of what is kept.
+        for number in numbers.iter().filter(|number| *number % 500 != 7) {
+            world.delete(*number, true);
+        }
+        tenths(&mut world, 50);
+        let owed = numbers.iter().filter(|number| {
+            let known = &world.known[number];
+            known.delete_asked && !known.delete_answered
+        });
+        assert_eq!(owed.count(), 0, "round {round}: {:?}", world.store.usage());
+        let number = world.put(100_000);
+        tenths(&mut world, 20);
+        assert!(world.known[&number].stored, "round {round}");
+        world.disk.space = None;
+        tenths(&mut world, 20);
+    }
+    assert!(world.disk.reserves_used >= 3, "{}", world.disk.reserves_used);
+    world.reopen(world.disk.killed(), "after the disk was full");
+}
+
+/// A bundle that comes just when the next file is made of what was kept is answered then, not when there is room.
+#[test]
+fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
+    let mut world = large(4, None);
+    tenths(&mut world, 1);
+    let numbers = [(); 40].map(|()| world.put(1000));
+    tenths(&mut world, 2);
+    world.disk.space = Some(0);
+    world.delete(numbers[0], true);
+    for _ in 0..100 {
+        while !world.outstanding.is_empty() {
+            world.step();
+        }
+        world.now = world.store.next_timeout().map_or(world.now, |at| world.now.max(at));
+        let number = world.put(100);
+        if world.outstanding.iter().any(|op| matches!(op.action, DiskAction::Create { of: Some(_), .. })) {
+            assert!(world.known[&number].answered && !world.known[&number].stored);
+            return;
+        }
+    }
+    panic!("what was kept is not used");
 }

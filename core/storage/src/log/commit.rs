@@ -495,6 +495,7 @@ impl LogStore {
         self.segments.newest_durable = self.segments.newest_durable.max(group.file);
         self.trouble.clear();
         self.reserve.need(false);
+        self.look |= self.reserve.is_wanted();
         for (item, loc) in group.items {
             match item {
                 Item::Put(bundle) => self.put_committed(bundle, loc, out),

@@ -80,7 +80,7 @@ impl LogStore {
     /// The file to compact, if any is worth it now.
     fn choose(&mut self) -> Option<u32> {
         if self.reserve.is_wanted() {
-            return self.vacant();
+            return if core::mem::take(&mut self.look) { self.vacant() } else { None };
         }
         let (bytes, live, garbage) = (self.segments.bytes, self.segments.live, self.segments.garbage());
         let capacity = self.config.capacity;

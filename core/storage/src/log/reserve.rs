@@ -80,6 +80,8 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
+        // A full disk is looked at now and then, not with each input: there may be many files.
+        self.look = true;
         let never = result == Ok(DiskAnswer::Done);
         self.reserve = Reserve { never, asked: false, ..self.reserve };
         match result {

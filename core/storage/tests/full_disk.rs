@@ -319,3 +319,31 @@ fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
     }
     panic!("what was kept is not used");
 }
+
+/// Groups are as short as they may be, a file's header with one record: compaction and deliveries go on.
+#[test]
+fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
+    let mut world = large(5, None);
+    world.config.group_bytes = 4096;
+    world = World::open(world.config, Disk::default(), 5);
+    tenths(&mut world, 1);
+    let numbers: Vec<u64> = (0..120).map(|_| world.put(14_000)).collect();
+    tenths(&mut world, 5);
+    let gone = numbers.iter().take(99).filter(|number| *number % 10 != 0);
+    gone.for_each(|number| world.delete(*number, false));
+    world.now += Duration::from_millis(60);
+    world.input(Input::Wake);
+    let is_read = |op: &DiskOp| matches!(op.action, DiskAction::Read { .. });
+    while let Some(at) = world.outstanding.iter().position(|op| !is_read(op)) {
+        let op = world.outstanding.remove(at);
+        world.perform(op);
+    }
+    let read = world.outstanding.pop().expect("a file is nearly empty");
+    world.perform(read);
+    world.disk.space = Some(0);
+    numbers[100..].iter().for_each(|number| world.delete(*number, true));
+    tenths(&mut world, 50);
+    assert!(numbers[100..].iter().all(|number| world.known[number].delete_answered));
+    world.disk.space = None;
+    world.reopen(world.disk.killed(), "after copies were not made");
+}

@@ -63,7 +63,8 @@ impl Config {
     pub(super) fn bounded(mut self) -> Config {
         self.segment_bytes = self.segment_bytes.min(self.capacity / 32).max(1024);
         self.reserve_bytes = self.reserve_bytes.min(self.segment_bytes / 2) / 4096 * 4096;
-        self.group_bytes = self.group_bytes.max(4096);
+        // Longer than a file's header, which the first group of a file begins with.
+        self.group_bytes = self.group_bytes.max(2 * LONG_HEADER);
         self.read_bytes = self.read_bytes.max(4096);
         self
     }

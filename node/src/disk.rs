@@ -205,8 +205,11 @@ impl Performer {
         let made = self.one(DiskAction::Reserve { file, bytes }, &mut None);
         let place = self.files.dir().display();
         match &made {
-            Err(why) if !self.was_full => {
+            Err(why) if !self.was_full && disk_error(why.kind()) == DiskError::Full => {
                 tracing::error!("store {place}: {why}: takes bundles again when {} KiB are free", bytes >> 10);
+            }
+            Err(why) if !self.was_full => {
+                tracing::error!("store {place}: {why}: nothing could be kept for when the disk is full");
             }
             Ok(_) if self.was_full => tracing::info!("store {place}: there is room again"),
             _ => {}

@@ -138,7 +138,7 @@ impl LogStore {
             segment.suspect = true;
         }
         self.segments.seal(file);
-        let reason = refusal_of(group.write_error.unwrap_or(DiskError::Io));
+        let reason = refusal_of(group.error().unwrap_or(DiskError::Io));
         self.report_failure(file, out);
         let again = group.write_error.is_none();
         for (item, _) in group.items.into_iter().rev() {

@@ -28,14 +28,14 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a failed sync is none",
         "core/storage/src/log/groups.rs",
-        "self.write_error.is_some() || self.sync_error",
-        "self.write_error.is_some()",
+        "self.write_error.or(self.sync_error)",
+        "self.write_error",
         &["-p farlink-storage"],
     ),
     durable(
         "a failed write is none",
         "core/storage/src/log/groups.rs",
-        "self.write_error.is_some() || self.sync_error",
+        "self.write_error.or(self.sync_error)",
         "self.sync_error",
         &["-p farlink-storage"],
     ),

@@ -386,7 +386,7 @@ pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
     let absolute = std::path::absolute(dir)?;
     let there = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let disk = rustix::fs::statvfs(there)?;
-    let mut room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let mut room = free(disk.f_blocks, disk.f_bavail, disk.f_frsize);
     if there == absolute {
         for entry in std::fs::read_dir(dir)? {
             room = room.saturating_add(entry?.metadata().map_or(0, |data| data.len()));
@@ -394,6 +394,11 @@ pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
     }
     let longest = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
     Ok((room, longest.unwrap_or(u64::MAX)))
+}
+
+/// Bytes free of a disk of so many blocks. One that does not say how many they are (as one in memory may) has no end.
+fn free(blocks: u64, available: u64, block: u64) -> u64 {
+    if blocks == 0 { u64::MAX } else { available.saturating_mul(block) }
 }
 
 /// Writes so many zeros, if there is room for all of them. Where a file system can say that beforehand nobody else is
@@ -505,6 +510,7 @@ mod tests {
         let (before, longest) = room(&folder.0).unwrap();
         assert!(before >= 100_000 && longest >= 100_000, "{before} {longest}");
         assert!(room(&folder.0.join("not/there")).unwrap().0 > 0);
+        assert_eq!((free(0, 0, 4096), free(9, 0, 4096), free(9, 2, 4096)), (u64::MAX, 0, 8192));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How much is left to a destination at least: what guides searches of large plans (A*; Hart, Nilsson, Raphael 1968).
 //!
 //! A search looks at all nodes that are reached before the destination is. With a bound of what each has left to go it
-//! looks first at those that lead there, and finds the same route. The bound of a node is the light time and the time of
+//! looks first at those that lead there, and finds a route as good: of several that are alike in everything it may be another. The bound of a node is the light time and the time of
 //! transmission of the shortest way over contacts that run at some time of a window, whether they run one after the
 //! other or not. What arrives within the window cannot have gone over contacts that begin after it, so that a route
 //! which does is the best of all; where none does, the search is made anew without a guide.
@@ -22,6 +22,8 @@ const NODES_MIN: usize = 500;
 const SERVES: u64 = 120_000_000_000;
 /// How much longer it is: what begins at its end arrives within it.
 const BEYOND: u64 = 10_000_000_000;
+/// Most bytes of bounds kept; with more they are forgotten, and found anew as they are asked for.
+const KEPT_MAX: usize = 256 << 20;
 
 /// What is left to one destination at least, for each node of a plan.
 pub struct Bounds {
@@ -109,7 +111,8 @@ impl Window {
             let into = self.first[place as usize] as usize..self.first[place as usize + 1] as usize;
             for &Into { from, delay, rate } in &self.into[into] {
                 if cached.0 != rate {
-                    cached = (rate, nanoseconds(rate.time_for(volume)));
+                    // Bookings round their ends up, so that behind one it may be less by a nanosecond.
+                    cached = (rate, nanoseconds(rate.time_for(volume)).saturating_sub(1));
                 }
                 let whole = after.saturating_add(delay).saturating_add(cached.1);
                 if whole < left[from as usize] {
@@ -139,11 +142,12 @@ impl Guide {
         &mut self.planner
     }
     /// Bounds for a bundle to this node, from this time on, that takes this volume of each contact; `None`: the plan is
-    /// small enough to be searched without.
+    /// small enough to be searched without, or does not have the node.
     pub fn bounds(&mut self, index: &Arc<PlanIndex>, to: NodeId, at: PlanTime, volume: u64) -> Option<Arc<Bounds>> {
         if index.nodes.len() < NODES_MIN {
             return None;
         }
+        index.place(to)?;
         let serves = |window: &Window| {
             Arc::ptr_eq(&window.index, index) && (window.from..=window.from.saturating_add(SERVES)).contains(&at.0)
         };
@@ -155,6 +159,9 @@ impl Guide {
         let volume = volume & !(u64::MAX >> 4).checked_shr(volume.leading_zeros()).unwrap_or(0);
         if let Some(known) = window.found.get(&(to, volume)) {
             return Some(known.clone());
+        }
+        if (window.found.len() + 1) * index.nodes.len() * size_of::<u64>() > KEPT_MAX {
+            window.found.clear();
         }
         let bounds = Arc::new(window.bounds(to, volume));
         window.found.insert((to, volume), bounds.clone());

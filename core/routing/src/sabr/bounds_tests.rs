@@ -104,3 +104,21 @@ fn bounds_are_of_one_window_destination_and_size_and_small_plans_have_none() {
     let small = Arc::new(PlanIndex::new(crate::contact_plan::parse("contact 1 2 +0..+9 rate 1 B/s").unwrap().plan));
     assert!(guide.bounds(&small, NodeId(2), PlanTime(0), 1).is_none());
 }
+
+#[test]
+fn what_is_kept_is_bounded_and_nothing_is_for_nodes_outside_the_plan() {
+    let index = plan(&mut Rng::new(3));
+    let mut guide = Guide::default();
+    for stranger in 0..1000 {
+        assert!(guide.bounds(&index, NodeId(1_000_000 + stranger), PlanTime(0), 1000).is_none());
+    }
+    assert!(guide.window.is_none(), "not even a window");
+    let most = KEPT_MAX / (index.nodes.len() * size_of::<u64>());
+    assert!(guide.bounds(&index, NodeId(1), PlanTime(0), 1000).is_some());
+    // As if so many had been asked for.
+    let window = guide.window.as_mut().unwrap();
+    let one = window.found.values().next().unwrap().clone();
+    window.found.extend((0..most as u64).map(|n| ((NodeId(n), n), one.clone())));
+    assert!(guide.bounds(&index, NodeId(2), PlanTime(0), 1000).is_some());
+    assert_eq!(guide.window.as_ref().unwrap().found.len(), 1);
+}

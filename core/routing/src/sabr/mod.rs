@@ -143,7 +143,7 @@ impl Sabr {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }
 
-    /// [`Router::route`] with a guide that several nodes share: it finds the same route, sooner.
+    /// [`Router::route`] with a guide that several nodes share: it finds a route as good, sooner.
     pub fn route_guided(
         &mut self,
         guide: &mut Guide,

@@ -194,8 +194,7 @@ impl Performer {
                 return Ok(answer);
             }
             DiskAction::Reserve { file, bytes } => {
-                self.files.reserve(file, bytes)?;
-                return Ok(DiskAnswer::Kept(bytes));
+                return Ok(DiskAnswer::Kept(self.files.reserve(file, bytes)?));
             }
         }
         Ok(DiskAnswer::Done)

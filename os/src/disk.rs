@@ -356,20 +356,29 @@ impl DiskFiles {
         Ok(None)
     }
     /// Makes a kept file of so many bytes, all written: [`DiskFiles::create`] has them, whatever fills the disk later. Where
-    /// an earlier run has left its own it is that.
+    /// an earlier run has left its own it is that, though shorter where the disk has no more. Tells how many they are.
     ///
     /// # Errors
     /// What the kernel says; there is no file then. `AlreadyExists` where there is one of this run.
-    pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<()> {
+    pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<u64> {
         let path = self.entries.dir.join(RESERVE);
         if self.reserved.is_some_and(|reserved| self.kept_path(reserved).exists()) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
-        let filled = made.set_len(made.metadata()?.len().min(bytes)).and_then(|()| fill(&made, bytes));
-        filled.and_then(|()| made.sync_data()).inspect_err(|_| _ = std::fs::remove_file(&path))?;
+        // What an earlier run wrote is not written again: that may need room.
+        let before = made.metadata()?.len().min(bytes) / BLOCK as u64 * BLOCK as u64;
+        let filled = made.set_len(before).and_then(|()| fill(&made, before, bytes)).and_then(|()| made.sync_data());
+        let len = match filled {
+            Ok(()) => bytes,
+            Err(_) if before > 0 && made.set_len(before).is_ok() => before,
+            Err(why) => {
+                let _ = std::fs::remove_file(&path);
+                return Err(why);
+            }
+        };
         self.reserved = Some(file);
-        Ok(())
+        Ok(len)
     }
     /// Makes durable which files there are.
     pub fn syncing_names(&self) -> Syncing {
@@ -401,16 +410,19 @@ fn free(blocks: u64, available: u64, block: u64) -> u64 {
     if blocks == 0 { u64::MAX } else { available.saturating_mul(block) }
 }
 
-/// Writes so many zeros, if there is room for all of them. Where a file system can say that beforehand nobody else is
+/// Writes zeros from there up to so many bytes, if there is room for all of them. Where a file system can say that beforehand nobody else is
 /// short of room meanwhile.
-fn fill(file: &File, bytes: u64) -> io::Result<()> {
+fn fill(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    if from == bytes {
+        return Ok(());
+    }
     use rustix::io::Errno;
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), from, bytes - from) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
     let zeros = vec![0; 64 * 1024];
-    (0..bytes).step_by(zeros.len()).try_for_each(|at| {
+    (from..bytes).step_by(zeros.len()).try_for_each(|at| {
         let len = (bytes - at).min(zeros.len() as u64) as usize;
         file.write_all_at(&zeros[..len], at)
     })
@@ -501,6 +513,14 @@ mod tests {
             let data = std::fs::metadata(&kept).unwrap();
             assert_eq!((data.ino(), data.len()), (inode, wanted));
         }
+        drop(files);
+        files = DiskFiles::open(&folder.0).unwrap();
+        let left = files.reserve(5, 1 << 62).unwrap();
+        assert_eq!(
+            (left, std::fs::metadata(&kept).unwrap().len()),
+            (98_304, 98_304),
+            "more is not to be had: they stay"
+        );
         files.remove(5, false).unwrap();
         assert!(!kept.exists(), "let go");
         files.reserve(5, 100_000).unwrap();

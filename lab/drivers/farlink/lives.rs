@@ -28,10 +28,11 @@ pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()
     }
     let kept = node.folder.join(events_of(life));
     fs::write(&kept, text).with_context(|| format!("cannot write {}", kept.display()))?;
-    for left in [EVENTS, SOCKET, CONTROL] {
+    for left in [SOCKET, CONTROL] {
         let _ = fs::remove_file(node.folder.join(left));
     }
-    Ok(())
+    // The run may end before the next life has said anything.
+    fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

@@ -39,6 +39,10 @@ impl Restarts {
         let lives = vec![0; scenario.nodes.len()];
         Restarts { due: scenario.restarts().into(), lives, ..Restarts::default() }
     }
+    /// Whether the node was killed and is not ready again.
+    pub fn awaits(&self, node: usize) -> bool {
+        self.down.iter().chain(&self.starting).any(|killed| killed.node == node)
+    }
 }
 
 impl Session<'_> {
@@ -74,6 +78,12 @@ impl Session<'_> {
             self.supervisor.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
             killed.receivers.extend(process.receives);
         }
+        // It may not have been ready yet after the last time.
+        let (again, others) =
+            std::mem::take(&mut self.restarts.starting).into_iter().partition(|k| k.node == down.node);
+        self.restarts.starting = others;
+        let again: Vec<Killed> = again;
+        killed.receivers.extend(again.into_iter().flat_map(|killed| killed.receivers));
         self.restarts.down.push(killed);
         Ok(())
     }

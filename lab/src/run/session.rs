@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
     fn start_due_senders(&mut self, elapsed: Duration, started: bool) -> Result<()> {
         while let Some(traffic) = self.waiting.last().copied() {
             let entry = &self.scenario.traffic[traffic];
-            if !started || entry.start > elapsed {
+            if !started || entry.start > elapsed || self.restarts.awaits(entry.from) {
                 return Ok(());
             }
             self.waiting.pop();

@@ -186,6 +186,7 @@ impl Performer {
             DiskAction::Create { file, of } => return Ok(kept(self.files.create(file, of)?)),
             DiskAction::Write { file, offset, data } => self.write(file, offset, &data)?,
             DiskAction::Sync { file } => *syncing = Some(self.files.syncing(file)?),
+            DiskAction::Settle { file } => self.files.settle(file)?,
             DiskAction::Read { file, offset, len } => return Ok(DiskAnswer::Data(self.files.read(file, offset, len)?)),
             DiskAction::Truncate { file, len } => self.files.truncate(file, len)?,
             DiskAction::Remove { file, keep } => {

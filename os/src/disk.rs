@@ -312,6 +312,16 @@ impl DiskFiles {
         self.written.remove(&file);
         Ok(Syncing { file: Some((opened, self.path(file))), entries: self.entries.clone() })
     }
+    /// The same of what an earlier run wrote, and drops what the kernel holds of it: what is read from then on is what the
+    /// device has. Where an earlier sync failed, the cache may show, as clean, pages that never reached the device.
+    ///
+    /// # Errors
+    /// As of [`DiskFiles::sync`]; the cache is dropped all the same.
+    pub fn settle(&mut self, file: u32) -> io::Result<()> {
+        let synced = self.sync(file);
+        rustix::fs::fadvise(self.file(file)?, 0, None, rustix::fs::Advice::DontNeed)?;
+        synced
+    }
     /// Reads up to `len` bytes from `offset`; fewer at the end of the file.
     ///
     /// # Errors
@@ -644,6 +654,37 @@ mod tests {
         let syncing = files.syncing(1).unwrap();
         std::fs::remove_file(files.path(1)).unwrap();
         assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// Whether a read finds the beginning of the file in the page cache; `None` where the file system does not say.
+    fn is_cached(path: &Path) -> Option<bool> {
+        let (file, mut byte) = (File::open(path).unwrap(), [0; 1]);
+        let read =
+            rustix::io::preadv2(&file, &mut [io::IoSliceMut::new(&mut byte)], 0, rustix::io::ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(_) => Some(true),
+            Err(rustix::io::Errno::AGAIN) => Some(false),
+            Err(_) => None,
+        }
+    }
+
+    #[test]
+    fn what_is_settled_is_read_from_the_device() {
+        const TMPFS: u64 = 0x0102_1994;
+        let folder = Folder::new("settled");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        files.create(1, None).unwrap();
+        write(&mut files, 1, 0, &[&[7; 5000]]).unwrap();
+        let path = files.path(1);
+        let cached = is_cached(&path);
+        files.settle(1).unwrap();
+        if cached == Some(true) && rustix::fs::statfs(&path).unwrap().f_type as u64 != TMPFS {
+            assert_eq!(is_cached(&path), Some(false));
+        }
+        assert_eq!(files.read(1, 0, 1 << 20).unwrap(), [7; 5000][..]);
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(files.settle(1).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(files.settle(2).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -146,7 +146,10 @@ impl Disk {
 
     /// Does an operation; the answer comes at the returned time. Operations take their turns.
     pub fn perform(&mut self, now: Instant, op: DiskOp) -> (Instant, DiskDone) {
-        let synced = if let DiskAction::Sync { file } = op.action { Some(file) } else { None };
+        let synced = match op.action {
+            DiskAction::Sync { file } | DiskAction::Settle { file } => Some(file),
+            _ => None,
+        };
         let (latency, answer) = self.act(op.action);
         self.free_at = self.free_at.max(now) + latency;
         if let Some(file) = synced {
@@ -173,7 +176,7 @@ impl Disk {
                 self.files.entry(file).or_default().write(offset, data);
                 (latency, DiskAnswer::Done)
             }
-            DiskAction::Sync { .. } => (SYNC, DiskAnswer::Done),
+            DiskAction::Sync { .. } | DiskAction::Settle { .. } => (SYNC, DiskAnswer::Done),
             DiskAction::Read { file, offset, len } => {
                 let data = self.files.get(&file).map(|f| f.read(offset, len)).unwrap_or_default();
                 (transfer(data.len() as u64), DiskAnswer::Data(data))

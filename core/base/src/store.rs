@@ -81,6 +81,12 @@ pub enum DiskAction {
         /// File number.
         file: u32,
     },
+    /// The same of what an earlier run wrote; what is read from then on is what the disk holds. Where an earlier `Sync`
+    /// failed, the memory of the system may show bytes that never reached the disk, and no `Sync` takes them there.
+    Settle {
+        /// File number.
+        file: u32,
+    },
     /// Read up to `len` bytes (fewer at the end of the file).
     Read {
         /// File number.

@@ -83,7 +83,7 @@ impl Disk {
                 content.resize(content.len().max(end), 0);
                 content[offset as usize..end].copy_from_slice(&bytes);
             }
-            DiskAction::Sync { .. } => {}
+            DiskAction::Sync { .. } | DiskAction::Settle { .. } => {}
             DiskAction::Read { file, offset, len } => {
                 let content = self.files.get(&file).map_or(&[][..], |f| f);
                 let start = content.len().min(offset as usize);

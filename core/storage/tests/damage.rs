@@ -36,7 +36,7 @@ fn a_flipped_byte_costs_at_most_its_record() {
     for file in files {
         for at in 0..world.disk.files[&file].cache.len() {
             let mut disk = world.disk.killed();
-            disk.files.get_mut(&file).unwrap().cache[at] ^= 1 << (at % 8);
+            disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at] ^= 1 << (at % 8));
             let what = format!("file {file} byte {at}");
             let mut again = World::open(world.config, disk, 1);
             again.settle();
@@ -104,7 +104,7 @@ fn payload_that_looks_like_records_is_not_taken_for_one() {
     other.settle();
     for at in [130, 150, 170] {
         let mut disk = other.disk.killed();
-        disk.files.get_mut(&1).unwrap().cache[at] ^= 4;
+        disk.files.get_mut(&1).unwrap().damage(|bytes| bytes[at] ^= 4);
         let mut again = World::open(other.config, disk, 1);
         again.settle();
         assert!(again.recovered.is_empty() && again.damage > 0, "byte {at}");
@@ -125,9 +125,8 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
     let record = (len - PAGE) / numbers.len();
     for page in 0..len.div_ceil(PAGE) {
         let mut disk = world.disk.killed();
-        let bytes = &mut disk.files.get_mut(&file).unwrap().cache;
-        let end = bytes.len().min((page + 1) * PAGE);
-        bytes[page * PAGE..end].fill(0);
+        let end = len.min((page + 1) * PAGE);
+        disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[page * PAGE..end].fill(0));
         let mut again = World::open(world.config, disk, 1);
         again.settle();
         assert!(again.opened.is_some() && again.damage > 0, "page {page}");
@@ -159,10 +158,11 @@ fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
         for _ in 0..5 {
             let mut disk = world.disk.killed();
             for file in disk.files.values_mut().filter(|file| file.end < file.cache.len() as u64) {
-                let old = &mut file.cache[file.end as usize..];
+                let old = file.end as usize..file.cache.len();
                 left += old.len();
                 for _ in 0..20 {
-                    old[rng.below(old.len() as u64) as usize] ^= 1 << rng.below(8);
+                    let (at, bit) = (old.start + rng.below(old.len() as u64) as usize, rng.below(8));
+                    file.damage(|bytes| bytes[at] ^= 1 << bit);
                 }
             }
             let again = world.reopen(disk, &what);

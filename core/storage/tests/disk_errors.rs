@@ -51,6 +51,31 @@ fn an_error_at_any_operation_loses_nothing() {
     println!("{tried} injected errors: 0 acknowledged bundles lost");
 }
 
+/// The kernel calls clean what it could not write, and goes on showing it: a run that took it for kept would lose it with
+/// the power.
+#[test]
+fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
+    let (mut in_memory_only, mut found) = (0, 0);
+    for seed in 0..points(400) {
+        let mut world = work(seed, None);
+        let from = world.disk.count + 1 + seed % 4;
+        world.disk.fail = Some((from..u64::MAX, DiskError::Io));
+        for _ in 0..6 {
+            world.put(700);
+            for _ in 0..seed % 7 {
+                world.step();
+            }
+        }
+        let what = format!("seed {seed}, errors from {from} on");
+        let killed = world.disk.killed();
+        in_memory_only += killed.files.values().filter(|file| file.shows_what_is_lost()).count();
+        let next = world.reopen(killed, &what);
+        found += next.recovered.len();
+        next.reopen(next.disk.power_cut(&[], &mut Rng::new(seed)), &what);
+    }
+    assert!(in_memory_only > 0 && found > 0, "{in_memory_only} files, {found} bundles");
+}
+
 #[test]
 fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
     let mut world = World::open(small(150_000), Disk::default(), 9);

@@ -109,10 +109,9 @@ impl Trial {
                 self.world.input(Input::Wake);
             }
             if self.others.chance(0.02) {
-                // What a failed sync left in the cache alone is not there for ever: no run goes on from it.
                 let killed = self.others.chance(0.5);
                 let again = self.reopen(killed);
-                if !killed && self.others.chance(0.5) {
+                if self.others.chance(0.5) {
                     self.world = again;
                     // What was asked of the run that ended is answered by nobody.
                     self.world

@@ -113,7 +113,7 @@ impl Disk {
                 content.resize(content.len().max(end), 0);
                 assert_eq!(data.copy_to(0, &mut content[start..end]), end - start, "writes carry bytes");
             }
-            DiskAction::Sync { .. } => {}
+            DiskAction::Sync { .. } | DiskAction::Settle { .. } => {}
             DiskAction::Read { file, offset, len } => {
                 let content = self.files.get(file).map_or(&[][..], |f| f);
                 let start = content.len().min(*offset as usize);

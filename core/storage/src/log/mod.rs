@@ -103,7 +103,7 @@ enum Op {
     Write(u64),
     Sync(u64),
     RecoveryRead,
-    RecoverySync(u32),
+    RecoverySettle(u32),
     /// Of records from `start` on, one for each of the jobs.
     LoadRead {
         jobs: Vec<u64>,
@@ -372,7 +372,7 @@ impl LogStore {
         match op {
             Op::List => self.listed(now, done.result, out),
             Op::RecoveryRead => self.recovery_read(now, done.result, out),
-            Op::RecoverySync(file) => self.recovery_synced(now, file, done.result, out),
+            Op::RecoverySettle(file) => self.recovery_settled(now, file, done.result, out),
             Op::Create(file) => self.created(now, file, done.result, out),
             Op::Write(group) => self.group_answered(now, group, done.result, false, out),
             Op::Sync(group) => self.group_answered(now, group, done.result, true, out),

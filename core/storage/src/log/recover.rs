@@ -2,8 +2,8 @@
 //!
 //! Files are read newest first: the newest header tells below which file everything was durable, so
 //! only the last files' data are checked byte by byte. Records are matched by bundle and sequence,
-//! whatever their order. A file that may hold bytes not yet durable is synced before anything found
-//! in it is reported.
+//! whatever their order. A file that may hold bytes not yet durable is settled before it is read: what
+//! a killed run left in the cache becomes durable, or is not found.
 
 use super::header::FileHeader;
 use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
@@ -39,7 +39,6 @@ pub(super) struct Recovery {
     deletes: BTreeMap<BundleHandle, (u64, Loc, Option<Remembered>)>,
     all_looked_at: bool,
     read_attempts: u8,
-    syncs: usize,
     deliveries: VecDeque<Remembered>,
     bundles: VecDeque<Found>,
     wake_at: Option<Instant>,
@@ -113,9 +112,10 @@ impl LogStore {
                 recovery.all_looked_at = true;
                 recovery.postponed.pop()
             });
-            recovery.scan = next.map(|(file, len)| Scan::new(file, len, self.config.read_bytes));
-            if recovery.scan.is_none() {
-                return self.sync_unclean(now, out);
+            let Some((file, len)) = next else { return self.finish_recovery(now, out) };
+            recovery.scan = Some(Scan::new(file, len, self.config.read_bytes));
+            if len > 0 && file >= recovery.clean_below.unwrap_or(0) {
+                return self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out);
             }
         }
     }
@@ -227,21 +227,8 @@ impl LogStore {
         self.stale.entry(bundle).or_default().add(Some(file));
     }
 
-    /// Makes durable what a killed run may have left in the cache only.
-    fn sync_unclean(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
-        let clean = recovery.clean_below.unwrap_or(0);
-        let unclean: Vec<u32> =
-            self.segments.iter().filter(|(file, s)| *file >= clean && s.len > 0).map(|(file, _)| file).collect();
-        recovery.syncs = unclean.len();
-        if unclean.is_empty() {
-            return self.finish_recovery(now, out);
-        }
-        for file in unclean {
-            self.disk(Op::RecoverySync(file), DiskAction::Sync { file }, out);
-        }
-    }
-    pub(super) fn recovery_synced(
+    /// A file can be read.
+    pub(super) fn recovery_settled(
         &mut self,
         now: Instant,
         file: u32,
@@ -254,11 +241,7 @@ impl LogStore {
             }
             self.report_failure(file, out);
         }
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
-        recovery.syncs = recovery.syncs.saturating_sub(1);
-        if recovery.syncs == 0 {
-            self.finish_recovery(now, out);
-        }
+        self.scan_on(now, out);
     }
 
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {

@@ -58,10 +58,27 @@ fn file_of(action: &DiskAction) -> Option<u32> {
         DiskAction::Create { file, .. }
         | DiskAction::Write { file, .. }
         | DiskAction::Sync { file }
+        | DiskAction::Settle { file }
         | DiskAction::Read { file, .. }
         | DiskAction::Truncate { file, .. }
         | DiskAction::Remove { file, .. }
         | DiskAction::Reserve { file, .. } => Some(*file),
+    }
+}
+
+impl SimFile {
+    /// Whether a read sees what no sync will take to the disk.
+    pub fn shows_what_is_lost(&self) -> bool {
+        self.pending.is_empty() && self.cache != self.durable
+    }
+    /// Damages what is on the disk, where memory has the same.
+    pub fn damage(&mut self, how: impl Fn(&mut [u8])) {
+        how(&mut self.cache);
+        how(&mut self.durable);
+    }
+    /// Drops what is in memory only.
+    fn forget(&mut self) {
+        self.cache.clone_from(&self.durable);
     }
 }
 
@@ -126,6 +143,10 @@ impl Disk {
                     write_at(&mut file.durable, offset, &bytes);
                 }
                 file.entered = true;
+            }
+            DiskAction::Settle { file } => {
+                self.perform(DiskAction::Sync { file }, rng)?;
+                self.files.get_mut(&file).expect("exists").forget();
             }
             DiskAction::Read { file, offset, len } => {
                 let file = &self.files.get(&file).expect("read of a removed file").cache;
@@ -192,6 +213,12 @@ impl Disk {
                     for (offset, bytes) in file.pending.drain(..) {
                         tear(&mut file.durable, offset, &bytes, rng);
                     }
+                }
+            }
+            DiskAction::Settle { file } => {
+                self.fail_at(DiskAction::Sync { file }, rng);
+                if let Some(file) = self.files.get_mut(&file) {
+                    file.forget();
                 }
             }
             DiskAction::Reserve { .. } => self.left = 0,

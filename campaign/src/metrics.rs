@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use farlink_base::Duration;
-use farlink_report::{BundleRow, Manifest, Quantity, RunReader, Statistics};
+use farlink_report::{Manifest, Quantity, RunReader, Statistics};
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,19 +30,8 @@ impl PartialEq for Metric {
 pub(crate) struct Ran<'a> {
     pub manifest: &'a Manifest,
     pub statistics: &'a Statistics,
-    pub bundles: &'a [BundleRow],
     /// Bundles that applications wanted to send before the end.
     pub offered: u64,
-}
-
-impl Ran<'_> {
-    /// Copies that arrived at any node, the destinations included.
-    fn relayed(&self) -> f64 {
-        self.bundles.iter().map(|bundle| bundle.hops).sum::<u64>() as f64
-    }
-    fn delivered(&self) -> Option<f64> {
-        Some(self.statistics.delivered as f64).filter(|delivered| *delivered > 0.0)
-    }
 }
 
 macro_rules! metrics {
@@ -71,8 +60,8 @@ metrics! {
     "latency_median_s", "median latency", Seconds, "The same, median.", |ran| Some(ran.statistics.latency_s?.p50);
     "overhead", "overhead", Ratio,
         "Copies that arrived at any node but were no first delivery, over deliveries: (relayed - delivered) / delivered.",
-        |ran| Some((ran.relayed() - ran.delivered()?) / ran.delivered()?);
-    "relayed", "copies relayed", Count, "Copies that arrived at any node, the destination included.", |ran| Some(ran.relayed());
+        |ran| ran.statistics.overhead_ratio;
+    "relayed", "copies relayed", Count, "Copies that arrived at any node, the destination included.", |ran| Some(ran.statistics.relayed as f64);
     "hops_mean", "nodes reached", Ratio, "Nodes that received a delivered bundle, over all its copies, mean.",
         |ran| ran.statistics.hops_mean;
     "drops", "copies given up", Count, "Copies that nodes gave up undelivered, whatever the reason.",
@@ -91,9 +80,9 @@ metrics! {
 /// When the folder holds no run, or a damaged one.
 pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Option<f64>>> {
     let run = RunReader::open(folder).context("its run")?;
-    let (statistics, bundles) = (Statistics::read(&run)?, run.bundles()?);
+    let statistics = Statistics::read(&run)?;
     let (manifest, offered) = (run.manifest(), offered(scenario));
-    let ran = Ran { manifest, statistics: &statistics, bundles: &bundles, offered };
+    let ran = Ran { manifest, statistics: &statistics, offered };
     Ok(all(&ran).into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
@@ -134,8 +123,8 @@ mod tests {
     use super::*;
     use farlink_report::World;
 
-    fn bundle(hops: u64, delivered_ns: Option<u64>) -> BundleRow {
-        BundleRow {
+    fn bundle(hops: u64, delivered_ns: Option<u64>) -> farlink_report::BundleRow {
+        farlink_report::BundleRow {
             source: "a".into(),
             service: 1,
             creation_ms: 0,
@@ -161,8 +150,7 @@ mod tests {
         let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
         let mut manifest = Manifest::new(World::Sim, "x", "", None);
         manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
-        let ran =
-            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };
         let numbers = all(&ran);
         let of = |name: &str| numbers.iter().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("relayed"), of("overhead")), (Some(9.0), Some(3.5)), "(9 - 2) / 2");
@@ -199,8 +187,7 @@ mod tests {
     fn nothing_delivered_has_no_overhead_and_no_latency() {
         let bundles = [bundle(3, None)];
         let manifest = Manifest::new(World::Sim, "x", "", None);
-        let ran =
-            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };
         let absent: Vec<&str> = all(&ran).into_iter().filter(|(_, v)| v.is_none()).map(|(name, _)| name).collect();
         assert_eq!(
             absent,

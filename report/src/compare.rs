@@ -184,6 +184,7 @@ const METRICS: &[Definition] = &[
     ("latency_s.p99", "latency, 99 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
     ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
     ("overhead", "bytes on links per byte delivered", Quantity::Ratio, |s| s.overhead),
+    ("overhead_ratio", "transfers beside each delivery", Quantity::Ratio, |s| s.overhead_ratio),
     ("hops_mean", "hops of a delivered bundle, mean", Quantity::Ratio, |s| s.hops_mean),
     ("last_delivery_s", "last bundle delivered after", Quantity::Seconds, |s| s.last_delivery_s),
     ("redelivered", "bundles delivered twice", Quantity::Count, |s| Some(s.redelivered as f64)),

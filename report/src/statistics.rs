@@ -24,6 +24,11 @@ pub struct Statistics {
     pub goodput_bit_s: Option<f64>,
     /// Bytes put on all links over payload bytes delivered: 4 hops without any overhead give 4.
     pub overhead: Option<f64>,
+    /// Copies of bundles that arrived at any node, the destinations included.
+    pub relayed: u64,
+    /// Those of them that were no first delivery, over deliveries: what The ONE calls so. Absent when nothing was
+    /// delivered.
+    pub overhead_ratio: Option<f64>,
     /// Mean number of nodes that received a delivered bundle on its way, over all its copies.
     pub hops_mean: Option<f64>,
     /// Payload delivered.
@@ -199,9 +204,12 @@ impl LinkUse {
 
 impl Statistics {
     /// How much links carried for what arrived, in words: `3.16 bytes on links per byte delivered, over
-    /// 3 hops`.
+    /// 3 hops`; where bytes were not counted, `588 transfers beside each delivery`.
     pub fn overhead_text(&self) -> Option<String> {
         let ratio = |value: f64| Quantity::Ratio.text(value);
+        if self.overhead.is_none() {
+            return Some(format!("{} transfers beside each delivery", ratio(self.overhead_ratio?)));
+        }
         let hops = match self.hops_mean {
             Some(1.0) => ", over 1 hop".to_string(),
             Some(hops) => format!(", over {} hops", ratio(hops)),
@@ -225,6 +233,7 @@ impl Statistics {
         let numbers = Numbers::of(&bundles.iter().collect::<Vec<_>>());
         let (delivered, delivered_bytes) = (numbers.delivered, numbers.delivered_bytes);
         let sent_bytes: u64 = links.iter().map(|l| l.sent_bytes).sum();
+        let relayed: u64 = bundles.iter().map(|b| b.hops).sum();
         let hops: u64 = bundles.iter().filter(|b| b.delivered_ns.is_some()).map(|b| b.hops).sum();
         Statistics {
             created: bundles.len() as u64,
@@ -233,6 +242,8 @@ impl Statistics {
             latency_s: numbers.latency_s,
             goodput_bit_s: numbers.goodput_bit_s,
             overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
+            relayed,
+            overhead_ratio: (delivered > 0).then(|| relayed.saturating_sub(delivered) as f64 / delivered as f64),
             hops_mean: (delivered > 0).then(|| hops as f64 / delivered as f64),
             delivered_bytes,
             last_delivery_s: numbers.last_delivery_s,
@@ -364,6 +375,9 @@ pub(crate) mod tests {
         assert_eq!(s.goodput_bit_s, Some(3000.0));
         assert_eq!(s.overhead, Some(4.0));
         assert_eq!(s.overhead_text().as_deref(), Some("4 bytes on links per byte delivered, over 1 hop"));
+        assert_eq!((s.relayed, s.overhead_ratio), (4, Some(1.0 / 3.0)), "of one arrived a copy somewhere");
+        let unmeasured = Statistics::of(&bundles, &[]);
+        assert_eq!(unmeasured.overhead_text().as_deref(), Some("0.333 transfers beside each delivery"));
         assert_eq!((s.links[0].loss, s.links[0].utilisation), (Some(0.1), Some(0.75)));
         assert_eq!((s.links[1].loss, s.links[1].utilisation), (None, None));
         assert_eq!(s.last_delivery_s, Some(8.0));
@@ -407,7 +421,17 @@ pub(crate) mod tests {
         let s = Statistics::of(&[], &[]);
         assert_eq!(s, Statistics::default());
         let json = serde_json::to_value(&s).unwrap();
-        for key in ["created", "delivered", "delivery_ratio", "latency_s", "overhead", "goodput_bit_s", "wall_s"] {
+        for key in [
+            "created",
+            "delivered",
+            "delivery_ratio",
+            "latency_s",
+            "overhead",
+            "overhead_ratio",
+            "relayed",
+            "goodput_bit_s",
+            "wall_s",
+        ] {
             assert!(json.get(key).is_some(), "{key} is promised to scripts");
         }
     }

@@ -1,7 +1,9 @@
 //! Routers and congestion controls beside each other in networks in which what they are for can be seen.
 
+use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
-use farlink_sim::{Outcome, Silent, World};
+use farlink_sim::{Observer, Outcome, Silent, World};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn parse(text: &str) -> Scenario {
     Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"))
@@ -135,4 +137,55 @@ fn a_forecast_keeps_room_for_what_the_plan_lets_come() {
         assert_eq!(ion("0 s"), [0, 9], "{fidelity:?}: only the room there is counts");
         assert_eq!(ion("1 h"), [4, 9], "{fidelity:?}: its own wait until what comes is there");
     }
+}
+
+/// How often each node came to hold each bundle of an application, and which bundles arrived.
+#[derive(Default)]
+struct Visits {
+    names: BTreeMap<(usize, farlink_base::BundleHandle), String>,
+    of: BTreeMap<String, BTreeMap<usize, u32>>,
+    delivered: BTreeSet<String>,
+}
+impl Observer for Visits {
+    fn event(&mut self, _: Instant, node: usize, event: &Event) {
+        match event {
+            Event::Seen { bundle, key, .. } if key.service > 0 => {
+                let name = format!("{key:?}");
+                *self.of.entry(name.clone()).or_default().entry(node).or_default() += 1;
+                self.names.insert((node, *bundle), name);
+            }
+            Event::Delivered { bundle } => self.delivered.extend(self.names.get(&(node, *bundle)).cloned()),
+            _ => {}
+        }
+    }
+}
+fn visits(router: &str) -> Visits {
+    let scenario = crowd(&format!("router = \"{router}\""), 1);
+    World::new(&scenario, Visits::default()).unwrap_or_else(|error| panic!("{error:#?}")).run().1
+}
+
+#[test]
+fn one_copy_goes_to_its_destination_only_or_to_whoever_is_met_and_never_back() {
+    let visits = ["direct-delivery", "first-contact"].map(visits);
+    for visits in &visits {
+        assert!(visits.delivered.len() > 40, "{} delivered", visits.delivered.len());
+        assert!(visits.of.values().flat_map(BTreeMap::values).all(|times| *times == 1), "nobody gets a bundle again");
+    }
+    let reached = |visits: &Visits| visits.delivered.iter().map(|name| visits.of[name].len()).collect::<Vec<_>>();
+    let [direct, first] = [0, 1].map(|router| reached(&visits[router]));
+    assert!(direct.iter().all(|nodes| *nodes == 2), "who made it and its destination: {direct:?}");
+    assert!(first.iter().any(|nodes| *nodes > 4), "{first:?}");
+}
+
+#[test]
+fn whoever_gives_something_up_delivers_more_floods_than_who_refuses() {
+    let by = |control: &str| delivered(&format!("router = \"epidemic\"\ncontrol = \"{control}\""));
+    let none = by("none");
+    for control in ["drop-oldest", "drop-youngest", "drop-random", "drop-largest"] {
+        let more = by(control);
+        assert!(more > 2 * none, "{control} {more}, none {none}");
+    }
+    // What nodes tell each other of how often a bundle was forwarded is nearly as good as to know it.
+    let (all, some) = (by("afner"), by("afner-local"));
+    assert!(some > all - all / 10 && some > 2 * none, "AFNER {all}, by what is told {some}, none {none}");
 }

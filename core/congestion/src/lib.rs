@@ -11,9 +11,10 @@ extern crate std;
 extern crate alloc;
 
 mod afner;
+mod afner_local;
 mod ccc;
 mod control;
-mod drop_oldest;
+mod drop;
 mod gbsd;
 mod hbsd;
 mod history;

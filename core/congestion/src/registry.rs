@@ -1,9 +1,10 @@
 //! Every congestion control by name: one line each.
 
 use crate::afner::Afner;
+use crate::afner_local::AfnerLocal;
 use crate::ccc::Ccc;
 use crate::control::Control;
-use crate::drop_oldest::DropOldest;
+use crate::drop::{DropPolicy, First};
 use crate::gbsd::Gbsd;
 use crate::hbsd::Hbsd;
 use crate::ion::Ion;
@@ -42,9 +43,30 @@ const CONTROLS: &[ControlInfo] = &[
     ControlInfo {
         name: "drop-oldest",
         help: "Makes room by deleting the least urgent bundles, longest kept first; limits how full the store gets.",
-        params: DropOldest::PARAMS,
+        params: DropPolicy::PARAMS,
         oracle: false,
-        make: |params, _| Box::new(DropOldest::new(params)),
+        make: |params, seed| Box::new(DropPolicy::new(First::Oldest, params, seed)),
+    },
+    ControlInfo {
+        name: "drop-youngest",
+        help: "The same, what came last first.",
+        params: DropPolicy::PARAMS,
+        oracle: false,
+        make: |params, seed| Box::new(DropPolicy::new(First::Youngest, params, seed)),
+    },
+    ControlInfo {
+        name: "drop-random",
+        help: "The same, any of the least urgent.",
+        params: DropPolicy::PARAMS,
+        oracle: false,
+        make: |params, seed| Box::new(DropPolicy::new(First::Random, params, seed)),
+    },
+    ControlInfo {
+        name: "drop-largest",
+        help: "The same, the largest first.",
+        params: DropPolicy::PARAMS,
+        oracle: false,
+        make: |params, seed| Box::new(DropPolicy::new(First::Largest, params, seed)),
     },
     ControlInfo {
         name: "rrcc",
@@ -80,6 +102,13 @@ const CONTROLS: &[ControlInfo] = &[
         params: &[],
         oracle: true,
         make: |_, _| Box::new(Afner),
+    },
+    ControlInfo {
+        name: "afner-local",
+        help: "The same by what travels with the copies and nodes tell each other.",
+        params: AfnerLocal::PARAMS,
+        oracle: false,
+        make: |params, _| Box::new(AfnerLocal::new(params)),
     },
     ControlInfo {
         name: "gbsd",

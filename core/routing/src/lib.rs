@@ -12,8 +12,9 @@ extern crate alloc;
 mod acks;
 mod answer;
 pub mod contact_plan;
-mod direct;
+mod direct_delivery;
 mod epidemic;
+mod first_contact;
 mod journey;
 mod maxprop;
 pub mod plan_index;
@@ -23,6 +24,7 @@ mod registry;
 mod router;
 pub mod sabr;
 mod spray;
+mod static_routes;
 #[cfg(test)]
 mod testing;
 

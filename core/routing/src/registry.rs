@@ -1,13 +1,15 @@
 //! Every router by name: one line each.
 
-use crate::direct::Direct;
+use crate::direct_delivery::DirectDelivery;
 use crate::epidemic::Epidemic;
+use crate::first_contact::FirstContact;
 use crate::maxprop::MaxProp;
 use crate::prophet::Prophet;
 use crate::rapid::Rapid;
 use crate::router::Router;
 use crate::sabr::Sabr;
 use crate::spray::Spray;
+use crate::static_routes::StaticRoutes;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -51,7 +53,21 @@ const ROUTERS: &[RouterInfo] = &[
         help: "Configured routes only, and neighbours that are up; knows no plan.",
         params: &[],
         oracle: false,
-        make: |_| Box::new(Direct::default()),
+        make: |_| Box::new(StaticRoutes::default()),
+    },
+    RouterInfo {
+        name: "direct-delivery",
+        help: "A bundle stays where it was made until that node meets its destination (Spyropoulos et al., 2004).",
+        params: &[],
+        oracle: false,
+        make: |_| Box::new(DirectDelivery),
+    },
+    RouterInfo {
+        name: "first-contact",
+        help: "One copy, which moves to whoever is met first and never back (Jain et al., 2004).",
+        params: &[],
+        oracle: false,
+        make: |_| Box::new(FirstContact),
     },
     RouterInfo {
         name: "epidemic",
@@ -138,7 +154,7 @@ mod tests {
     fn unknown_names_get_a_hint() {
         let hint = |name| make_router(name, &[], &[], 0).err().unwrap().hint;
         assert_eq!(hint("sbar"), "did you mean `sabr`?");
-        assert!(hint("bubble-rap").starts_with("routers: sabr, static, epidemic, "));
+        assert!(hint("bubble-rap").starts_with("routers: sabr, static, direct-delivery, first-contact, epidemic, "));
         assert!(make_router("sabr", &[("profil".into(), 1.0)], &[], 0).err().unwrap().hint.contains("profile"));
         assert!(make_router("sabr", &[("profile".into(), 9.0)], &[], 0).is_err());
     }

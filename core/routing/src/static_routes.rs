@@ -16,13 +16,13 @@ struct Up {
 
 /// Direct neighbours only.
 #[derive(Default)]
-pub struct Direct {
+pub struct StaticRoutes {
     up: BTreeMap<LinkId, Up>,
 }
 
-impl Outlook for Direct {}
+impl Outlook for StaticRoutes {}
 
-impl Router for Direct {
+impl Router for StaticRoutes {
     fn hears(&self) -> Hears {
         Hears::LINKS
     }
@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn the_destination_gets_its_bundles_over_its_fastest_link() {
-        let (mut site, mut router, mut out) = (Site::new(), Direct::default(), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), StaticRoutes::default(), Orders::default());
         let (bundle, other) = (site.keep(2, 100), site.keep(3, 100));
         let peer = site.meet(2, 0);
-        let ask = |router: &mut Direct, bundle, tried: &[PeerId]| match router.route(
+        let ask = |router: &mut StaticRoutes, bundle, tried: &[PeerId]| match router.route(
             &site.node(),
             site.held(bundle),
             tried,

@@ -1,0 +1,199 @@
+//! AFNER without an oracle: how often a bundle was forwarded travels with its copies, and nodes that
+//! meet tell each other of what they hold; the mean is that of what is held here.
+//!
+//! The papers' [`crate::afner`] counts in the whole network. Here the label is the highest count
+//! heard of: two branches of copies that do not meet do not know of each other, so it is never more
+//! than the true one.
+
+use crate::control::Control;
+use alloc::vec::Vec;
+use farlink_base::Param;
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, numbers, put_number};
+
+/// More is not counted, and not believed.
+const MOST: u32 = 65_535;
+/// Bundles looked at to find what is told in one meeting.
+const LOOKED_AT: usize = 4096;
+/// Bundles told of in one meeting, and listened to.
+const TOLD: usize = 256;
+/// The mean is counted anew after so large a part of the bundles changed.
+const PART: usize = 8;
+
+/// Average forwarding number, as far as it is heard of.
+#[derive(Clone, Copy, Debug)]
+pub struct AfnerLocal {
+    trust: u8,
+    mean: f64,
+    changes: usize,
+}
+
+impl AfnerLocal {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[Param {
+        name: "trust",
+        help: "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
+        unit: "",
+        default: 2.0,
+        min: 0.0,
+        max: 3.0,
+    }];
+
+    /// `params` are values of [`AfnerLocal::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        AfnerLocal { trust: params.first().copied().unwrap_or(2.0) as u8, mean: 0.0, changes: 0 }
+    }
+
+    fn count(&mut self, node: &Node<'_>) {
+        self.changes += 1;
+        if self.changes * PART >= node.book.len() {
+            let sum: u64 = node.book.all().map(|held| u64::from(node.label(held))).sum();
+            self.mean = sum as f64 / node.book.len().max(1) as f64;
+            self.changes = 0;
+        }
+    }
+}
+
+/// Of what is held: which, and how often it was forwarded.
+fn told(node: &Node<'_>) -> Vec<u8> {
+    let mut message = Vec::new();
+    let forwarded = node.book.all().take(LOOKED_AT).filter(|held| node.label(held) > 0);
+    for held in forwarded.take(TOLD) {
+        put_number(&mut message, (held.bundle.id >> 64) as u64);
+        put_number(&mut message, held.bundle.id as u64);
+        put_number(&mut message, node.label(held).into());
+    }
+    message
+}
+
+/// Learns of more of what is held.
+fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Orders) {
+    let mut numbers = numbers(bytes);
+    for _ in 0..TOLD {
+        let (Some(high), Some(low), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return };
+        let count = u32::try_from(count).unwrap_or(MOST).min(MOST);
+        let held = node.book.find(u128::from(high) << 64 | u128::from(low));
+        if let Some(held) = held.filter(|held| node.label(held) < count) {
+            out.label(held.handle(), count);
+        }
+    }
+}
+
+impl Control for AfnerLocal {
+    fn hears(&self) -> Hears {
+        Hears::PEERS.and(Hears::KEPT).and(Hears::OUTCOMES).and(Hears::GONE)
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Up { peer } => {
+                let message = told(node);
+                if !message.is_empty() {
+                    out.tell(peer, message);
+                }
+            }
+            News::Heard { from, bytes } => {
+                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.trust;
+                if node.peers.get(from).filter(trusted).is_some() {
+                    hear(node, bytes, out);
+                }
+            }
+            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(0).min(MOST)),
+            // It was not forwarded after all.
+            News::Failed { bundle, gave, keep, .. } => {
+                if let Some(held) = node.get(bundle) {
+                    let counted = if keep { node.label(held) } else { gave };
+                    out.label(bundle, counted.saturating_sub(1));
+                }
+            }
+            _ => {}
+        }
+        self.count(node);
+    }
+    fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        let forwards = f64::from(node.label(held));
+        (forwards > self.mean).then_some(-forwards)
+    }
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        let want = want?;
+        let count = node.label(held).saturating_add(1).min(MOST);
+        Some(want.with(node, if want.keep { count } else { 0 }, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::vec;
+    use farlink_base::PeerId;
+    use farlink_book::{Order, Split};
+
+    fn on(control: &mut AfnerLocal, site: &mut Site, news: News<'_>) -> Vec<Order> {
+        let mut out = Orders::default();
+        control.on(&site.node(), &news, &mut out);
+        site.follow(&mut out)
+    }
+
+    #[test]
+    fn a_count_travels_with_each_copy_and_is_taken_back_where_it_was_none() {
+        let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2));
+        for (wire, label) in [(Some(u32::MAX), MOST), (None, 0), (Some(3), 3)] {
+            on(&mut control, &mut site, News::Kept { bundle, wire });
+            assert_eq!(site.label(bundle), label);
+        }
+        let split = |site: &Site, want| {
+            control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want)).unwrap().labels[1]
+        };
+        assert_eq!(split(&site, Want::copy(site.held(bundle), 0)), Split { ours: 4, theirs: 4 });
+        assert_eq!(split(&site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 4 });
+        assert!(control.allow(&site.node(), site.peer(peer), site.held(bundle), None).is_none());
+        for (ours, keep) in [(4, true), (0, false)] {
+            site.set_label(bundle, ours);
+            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 4, keep });
+            assert_eq!(site.label(bundle), 3);
+        }
+    }
+
+    #[test]
+    fn who_meets_tells_and_the_higher_count_is_believed_of_whom_it_trusts() {
+        let (mut there, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+        let theirs = [5, 0, 2].map(|label| {
+            let bundle = there.keep(9, 100);
+            there.set_label(bundle, label);
+            bundle
+        });
+        let here_is = there.meet(1);
+        let mut said = on(&mut control, &mut there, News::Up { peer: here_is });
+        let Some(Order::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
+        assert_eq!(bytes.len(), 2 * 24, "of what was forwarded");
+        // The first three are the same bundles as there.
+        let mut site = Site::new(1000);
+        let ours = theirs.map(|_| site.keep(9, 100));
+        site.set_label(ours[2], 7);
+        let liar = site.peers.add(farlink_book::Origin::Came);
+        site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
+        site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
+        for from in [liar, PeerId(77)] {
+            on(&mut control, &mut site, News::Heard { from, bytes: &bytes });
+            assert_eq!(ours.map(|bundle| site.label(bundle)), [0, 0, 7]);
+        }
+        let known = site.meet(2);
+        on(&mut control, &mut site, News::Heard { from: known, bytes: &bytes[..47] });
+        assert_eq!(ours.map(|bundle| site.label(bundle)), [5, 0, 7]);
+    }
+
+    #[test]
+    fn the_most_forwarded_make_room_and_those_below_the_mean_none() {
+        let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
+        let bundles = [1, 2, 3, 4].map(|label| {
+            let bundle = site.keep(9, 100);
+            site.set_label(bundle, label);
+            bundle
+        });
+        let peer = site.meet(2);
+        on(&mut control, &mut site, News::Down { peer });
+        assert_eq!(site.fits(&control, 100), Some(vec![bundles[3]]));
+        assert_eq!(site.fits(&control, 200), Some(vec![bundles[3], bundles[2]]));
+        assert_eq!(site.fits(&control, 201), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! What fits after something was given up: of the least urgent bundles the oldest, the youngest, any, or the largest.
+//!
+//! The reference policies of the congestion studies (A. Lindgren, K. Phanse: "Evaluation of Queueing
+//! Policies and Forwarding Strategies for Routing in Intermittently Connected Networks", COMSWARE
+//! 2006). They give up bundles other nodes rely on, so they are for networks where copies are many;
+//! `none` is for those where they are not.
+
+use crate::control::Control;
+use farlink_base::{Param, Refusal, Rng};
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, Why};
+
+/// More bundles than any node numbers, and more bytes than any has; numbers below it are exact in an `f64`.
+const LEVEL: f64 = (1u64 << 50) as f64;
+
+/// Which of the least urgent bundles goes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum First {
+    /// What was kept longest: first in, first out.
+    Oldest,
+    /// What came last.
+    Youngest,
+    /// Any, drawn anew for each.
+    Random,
+    /// What takes most room; of those alike the oldest.
+    Largest,
+}
+
+/// Deletes the least urgent in this order; nothing more urgent than the newcomer.
+#[derive(Clone, Copy, Debug)]
+pub struct DropPolicy {
+    first: First,
+    full: f64,
+    copies: f64,
+    seed: u64,
+    /// Victims so far: each time another one is drawn.
+    victims: u64,
+}
+
+impl DropPolicy {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Param {
+            name: "full",
+            help: "Share of the store that may be used; what would go beyond makes room or is refused.",
+            unit: "",
+            default: 1.0,
+            min: 0.01,
+            max: 1.0,
+        },
+        Param {
+            name: "copies_until",
+            help: "No copies are handed out while the store is fuller than this share.",
+            unit: "",
+            default: 1.0,
+            min: 0.0,
+            max: 1.0,
+        },
+    ];
+
+    /// `params` are values of [`DropPolicy::PARAMS`].
+    pub fn new(first: First, params: &[f64], seed: u64) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(1.0);
+        DropPolicy { first, full: param(0), copies: param(1), seed, victims: 0 }
+    }
+}
+
+fn level(held: &Held) -> f64 {
+    f64::from(held.bundle.priority.number()) * LEVEL
+}
+
+impl Control for DropPolicy {
+    fn hears(&self) -> Hears {
+        if self.first == First::Random { Hears::GONE } else { Hears::NOTHING }
+    }
+    fn on(&mut self, _node: &Node<'_>, news: &News<'_>, _out: &mut Orders) {
+        self.victims += u64::from(matches!(news, News::Gone { why: Why::Overflow, .. }));
+    }
+    fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        let most = node.capacity as f64 * self.full;
+        if new.size() as f64 > most {
+            return Err(Refusal::TooLarge);
+        }
+        // Up to the whole store, overflow makes room; a smaller share is kept by refusing.
+        if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
+            return Err(Refusal::NoResources);
+        }
+        Ok(level(new) + LEVEL)
+    }
+    fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
+        let place = match self.first {
+            First::Oldest => held.number as f64,
+            First::Youngest => LEVEL - 1.0 - held.number as f64,
+            First::Random => Rng::stream(self.seed ^ self.victims, held.number).unit() * (LEVEL - 1.0),
+            First::Largest => LEVEL - 1.0 - held.size() as f64,
+        };
+        Some(level(held) + place)
+    }
+    fn keeps_newest(&self) -> bool {
+        self.first == First::Oldest
+    }
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<Want>) -> Option<Want> {
+        let too_full = node.book.bytes() as f64 > node.capacity as f64 * self.copies;
+        want.filter(|want| !want.keep || !too_full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::collections::BTreeSet;
+    use alloc::vec;
+    use farlink_base::Priority;
+
+    fn drop(first: First) -> DropPolicy {
+        DropPolicy::new(first, &[], 7)
+    }
+
+    #[test]
+    fn the_least_urgent_and_oldest_make_room_and_no_more_than_needed() {
+        let mut site = Site::new(400);
+        let order = [Priority::Normal, Priority::Normal, Priority::Expedited, Priority::Bulk];
+        let [older, newer, urgent, bulk] = order.map(|priority| site.keep_with(9, 100, |b, _| b.priority = priority));
+        let control = drop(First::Oldest);
+        let victims = |need, priority| site.victims(&control, need, |b, _| b.priority = priority);
+        assert_eq!(victims(100, Priority::Normal), Some(vec![bulk]));
+        assert_eq!(victims(150, Priority::Normal), Some(vec![bulk, older]));
+        assert_eq!(victims(300, Priority::Normal), Some(vec![bulk, older, newer]));
+        assert_eq!(victims(400, Priority::Normal), None, "nothing more urgent, and nothing in vain");
+        assert_eq!(victims(400, Priority::Expedited), Some(vec![bulk, older, newer, urgent]));
+        assert_eq!(victims(200, Priority::Bulk), None);
+    }
+
+    #[test]
+    fn the_youngest_or_the_largest_of_the_least_urgent_goes_first() {
+        let mut site = Site::new(1000);
+        let sizes = [200, 300, 300, 100];
+        let [second, large, as_large, small] = sizes.map(|size| site.keep(9, size));
+        assert_eq!(site.fits(&drop(First::Youngest), 350), Some(vec![small, as_large]));
+        assert_eq!(site.fits(&drop(First::Largest), 750), Some(vec![large, as_large, second]));
+        let bulk = site.keep_with(9, 100, |b, _| b.priority = Priority::Bulk);
+        for first in [First::Youngest, First::Largest, First::Random, First::Oldest] {
+            assert_eq!(site.fits(&drop(first), 90), Some(vec![bulk]), "{first:?}: the least urgent");
+            let refused = site.victims(&drop(first), 250, |b, _| b.priority = Priority::Bulk);
+            assert_eq!(refused, None, "{first:?}: nothing more urgent");
+        }
+    }
+
+    #[test]
+    fn any_goes_first_and_each_time_another() {
+        let mut site = Site::new(1000);
+        let bundles = [(); 10].map(|()| site.keep(9, 100));
+        let mut control = drop(First::Random);
+        let (mut seen, mut times) = (BTreeSet::new(), [0; 10]);
+        for _ in 0..1000 {
+            let victims = site.fits(&control, 100).unwrap();
+            seen.extend(victims.iter().copied());
+            times[bundles.iter().position(|bundle| *bundle == victims[0]).unwrap()] += 1;
+            control.on(&site.node(), &News::Gone { bundle: victims[0], why: Why::Overflow }, &mut Orders::default());
+            control.on(&site.node(), &News::Gone { bundle: victims[0], why: Why::Delivered }, &mut Orders::default());
+        }
+        assert!(seen.len() == 10 && times.iter().all(|times| (60..150).contains(times)), "{times:?}");
+        assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "looking changes nothing");
+        let worth = |seed| DropPolicy::new(First::Random, &[], seed).worth(&site.node(), site.held(bundles[0]));
+        assert_ne!(worth(7), worth(8), "each node draws for itself");
+    }
+
+    #[test]
+    fn shares_of_the_store_are_kept() {
+        let control = DropPolicy::new(First::Oldest, &[0.5, 0.25], 7);
+        let mut site = Site::new(1000);
+        let bundle = site.keep(9, 250);
+        let admit = |site: &Site, size| control.admit(&site.node(), &site.newcomer(size)).map(|_| ());
+        assert_eq!(admit(&site, 250), Ok(()));
+        assert_eq!(admit(&site, 251), Err(Refusal::NoResources));
+        assert_eq!(admit(&site, 501), Err(Refusal::TooLarge));
+        let peer = site.meet(2);
+        let allow = |site: &Site, want| control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
+        let copy = Want::copy(site.held(bundle), 0);
+        assert_eq!(allow(&site, copy), Some(copy));
+        site.keep(9, 1);
+        assert_eq!(allow(&site, copy), None);
+        assert!(allow(&site, Want::give(site.held(bundle), 0)).is_some(), "to its destination always");
+    }
+}

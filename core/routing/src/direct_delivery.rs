@@ -1,0 +1,36 @@
+//! Direct delivery: a bundle stays where it was made until that node meets its destination.
+//!
+//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Single-Copy Routing in Intermittently Connected
+//! Mobile Networks", SECON 2004. What it costs least any router can do; the last step of all that
+//! copy is the agent's anyway.
+
+use crate::router::Router;
+use farlink_book::Outlook;
+
+/// Nothing but the last step.
+#[derive(Default)]
+pub struct DirectDelivery;
+
+impl Outlook for DirectDelivery {}
+
+impl Router for DirectDelivery {
+    fn copies(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use farlink_book::{Orders, Way};
+
+    #[test]
+    fn a_bundle_is_carried_and_nobody_on_the_way_gets_it() {
+        let mut site = Site::new();
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
+        assert_eq!(DirectDelivery.route(&site.node(), site.held(bundle), &[], &mut Orders::default()), Way::Carry);
+        assert!(DirectDelivery.copies(), "else its destination is not offered it");
+        assert_eq!(DirectDelivery.wants(&site.node(), site.peer(peer), site.held(bundle)), None);
+    }
+}

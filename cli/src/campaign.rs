@@ -5,7 +5,6 @@ use crate::campaign_bar::Bar;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
 use crate::campaign_ray::{self, On};
 use crate::values;
-use farlink_base::ConfigError;
 use farlink_campaign::{Campaign, Folder, Options, Plan, Results, Runner, Summary, World, run as run_cells};
 use farlink_report::Quantity;
 use std::ffi::OsString;
@@ -223,11 +222,6 @@ fn fresh(parent: &Path, base: &str) -> PathBuf {
     names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
 }
 
-fn mistakes(path: &Path, list: &[ConfigError]) -> Failure {
-    let lines: Vec<String> = list.iter().map(ToString::to_string).collect();
-    Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
-}
-
 fn plan_of(
     path: &Path,
     small: bool,
@@ -235,7 +229,7 @@ fn plan_of(
     repetitions: Option<u64>,
     world: Option<World>,
 ) -> Result<Plan, Failure> {
-    let campaign = Campaign::load(path).map_err(|list| mistakes(path, &list))?;
+    let campaign = Campaign::load(path).map_err(|list| Failure::mistakes(path, &list))?;
     let campaign = if small { campaign.smaller() } else { campaign };
     let campaign = campaign.only(only).map_err(Failure::Input)?;
     let campaign = match repetitions {
@@ -251,7 +245,7 @@ fn plan_of(
             "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
         ));
     }
-    Plan::new(campaign).map_err(|list| mistakes(path, &list))
+    Plan::new(campaign).map_err(|list| Failure::mistakes(path, &list))
 }
 
 /// The folder of a campaign that began, and its plan as it is now.

@@ -106,6 +106,20 @@ pub enum Failure {
     /// Failed at run time (exit 1).
     Run(anyhow::Error),
 }
+impl Failure {
+    /// Mistakes of a file, the first twenty of them: one at the top of a file may make many below.
+    fn mistakes(path: &std::path::Path, list: &[farlink_base::ConfigError]) -> Failure {
+        const SHOWN: usize = 20;
+        let mut text = format!("{} cannot be run", path.display());
+        for mistake in list.iter().take(SHOWN) {
+            text += &format!("\n{mistake}");
+        }
+        if let Some(more) = list.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            text += &format!("\nand {more} more");
+        }
+        Failure::Input(text)
+    }
+}
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Failure::Run(error)

@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Traffic entries told of one by one.
+const TRAFFIC_SHOWN: usize = 20;
+
 /// Arguments of `farlink run`.
 #[derive(clap::Args)]
 #[command(after_help = "A run is a directory: manifest.json and Parquet tables (events, bundles, samples, links).\n\n\
@@ -183,10 +186,7 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>
 }
 
 fn load(path: &Path) -> Result<Scenario, Failure> {
-    Scenario::load(path).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
-    })
+    Scenario::load(path).map_err(|errors| Failure::mistakes(path, &errors))
 }
 
 /// What `farlink plan check` warns of in the scenario's plan file.
@@ -281,10 +281,13 @@ fn tell(folder: &Path) -> Result<(), Failure> {
         println!("  overhead   {overhead}");
     }
     if s.traffic.len() > 1 {
-        for flow in in_order(s, manifest) {
+        for flow in in_order(s, manifest).into_iter().take(TRAFFIC_SHOWN) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
             let goodput = flow.goodput_bit_s.map_or(String::new(), |g| format!(", {}", Quantity::Rate.text(g)));
             println!("  traffic    {}: {} of {} bundles{latency}{goodput}", flow.traffic, flow.delivered, flow.created);
+        }
+        if let Some(more) = s.traffic.len().checked_sub(TRAFFIC_SHOWN).filter(|more| *more > 0) {
+            println!("  traffic    and {more} more: `farlink report` and `--json` show all");
         }
     }
     for file in &manifest.files {

@@ -234,3 +234,26 @@ fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
     assert_eq!((code, &said[..]), (Some(0), "warning: there are no contacts: nothing can be sent\n"), "{printed}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn of_many_traffics_and_of_many_mistakes_the_first_twenty_are_told() {
+    let folder = folder("many");
+    let traffic = |to: &str| {
+        let one = |n| {
+            format!(
+                "[[traffic]]\nname = \"t{n}\"\nfrom = \"a\"\nto = \"{to}\"\nbundles = {{ count = 1, size = \"1 kB\" }}\n"
+            )
+        };
+        (0..25).map(one).collect::<String>()
+    };
+    let (nodes, _) = SCENARIO.split_once("[[traffic]]").unwrap();
+    std::fs::write(folder.join("many.toml"), format!("{nodes}{}", traffic("b"))).unwrap();
+    let (code, printed, _) = farlink(&folder, "run many.toml --in sim --out run");
+    assert_eq!((code, printed.matches("  traffic    t").count()), (Some(0), 20), "{printed}");
+    assert!(printed.contains("  traffic    and 5 more: `farlink report` and `--json` show all\n"), "{printed}");
+    std::fs::write(folder.join("wrong.toml"), format!("{nodes}{}", traffic("nobody"))).unwrap();
+    let (code, _, said) = farlink(&folder, "run wrong.toml --in sim --out other");
+    assert_eq!((code, said.matches("no node is called `nobody`").count()), (Some(2), 20), "{said}");
+    assert!(said.trim_end().ends_with("and 5 more"), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -19,7 +19,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 /// Most nodes of a scenario, with those of groups.
-const NODES_MAX: u64 = 100_000;
+const NODES_MAX: u64 = 200_000;
 
 /// All nodes, those of groups after the others; and the groups.
 pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec<Group>) {

@@ -251,6 +251,10 @@ fn of_many_traffics_and_of_many_mistakes_the_first_twenty_are_told() {
     let (code, printed, _) = farlink(&folder, "run many.toml --in sim --out run");
     assert_eq!((code, printed.matches("  traffic    t").count()), (Some(0), 20), "{printed}");
     assert!(printed.contains("  traffic    and 5 more: `farlink report` and `--json` show all\n"), "{printed}");
+    assert_eq!(farlink(&folder, "report run --out page.html").0, Some(0));
+    let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
+    let (above, folded) = page.split_once("<details><summary>Each traffic</summary>").expect("folded");
+    assert!(!above.contains("t24: ") && folded.contains("<th>t24: bundles delivered</th>"));
     std::fs::write(folder.join("wrong.toml"), format!("{nodes}{}", traffic("nobody"))).unwrap();
     let (code, _, said) = farlink(&folder, "run wrong.toml --in sim --out other");
     assert_eq!((code, said.matches("no node is called `nobody`").count()), (Some(2), 20), "{said}");

@@ -72,14 +72,17 @@ pub struct FlowUse {
 impl FlowUse {
     /// Of each traffic, in the order in which they first created a bundle.
     fn all(bundles: &[BundleRow]) -> Vec<FlowUse> {
-        let mut names: Vec<&Text> = Vec::new();
-        for name in bundles.iter().filter_map(|b| b.traffic.as_ref()) {
-            if !names.contains(&name) {
-                names.push(name);
+        let mut places: BTreeMap<&Text, usize> = BTreeMap::new();
+        let mut flows: Vec<(&Text, Vec<&BundleRow>)> = Vec::new();
+        for bundle in bundles {
+            let Some(name) = &bundle.traffic else { continue };
+            let place = *places.entry(name).or_insert(flows.len());
+            if place == flows.len() {
+                flows.push((name, Vec::new()));
             }
+            flows[place].1.push(bundle);
         }
-        let flow = |name: &Text| {
-            let mine: Vec<&BundleRow> = bundles.iter().filter(|b| b.traffic.as_ref() == Some(name)).collect();
+        let flow = |(name, mine): (&Text, Vec<&BundleRow>)| {
             let numbers = Numbers::of(&mine);
             FlowUse {
                 traffic: name.to_string(),
@@ -90,7 +93,7 @@ impl FlowUse {
                 last_delivery_s: numbers.last_delivery_s,
             }
         };
-        names.into_iter().map(flow).collect()
+        flows.into_iter().map(flow).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use super::data::RunData;
 use super::findings::{self, Finding, Level};
 use super::svg::escape;
 use super::{network, timeline};
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Metric};
 use crate::format::{Quantity, difference};
 use crate::manifest::{Accounting, World};
 use crate::schema::LinkRow;
@@ -14,6 +14,8 @@ use std::fmt::Write;
 /// Widths in which each picture is drawn; the style sheet shows the one that fits.
 pub const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
+/// Key numbers of single traffics that stand among the others.
+const FLOW_ROWS: usize = 12;
 
 /// What the sections are made of.
 pub struct Page<'a> {
@@ -130,6 +132,24 @@ impl Page<'_> {
         let two = self.runs.len() > 1;
         let caption = if two { "Differences are relative to the first column; more than 10 % is marked." } else { "" };
         open(out, "The key numbers", caption);
+        // What none of the runs has is not asked about.
+        let told = |m: &&Metric| !m.name.starts_with("utilisation.") && m.values.iter().any(Option::is_some);
+        let (flows, whole): (Vec<_>, Vec<_>) =
+            self.comparison.metrics.iter().filter(told).partition(|m| m.name.starts_with("traffic."));
+        if flows.len() > FLOW_ROWS {
+            self.metrics(out, &whole);
+            out.push_str("<details><summary>Each traffic</summary>");
+            self.metrics(out, &flows);
+            out.push_str("</details>");
+        } else {
+            self.metrics(out, &[whole, flows].concat());
+        }
+        close(out);
+    }
+
+    /// A table with a row for each of these.
+    fn metrics(&self, out: &mut String, metrics: &[&Metric]) {
+        let two = self.runs.len() > 1;
         let columns = if two { 3 } else { 1 };
         let _ = write!(
             out,
@@ -139,7 +159,7 @@ impl Page<'_> {
             let _ = write!(out, "<th>{}</th>", escape(&run.label));
         }
         out.push_str(if two { "<th>difference</th></tr></thead><tbody>" } else { "</tr></thead><tbody>" });
-        for metric in self.comparison.metrics.iter().filter(|m| !m.name.starts_with("utilisation.")) {
+        for metric in metrics {
             let _ = write!(out, "<tr><th>{}</th>", escape(&metric.title));
             for value in &metric.values {
                 let text = value.map_or("none".into(), |v| metric.quantity.text(v));
@@ -163,7 +183,6 @@ impl Page<'_> {
             out.push_str("</tr>");
         }
         out.push_str("</tbody></table></div>");
-        close(out);
     }
 
     pub fn network(&self, out: &mut String) {

@@ -49,7 +49,7 @@ impl Values {
             values.add(file)?;
         }
         for pair in overrides {
-            let Some((key, value)) = pair.split_once('=') else {
+            let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.trim().is_empty()) else {
                 return Err(Mistake::new(
                     format!("`{pair}` is not key=value"),
                     "write for instance --set Scenario.endTime=3600",
@@ -62,6 +62,10 @@ impl Values {
     }
     fn add(&mut self, file: &Path) -> Result<(), Mistake> {
         let bytes = read_bounded(file, LONGEST)?;
+        // The ONE takes it for a part of the first key, which then is none that it reads.
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            return Err(Mistake::at(file, 1, "begins with a byte order mark", "save it as UTF-8 without one"));
+        }
         let text = String::from_utf8_lossy(&bytes);
         let read = properties::parse(&text).map_err(|line| {
             Mistake::at(file, line, "`\\u` without four digits", "write \\\\ for a backslash, or / between folders")
@@ -79,12 +83,12 @@ impl Values {
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
     }
-    /// Places and names of keys that `is_known` does not know.
-    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+    /// Keys that `is_known` does not know, each with its place and name.
+    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, String)> {
         let unknown = self.written.iter().filter(move |(key, _)| !is_known(key));
         unknown.map(|(key, written)| match written.line {
-            0 => key.clone(),
-            line => format!("{}:{line}: {key}", written.file.display()),
+            0 => (key.as_str(), key.clone()),
+            line => (key.as_str(), format!("{}:{line}: {key}", written.file.display())),
         })
     }
     fn value(&self, key: &str, written: &Written) -> Value {

@@ -184,6 +184,9 @@ fn warn_of_unknown(values: &Values) {
     if unknown.len() > MOST_WARNINGS {
         eprintln!("warning: and {} more", unknown.len() - MOST_WARNINGS);
     }
+    for (part, count) in values.beyond().into_iter().take(MOST_WARNINGS) {
+        eprintln!("warning: {part} is not read: {} is {}", count.key, count.text);
+    }
 }
 
 fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {

@@ -85,6 +85,7 @@ fn mistakes_say_where_and_what_to_try() {
         ("Group.nrofHosts = 0\nGroup1.nrofHosts = 0\n", "there are no hosts\nhint:"),
         ("Group.activeTimes = 0,5\n", "not covered\nhint: leave Group.activeTimes out"),
         ("Scenario.name =\n", "mine.txt:1: Scenario.name = : no name of a file\nhint: names of reports"),
+        ("Group2.nrofHosts = 3\n", "warning: Group2 is not read: Scenario.nrofHostGroups is 1\n"),
     ] {
         std::fs::write(mine, text).unwrap();
         let (_, _, said) = one(place.path(), &[mine]);

@@ -91,6 +91,28 @@ impl Values {
             line => (key.as_str(), format!("{}:{line}: {key}", written.file.display())),
         })
     }
+    /// Groups, events and reports with a number above how many there are, each with the key that says how many: nobody
+    /// reads them.
+    pub fn beyond(&self) -> Vec<(String, Value)> {
+        let counts = [
+            ("Group", "Scenario", "nrofHostGroups"),
+            ("Events", "Events", "nrof"),
+            ("Report.report", "Report", "nrofReports"),
+        ];
+        let mut found = BTreeMap::new();
+        for (stem, space, name) in counts {
+            let Some(count) = self.find(&[space], name) else { continue };
+            let Ok(most) = count.count() else { continue };
+            for key in self.written.keys() {
+                let part = if stem.contains('.') { key } else { key.split('.').next().unwrap_or_default() };
+                let number = part.strip_prefix(stem).and_then(|digits| digits.parse::<u32>().ok());
+                if number.is_some_and(|number| number > most) {
+                    found.insert(part.to_string(), count.clone());
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
     fn value(&self, key: &str, written: &Written) -> Value {
         let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
         Value { key: key.into(), text: of_run(&written.text, self.run).into(), place }
@@ -313,6 +335,19 @@ mod tests {
         assert_eq!(values.filled(&name).as_deref(), Ok("a-E-S!"));
         let missing = values.need(&["Group1", "Group"], "speed").expect_err("nobody set it");
         assert_eq!(missing.what, "Group.speed is missing");
+    }
+
+    #[test]
+    fn what_has_a_number_above_how_many_there_are_is_found() {
+        let all = ["Scenario.nrofHostGroups=2", "Group.a=1", "Group2.a=1", "Group3.a=1", "Group3.b=1", "Events.nrof=0"];
+        let values = values(&[&all[..], &["Events1.class=x", "Report.nrofReports=1", "Report.report2=y"]].concat());
+        let found: Vec<_> = values.beyond().into_iter().map(|(part, count)| (part, count.key)).collect();
+        let told = [
+            ("Events1", "Events.nrof"),
+            ("Group3", "Scenario.nrofHostGroups"),
+            ("Report.report2", "Report.nrofReports"),
+        ];
+        assert_eq!(found, told.map(|(part, count)| (part.to_string(), count.to_string())));
     }
 
     #[test]

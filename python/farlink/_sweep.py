@@ -40,9 +40,13 @@ def numbers(
     return {**found, "wall_s": time.monotonic() - begun}
 
 
-def interval(values: Iterable[float]) -> Tuple[float, float]:
-    """Mean, and half of its 95 % interval (Student's t); NaN where there are too few."""
-    found = _engine.interval([float(value) for value in values if value == value])
+def interval(values: Iterable[Any]) -> Tuple[float, float]:
+    """Mean, and half of its 95 % interval (Student's t); NaN where there are too few.
+
+    Absent values, None and NaN, are left out: a run that delivered nothing has no latency.
+    """
+    known = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
+    found = _engine.interval([float(value) for value in known if value is not None and value == value])
     if found is None:
         return (float("nan"), float("nan"))
     mean, half = found

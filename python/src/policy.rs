@@ -160,8 +160,11 @@ impl Policy {
     /// Where it gives some: they would be carried out at another time, if ever.
     fn without_orders(&self, method: &str, py: Python<'_>) -> PyResult<()> {
         let orders = self.object.bind(py).getattr("_orders")?;
-        let Ok(order) = orders.cast::<PyList>()?.get_item(0) else { return Ok(()) };
-        let word: String = order.cast::<PyTuple>()?.get_item(0)?.extract()?;
+        let orders = orders.cast::<PyList>()?;
+        if orders.is_empty() {
+            return Ok(());
+        }
+        let word: String = orders.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.extract()?;
         let taken = if self.methods.iter().any(|known| known == "wants") { "`on` and `route`" } else { "`on`" };
         Err(mistake(format!(
             "`{method}` ordered `{word}`\nhint: orders are given in {taken}; `hears` says when `on` is called"

@@ -1,6 +1,7 @@
 import math
 
 import numpy
+import pyarrow as pa
 import pytest
 
 import farlink
@@ -59,6 +60,8 @@ def test_intervals_are_those_of_campaigns() -> None:
     assert mean == 2.0 and math.isclose(half, 4.303 / math.sqrt(3), rel_tol=1e-6)
     assert all(math.isnan(number) for number in farlink.interval([]))
     assert math.isnan(farlink.interval([1.0])[1])
+    absent = pa.chunked_array([[1.0, None, 2.0], [float("nan"), 3.0]])
+    assert farlink.interval(absent) == farlink.interval(absent.to_pylist()) == (mean, half)
 
 
 def test_numbers_of_numpy_are_numbers(crowd: farlink.Scenario) -> None:

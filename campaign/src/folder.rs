@@ -170,6 +170,19 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), about })
     }
 
+    /// Says anew what it is of: where its campaign lies now, how often points are run. Kept from now on.
+    ///
+    /// # Errors
+    /// When another process has the folder, or it cannot be written.
+    pub fn change(&mut self, campaign: Option<&Path>, repetitions: Option<u64>) -> Result<()> {
+        let _lock = self.lock()?;
+        if let Some(campaign) = campaign {
+            self.about.campaign = fs::canonicalize(campaign).unwrap_or_else(|_| campaign.to_path_buf());
+        }
+        self.about.repetitions = repetitions.unwrap_or(self.about.repetitions);
+        whole(&self.path.join(ABOUT), &serde_json::to_string_pretty(&self.about)?)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -272,10 +285,14 @@ impl Folder {
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let path = self.path.join("cells").join(name).join("cell.json");
         let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-        let record = serde_json::from_str(&text).map_err(|why| {
+        let record: Record = serde_json::from_str(&text).map_err(|why| {
             let folder = self.path.join("cells").join(name);
             anyhow::anyhow!("{} is damaged: {why}\nhint: remove {}, and resume", path.display(), folder.display())
         })?;
+        if record.cell != name {
+            let folder = self.path.join("cells").join(name);
+            bail!("{} is of {}\nhint: remove {}, and resume", path.display(), record.cell, folder.display());
+        }
         Ok(Some(record))
     }
     /// What came of the cells of a plan, as far as they ended.

@@ -28,6 +28,17 @@ impl Interval {
         let half = deviation.map(|deviation| student_t(count - 1) * deviation / (count as f64).sqrt());
         Some(Interval { count, mean, deviation, half })
     }
+    /// The p of the t-test, two-sided, that the true mean is 0: of differences, of the paired test. `None` of a single
+    /// value.
+    pub fn chance(&self) -> Option<f64> {
+        let error = self.deviation? / (self.count as f64).sqrt();
+        let freedom = (self.count - 1) as f64;
+        if error == 0.0 {
+            return Some(if self.mean == 0.0 { 1.0 } else { 0.0 });
+        }
+        let t = self.mean / error;
+        Some(beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5))
+    }
     /// Lower and upper end; without an interval there is none.
     pub fn ends(&self) -> Option<(f64, f64)> {
         self.half.map(|half| (self.mean - half, self.mean + half))
@@ -60,9 +71,95 @@ pub fn student_t(freedom: usize) -> f64 {
     }
 }
 
+/// The regularized incomplete beta function I_x(a, b) (NIST Digital Library of Mathematical Functions, 8.17).
+fn beta_share(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    // The continued fraction is fast on this side (8.17.4, 8.17.22).
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * fraction(x, a, b) / a
+    } else {
+        1.0 - front * fraction(1.0 - x, b, a) / b
+    }
+}
+
+/// The continued fraction 8.17.22, from its first numerator on, by Lentz's method.
+fn fraction(x: f64, a: f64, b: f64) -> f64 {
+    /// In place of a denominator of nothing.
+    const LEAST: f64 = 1e-300;
+    let held = |value: f64| if value.abs() < LEAST { LEAST } else { value };
+    let (mut c, mut d) = (1.0, 1.0 / held(1.0 - (a + b) * x / (a + 1.0)));
+    let mut found = d;
+    for n in 1..300 {
+        let m = f64::from(n);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / held(1.0 + term * d);
+            c = held(1.0 + term / c);
+            change *= c * d;
+        }
+        found *= change;
+        if (change - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    found
+}
+
+/// The logarithm of the gamma function above 0: Stirling's series (5.11.1) from 12 on, and from there down (5.5.1).
+fn ln_gamma(x: f64) -> f64 {
+    let steps = (12.0 - x).ceil().max(0.0) as u32;
+    let below: f64 = (0..steps).map(|n| (x + f64::from(n)).ln()).sum();
+    let z = x + f64::from(steps);
+    let series = 1.0 / (12.0 * z) - 1.0 / (360.0 * z.powi(3)) + 1.0 / (1260.0 * z.powi(5)) - 1.0 / (1680.0 * z.powi(7));
+    (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - below
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chances_are_those_of_the_t_test() {
+        // Two-sided, of SciPy 1.17's ttest_1samp.
+        for (values, p) in CHANCES {
+            let found = Interval::of(values).unwrap().chance().unwrap();
+            assert!((found - p).abs() < 1e-10 * p.max(1e-3), "{values:?}: {found} is not {p}");
+        }
+        let of = |values: &[f64]| Interval::of(values).unwrap().chance();
+        assert_eq!([of(&[1.0]), of(&[0.0, 0.0]), of(&[2.0, 2.0])], [None, Some(1.0), Some(0.0)]);
+    }
+
+    #[test]
+    fn an_interval_without_zero_is_a_chance_below_one_in_twenty() {
+        for freedom in [1, 2, 4, 9, 29, 60, 999] {
+            let t = student_t(freedom);
+            let p = beta_share(freedom as f64 / (freedom as f64 + t * t), freedom as f64 / 2.0, 0.5);
+            // The handbook's quantiles have three decimals.
+            assert!((p - 0.05).abs() < 5e-5, "{freedom}: {p}");
+        }
+    }
+
+    /// Values, and the p of their test.
+    const CHANCES: [(&[f64], f64); 6] = [
+        (&[1.0, 2.0], 0.20483276469913345),
+        (&[0.1, -0.2, 0.3], 0.6913933000758161),
+        (&[5.0, 5.5, 4.5, 6.0, 5.2], 3.071867769455039e-05),
+        (&[-0.01, 0.02, -0.03, 0.01, 0.0], 0.8275647196020319),
+        (&[100.0, 101.0, 99.5, 100.2, 100.1, 99.9, 100.4], 1.9697300280592607e-15),
+        (
+            &[
+                -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -2.5, -1.5, -0.5, 0.5, 1.5,
+                2.5, 3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -2.5, -1.5, -0.5,
+                0.5, 1.5,
+            ],
+            0.24043355595899973,
+        ),
+    ];
 
     #[test]
     fn an_interval_is_that_of_the_textbook() {

@@ -46,6 +46,7 @@ impl Results<'_> {
                 let name = if names.contains(&name) { format!("{name}-{}", place + 1) } else { name };
                 names.insert(name.clone());
                 write(&format!("figures/{name}.svg"), &plot.file(&title, 640.0, 320.0))?;
+                write(&format!("figures/{name}.pdf"), &plot.pdf(&title, 640.0, 320.0))?;
             }
         }
         write("report.html", &self.html(folder))

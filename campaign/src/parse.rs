@@ -1,7 +1,7 @@
 //! From the text of `campaign.toml` to a checked [`Campaign`].
 
 use crate::keypath::KeyPath;
-use crate::keys;
+use crate::keys::{self, REPETITIONS_MAX};
 use crate::metrics::METRICS;
 use crate::types::{Axis, AxisValue, Campaign, Set, Smoke, World};
 use farlink_base::ConfigError;
@@ -71,7 +71,7 @@ fn read(
         folder: folder.to_path_buf(),
         world: if top.choice("world") == Some(1) { World::Lab } else { World::Sim },
         repetitions: top.count("repetitions").unwrap_or(1),
-        first_seed: top.count("seed").unwrap_or(1),
+        first_seed: first_seed(&top),
         set: Vec::new(),
         axes,
         skips,
@@ -262,6 +262,16 @@ pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]
     }
     chosen.sort_unstable();
     chosen
+}
+
+/// The seed of the first repetition: so that the last of as many as there may be is one of a table.
+fn first_seed(top: &Reader<'_>) -> u64 {
+    let seed = top.count("seed").unwrap_or(1);
+    if seed > i64::MAX as u64 - REPETITIONS_MAX {
+        top.fail("seed", "the last seeds would be more than 2^63", "write a smaller one");
+        return 1;
+    }
+    seed
 }
 
 /// `[[skip]]`: lists of tables, or one table.

@@ -27,10 +27,11 @@ impl Results<'_> {
     }
 
     /// A row for each point of each figure: the mean with half of its 95 % interval, the same of the
-    /// differences from the figure's series of comparison seed by seed, and what a paper gives.
+    /// differences from the figure's series of comparison seed by seed with the p of the paired t-test, and
+    /// what a paper gives.
     pub fn points(&self) -> Sheet {
         let mut texts: [Vec<Option<String>>; 5] = Default::default();
-        let mut reals: [Vec<Option<f64>>; 6] = Default::default();
+        let mut reals: [Vec<Option<f64>>; 7] = Default::default();
         let mut counts = Vec::new();
         for figure in &self.plan.campaign.figures {
             for facet in self.kept(figure.facet) {
@@ -57,6 +58,7 @@ impl Results<'_> {
                             mean.and_then(|i| i.half),
                             less.map(|i| i.mean),
                             less.and_then(|i| i.half),
+                            less.and_then(|i| i.chance()),
                             self.paper(figure, spot),
                         ];
                         reals.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
@@ -65,11 +67,12 @@ impl Results<'_> {
             }
         }
         let words = ["figure", "metric", "facet", "series", "x"];
-        let numbers = ["mean", "deviation", "half_interval", "difference", "difference_half_interval", "paper"];
+        let less = ["difference", "difference_half_interval", "difference_p"];
+        let numbers = ["mean", "deviation", "half_interval"].into_iter().chain(less).chain(["paper"]);
         let mut columns: Vec<(String, Values)> =
             words.into_iter().zip(texts).map(|(name, column)| (name.to_string(), Values::Text(column))).collect();
         columns.push(("runs".to_string(), Values::Integer(counts)));
-        columns.extend(numbers.into_iter().zip(reals).map(|(name, column)| (name.to_string(), Values::Real(column))));
+        columns.extend(numbers.zip(reals).map(|(name, column)| (name.to_string(), Values::Real(column))));
         Sheet { columns }
     }
 }

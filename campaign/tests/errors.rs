@@ -19,6 +19,7 @@ fn mistakes_name_their_line_and_what_to_try() {
         ("name = \"pair\"", "nam = \"pair\"", 1, "unknown key", "did you mean `name`?"),
         ("scenario.toml", "scenari.toml", 2, "is no file", "relative to the folder"),
         ("repetitions = 3", "repetitions = 0", 3, "is not between 1 and 1000", "write e.g."),
+        ("seed = 10", "seed = 9223372036854775000", 4, "more than 2^63", "a smaller one"),
         ("link[l].delay", "link[m].delay", 8, "the scenario has no link `m`; there are: l", "mend"),
         ("link[l].delay", "link[l.delay", 7, "is no key", "write e.g."),
         ("\"2 s\"", "\"2 sec\"", 8, "`2 sec`: link[l].delay", "write e.g."),

@@ -150,6 +150,18 @@ fn a_changed_scenario_is_run_anew_and_what_is_old_is_counted() {
 }
 
 #[test]
+fn numbers_of_another_cell_are_not_taken_for_its_own() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let out = Folder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    run(&plan, &out, 2, &Pretend::default()).unwrap();
+    let file = |cell: usize| out.path().join("cells").join(plan.name(plan.cells()[cell])).join("cell.json");
+    fs::copy(file(0), file(7)).unwrap();
+    let error = format!("{:#}", out.records(&plan).unwrap_err());
+    assert!(error.contains(&format!("is of {}\nhint: remove ", plan.name(plan.cells()[0]))), "{error}");
+}
+
+#[test]
 fn a_file_that_a_scenario_names_is_part_of_it_whatever_its_name() {
     let source = folder(CAMPAIGN);
     let contact = |end: u32| format!("contact 1 2 +0..+{end} rate 1 Mbit/s\n");

@@ -37,7 +37,7 @@ enum What {
 #[derive(clap::Args)]
 #[command(
     after_help = "A campaign is a folder with a campaign.toml. Its results are a folder, too: report.html, results.txt,\n\
-    the tables cells and points (CSV and Parquet), figures as SVG, and a folder for each cell. Ctrl-C leaves the cells that\n\
+    the tables cells and points (CSV and Parquet), figures as SVG and PDF, and a folder for each cell. Ctrl-C leaves the cells that\n\
     ended; `resume` goes on, with the same results.\n\n\
     Examples:\n\
     \x20 farlink campaign run campaigns/silva --smoke\n\
@@ -135,11 +135,21 @@ impl RunArgs {
     }
 }
 
+/// A campaign that began.
 #[derive(clap::Args)]
-struct StatusArgs {
+struct Of {
     /// Folder of the results.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// The campaign's folder, where that is not where it was.
+    #[arg(long, value_name = "CAMPAIGN")]
+    campaign: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct StatusArgs {
+    #[command(flatten)]
+    of: Of,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -148,22 +158,24 @@ struct StatusArgs {
 #[derive(clap::Args)]
 #[command(
     after_help = "Cells that ended are not run again; those that failed are. A cell whose scenario has changed since is run anew.\n\n\
-    Example:\n\
-    \x20 farlink campaign resume runs/silva"
+    Examples:\n\
+    \x20 farlink campaign resume runs/silva\n\
+    \x20 farlink campaign resume runs/silva --repetitions 20     # narrower intervals, of the same seeds and more"
 )]
 struct ResumeArgs {
-    /// Folder of the results.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    #[command(flatten)]
+    of: Of,
+    /// Runs of each point from now on: more, and those that ended stay.
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = repetitions)]
+    repetitions: Option<u64>,
     #[command(flatten)]
     how: How,
 }
 
 #[derive(clap::Args)]
 struct ReportArgs {
-    /// Folder of the results.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    #[command(flatten)]
+    of: Of,
     /// Show it in the browser.
     #[arg(long)]
     open: bool,
@@ -185,15 +197,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match args.what {
         What::Run(args) => begin(&args),
         What::Status(args) => status(&args),
-        What::Resume(args) if args.how.on == Some(On::Ray) => {
-            let mut words = vec!["resume".into(), args.folder.clone().into_os_string()];
-            words.extend(args.how.words());
-            campaign_ray::run(&words)
-        }
-        What::Resume(args) => {
-            let (folder, plan) = open(&args.folder)?;
-            go(&folder, &plan, &args.how)
-        }
+        What::Resume(args) => resume(&args),
         What::Report(args) => report(&args),
         What::Cell(args) => campaign_cell::run(&args),
     }
@@ -213,6 +217,20 @@ fn begin(args: &RunArgs) -> Result<(), Failure> {
     let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
         .map_err(|why| Failure::Input(format!("{why:#}")))?;
     go(&folder, &plan, &args.how)
+}
+
+fn resume(args: &ResumeArgs) -> Result<(), Failure> {
+    // Looked at before anything is kept of it: what cannot be run is not begun.
+    let (mut folder, plan) = open(&args.of, args.repetitions)?;
+    if args.of.campaign.is_some() || args.repetitions.is_some() {
+        folder.change(args.of.campaign.as_ref().map(|_| plan.campaign.file.as_path()), args.repetitions)?;
+    }
+    if args.how.on != Some(On::Ray) {
+        return go(&folder, &plan, &args.how);
+    }
+    let mut words = vec!["resume".into(), args.of.folder.clone().into_os_string()];
+    words.extend(args.how.words());
+    campaign_ray::run(&words)
 }
 
 /// A folder that is not there yet.
@@ -248,11 +266,20 @@ fn plan_of(
     Plan::new(campaign).map_err(|list| Failure::mistakes(path, &list))
 }
 
-/// The folder of a campaign that began, and its plan as it is now.
-fn open(path: &Path) -> Result<(Folder, Plan), Failure> {
-    let folder = Folder::open(path).map_err(|why| Failure::Input(format!("{why:#}")))?;
+/// The folder of a campaign that began, and its plan as it is now, with so many repetitions in place of its own.
+fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), Failure> {
+    let folder = Folder::open(&of.folder).map_err(|why| Failure::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
-    let plan = plan_of(&about.campaign, about.small, &about.figures, Some(about.repetitions), about.world)?;
+    let campaign = of.campaign.as_ref().unwrap_or(&about.campaign);
+    if !campaign.exists() {
+        return Err(Failure::Input(format!(
+            "{}, of which {} is, is not there any more\nhint: --campaign says where it is now",
+            campaign.display(),
+            of.folder.display()
+        )));
+    }
+    let repetitions = repetitions.unwrap_or(about.repetitions);
+    let plan = plan_of(campaign, about.small, &about.figures, Some(repetitions), about.world)?;
     Ok((folder, plan))
 }
 
@@ -361,7 +388,7 @@ fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summar
 }
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let (folder, plan) = open(&args.folder)?;
+    let (folder, plan) = open(&args.of, None)?;
     let status = folder.status(&plan, crate::VERSION)?;
     if args.json {
         let value = serde_json::to_value(&status).map_err(anyhow::Error::from)?;
@@ -379,13 +406,13 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         eprintln!("warning: {warning}");
     }
     if status.left > 0 && !status.running {
-        eprintln!("`farlink campaign resume {}` goes on with it", args.folder.display());
+        eprintln!("`farlink campaign resume {}` goes on with it", args.of.folder.display());
     }
     Ok(())
 }
 
 fn report(args: &ReportArgs) -> Result<(), Failure> {
-    let (folder, plan) = open(&args.folder)?;
+    let (folder, plan) = open(&args.of, None)?;
     let results = Results::new(&plan, folder.records(&plan)?);
     let page = results.write(&folder)?;
     if args.json {

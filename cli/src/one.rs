@@ -9,6 +9,7 @@ use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ const MOST_WARNINGS: usize = 10;
     Examples:\n\
     \x20 farlink one my_settings.txt\n\
     \x20 farlink one base.txt overlay.txt -b 5 --out reports\n\
+    \x20 farlink one base.txt -b 2:4                       # runs 2, 3 and 4 of a batch\n\
     \x20 farlink one base.txt --set Group.router=SprayAndWaitRouter --set 'Scenario.name=snw-%%MovementModel.rngSeed%%'\n\
     \x20 farlink one base.txt --json | jq '.runs[0].delivery_prob'\n\
     \x20 farlink one base.txt --mode fast --out here       # a scenario of Farlink's own, and its run\n\n\
@@ -35,9 +37,9 @@ pub struct Args {
     /// Settings files; a later one overrides an earlier one.
     #[arg(value_name = "SETTINGS", required = true)]
     settings: Vec<PathBuf>,
-    /// How many runs: each takes the next of `[a; b; c]` in values.
+    /// How many runs, or which, as 2:4: each takes the next of `[a; b; c]` in values.
     #[arg(short, long, value_name = "RUNS", default_value = "1", value_parser = runs)]
-    batch: u64,
+    batch: Range<u64>,
     /// How it is run.
     #[arg(long, value_name = "MODE", default_value = "exact")]
     mode: Mode,
@@ -61,10 +63,16 @@ enum Mode {
     Fast,
 }
 
-fn runs(text: &str) -> Result<u64, String> {
-    match values::some(text)? {
-        number @ 1..=100_000 => Ok(number),
-        _ => Err("more than 100000 runs\nhint: write fewer".into()),
+/// Runs from 0: so many, or from one to another, as The ONE counts them from 1.
+fn runs(text: &str) -> Result<Range<u64>, String> {
+    let (first, last) = match text.split_once(':') {
+        Some((first, last)) => (values::some(first)?, values::some(last)?),
+        None => (1, values::some(text)?),
+    };
+    match last.checked_sub(first) {
+        None => Err(format!("run {last} comes before run {first}\nhint: write the smaller number first")),
+        Some(0..100_000) if last <= 1_000_000_000 => Ok(first - 1..last),
+        Some(_) => Err("more than 100000 runs\nhint: write fewer".into()),
     }
 }
 
@@ -79,11 +87,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let read = Values::read(&files, &args.overrides).map_err(bad)?;
     warn_of_unknown(&read);
     // All are looked at before the first is run: a mistake in the last should not cost the others' time.
-    let setups: Vec<Setup> = (0..args.batch)
+    let setups: Vec<Setup> = (args.batch.clone())
         .map(|run| Setup::of(&read.of_run(run as usize)))
         .collect::<Result<_, Mistake>>()
         .map_err(bad)?;
-    warn_of_same_names(&setups, args.mode);
+    warn_of_same_names(&setups, args.batch.start, args.mode);
     if args.mode == Mode::Fast {
         return in_our_world(&setups, &args);
     }
@@ -168,26 +176,28 @@ fn bad(mistake: Mistake) -> Failure {
 }
 
 fn warn_of_unknown(values: &Values) {
-    let unknown: Vec<String> = values.unread(keys::is_known).collect();
-    for place in unknown.iter().take(MOST_WARNINGS) {
-        eprintln!("warning: {place} is no key that is read");
+    let unknown: Vec<(&str, String)> = values.unread(keys::is_known).collect();
+    for (key, place) in unknown.iter().take(MOST_WARNINGS) {
+        let near = keys::nearest(key).map_or(String::new(), |near| format!("\nhint: did you mean `{near}`?"));
+        eprintln!("warning: {place} is no key that is read{near}");
     }
     if unknown.len() > MOST_WARNINGS {
         eprintln!("warning: and {} more", unknown.len() - MOST_WARNINGS);
     }
+    for (part, count) in values.beyond().into_iter().take(MOST_WARNINGS) {
+        eprintln!("warning: {part} is not read: {} is {}", count.key, count.text);
+    }
 }
 
-fn warn_of_same_names(setups: &[Setup], mode: Mode) {
+fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {
     let mut seen = BTreeMap::new();
-    for (number, setup) in setups.iter().enumerate() {
+    for (number, setup) in (before + 1..).zip(setups) {
         let name = if mode == Mode::Fast { one_fast::name(&setup.name) } else { setup.name.clone() };
         if let Some(first) = seen.insert((name, &setup.reporting.folder), number) {
             eprintln!(
                 "warning: runs {} and {} are both named {}, so the later one's reports replace the earlier one's\n\
                  hint: put a key that differs into Scenario.name, such as %%MovementModel.rngSeed%%",
-                first + 1,
-                number + 1,
-                setup.name
+                first, number, setup.name
             );
             return;
         }

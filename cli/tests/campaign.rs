@@ -106,6 +106,49 @@ fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_by
 }
 
 #[test]
+fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now() {
+    let place = place("more");
+    let folder = &place.0;
+    let (code, _, said) = farlink(folder, "campaign run crowd --repetitions 2 --out few");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, printed, said) = farlink(folder, "campaign resume few --repetitions 3 --json");
+    assert_eq!(code, Some(0), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((json["done"].as_u64(), json["ran"].as_u64()), (Some(12), Some(4)), "one seed more: {json}");
+    assert_eq!(farlink(folder, "campaign run crowd --out whole").0, Some(0));
+    assert!(results(&folder.join("few")) == results(&folder.join("whole")));
+
+    fs::rename(folder.join("crowd"), folder.join("moved")).unwrap();
+    for command in ["status", "report", "resume"] {
+        let (code, _, said) = farlink(folder, &format!("campaign {command} few"));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("is not there any more\nhint: --campaign says where it is now"), "{said}");
+    }
+    assert_eq!(farlink(folder, "campaign report few --campaign moved").0, Some(0));
+    assert_eq!(farlink(folder, "campaign resume few --campaign moved").0, Some(0));
+    let (code, status, said) = farlink(folder, "campaign status few");
+    assert_eq!(code, Some(0), "from now on it is known: {said}");
+    assert!(status.starts_with("crowd: 12 of 12 cells done"), "{status}");
+    assert!(results(&folder.join("few")) == results(&folder.join("whole")));
+}
+
+#[test]
+fn each_figure_is_an_svg_and_a_pdf() {
+    let place = place("figures");
+    assert_eq!(farlink(&place.0, "campaign run crowd --repetitions 2 --out out").0, Some(0));
+    let mut names: Vec<String> = fs::read_dir(place.0.join("out/figures"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["overhead.pdf", "overhead.svg", "ratio.pdf", "ratio.svg"]);
+    let pdf = fs::read_to_string(place.0.join("out/figures/ratio.pdf")).unwrap();
+    assert!(pdf.starts_with("%PDF-1.4\n") && pdf.contains("(epidemic) Tj") && pdf.contains("(drop-oldest) Tj"));
+    let points = fs::read_to_string(place.0.join("out/points.csv")).unwrap();
+    assert!(points.lines().next().unwrap().ends_with("difference,difference_half_interval,difference_p,paper"));
+}
+
+#[test]
 fn control_c_leaves_what_ended_and_says_how_to_go_on() {
     let place = place("stopped");
     let folder = &place.0;

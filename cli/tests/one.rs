@@ -48,3 +48,49 @@ fn what_was_not_made_of_settings_is_not_written_over() {
     assert!(said.contains("mine.toml is there, and not made of settings of The ONE\nhint: --out"), "{said}");
     assert_eq!(std::fs::read_to_string(place.path().join("mine.toml")).unwrap(), "name = \"dear\"\n");
 }
+
+#[test]
+fn runs_of_a_batch_are_named_as_the_one_names_them() {
+    let place = tempfile::tempdir().unwrap();
+    let seeds = |batch: &str| {
+        let name = "Scenario.name=s%%MovementModel.rngSeed%%";
+        let (code, printed, said) = one(place.path(), &["-b", batch, "--json", "--set", name]);
+        assert_eq!(code, Some(0), "{said}");
+        let document: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+        let names = document["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap().to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!([seeds("3"), seeds("2:3"), seeds("2:2")], [vec!["s1", "s2", "s3"], vec!["s2", "s3"], vec!["s2"]]);
+    for (batch, says) in [("3:2", "comes before"), ("0:2", "do nothing"), ("1:", "hint:"), ("1:100001", "100000")] {
+        let (code, _, said) = one(place.path(), &["-b", batch]);
+        assert!(code == Some(2) && said.contains(says), "{batch}: {said}");
+    }
+}
+
+#[test]
+fn mistakes_say_where_and_what_to_try() {
+    let place = tempfile::tempdir().unwrap();
+    let mine = place.path().join("mine.txt");
+    let mine = mine.to_str().unwrap();
+    for (text, says) in [
+        ("\u{feff}Scenario.name = x\n", "mine.txt:1: begins with a byte order mark\nhint: save it"),
+        (
+            "# talk\nGroup.nrofHost = 5\n",
+            "mine.txt:2: Group.nrofHost is no key that is read\nhint: did you mean `Group.nrofHosts`?",
+        ),
+        (
+            "Group.interface1 = wifi\n",
+            "mine.txt:1: Group.interface1 = wifi: wifi.type is missing\nhint: name an interface",
+        ),
+        ("Group.nrofHosts = 0\nGroup1.nrofHosts = 0\n", "there are no hosts\nhint:"),
+        ("Group.activeTimes = 0,5\n", "not covered\nhint: leave Group.activeTimes out"),
+        ("Scenario.name =\n", "mine.txt:1: Scenario.name = : no name of a file\nhint: names of reports"),
+        ("Group2.nrofHosts = 3\n", "warning: Group2 is not read: Scenario.nrofHostGroups is 1\n"),
+    ] {
+        std::fs::write(mine, text).unwrap();
+        let (_, _, said) = one(place.path(), &[mine]);
+        assert!(said.contains(says), "{text:?}: {said}");
+    }
+    let (code, _, said) = one(place.path(), &["--set", "=3"]);
+    assert!(code == Some(2) && said.contains("`=3` is not key=value"), "{said}");
+}

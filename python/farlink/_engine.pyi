@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 VERSION: str
+#: Names of the metrics of campaigns.
+METRICS: Tuple[str, ...]
+#: Most runs of each point of a campaign.
+REPETITIONS_MAX: int
 
 class ConfigError(ValueError):
     """A scenario, a campaign or an argument that cannot be used."""

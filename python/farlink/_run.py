@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import _engine
+from ._given import makers, seed_of
 from ._scenario import Scenario
 from .policies import Control, Router
 
@@ -25,14 +26,18 @@ Routers = Union[MakesRouter, Mapping[str, MakesRouter], None]
 Controls = Union[MakesControl, Mapping[str, MakesControl], None]
 Progress = Callable[[float, float, int], None]
 
+#: A run takes any seed of 64 bits, as the command does.
+_SEED_MAX = 2**64 - 1
+
+#: Columns of tables that only runs with positions or radios have.
+_OF_MAP: Dict[str, List[Tuple[str, pa.DataType]]] = {
+    "legs": [("node", pa.string())]
+    + [(name, pa.float64()) for name in ("start_s", "end_s", "x", "y", "velocity_x", "velocity_y")],
+    "meetings": [(name, pa.string()) for name in ("radio", "node", "peer")]
+    + [(name, pa.int64()) for name in ("start_ns", "end_ns")],
+}
+
 _BUNDLE = ["source", "service", "creation_ms", "sequence"]
-
-
-def makers(given: Any) -> List[Tuple[str, Any]]:
-    """By the names of nodes and groups, what makes a policy."""
-    if given is None:
-        return []
-    return list(given.items()) if isinstance(given, Mapping) else [("*", given)]
 
 
 def run(
@@ -58,10 +63,11 @@ def run(
     """
     if not isinstance(scenario, _engine.Scenario):
         scenario = Scenario.load(scenario)
+    seed = None if seed is None else seed_of(seed, _SEED_MAX)
+    policies = (makers(router, "router"), makers(control, "control"))
     passing = tempfile.mkdtemp(prefix="farlink-run-") if out is None else None
-    folder = Path(passing, "run") if passing is not None else Path(out or "")
+    folder = Path(passing, "run") if passing is not None else Path(os.fsdecode(out or ""))
     command = "farlink.run(...), of the Python package"
-    policies = (makers(router), makers(control))
     try:
         _engine.simulate(scenario, os.fspath(folder), seed, *policies, False, command, progress, None)
         done = Run(folder)
@@ -70,8 +76,14 @@ def run(
             shutil.rmtree(passing, ignore_errors=True)
         raise
     if passing is not None:
-        weakref.finalize(done, shutil.rmtree, passing, True)
+        weakref.finalize(done, _remove, passing, os.getpid())
     return done
+
+
+def _remove(folder: str, process: int) -> None:
+    """Removes the folder of a run that is over; a fork of the process that made it leaves it there."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Run:
@@ -84,14 +96,16 @@ class Run:
     def __init__(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         self.folder = Path(folder)
         self._tables: Dict[str, pa.Table] = {}
+        self._manifest: Optional[Dict[str, Any]] = None
         #: Its numbers, as ``farlink run --json`` prints them.
         self.summary: Dict[str, Any] = json.loads(_engine.summary(os.fspath(self.folder)))
 
     @property
     def manifest(self) -> Dict[str, Any]:
         """Scenario, seed, versions, machine, topology."""
-        manifest: Dict[str, Any] = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
-        return manifest
+        if self._manifest is None:
+            self._manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        return self._manifest
 
     @property
     def seed(self) -> int:
@@ -148,6 +162,27 @@ class Run:
         if "contacts" not in self._tables:
             self._tables["contacts"] = _contacts(self.events, int(self.summary["duration_s"] * 1e9))
         return self._tables["contacts"]
+
+    @property
+    def legs(self) -> pa.Table:
+        """Where nodes were: straight ways, each from a place and a time to another; empty where nothing has positions."""
+        return self._table_of_map("legs")
+
+    @property
+    def meetings(self) -> pa.Table:
+        """A row for each time two nodes met over a radio; empty where there are no radios."""
+        return self._table_of_map("meetings")
+
+    def _table_of_map(self, name: str) -> pa.Table:
+        if name not in self._tables and not (self.folder / f"{name}.parquet").exists():
+            return pa.schema(_OF_MAP[name]).empty_table()
+        return self._table(name)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        # Its folder may be gone where it is unpickled: the tables go along.
+        for file in self.folder.glob("*.parquet"):
+            self._table(file.stem)
+        return {**self.__dict__, "_manifest": self.manifest}
 
     def __repr__(self) -> str:
         delivered, created = self.summary["delivered"], self.summary["created"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, List, Mapping, Union
 
 from . import _engine
+from ._given import value_text
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -21,7 +21,8 @@ class Scenario(_engine.Scenario):
     def load(cls, path: _Path) -> Scenario:
         """Reads a scenario file; paths in it are relative to its folder."""
         read = _engine.Scenario.read(os.fspath(path))
-        return cls(read.text, str(read.folder))
+        # Whatever folder this process goes to later.
+        return cls(read.text, os.path.abspath(read.folder))
 
     @classmethod
     def from_text(cls, text: str, folder: _Path = "") -> Scenario:
@@ -52,7 +53,7 @@ class Scenario(_engine.Scenario):
 
         A name in brackets picks one of several tables, ``*`` all of them, a number the n-th. Gives itself back.
         """
-        self.set_json(path, json.dumps(value))
+        self.set_json(path, value_text(value))
         return self
 
     def add(self, table: str, **keys: Any) -> Scenario:
@@ -60,7 +61,7 @@ class Scenario(_engine.Scenario):
 
         A key that is a word of Python has ``_`` behind it: ``from_="rover"``.
         """
-        self.add_json(table, json.dumps({key.rstrip("_"): value for key, value in keys.items()}))
+        self.add_json(table, value_text({key.rstrip("_"): value for key, value in keys.items()}))
         return self
 
     def changed(self, sets: Mapping[str, Any]) -> Scenario:
@@ -79,7 +80,10 @@ class Scenario(_engine.Scenario):
         return super().check()
 
     def __repr__(self) -> str:
-        return f"Scenario({self.name!r})"
+        try:
+            return f"Scenario({self.name!r})"
+        except _engine.ConfigError:
+            return "Scenario(no TOML)"
 
     def __reduce__(self) -> Any:
         return (Scenario, (self.text, str(self.folder)))

@@ -15,8 +15,12 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import pyarrow as pa
 
 from . import _engine
-from ._run import Controls, Routers, makers
+from ._given import count_of, makers, plain, seeds_of, value_text
+from ._run import Controls, Routers
 from ._scenario import Scenario
+
+#: Columns that an axis may not be called.
+_COLUMNS = ("seed", "wall_s", *_engine.METRICS)
 
 #: Values of an axis: of the key that the axis is called, or labels with the keys that each sets.
 Values = Union[Sequence[Any], Mapping[str, Mapping[str, Any]]]
@@ -30,15 +34,19 @@ def numbers(
     with tempfile.TemporaryDirectory(prefix="farlink-cell-") as folder:
         out = os.fspath(Path(folder) / "run")
         command = "a run of a sweep, of the Python package"
-        if not _engine.simulate(scenario, out, seed, makers(router), makers(control), True, command, None, stop):
+        if not _engine.simulate(scenario, out, seed, makers(router, "router"), makers(control, "control"), True, command, None, stop):
             raise _engine.RunError("the run was stopped")
         found: Dict[str, Any] = json.loads(_engine.numbers(scenario, out, seed))
     return {**found, "wall_s": time.monotonic() - begun}
 
 
-def interval(values: Iterable[float]) -> Tuple[float, float]:
-    """Mean, and half of its 95 % interval (Student's t); NaN where there are too few."""
-    found = _engine.interval([float(value) for value in values if value == value])
+def interval(values: Iterable[Any]) -> Tuple[float, float]:
+    """Mean, and half of its 95 % interval (Student's t); NaN where there are too few.
+
+    Absent values, None and NaN, are left out: a run that delivered nothing has no latency.
+    """
+    known = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
+    found = _engine.interval([float(value) for value in known if value is not None and value == value])
     if found is None:
         return (float("nan"), float("nan"))
     mean, half = found
@@ -47,20 +55,31 @@ def interval(values: Iterable[float]) -> Tuple[float, float]:
 
 def points(axes: Mapping[str, Values]) -> List[Tuple[Dict[str, Any], Dict[str, Any]]]:
     """All combinations: where axes stand, and what that sets."""
-    choices = []
+    if not isinstance(axes, Mapping):
+        raise _engine.ConfigError(f"axes: {axes!r} is no dictionary\nhint: write {{key: [value, value]}}")
+    choices: List[List[Tuple[str, Any, Dict[str, Any]]]] = []
     for name, values in axes.items():
+        if name in _COLUMNS:
+            raise _engine.ConfigError(f"axis `{name}`: that is a column of results\nhint: call it something else")
         if isinstance(values, Mapping):
-            choices.append([(name, label, dict(sets)) for label, sets in values.items()])
+            choices.append([(name, label, _sets(name, label, sets)) for label, sets in values.items()])
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise _engine.ConfigError(f"axis `{name}`: {values!r} is no list of values\nhint: write [{values!r}]")
         else:
-            choices.append([(name, value, {name: value}) for value in values])
+            choices.append([(name, plain(value), {name: plain(value)}) for value in values])
     found = []
     for combination in itertools.product(*choices):
         stands = {name: label for name, label, _ in combination}
         sets = {key: value for _, _, sets in combination for key, value in sets.items()}
         found.append((stands, sets))
     return found
+
+
+def _sets(axis: str, label: Any, sets: Any) -> Dict[str, Any]:
+    if isinstance(sets, Mapping):
+        return dict(sets)
+    hint = f"write {{{label!r}: {{key: {sets!r}}}}}, with the path of a key, such as duration"
+    raise _engine.ConfigError(f"axis `{axis}`: `{label}` is to set {sets!r}, but no key\nhint: {hint}")
 
 
 def sweep(
@@ -89,7 +108,9 @@ def sweep(
     the axes, ``seed``, the metrics of campaigns (``docs/reference/campaign.md``) and ``wall_s``.
     """
     base = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
-    chosen = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    chosen = seeds_of(seeds)
+    workers = count_of("workers", workers)
+    makers(router, "router"), makers(control, "control")
     jobs: List[Tuple[Dict[str, Any], Scenario, int]] = []
     for stands, sets in points(axes):
         varied = base.changed(sets)
@@ -146,8 +167,8 @@ def _table(rows: List[Dict[str, Any]], axes: List[str]) -> pa.Table:
             columns[name] = pa.array(values, pa.int64())
         elif name not in axes:
             columns[name] = pa.array(values, pa.float64())
-        elif len({type(value) for value in values}) > 1 or isinstance(values[0], (list, dict)):
-            columns[name] = pa.array([value if isinstance(value, str) else json.dumps(value) for value in values])
+        elif len({type(value) for value in values}) > 1 or not isinstance(values[0], (str, int, float)):
+            columns[name] = pa.array([value if isinstance(value, str) else value_text(value) for value in values])
         else:
             columns[name] = pa.array(values)
     return pa.table(columns)

@@ -52,7 +52,9 @@ class _Policy:
         self._orders.append(("tell", peer, bytes(message)))
 
     def label(self, bundle: Bundle, label: int) -> None:
-        """Writes this policy's number on a bundle."""
+        """Writes this policy's number on a bundle: one of 32 bits."""
+        if not 0 <= label < 2**32:
+            raise _engine.ConfigError(f"{label} is no label\nhint: labels are whole numbers from 0 to {2**32 - 1}")
         self._orders.append(("label", bundle, label))
 
     def delete(self, bundle: Bundle) -> None:

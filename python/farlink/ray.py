@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _engine
+from ._given import count_of
 from ._scenario import Scenario
 from ._sweep import numbers
 
@@ -73,6 +74,8 @@ def campaign(
     :param jobs: cells under way at once; without it twice as many as the cluster has processors.
     :param progress: called with cells that ended, all cells, and how often a worker was lost.
     """
+    jobs = count_of("jobs", jobs)
+    repetitions = count_of("repetitions", repetitions, _engine.REPETITIONS_MAX)
     study = _engine.Campaign.begin(os.fspath(path), os.fspath(out), smoke, list(only), repetitions)
     return _go(study, address, jobs, progress)
 
@@ -85,6 +88,7 @@ def resume(
     progress: Optional[Callable[[int, int, int], None]] = None,
 ) -> Outcome:
     """Goes on with a campaign that was stopped, wherever its cells ran until then."""
+    jobs = count_of("jobs", jobs)
     return _go(_engine.Campaign.open(os.fspath(folder)), address, jobs, progress)
 
 

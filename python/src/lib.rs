@@ -23,6 +23,9 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FARLINK
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("VERSION", VERSION)?;
+    module
+        .add("METRICS", pyo3::types::PyTuple::new(py, farlink_campaign::METRICS.iter().map(|metric| metric.name))?)?;
+    module.add("REPETITIONS_MAX", farlink_campaign::REPETITIONS_MAX)?;
     module.add("ConfigError", py.get_type::<errors::ConfigError>())?;
     module.add("RunError", py.get_type::<errors::RunError>())?;
     module.add_class::<scenario::Scenario>()?;

@@ -1,14 +1,15 @@
 //! A policy written in Python, as routers and controls share it: how it is made and asked, what it orders, and
 //! what becomes of its exceptions.
 
-use crate::errors::mistake;
+use crate::errors::{RunError, mistake};
 use crate::views::{Bundle, Names, News, Node, Peer};
-use crate::want::instant;
-use farlink_base::NodeId;
+use crate::want::later;
+use farlink_base::{Instant, NodeId};
 use farlink_book as book;
 use farlink_book::{Hears, Order, Orders, Why};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,6 +42,12 @@ pub struct Shared {
     pub fault: Arc<Fault>,
 }
 
+/// Methods in which orders are given.
+const TAKE_ORDERS: [&str; 2] = ["on", "route"];
+
+/// Most questions to one policy at one moment of the run: more, and its answers are what is asked about again.
+const AT_ONCE_MAX: u64 = 1_000_000;
+
 /// News by the words of `hears`.
 const HEARS: [(&str, Hears); 6] = [
     ("peers", Hears::PEERS),
@@ -58,6 +65,8 @@ pub struct Policy {
     methods: Vec<String>,
     /// Which news it wants.
     pub hears: Hears,
+    /// The moment of the last question, and how many there were at it.
+    asked: Cell<(Instant, u64)>,
 }
 
 impl Policy {
@@ -88,7 +97,7 @@ impl Policy {
             };
             hears = hears.and(*class);
         }
-        Ok(Policy { object: object.unbind(), shared, methods, hears })
+        Ok(Policy { object: object.unbind(), shared, methods, hears, asked: Cell::default() })
     }
 
     /// A flag of the class.
@@ -112,8 +121,13 @@ impl Policy {
         }
         Python::attach(|py| {
             let asked = || {
+                self.count(method, node)?;
                 let seen = Bound::new(py, Node::of(py, &self.shared.names, node)?)?;
-                call(&Asked { object: self.object.bind(py), node: seen, names: &self.shared.names })
+                let answer = call(&Asked { object: self.object.bind(py), node: seen, names: &self.shared.names })?;
+                if !TAKE_ORDERS.contains(&method) {
+                    self.without_orders(method, py)?;
+                }
+                Ok(answer)
             };
             asked().unwrap_or_else(|error| {
                 self.shared.fault.set(error);
@@ -122,12 +136,47 @@ impl Policy {
         })
     }
 
+    /// Counts a question.
+    ///
+    /// # Errors
+    /// When there were too many at one moment.
+    fn count(&self, method: &str, node: &book::Node<'_>) -> PyResult<()> {
+        let (at, count) = self.asked.get();
+        let count = if at == node.now { count + 1 } else { 1 };
+        self.asked.set((node.now, count));
+        if count <= AT_ONCE_MAX {
+            return Ok(());
+        }
+        let (name, now) = (self.shared.names.get(&node.me).map_or("a node", String::as_str), node.now.as_secs_f64());
+        Err(RunError::new_err(format!(
+            "`{method}` is asked without end at {now} s, of {name}\n\
+             hint: an order such as `reroute_all` in answer to what it makes happen asks again, for ever"
+        )))
+    }
+
+    /// Asks it what takes no orders.
+    ///
+    /// # Errors
+    /// Where it gives some: they would be carried out at another time, if ever.
+    fn without_orders(&self, method: &str, py: Python<'_>) -> PyResult<()> {
+        let orders = self.object.bind(py).getattr("_orders")?;
+        let orders = orders.cast::<PyList>()?;
+        if orders.is_empty() {
+            return Ok(());
+        }
+        let word: String = orders.get_item(0)?.cast::<PyTuple>()?.get_item(0)?.extract()?;
+        let taken = if self.methods.iter().any(|known| known == "wants") { "`on` and `route`" } else { "`on`" };
+        Err(mistake(format!(
+            "`{method}` ordered `{word}`\nhint: orders are given in {taken}; `hears` says when `on` is called"
+        )))
+    }
+
     /// Tells it what happened, and takes what it orders.
     pub fn tell(&self, node: &book::Node<'_>, news: &book::News<'_>, out: &mut Orders) {
         self.ask("on", node, (), |asked| {
             let news = News::of(asked.node.py(), asked.names, node, news)?;
             asked.object.call_method1("on", (&asked.node, news))?;
-            asked.orders(out)
+            asked.orders(node.now, out)
         });
     }
 }
@@ -161,19 +210,19 @@ impl Asked<'_, '_> {
     ///
     /// # Errors
     /// What is no order.
-    pub fn orders(&self, out: &mut Orders) -> PyResult<()> {
+    pub fn orders(&self, now: Instant, out: &mut Orders) -> PyResult<()> {
         let orders = self.object.getattr("_orders")?;
         let list = orders.cast::<PyList>()?;
         let me = self.node.get().id();
         for order in list.iter() {
-            out.push(order_of(me, order.cast::<PyTuple>()?)?);
+            out.push(order_of(me, now, order.cast::<PyTuple>()?)?);
         }
         list.call_method0("clear")?;
         Ok(())
     }
 }
 
-fn order_of(me: NodeId, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
+fn order_of(me: NodeId, now: Instant, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
     let kind: String = order.get_item(0)?.extract()?;
     let handle = || order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me);
     let peer = || order.get_item(1)?.cast::<Peer>()?.get().id_at(me);
@@ -190,7 +239,7 @@ fn order_of(me: NodeId, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
             let to = order.get_item(2)?.cast::<Peer>()?.get().id_at(me)?;
             Order::Migrate { bundle: handle()?, to }
         }
-        "wake" => Order::Wake(instant(order.get_item(1)?.extract()?)?),
+        "wake" => Order::Wake(later(order.get_item(1)?.extract()?, now)?),
         other => return Err(mistake(format!("`{other}` is no order"))),
     })
 }

@@ -49,7 +49,7 @@ impl Router for PythonRouter {
             let refused = tried.iter().filter_map(|id| node.peers.get(*id)).map(|peer| asked.peer(peer));
             let refused = refused.collect::<PyResult<Vec<_>>>()?;
             let answer = asked.object.call_method1("route", (&asked.node, asked.bundle(node, held)?, refused))?;
-            asked.orders(out)?;
+            asked.orders(node.now, out)?;
             way_of(&answer, node)
         })
     }
@@ -82,7 +82,7 @@ fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<Way> {
         return Ok(Way::Carry);
     }
     if let Ok(wait) = answer.cast::<Wait>() {
-        return Ok(Way::Wait(wait.get().until()?));
+        return Ok(Way::Wait(wait.get().until(node.now)?));
     }
     if let Ok(peer) = answer.cast::<Peer>() {
         return Ok(leg_to(peer.get(), node)?.map_or(Way::Wait(Instant::MAX), Way::One));

@@ -36,7 +36,8 @@ impl Scenario {
 
 /// A value of TOML from JSON text, as the Python side writes it.
 fn value_of(json: &str) -> PyResult<Value> {
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|why| mistake(why.to_string()))?;
+    let value: serde_json::Value = serde_json::from_str(json)
+        .map_err(|why| mistake(format!("no value of a scenario: {why}\nhint: whole numbers are of 64 bits")))?;
     Value::try_from(value)
         .map_err(|why| mistake(format!("no value of a scenario: {why}\nhint: None has no place in one")))
 }

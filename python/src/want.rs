@@ -14,7 +14,21 @@ pub fn instant(seconds: f64) -> PyResult<Instant> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(mistake(format!("{seconds} is no moment\nhint: give seconds from the start of the run")));
     }
-    Ok(Instant((seconds * 1e9) as u64))
+    // Rounded: what was a moment of the engine and came back as seconds is the same moment.
+    Ok(Instant((seconds * 1e9).round() as u64))
+}
+
+/// A moment to come; at one that is over nothing would change, and it would be asked for again at once, for ever.
+///
+/// # Errors
+/// What is no moment, or not after `now`.
+pub fn later(seconds: f64, now: Instant) -> PyResult<Instant> {
+    let at = instant(seconds)?;
+    if at <= now {
+        let hint = "give one to come, or None for when something changes";
+        return Err(mistake(format!("{seconds} is not after now, {}\nhint: {hint}", now.as_secs_f64())));
+    }
+    Ok(at)
 }
 
 /// No way yet: ask again then, or when something changes.
@@ -38,9 +52,9 @@ impl Wait {
     /// Until when.
     ///
     /// # Errors
-    /// Where that is no moment.
-    pub fn until(&self) -> PyResult<Instant> {
-        self.until.map_or(Ok(Instant::MAX), instant)
+    /// Where that is no moment to come.
+    pub fn until(&self, now: Instant) -> PyResult<Instant> {
+        self.until.map_or(Ok(Instant::MAX), |until| later(until, now))
     }
 }
 

@@ -51,6 +51,13 @@ def test_cells_run_anywhere_and_what_is_done_stays(study: Path, tmp_path: Path) 
     assert "1 of 4 cells" in text and page.exists()
 
 
+@pytest.mark.parametrize("how", [{"jobs": -1}, {"jobs": 0}, {"repetitions": 0}, {"repetitions": 1001}])
+def test_what_says_not_how_many_begins_nothing(study: Path, tmp_path: Path, how) -> None:
+    with pytest.raises(farlink.ConfigError, match="says not how many"):
+        cluster.campaign(study, tmp_path / "out", **how)
+    assert not (tmp_path / "out").exists()
+
+
 def test_one_process_at_a_time_is_at_work(study: Path, tmp_path: Path) -> None:
     campaign = begin(study, tmp_path / "out")
     campaign.lock()

@@ -201,3 +201,83 @@ def test_pictures_of_a_moment_say_what_they_are_of(relay: farlink.Scenario) -> N
 
 def test_the_engine_names_its_policies() -> None:
     assert farlink.routers()["epidemic"].startswith("A copy") and "drop-oldest" in farlink.controls()
+
+
+@pytest.mark.parametrize("given", ["epidemic", Lowest(), {"rover": 5}])
+def test_what_makes_no_router_is_told_with_what_would(relay: farlink.Scenario, given) -> None:
+    with pytest.raises(farlink.ConfigError, match="hint: (give the class|one of the engine)"):
+        farlink.run(relay, router=given)
+
+
+@pytest.mark.parametrize("ahead", [-1.0, 0.0])
+def test_waiting_until_now_would_never_end_and_is_told(relay: farlink.Scenario, ahead: float) -> None:
+    class Waits(farlink.Router):
+        def route(self, node, bundle, tried):
+            return farlink.Wait(node.now + ahead)
+
+    class Wakes(farlink.Router):
+        hears = "peers"
+
+        def on(self, node, news):
+            self.wake(node.now + ahead)
+
+    for router in (Waits, Wakes):
+        with pytest.raises(farlink.ConfigError, match="not after now|no moment"):
+            farlink.run(relay, router=router)
+
+
+def test_a_moment_that_was_told_is_the_same_when_it_comes_back(relay: farlink.Scenario) -> None:
+    woken: list = []
+
+    class Wakes(farlink.Router):
+        def route(self, node, bundle, tried):
+            return farlink.Wait()
+
+        hears = "peers"
+
+        def on(self, node, news):
+            if news.kind == "wake":
+                woken.append(node.now)
+            elif node.name == "rover" and not woken:
+                for number in range(1, 1000):
+                    self.wake(10.5 + number * 1.1e-5)
+
+    farlink.run(relay, router=Wakes)
+    assert woken == [round(10.5 + number * 1.1e-5, 9) for number in range(1, 1000)]
+
+
+def test_orders_where_none_are_taken_end_the_run(crowd: farlink.Scenario) -> None:
+    class Orders(farlink.Router):
+        copies = True
+
+        def wants(self, node, peer, bundle):
+            self.delete(bundle)
+
+    class Wakes(farlink.Control):
+        def admit(self, node, bundle):
+            self.wake(node.now + 1)
+
+    with pytest.raises(farlink.ConfigError, match="`wants` ordered `delete`\nhint: orders are given in `on` and `route`"):
+        farlink.run(crowd, seed=3, router=Orders)
+    with pytest.raises(farlink.ConfigError, match="`admit` ordered `wake`\nhint: orders are given in `on`;"):
+        farlink.run(crowd, seed=3, control=Wakes)
+
+
+@pytest.mark.parametrize("label", [-1, 2**32])
+def test_a_label_that_is_none_is_told_where_it_is_given(relay: farlink.Scenario, label: int) -> None:
+    class Labels(Lowest):
+        def route(self, node, bundle, tried):
+            self.label(bundle, label)
+
+    with pytest.raises(farlink.ConfigError, match="is no label") as raised:
+        farlink.run(relay, router=Labels)
+    assert any(entry.name == "route" for entry in raised.traceback)
+
+
+def test_a_policy_that_asks_itself_for_ever_ends_the_run(relay: farlink.Scenario) -> None:
+    class Again(farlink.Router):
+        def route(self, node, bundle, tried):
+            self.reroute_all()
+
+    with pytest.raises(farlink.RunError, match="`route` is asked without end at .* of rover"):
+        farlink.run(relay, router=Again)

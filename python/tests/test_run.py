@@ -1,4 +1,6 @@
+import gc
 import os
+import pickle
 import signal
 import threading
 import time
@@ -100,3 +102,43 @@ def test_progress_is_told_and_may_end_a_run(crowd: farlink.Scenario) -> None:
     begun = time.monotonic()
     with pytest.raises(Enough):
         farlink.run(long(crowd), progress=progress)
+
+
+def test_ways_and_meetings_are_tables_too(crowd: farlink.Scenario, relay: farlink.Scenario) -> None:
+    moving, still = farlink.run(crowd, seed=3), farlink.run(relay)
+    meetings = moving.meetings.to_pandas()
+    ups = moving.contacts.to_pandas()
+    assert len(meetings) * 2 == len(ups) > 0, "a contact is a meeting as each of the two sees it"
+    assert (moving.legs.to_pandas().end_s >= moving.legs.to_pandas().start_s).all()
+    for table in ("legs", "meetings"):
+        of_each = getattr(moving, table), getattr(still, table)
+        assert of_each[0].schema.names == of_each[1].schema.names and len(of_each[1]) == 0
+        assert [field.type for field in of_each[0].schema] == [field.type for field in of_each[1].schema]
+
+
+def test_a_run_that_is_sent_elsewhere_takes_its_tables_along(relay: farlink.Scenario) -> None:
+    run = farlink.run(relay, seed=4)
+    sent, rows = pickle.dumps(run), len(run.events)
+    del run
+    there = pickle.loads(sent)
+    assert (len(there.events), len(there.bundles), there.seed) == (rows, 10, 4)
+    assert len(there.hops) == 20 and "delivered" in repr(there)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_fork_that_forgets_a_run_leaves_its_folder(relay: farlink.Scenario) -> None:
+    run = farlink.run(relay)
+    child = os.fork()
+    if child == 0:
+        del run
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(run.bundles) == 10
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "3"])
+def test_seeds_that_are_none_are_told(relay: farlink.Scenario, seed) -> None:
+    with pytest.raises(farlink.ConfigError, match="is no seed"):
+        farlink.run(relay, seed=seed)

@@ -1,8 +1,10 @@
 import pickle
+from pathlib import Path
 
 import pytest
 
 import farlink
+from conftest import RELAY
 
 
 def test_a_scenario_is_built_table_by_table() -> None:
@@ -49,3 +51,16 @@ def test_files_are_loaded_saved_and_sent_to_other_processes(tmp_path, relay: far
     loaded = farlink.Scenario.load(tmp_path / "relay.toml")
     there = pickle.loads(pickle.dumps(loaded))
     assert there.to_text() == relay.to_text() and there.folder == tmp_path
+
+
+def test_a_scenario_stays_where_it_was_read_and_is_told_of_even_if_it_is_none(tmp_path, monkeypatch) -> None:
+    (tmp_path / "one.toml").write_text(RELAY)
+    monkeypatch.chdir(tmp_path)
+    loaded = farlink.Scenario.load("one.toml")
+    monkeypatch.chdir("/")
+    assert loaded.folder == tmp_path
+    assert repr(farlink.Scenario("name =")) == "Scenario(no TOML)"
+
+
+def test_paths_are_texts(relay: farlink.Scenario) -> None:
+    assert 'description = "a/b"' in relay.set("description", Path("a/b")).to_text()

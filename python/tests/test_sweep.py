@@ -1,5 +1,7 @@
 import math
 
+import numpy
+import pyarrow as pa
 import pytest
 
 import farlink
@@ -47,8 +49,44 @@ def test_processes_give_what_threads_give(relay: farlink.Scenario) -> None:
     assert of(processes=True, workers=2).equals(of())
 
 
+@pytest.mark.parametrize("workers", [0, -1, "2", 1.5])
+def test_workers_are_counted_from_one(crowd: farlink.Scenario, workers) -> None:
+    with pytest.raises(farlink.ConfigError, match="workers: .* says not how many"):
+        farlink.sweep(crowd, {}, seeds=1, workers=workers)
+
+
 def test_intervals_are_those_of_campaigns() -> None:
     mean, half = farlink.interval([1.0, 2.0, 3.0])
     assert mean == 2.0 and math.isclose(half, 4.303 / math.sqrt(3), rel_tol=1e-6)
     assert all(math.isnan(number) for number in farlink.interval([]))
     assert math.isnan(farlink.interval([1.0])[1])
+    absent = pa.chunked_array([[1.0, None, 2.0], [float("nan"), 3.0]])
+    assert farlink.interval(absent) == farlink.interval(absent.to_pylist()) == (mean, half)
+
+
+def test_numbers_of_numpy_are_numbers(crowd: farlink.Scenario) -> None:
+    axes = {"group[walker].count": numpy.arange(4, 6)}
+    table = farlink.sweep(crowd.set("duration", "1 min"), axes, seeds=numpy.int64(2))
+    assert table["group[walker].count"].to_pylist() == [4, 4, 5, 5] and table["seed"].to_pylist() == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "axes, seeds, says",
+    [
+        ({}, [-1], "-1 is no seed"),
+        ({}, [2**63], "is no seed"),
+        ({}, [1.5], "1.5 is no seed"),
+        ({}, "12", "neither how many nor which"),
+        ({"duration": [float("nan")]}, 1, "no value of a scenario: nan"),
+        ({"duration": [10**400]}, 1, "hint: whole numbers are of 64 bits"),
+        ({"duration": [object()]}, 1, "neither text nor a number"),
+        ({"delivered": {"one": {}}}, 1, "column of results"),
+        ({"store": {"small": "250 kB"}}, 1, "but no key"),
+        ([("duration", ["1 s"])], 1, "no dictionary"),
+    ],
+)
+def test_axes_and_seeds_that_are_none_are_told_before_anything_runs(crowd: farlink.Scenario, axes, seeds, says) -> None:
+    done: list = []
+    with pytest.raises(farlink.ConfigError, match=says):
+        farlink.sweep(crowd, axes, seeds, progress=lambda ran, all_runs: done.append(ran))
+    assert not done

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::column::{Kind, Text};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -105,6 +105,9 @@ impl Sheet {
     /// # Errors
     /// When it cannot be written.
     pub fn write_parquet(&self, path: &Path) -> Result<()> {
+        self.put_parquet(path).map_err(|why| anyhow!("cannot write {}: {}", path.display(), why.root_cause()))
+    }
+    fn put_parquet(&self, path: &Path) -> Result<()> {
         let mut fields = Vec::new();
         for (name, values) in &self.columns {
             let (kind, physical) = values.kind();
@@ -115,7 +118,7 @@ impl Sheet {
             fields.push(Arc::new(field));
         }
         let schema = Type::group_type_builder("table").with_fields(fields).build()?;
-        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file = File::create(path)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string());
@@ -127,7 +130,7 @@ impl Sheet {
             buffer.flush(true, &mut group)?;
         }
         group.close()?;
-        writer.close().with_context(|| format!("cannot finish {}", path.display()))?;
+        writer.close()?;
         Ok(())
     }
 }

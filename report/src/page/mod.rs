@@ -3,12 +3,14 @@
 
 mod axis;
 mod bars;
+mod canvas;
 mod chart;
 mod curves;
 mod data;
 mod findings;
 mod map;
 mod network;
+mod pdf;
 pub mod plot;
 mod sections;
 mod svg;

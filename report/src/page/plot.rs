@@ -4,13 +4,19 @@
 //! What was varied is written below as its label, at equal distances, as papers draw it.
 
 use super::axis::Axis;
+use super::canvas::Canvas;
 use super::chart::titled;
+use super::pdf::Pdf;
 use super::svg::{Svg, escape, text_width};
 use crate::format::Quantity;
 use std::ops::RangeInclusive;
 
 /// Series that have a colour of their own; those beyond share them.
 pub const COLOURS: usize = 8;
+
+/// These colours, on white.
+pub(super) const INKS: [&str; COLOURS] =
+    ["#4b5563", "#1f6fd6", "#d9730d", "#1a7f4b", "#a21caf", "#b45309", "#0e7490", "#be123c"];
 
 /// A mean and half of its interval; no interval where there is one value only.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -88,34 +94,38 @@ impl Plot {
     /// Draws it, for a page with the report's style.
     pub fn draw(&self, width: f64, height: f64) -> String {
         let mut svg = Svg::new(width, height, &self.label);
+        self.paint(&mut svg, width, height);
+        svg.finish()
+    }
+
+    fn paint(&self, on: &mut dyn Canvas, width: f64, height: f64) {
         let y_axis = Axis::round(self.quantity, self.most.unwrap_or_else(|| self.largest()), 4);
         let widest = y_axis.ticks.iter().map(|(_, text)| text_width(text, 12.0)).fold(0.0, f64::max);
         let (left, right) = (widest + 14.0, width - 12.0);
         let (top, bottom) = (TOP, height - BOTTOM);
         let y = |v: f64| y_axis.place(v.clamp(y_axis.from, y_axis.to), bottom, top);
         for (value, text) in &y_axis.ticks {
-            svg.line("grid", (left, y(*value)), (right, y(*value)));
-            svg.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
+            on.line("grid", (left, y(*value)), (right, y(*value)));
+            on.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
         }
-        svg.line("axis", (left, bottom), (right, bottom));
+        on.line("axis", (left, bottom), (right, bottom));
         let room = (right - left) / self.x.len().max(1) as f64;
         let middle = |place: usize| left + room * (place as f64 + 0.5);
         let longest = self.x.iter().map(|text| text_width(text, 12.0) + 8.0).fold(1.0, f64::max);
         let every = (longest / room).ceil().max(1.0) as usize;
         for (place, text) in self.x.iter().enumerate().step_by(every) {
-            svg.text("tick", (middle(place), bottom + 19.0), "middle", text);
+            on.text("tick", (middle(place), bottom + 19.0), "middle", text);
         }
-        svg.text("title", (4.0, 14.0), "start", &titled(&self.y_title, &y_axis.unit));
-        svg.text("title", (right, bottom + 37.0), "end", &self.x_title);
+        on.text("title", (4.0, 14.0), "start", &titled(&self.y_title, &y_axis.unit));
+        on.text("title", (right, bottom + 37.0), "end", &self.x_title);
         for (number, series) in self.series.iter().enumerate() {
-            self.one(&mut svg, number, series, (room, bottom), &middle, (&y, y_axis.from..=y_axis.to));
+            self.one(on, number, series, (room, bottom), &middle, (&y, y_axis.from..=y_axis.to));
         }
-        svg.finish()
     }
 
     fn one(
         &self,
-        svg: &mut Svg,
+        on: &mut dyn Canvas,
         number: usize,
         series: &Series,
         (room, bottom): (f64, f64),
@@ -135,28 +145,28 @@ impl Plot {
             let what = self.x.get(place).map_or("", String::as_str);
             let tip = format!("{}, {what}: {}", series.label, estimate.text(self.quantity));
             if self.shape == Shape::Bars {
-                svg.rect(&format!("bar {class}"), (x - wide * 0.45, at.1), (wide * 0.9, bottom - at.1), 1.5, &tip);
+                on.rect(&format!("bar {class}"), (x - wide * 0.45, at.1), (wide * 0.9, bottom - at.1), 1.5, &tip);
             } else {
                 line.push(at);
             }
             if let Some(half) = estimate.half {
                 let ends = [estimate.mean - half, estimate.mean + half];
                 let whisker = if self.shape == Shape::Bars { "bound".into() } else { format!("whisker {class}") };
-                svg.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
+                on.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
                 // One that goes on beyond the picture does not end there.
                 for end in ends.into_iter().filter(|end| shown.contains(end)) {
-                    svg.line(&whisker, (x - 3.0, y(end)), (x + 3.0, y(end)));
+                    on.line(&whisker, (x - 3.0, y(end)), (x + 3.0, y(end)));
                 }
             }
             if self.shape == Shape::Lines {
-                svg.circle(&format!("mark {class}"), at, 3.5, &tip);
+                on.circle(&format!("mark {class}"), at, 3.5, &tip);
             }
         }
-        svg.path(&format!("line {class}"), &line, false, &series.label);
+        on.path(&format!("line {class}"), &line, false, &series.label);
         for (place, value) in series.paper.iter().enumerate() {
             let Some(value) = value.filter(|v| v.is_finite()) else { continue };
             let tip = format!("{} in the paper: {}", series.label, self.quantity.text(value));
-            svg.circle(&format!("paper {class}"), (middle(place) + offset, y(value)), 5.0, &tip);
+            on.circle(&format!("paper {class}"), (middle(place) + offset, y(value)), 5.0, &tip);
         }
     }
 
@@ -169,19 +179,39 @@ impl Plot {
         format!("<div class=\"legend\">{}</div>", self.series.iter().map(key).collect::<String>())
     }
 
+    /// How high the title and the key of a picture are that stands for itself.
+    fn above(&self) -> f64 {
+        26.0 + 18.0 * self.series.len().div_ceil(4) as f64
+    }
+
+    /// Title and key.
+    fn head(&self, on: &mut dyn Canvas, title: &str, width: f64) {
+        const COLUMNS: usize = 4;
+        on.text("name", (4.0, 18.0), "start", title);
+        for (place, series) in self.series.iter().enumerate() {
+            let at = (10.0 + (place % COLUMNS) as f64 * width / COLUMNS as f64, 38.0 + 18.0 * (place / COLUMNS) as f64);
+            on.circle(&format!("mark s{}", series.colour % COLOURS), (at.0, at.1 - 4.0), 4.0, "");
+            on.text("label", (at.0 + 9.0, at.1), "start", &series.label);
+        }
+    }
+
+    /// The same as [`Plot::file`], as a PDF document of one page.
+    pub fn pdf(&self, title: &str, width: f64, height: f64) -> String {
+        let above = self.above();
+        let mut page = Pdf::new(width, height + above);
+        self.head(&mut page, title, width);
+        page.down = above;
+        self.paint(&mut page, width, height);
+        page.finish(title)
+    }
+
     /// A picture that stands for itself: a whole SVG file, with its style, its title and its key.
     pub fn file(&self, title: &str, width: f64, height: f64) -> String {
         let drawn = self.draw(width, height);
         let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
-        let (rows, columns) = (self.series.len().div_ceil(4), 4);
-        let above = 26.0 + 18.0 * rows as f64;
+        let above = self.above();
         let mut head = Svg::new(width, above, "");
-        head.text("name", (4.0, 18.0), "start", title);
-        for (place, series) in self.series.iter().enumerate() {
-            let at = (10.0 + (place % columns) as f64 * width / columns as f64, 38.0 + 18.0 * (place / columns) as f64);
-            head.circle(&format!("mark s{}", series.colour % COLOURS), (at.0, at.1 - 4.0), 4.0, "");
-            head.text("label", (at.0 + 9.0, at.1), "start", &series.label);
-        }
+        self.head(&mut head, title, width);
         let head = head.finish();
         let head = head.split_once('>').map_or("", |(_, rest)| rest);
         let (head, inside) = (head.trim_end_matches("</svg>"), inside.trim_end_matches("</svg>"));
@@ -198,8 +228,6 @@ impl Plot {
 
 /// What the classes of a plot look like in a file of its own.
 fn style() -> String {
-    const INKS: [&str; COLOURS] =
-        ["#4b5563", "#1f6fd6", "#d9730d", "#1a7f4b", "#a21caf", "#b45309", "#0e7490", "#be123c"];
     let mut out = String::from(
         "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
          .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.bound{stroke:#1c2430;stroke-width:1.3}.line{fill:none;stroke-width:2}\
@@ -278,5 +306,19 @@ mod tests {
         assert_eq!((file.matches("<svg").count(), file.matches("</svg>").count()), (1, 1));
         assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("Figure &lt;3&gt;"));
         assert!(file.contains("ccc &amp; co") && file.contains("mark s1"), "the ninth colour is the first but one");
+    }
+
+    #[test]
+    fn a_pdf_shows_what_the_svg_shows() {
+        for shape in [Shape::Lines, Shape::Bars] {
+            let (svg, pdf) =
+                (plot(shape).file("Figure <3>", 640.0, 300.0), plot(shape).pdf("Figure <3>", 640.0, 300.0));
+            assert_eq!(pdf.matches(" Tj ET").count(), svg.matches("<text").count());
+            assert_eq!(pdf.matches(" re B").count(), svg.matches("<rect").count() - 1, "but for the white of the page");
+            let circles = pdf.matches(" c b\n").count() + pdf.matches(" c s\n").count();
+            assert_eq!(circles, svg.matches("<circle").count());
+            assert!(pdf.contains("(ccc & co) Tj") && pdf.starts_with("%PDF-1.4"));
+            assert_eq!(pdf, plot(shape).pdf("Figure <3>", 640.0, 300.0), "the same picture is the same bytes");
+        }
     }
 }

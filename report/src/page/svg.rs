@@ -1,6 +1,7 @@
 //! SVG as text: every text goes through [`escape`], every colour comes from the style sheet, so
 //! that one picture serves light and dark.
 
+use super::canvas::Canvas;
 use std::fmt::Write;
 
 /// Text safe in HTML and SVG, inside elements and inside quoted attributes.
@@ -94,6 +95,24 @@ impl Svg {
         let (w, h, label) = (px(self.width), px(self.height), escape(&self.label));
         let body = self.body;
         format!(r#"<svg viewBox="0 0 {w} {h}" role="img" aria-label="{label}">{body}</svg>"#)
+    }
+}
+
+impl Canvas for Svg {
+    fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        Svg::line(self, class, from, to);
+    }
+    fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), radius: f64, tip: &str) {
+        Svg::rect(self, class, at, size, radius, tip);
+    }
+    fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
+        Svg::text(self, class, at, anchor, text);
+    }
+    fn path(&mut self, class: &str, points: &[(f64, f64)], steps: bool, tip: &str) {
+        Svg::path(self, class, points, steps, tip);
+    }
+    fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        Svg::circle(self, class, at, radius, tip);
     }
 }
 

@@ -24,7 +24,7 @@ impl Setup {
         for number in 1..=parts(&groups)? {
             let own = format!("Group{number}");
             let spaces = [own.as_str(), "Group"];
-            refuse(values, "GroupN", &spaces, &own)?;
+            refuse(values, "GroupN", &spaces)?;
             let router = values.need(&spaces, "router")?;
             let group = self.group(values, &spaces, &mut town)?;
             hosts += u64::from(group.hosts);
@@ -138,8 +138,12 @@ impl Setup {
         if let Some(place) = self.radios.iter().position(|kind| kind.name == name) {
             return Ok(place);
         }
-        refuse(values, "<interface>", &[name], name)?;
-        let kind = values.need(&[name], "type")?;
+        refuse(values, "<interface>", &[name])?;
+        let Some(kind) = values.find(&[name], "type") else {
+            let hint =
+                format!("name an interface that has one, or add a line `{name}.type = SimpleBroadcastInterface`");
+            return Err(interface.wrong(format!("{name}.type is missing"), hint));
+        };
         if kind.text != "SimpleBroadcastInterface" {
             return Err(not_covered(Some(&kind), "exact is SimpleBroadcastInterface"));
         }

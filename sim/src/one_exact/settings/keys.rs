@@ -1,5 +1,7 @@
 //! The table of keys: the reference page and the warning of keys that nobody reads come from it.
 
+use farlink_base::nearest_name;
+
 /// A key that is read.
 pub struct Key {
     /// Namespace; `N` stands for a number, `<interface>` for the name a group gives its interface.
@@ -141,13 +143,25 @@ pub fn is_known(key: &str) -> bool {
     if IGNORED.contains(&space) || key == "Optimization.realtime" {
         return true;
     }
-    let rows = KEYS.iter().map(|key| (key.space, key.name)).chain(REFUSED.iter().map(|key| (key.space, key.name)));
-    rows.into_iter().any(|(known_space, known_name)| {
-        let fallback = known_space.strip_suffix('N') == Some(space);
-        // Any namespace may be that of an interface; reports have one each.
-        let any = known_space == "<interface>" || (known_space == "Report" && space.ends_with("Report"));
-        (fallback || any || numbered(known_space, space)) && numbered(known_name, name)
-    })
+    rows().any(|(known, known_name)| is_space(known, space) && numbered(known_name, name))
+}
+
+/// A key that somebody may have meant who wrote one that is none.
+pub fn nearest(key: &str) -> Option<String> {
+    let (space, name) = key.split_once('.')?;
+    let names = rows().filter(|(known, _)| is_space(known, space)).map(|(_, name)| name);
+    nearest_name(name, names).map(|name| format!("{space}.{name}"))
+}
+
+/// Namespaces and names of all keys.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYS.iter().map(|key| (key.space, key.name)).chain(REFUSED.iter().map(|key| (key.space, key.name)))
+}
+
+/// Whether a namespace is one of a table's: any may be that of an interface; reports have one each.
+fn is_space(known: &str, space: &str) -> bool {
+    let any = known == "<interface>" || (known == "Report" && space.ends_with("Report"));
+    any || known.strip_suffix('N') == Some(space) || numbered(known, space)
 }
 
 /// Whether `text` is `known`, with a number in place of its last letter where that is `N` or `K`.

@@ -15,6 +15,7 @@ to repeat and to check old studies; it holds nothing of Farlink's engine, so it 
 ```sh
 farlink one base.txt overlay.txt                      # a later file overrides an earlier one
 farlink one base.txt -b 5 --out reports               # five runs: each takes its element of [a; b; c]
+farlink one base.txt -b 2:4                           # its runs 2, 3 and 4
 farlink one base.txt --set Group.bufferSize=1000k     # over what the files say
 farlink one base.txt --json | jq '.runs[0].delivery_prob'
 ```

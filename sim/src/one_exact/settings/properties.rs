@@ -11,12 +11,13 @@ pub struct Property {
     pub line: usize,
 }
 
-/// Reads the text of a file (documentation of `java.util.Properties.load`).
+/// Reads the text of a file (documentation of `java.util.Properties.load`): its lines end with LF, CR or both.
 ///
 /// # Errors
 /// The line of an escape `\u` without four digits of base sixteen.
 pub fn parse(text: &str) -> Result<Vec<Property>, usize> {
     let mut found = Vec::new();
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
         let line = line.trim_start();
@@ -95,6 +96,19 @@ mod tests {
         let told = told.into_iter().chain([("long", "one, two", 9), ("j", "=k", 11)]);
         let told: Vec<_> = told.map(|(key, value, line)| (key.to_string(), value.to_string(), line)).collect();
         assert_eq!(pairs(text), told);
+    }
+
+    #[test]
+    fn lines_end_as_on_any_machine() {
+        for end in ["\n", "\r\n", "\r"] {
+            let text = ["a = 1", "# talk", "b = 2, \\", "  3", "c = 4"].join(end);
+            let told = [("a", "1", 1), ("b", "2, 3", 3), ("c", "4", 5)];
+            assert_eq!(
+                pairs(&text),
+                told.map(|(key, value, line)| (key.to_string(), value.to_string(), line)),
+                "{end:?}"
+            );
+        }
     }
 
     #[test]

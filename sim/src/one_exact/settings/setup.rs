@@ -163,7 +163,8 @@ impl Setup {
         let whole = |space: &str, key: &str| values.need(&[space], key);
         let name = values.filled(&whole("Scenario", "name")?)?;
         if name.is_empty() || name.contains(['/', '\\', '\0']) {
-            return Err(whole("Scenario", "name")?.wrong("no name of a file", "leave out slashes"));
+            let hint = "names of reports begin with it: write letters, digits and the like, without slashes";
+            return Err(whole("Scenario", "name")?.wrong("no name of a file", hint));
         }
         let step = whole("Scenario", "updateInterval")?;
         let step = step.number().and_then(|seconds| above_zero(&step, seconds))?;
@@ -171,7 +172,7 @@ impl Setup {
         if end.positive()? / step > MOST_STEPS {
             return Err(end.wrong("more than 10^11 steps", "write a shorter time, or a longer Scenario.updateInterval"));
         }
-        refuse(values, "Optimization", &["Optimization"], "Optimization")?;
+        refuse(values, "Optimization", &["Optimization"])?;
         let area = whole("MovementModel", "worldSize")?;
         let size = area.whole_range_any_order()?;
         let factor = values.find(&["Optimization"], "cellSizeMult");
@@ -228,13 +229,13 @@ pub(super) fn parts(value: &Value) -> Result<u32, Mistake> {
 }
 
 /// Refuses keys of a namespace that ask for what is not covered.
-pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str], shown: &str) -> Result<(), Mistake> {
+pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str]) -> Result<(), Mistake> {
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name) {
             let number = |text: &str| text.parse::<f64>().ok();
             let equal = number(key.harmless).is_some() && number(&value.text) == number(key.harmless);
             if value.text != key.harmless && !equal {
-                let hint = format!("leave {shown}.{} out; docs/reference/one.md says what is covered", key.name);
+                let hint = format!("leave {} out; docs/reference/one.md says what is covered", value.key);
                 return Err(value.wrong(format!("{} are not covered", key.what), hint));
             }
         }
@@ -243,7 +244,7 @@ pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str], shown: &str)
 }
 
 fn reporting(values: &Values) -> Result<Reporting, Mistake> {
-    refuse(values, "Report", &["Report"], "Report")?;
+    refuse(values, "Report", &["Report"])?;
     let mut classes = Vec::new();
     for number in 1..=parts(&values.need(&["Report"], "nrofReports")?)? {
         let class = values.need(&["Report"], &format!("report{number}"))?;

@@ -41,7 +41,7 @@ pub(super) fn of(values: &Values, hosts: u32) -> Result<Vec<Source>, Mistake> {
 }
 
 fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
-    refuse(values, "EventsK", &[space], space)?;
+    refuse(values, "EventsK", &[space])?;
     if let Some(file) = values.find(&[space], "filePath") {
         let (file, bytes) = values.file(&file, LONGEST_EVENTS)?;
         return events::read(&file, &String::from_utf8_lossy(&bytes), hosts).map(Source::File);
@@ -82,7 +82,11 @@ fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
 fn among(value: &Value, hosts: u32) -> Result<[i32; 2], Mistake> {
     let [first, end] = value.whole_range()?;
     if i64::from(end.max(first.saturating_add(1))) > i64::from(hosts) {
-        return Err(value.wrong(format!("there are hosts 0 to {}", i64::from(hosts) - 1), "write numbers of hosts"));
+        let there = match hosts {
+            0 => "there are no hosts".to_string(),
+            _ => format!("there are hosts 0 to {}", hosts - 1),
+        };
+        return Err(value.wrong(there, "write numbers of hosts"));
     }
     Ok([first, end])
 }

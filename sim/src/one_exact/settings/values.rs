@@ -49,7 +49,7 @@ impl Values {
             values.add(file)?;
         }
         for pair in overrides {
-            let Some((key, value)) = pair.split_once('=') else {
+            let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.trim().is_empty()) else {
                 return Err(Mistake::new(
                     format!("`{pair}` is not key=value"),
                     "write for instance --set Scenario.endTime=3600",
@@ -62,6 +62,10 @@ impl Values {
     }
     fn add(&mut self, file: &Path) -> Result<(), Mistake> {
         let bytes = read_bounded(file, LONGEST)?;
+        // The ONE takes it for a part of the first key, which then is none that it reads.
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            return Err(Mistake::at(file, 1, "begins with a byte order mark", "save it as UTF-8 without one"));
+        }
         let text = String::from_utf8_lossy(&bytes);
         let read = properties::parse(&text).map_err(|line| {
             Mistake::at(file, line, "`\\u` without four digits", "write \\\\ for a backslash, or / between folders")
@@ -79,13 +83,35 @@ impl Values {
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
     }
-    /// Places and names of keys that `is_known` does not know.
-    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+    /// Keys that `is_known` does not know, each with its place and name.
+    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, String)> {
         let unknown = self.written.iter().filter(move |(key, _)| !is_known(key));
         unknown.map(|(key, written)| match written.line {
-            0 => key.clone(),
-            line => format!("{}:{line}: {key}", written.file.display()),
+            0 => (key.as_str(), key.clone()),
+            line => (key.as_str(), format!("{}:{line}: {key}", written.file.display())),
         })
+    }
+    /// Groups, events and reports with a number above how many there are, each with the key that says how many: nobody
+    /// reads them.
+    pub fn beyond(&self) -> Vec<(String, Value)> {
+        let counts = [
+            ("Group", "Scenario", "nrofHostGroups"),
+            ("Events", "Events", "nrof"),
+            ("Report.report", "Report", "nrofReports"),
+        ];
+        let mut found = BTreeMap::new();
+        for (stem, space, name) in counts {
+            let Some(count) = self.find(&[space], name) else { continue };
+            let Ok(most) = count.count() else { continue };
+            for key in self.written.keys() {
+                let part = if stem.contains('.') { key } else { key.split('.').next().unwrap_or_default() };
+                let number = part.strip_prefix(stem).and_then(|digits| digits.parse::<u32>().ok());
+                if number.is_some_and(|number| number > most) {
+                    found.insert(part.to_string(), count.clone());
+                }
+            }
+        }
+        found.into_iter().collect()
     }
     fn value(&self, key: &str, written: &Written) -> Value {
         let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
@@ -309,6 +335,19 @@ mod tests {
         assert_eq!(values.filled(&name).as_deref(), Ok("a-E-S!"));
         let missing = values.need(&["Group1", "Group"], "speed").expect_err("nobody set it");
         assert_eq!(missing.what, "Group.speed is missing");
+    }
+
+    #[test]
+    fn what_has_a_number_above_how_many_there_are_is_found() {
+        let all = ["Scenario.nrofHostGroups=2", "Group.a=1", "Group2.a=1", "Group3.a=1", "Group3.b=1", "Events.nrof=0"];
+        let values = values(&[&all[..], &["Events1.class=x", "Report.nrofReports=1", "Report.report2=y"]].concat());
+        let found: Vec<_> = values.beyond().into_iter().map(|(part, count)| (part, count.key)).collect();
+        let told = [
+            ("Events1", "Events.nrof"),
+            ("Group3", "Scenario.nrofHostGroups"),
+            ("Report.report2", "Report.nrofReports"),
+        ];
+        assert_eq!(found, told.map(|(part, count)| (part.to_string(), count.to_string())));
     }
 
     #[test]

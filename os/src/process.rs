@@ -135,10 +135,14 @@ extern "C" fn note_termination(_signal: libc::c_int) {
     }
 }
 
-/// From now on SIGTERM and SIGINT only set the flag this gives.
+/// From now on SIGTERM, SIGINT and SIGHUP (a terminal that is gone) only set the flag this gives. SIGHUP stays ignored
+/// where it is: `nohup` wants a program to go on.
 pub fn watch_termination() -> io::Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
     let flag = std::sync::Arc::clone(TERMINATION.get_or_init(std::sync::Arc::default));
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        if signal == libc::SIGHUP && is_ignored(signal)? {
+            continue;
+        }
         // SAFETY: sigaction is plain old data; all zeros is a value of it (no flags, empty mask).
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = note_termination as *const () as libc::sighandler_t;
@@ -147,6 +151,15 @@ pub fn watch_termination() -> io::Result<std::sync::Arc<std::sync::atomic::Atomi
         check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })?;
     }
     Ok(flag)
+}
+
+/// Whether a signal does nothing to this process.
+fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
+    // SAFETY: sigaction is plain old data; all zeros is a value of it.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed, and action has room for what is told.
+    check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) })?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
 }
 
 /// Which signal to send.
@@ -202,6 +215,25 @@ mod tests {
         // The test harness itself has several.
         let error = fork().unwrap_err().to_string();
         assert!(error.contains("single-threaded"), "{error}");
+    }
+
+    #[test]
+    fn a_terminal_that_is_gone_ends_as_it_is_asked_to_unless_nobody_cares() {
+        let hang_up =
+            || rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
+        // SAFETY: ignoring a signal touches no memory.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let flag = watch_termination().unwrap();
+        hang_up();
+        assert!(!flag.load(std::sync::atomic::Ordering::Relaxed), "under nohup it goes on");
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        let flag = watch_termination().unwrap();
+        hang_up();
+        // Some thread of this process takes the signal, perhaps not at once.
+        while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -87,20 +87,32 @@ impl<R: Row> TableWriter<R> {
         if self.buffered == 0 {
             return Ok(());
         }
+        self.write_group().map_err(|why| unwritten(&self.path, &why))?;
+        self.buffered = 0;
+        Ok(())
+    }
+    fn write_group(&mut self) -> Result<()> {
         let mut group = self.file.next_row_group()?;
         for (buffer, column) in self.buffers.iter_mut().zip(R::SCHEMA.columns) {
             buffer.flush(column.optional, &mut group)?;
         }
         group.close()?;
-        self.buffered = 0;
         Ok(())
     }
     /// Writes the rest and the footer; tells how many rows there are.
     pub fn finish(mut self) -> Result<u64> {
         self.flush()?;
-        self.file.close().with_context(|| format!("cannot finish {}", self.path.display()))?;
+        self.file.close().map_err(|why| unwritten(&self.path, &why.into()))?;
         Ok(self.rows)
     }
+}
+
+/// A table that could not be written: which, why, and what to try.
+fn unwritten(path: &Path, error: &anyhow::Error) -> anyhow::Error {
+    let why = error.root_cause();
+    let full = why.downcast_ref().is_some_and(|why: &std::io::Error| why.kind() == std::io::ErrorKind::StorageFull);
+    let hint = if full { "\nhint: make room there, or choose another folder with `--out`" } else { "" };
+    anyhow::anyhow!("cannot write {}: {why}{hint}", path.display())
 }
 
 /// Whether a table was written to its end: such a file ends with the letters it begins with.
@@ -233,6 +245,18 @@ mod tests {
         })
         .unwrap();
         assert_eq!(next, count);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file_and_what_to_try() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("samples.parquet")).unwrap();
+        let row = SampleRow { time_ns: 1, node: None, link: None, metric: "stored_bytes".into(), value: 1.0 };
+        let mut writer = TableWriter::<SampleRow>::create(folder.path()).unwrap();
+        let written = (0..=GROUP_ROWS).try_for_each(|_| writer.push(&row));
+        let error = format!("{:#}", written.and_then(|()| writer.finish().map(drop)).unwrap_err());
+        assert!(error.contains("samples.parquet: No space left on device"), "{error}");
+        assert!(error.contains("\nhint: ") && error.matches("No space").count() == 1, "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Flavour;
-use farlink_report::{World, html};
+use farlink_report::{Manifest, RunReader, RunWriter, SampleRow, World, html, schema};
 use std::path::PathBuf;
 
 /// Where the pages stay, to be looked at.
@@ -97,4 +97,24 @@ fn the_curve_of_the_second_run_is_told_apart_by_more_than_its_colour() {
         assert!(!svg.contains("class=\"area"), "nothing is filled over the other");
     }
     assert!(page.contains("<span class=\"key a\">") && page.contains("<span class=\"key b\">"));
+}
+
+#[test]
+fn of_thousands_of_nodes_the_fullest_are_drawn_and_the_page_stays_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = Manifest { duration_s: 100.0, ..Manifest::new(World::Sim, "crowd", "name = \"crowd\"\n", None) };
+    let mut writer = RunWriter::create(folder.path(), manifest).unwrap();
+    // Of 3,000 the first 10 stay empty; the others hold the more the later they come.
+    for (second, number) in (0..10).flat_map(|second| (0..3000).map(move |number| (second, number))) {
+        let value = if number < 10 || second < 5 { 0.0 } else { 5000.0 + f64::from(number) };
+        let node = Some(format!("n{number}").into());
+        let (time_ns, metric) = (second * 10_000_000_000, schema::STORED_BYTES.into());
+        writer.sample(&SampleRow { time_ns, node, link: None, metric, value }).unwrap();
+    }
+    writer.finish().unwrap();
+    let page = html(&[&RunReader::open(folder.path()).unwrap()]).unwrap();
+    let drawn = |number: u32| page.contains(&format!("<h3>n{number}</h3>"));
+    assert!((2950..3000).all(drawn) && !(0..2950).any(drawn), "the fifty fullest");
+    assert!(page.contains("Not drawn: at most 7.95 kB at each of 2940 nodes, nothing at 10."), "and what is not");
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
 }

@@ -33,7 +33,7 @@ struct Hop {
 pub(crate) struct Found {
     /// By node and destination; never walked.
     hops: Mutex<HashMap<(NodeId, NodeId), Hop>>,
-    /// What leads searches; the routes are as good.
+    /// What leads searches; the routes are the same.
     guide: Mutex<Guide>,
 }
 

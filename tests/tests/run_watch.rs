@@ -117,6 +117,23 @@ fn q_and_control_c_end_it_with_the_results_so_far_and_the_terminal_as_before() {
 }
 
 #[test]
+fn a_terminal_that_is_gone_ends_it_with_the_results_so_far() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut terminal = Terminal::new(folder.path());
+    terminal.until(TAKEN);
+    terminal.until("pause");
+    terminal.script.kill().expect("it runs");
+    let end = Instant::now() + Duration::from_secs(60);
+    let manifest = || std::fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
+    // The last word of a run that was written down.
+    while !manifest().contains("Trace hash") {
+        assert!(Instant::now() < end, "no results: {}", manifest());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(folder.path().join("run/bundles.parquet").exists() && manifest().contains("\"finished\": false"));
+}
+
+#[test]
 fn without_a_terminal_and_in_the_testbed_it_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("seen.toml");

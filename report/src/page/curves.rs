@@ -6,10 +6,15 @@ use super::data::{FlowData, Points, RunData};
 use super::sections::{Page, WIDE, class, close, figure, open, ticks};
 use super::svg::escape;
 use crate::format::Quantity;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// A node whose store never holds more than this share of the fullest one is not drawn.
 const FLAT: f64 = 0.05;
+/// Nodes whose store is drawn at most: the fullest.
+const STORES: usize = 50;
+/// Nodes that are not drawn are named up to so many.
+const NAMED: usize = 20;
 /// Traffic drawn by itself at most.
 const FLOWS: usize = 12;
 
@@ -32,6 +37,44 @@ fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div></details>");
+}
+
+/// Stores, by node, and how much was in each at most.
+type Stores<'a> = Vec<(&'a str, f64)>;
+
+/// The stores that are drawn, and the rest; both in their order.
+fn drawn(stores: Stores<'_>) -> (Stores<'_>, Stores<'_>) {
+    let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
+    let mut fullest: Vec<(usize, f64)> = stores.iter().map(|(_, most)| *most).enumerate().collect();
+    fullest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let busy = fullest.into_iter().take(STORES).filter(|(_, held)| *held > most * FLAT);
+    let busy: HashSet<usize> = busy.map(|(place, _)| place).collect();
+    let (drawn, rest): (Vec<_>, Vec<_>) = stores.into_iter().enumerate().partition(|(place, _)| busy.contains(place));
+    let stores = |of: Vec<(usize, _)>| of.into_iter().map(|(_, store)| store).collect();
+    (stores(drawn), stores(rest))
+}
+
+/// Says what the stores that are not drawn held at most: of each, or of all where they are many.
+fn not_drawn(out: &mut String, stores: &[(&str, f64)]) {
+    let amount =
+        |most: f64| if most > 0.0 { format!("at most {}", Quantity::Bytes.text(most)) } else { "nothing".into() };
+    let told = match stores.len() {
+        0 => return,
+        1..=NAMED => {
+            let each: Vec<String> = stores.iter().map(|(node, most)| format!("{} at {node}", amount(*most))).collect();
+            each.join(", ")
+        }
+        count => {
+            let empty = stores.iter().filter(|(_, most)| *most == 0.0).count();
+            let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
+            match (empty, count - empty) {
+                (_, 0) => format!("nothing at {count} nodes"),
+                (0, some) => format!("{} at each of {some} nodes", amount(most)),
+                (empty, some) => format!("{} at each of {some} nodes, nothing at {empty}", amount(most)),
+            }
+        }
+    };
+    let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&told));
 }
 
 impl Page<'_> {
@@ -95,31 +138,36 @@ impl Page<'_> {
         close(out);
     }
 
-    pub fn stored(&self, out: &mut String) {
-        let mut nodes: Vec<&str> = Vec::new();
-        for (node, _) in self.runs.iter().flat_map(|r| &r.stored) {
-            if !nodes.contains(&node.as_str()) {
-                nodes.push(node);
+    /// Every node whose store is known, in order, and how much was in it at most.
+    fn stores(&self) -> Stores<'_> {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut stores = Stores::new();
+        for (node, line) in self.runs.iter().flat_map(|run| &run.stored) {
+            let place = *places.entry(node).or_insert(stores.len());
+            if place == stores.len() {
+                stores.push((node, 0.0));
             }
+            stores[place].1 = line.iter().map(|point| point.1).fold(stores[place].1, f64::max);
         }
-        if nodes.is_empty() {
+        stores
+    }
+
+    pub fn stored(&self, out: &mut String) {
+        let stores = self.stores();
+        if stores.is_empty() {
             return;
         }
         let line_of =
             |run: &RunData, node: &str| run.stored.iter().find(|(n, _)| n == node).map(|(_, line)| line.clone());
-        let most_of = |node: &str| {
-            let lines = self.runs.iter().filter_map(|r| line_of(r, node));
-            lines.flatten().map(|p| p.1).fold(0.0, f64::max)
-        };
         open(
             out,
             "How much data waited, and where?",
             "Bundles kept in the store of each node. All drawn nodes share one scale.",
         );
         self.legend(out, &self.shade_key());
-        let most = nodes.iter().map(|n| most_of(n)).fold(0.0, f64::max);
-        let (busy, idle): (Vec<&str>, Vec<&str>) = nodes.iter().partition(|node| most_of(node) > most * FLAT);
-        for node in busy {
+        let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
+        let (busy, rest) = drawn(stores);
+        for (node, _) in busy {
             let _ = write!(out, "<h3>{}</h3>", escape(node));
             let label = format!("Stored volume at {node}");
             chart(out, |width| Chart {
@@ -133,14 +181,7 @@ impl Page<'_> {
                 height: 180.0,
             });
         }
-        if !idle.is_empty() {
-            let each = |node: &&str| match most_of(node) {
-                0.0 => format!("nothing at {node}"),
-                most => format!("at most {} at {node}", Quantity::Bytes.text(most)),
-            };
-            let each: Vec<String> = idle.iter().map(each).collect();
-            let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&each.join(", ")));
-        }
+        not_drawn(out, &rest);
         close(out);
     }
 

@@ -206,3 +206,92 @@ fn time_goes_on_whatever_a_node_does() {
     assert_eq!(found.len(), 3, "all hear each other from the start on: {found:?}");
     assert!(edges(Kinetic::new(0, 1.0, Vec::new()), 100.0).is_empty());
 }
+
+/// Seconds from one place of a node to the next, in whole metres, so that all is exact.
+const STEP: i64 = 8;
+
+/// When two that are at such places one step after the other are in range, by whole numbers but for the roots: spans of
+/// seconds, none shorter than a microsecond, and none so near to the one before.
+fn exact(range: i64, [one, other]: [&[[i64; 2]]; 2]) -> Vec<(f64, f64)> {
+    let apart = |n: usize| [other[n][0] - one[n][0], other[n][1] - one[n][1]];
+    let mut spans: Vec<(f64, f64)> = Vec::new();
+    for step in 0..one.len() {
+        let (p, q) = (apart(step), apart((step + 1).min(one.len() - 1)));
+        let v = [q[0] - p[0], q[1] - p[1]];
+        // |p + s v|^2 = range^2 as w s^2 + 2 h s + c = 0, s from 0 to 1; the last step has no end.
+        let (w, h, c) =
+            (v[0] * v[0] + v[1] * v[1], p[0] * v[0] + p[1] * v[1], p[0] * p[0] + p[1] * p[1] - range * range);
+        let found = if w == 0 {
+            (c <= 0).then_some((0.0, if step + 1 == one.len() { f64::INFINITY } else { 1.0 }))
+        } else {
+            let discriminant = i128::from(h) * i128::from(h) - i128::from(w) * i128::from(c);
+            let root = (discriminant.max(0) as f64).sqrt();
+            let at = |sign: f64| ((-h as f64 + sign * root) / w as f64).clamp(0.0, 1.0);
+            (discriminant > 0).then(|| (at(-1.0), at(1.0)))
+        };
+        let Some((from, until)) = found.map(|(a, b)| ((step as f64 + a), (step as f64 + b))) else { continue };
+        let (from, until) = (from * STEP as f64, until * STEP as f64);
+        match spans.last_mut() {
+            Some(last) if from - last.1 < 1e-6 => last.1 = until,
+            _ => spans.push((from, until)),
+        }
+    }
+    spans.retain(|(from, until)| until - from > 1e-6);
+    spans
+}
+
+#[test]
+fn every_contact_of_ways_in_whole_metres_is_found_and_none_is_invented() {
+    let mut random = Rng::new(25);
+    let (mut contacts, mut always) = (0, 0);
+    for round in 0..400 {
+        let (count, steps) = (2 + random.below(12) as usize, 1 + random.below(20) as usize);
+        // Few places, so that nodes meet at one, pass along the rim, stay on it and turn back at it.
+        let side = [3, 12, 40, 2000][random.below(4) as usize];
+        let range = [0, 1, 5, 13, 500, 100_000][random.below(6) as usize];
+        let place = |random: &mut Rng| [random.below(side) as i64, random.below(side) as i64 * 3 / 2];
+        let ways: Vec<Vec<[i64; 2]>> = (0..count)
+            .map(|_| {
+                let mut way = vec![place(&mut random)];
+                while way.len() < steps {
+                    let rests = random.chance(0.3);
+                    way.push(if rests { way[way.len() - 1] } else { place(&mut random) });
+                }
+                way
+            })
+            .collect();
+        let node = |(number, way): (u32, &Vec<[i64; 2]>)| {
+            let fix = |(n, at): (i64, &[i64; 2])| Fix { at: (n * STEP) as f64, position: at.map(|m| m as f64) };
+            let fixes: Vec<Fix> = (0..).zip(way).map(fix).collect();
+            (number, Box::new(Traced::new(fixes.into())) as Box<dyn Mobility>)
+        };
+        let mut found: BTreeMap<(u32, u32), Vec<(f64, f64)>> = BTreeMap::new();
+        for edge in edges(Kinetic::new(0, range as f64, (0..).zip(&ways).map(node).collect()), 1e6) {
+            let (at, spans) = (edge.at.0 as f64 / 1e9, found.entry((edge.a, edge.b)).or_default());
+            match spans.last_mut() {
+                Some(last) if !edge.up => last.1 = at,
+                // Rounding may part at the rim what only touches it.
+                Some(last) if at - last.1 < 1e-6 => last.1 = f64::INFINITY,
+                _ => spans.push((at, f64::INFINITY)),
+            }
+        }
+        for a in 0..count {
+            for b in a + 1..count {
+                let expected = exact(range, [&ways[a], &ways[b]]);
+                let mut found = found.remove(&(a as u32, b as u32)).unwrap_or_default();
+                found.retain(|(from, until)| until - from > 1e-6);
+                let alike = |x: f64, y: f64| x == y || (x - y).abs() < 2e-8;
+                let same = found.len() == expected.len()
+                    && found.iter().zip(&expected).all(|(f, e)| alike(f.0, e.0) && alike(f.1, e.1));
+                assert!(
+                    same,
+                    "round {round}: {a} {:?} and {b} {:?} within {range}: {found:?}, and {expected:?}",
+                    ways[a], ways[b]
+                );
+                contacts += expected.len();
+                always += usize::from(expected.first().is_some_and(|span| *span == (0.0, f64::INFINITY)));
+            }
+        }
+    }
+    assert!(contacts > 10_000 && always > 500 && always < contacts / 2, "{contacts}, {always} of them without end");
+}

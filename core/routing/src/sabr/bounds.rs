@@ -1,10 +1,11 @@
 //! How much is left to a destination at least: what guides searches of large plans (A*; Hart, Nilsson, Raphael 1968).
 //!
 //! A search looks at all nodes that are reached before the destination is. With a bound of what each has left to go it
-//! looks first at those that lead there, and finds a route as good: of several that are alike in everything it may be another. The bound of a node is the light time and the time of
-//! transmission of the shortest way over contacts that run at some time of a window, whether they run one after the
-//! other or not. What arrives within the window cannot have gone over contacts that begin after it, so that a route
-//! which does is the best of all; where none does, the search is made anew without a guide.
+//! looks first at those that lead there, and finds the same route: all ways to one node wait in the same order, and have
+//! as much left. The bound of a node is the light time and the time of transmission of the shortest way over contacts
+//! that run at some time of a window, whether they run one after the other or not. What arrives within the window
+//! cannot have gone over contacts that begin after it, so that a route which does is the best of all; where none does,
+//! the search is made anew without a guide.
 
 use super::Planner;
 use crate::PlanTime;

@@ -9,13 +9,15 @@ mod booking;
 mod bounds;
 mod ledger;
 mod profile;
+mod question;
 mod search;
 mod ways;
 
 pub use booking::Booked;
 pub use bounds::{Bounds, Guide};
 pub use profile::Profile;
-pub use search::{Hop, Origin, OutsideLink, Planner, Query, Route, find_route};
+pub use question::{Hop, Origin, OutsideLink, Query, Route};
+pub use search::{Planner, find_route};
 
 use crate::contact_plan::PlanClock;
 use crate::router::Router;
@@ -143,7 +145,7 @@ impl Sabr {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }
 
-    /// [`Router::route`] with a guide that several nodes share: it finds a route as good, sooner.
+    /// [`Router::route`] with a guide that several nodes share: it finds the same route, sooner.
     pub fn route_guided(
         &mut self,
         guide: &mut Guide,

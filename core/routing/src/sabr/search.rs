@@ -7,121 +7,21 @@
 //! the same onward contact). So a node keeps one label for every smaller number of hops, the Pareto
 //! front of arrival and hops. Contacts of a node are looked at in order of time, and those that begin
 //! after the destination is reached not at all. Labels leave the heap by arrival, hops, later termination, smaller
-//! entry node: the tie-breaks of CCSDS 734.3-B-1.
+//! entry node: the tie-breaks of CCSDS 734.3-B-1; and where all of these are alike by the last contact's place in the
+//! plan, links outside it first. A node keeps at most one label for a number of hops, so that this order has no ties:
+//! a route depends on the question, the plan and what is booked, and not on the way the search went.
 
 use super::booking::Booked;
 use super::bounds::Bounds;
 use super::profile::Profile;
+use super::question::{Hop, Origin, OutsideLink, Query, Route};
 use crate::PlanTime;
 use crate::contact_plan::nanoseconds;
-use crate::plan_index::{Edge, GroupId, Passing, PlanIndex};
+use crate::plan_index::{Edge, Passing, PlanIndex};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use farlink_base::{DataRate, LinkId, NodeId, Priority};
-
-/// What to find a route for.
-#[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
-    /// Where the bundle is.
-    pub from: NodeId,
-    /// Where it shall go.
-    pub to: NodeId,
-    /// From when on.
-    pub at: PlanTime,
-    /// Size of the encoded bundle, bytes.
-    pub size: u64,
-    /// It must arrive by then.
-    pub expires: PlanTime,
-    /// Class of service.
-    pub priority: Priority,
-    /// Neighbours not to be used as first hop.
-    pub excluded: &'a [NodeId],
-    /// Overhead and margins.
-    pub profile: Profile,
-}
-impl Query<'_> {
-    /// A query without deadline, at normal priority, in the exact profile.
-    pub fn new(from: NodeId, to: NodeId, at: PlanTime, size: u64) -> Self {
-        Query {
-            from,
-            to,
-            at,
-            size,
-            expires: PlanTime::MAX,
-            priority: Priority::Normal,
-            excluded: &[],
-            profile: Profile::Exact,
-        }
-    }
-}
-
-/// One hop of a route.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Hop {
-    /// Index of the contact in the plan; `None` is a link outside the plan.
-    pub contact: Option<u32>,
-    /// Transmitting node.
-    pub from: NodeId,
-    /// Receiving node.
-    pub to: NodeId,
-    /// The first byte leaves.
-    pub start: PlanTime,
-    /// The last byte arrives.
-    pub arrival: PlanTime,
-}
-
-/// A route for one bundle.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Route {
-    /// The hops in order; none when the bundle is where it shall go.
-    pub path: Vec<Hop>,
-    /// When the whole bundle has arrived.
-    pub arrival: PlanTime,
-    /// End of the contact of the route that ends first.
-    pub until: PlanTime,
-    /// Bytes it takes of every contact.
-    pub volume: u64,
-    /// The link outside the plan it begins with, if it does.
-    pub outside: Option<LinkId>,
-}
-impl Route {
-    /// Number of hops.
-    pub fn hops(&self) -> usize {
-        self.path.len()
-    }
-    /// The first contact, when the first hop is one of the plan.
-    pub fn first_contact(&self) -> Option<u32> {
-        self.path.first()?.contact
-    }
-    /// The neighbour it begins with (the entry node).
-    pub fn next_hop(&self) -> Option<NodeId> {
-        self.path.first().map(|hop| hop.to)
-    }
-}
-
-/// A link outside the plan, up now: the first hop may use it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct OutsideLink {
-    /// Which.
-    pub link: LinkId,
-    /// The neighbour.
-    pub peer: NodeId,
-    /// How fast, where known.
-    pub rate: Option<DataRate>,
-    /// Until when, where known.
-    pub until: PlanTime,
-}
-
-/// Where a search begins.
-pub struct Origin<'a> {
-    /// All identifiers of this node.
-    pub nodes: &'a [NodeId],
-    /// From which start on this node can use the contacts of a group of its own; `None`: none.
-    pub usable: &'a dyn Fn(GroupId) -> Option<PlanTime>,
-    /// Links outside the plan.
-    pub outside: &'a [OutsideLink],
-}
+use farlink_base::{DataRate, LinkId, Priority};
 
 /// Finds the best route, or none. To ask often, keep a [`Planner`].
 pub fn find_route(index: &PlanIndex, query: &Query<'_>, booked: &Booked) -> Option<Route> {
@@ -136,7 +36,8 @@ struct Label {
     arrival: u64,
     start: u64,
     until: u64,
-    entry: NodeId,
+    /// Place of the entry node; of nodes without one any.
+    entry: u32,
     node: u32,
     hops: u32,
     by: By,
@@ -150,6 +51,15 @@ enum By {
     Contact(u32),
     Outside(LinkId),
 }
+impl By {
+    /// Its place where everything else is alike. Links outside the plan are put on the heap in their order.
+    fn place(self) -> u32 {
+        match self {
+            By::Nothing | By::Outside(_) => 0,
+            By::Contact(contact) => contact.saturating_add(1),
+        }
+    }
+}
 
 /// Contacts of a node that was reached, to be looked at from one on.
 #[derive(Clone, Copy)]
@@ -162,9 +72,9 @@ struct Scan {
 /// Places on the heap from here on are those of scans: there are fewer labels.
 const FIRST_SCAN: u32 = 1 << 31;
 
-/// Arrival (with what is left to go at least, where that is known), hops, later termination, smaller entry node, and the
-/// place of the label.
-type Key = Reverse<(u64, u32, Reverse<u64>, NodeId, u32)>;
+/// Arrival (with what is left to go at least, where that is known), hops, later termination, smaller entry node, what it
+/// was reached over, and the place of the label. Nodes are in the order of their places.
+type Key = Reverse<(u64, u32, Reverse<u64>, u32, u32, u32)>;
 
 /// What is known of a node during a search.
 #[derive(Clone, Copy)]
@@ -251,8 +161,8 @@ impl Planner {
     }
 
     /// The best route from `origin` (`query.from` is not looked at): smallest arrival, then fewest
-    /// hops, then latest termination, then smallest entry node. A contact is never waited for
-    /// merely because it ends later.
+    /// hops, then latest termination, then smallest entry node, then the first of the plan's contacts.
+    /// A contact is never waited for merely because it ends later.
     pub fn route_from(
         &mut self,
         index: &PlanIndex,
@@ -334,7 +244,7 @@ impl Planner {
                 self.scans.len() as u32 - 1
             }
         };
-        self.heap.push(Reverse((time, 0, Reverse(u64::MAX), NodeId::NULL, FIRST_SCAN + place)));
+        self.heap.push(Reverse((time, 0, Reverse(u64::MAX), 0, 0, FIRST_SCAN + place)));
     }
 
     /// Notes a way to a node that has so much left to go at least.
@@ -351,7 +261,7 @@ impl Planner {
         }
         let place = self.labels.len() as u32;
         let whole = label.arrival.saturating_add(left);
-        self.heap.push(Reverse((whole, label.hops, Reverse(label.until), label.entry, place)));
+        self.heap.push(Reverse((whole, label.hops, Reverse(label.until), label.entry, label.by.place(), place)));
         self.labels.push(label);
     }
 }
@@ -389,7 +299,7 @@ impl Search<'_> {
         let (index, origin, query) = (self.index, self.origin, self.query);
         let at = query.at.0;
         for node in origin.nodes.iter().filter_map(|node| index.place(*node)) {
-            let (until, entry, by, parent) = (u64::MAX, NodeId::NULL, By::Nothing, NO_LABEL);
+            let (until, entry, by, parent) = (u64::MAX, 0, By::Nothing, NO_LABEL);
             let left = self.left(node);
             self.memory.push(Label { arrival: at, start: at, until, entry, node, hops: 0, by, parent }, left);
         }
@@ -402,7 +312,7 @@ impl Search<'_> {
             }
             if link.peer != query.to {
                 let Some(node) = index.place(link.peer) else { continue };
-                let (entry, until, by) = (link.peer, link.until.0, By::Outside(link.link));
+                let (entry, until, by) = (node, link.until.0, By::Outside(link.link));
                 let left = self.left(node);
                 self.memory.push(Label { arrival, start: at, until, entry, node, hops: 1, by, parent: NO_LABEL }, left);
             } else if direct.as_ref().is_none_or(|d| arrival < d.arrival.0) {
@@ -419,7 +329,7 @@ impl Search<'_> {
     }
 
     fn reach(&mut self, to: u32) -> Option<u32> {
-        while let Some(Reverse((_, hops, _, _, place))) = self.memory.heap.pop() {
+        while let Some(Reverse((_, hops, _, _, _, place))) = self.memory.heap.pop() {
             if let Some(place) = place.checked_sub(FIRST_SCAN) {
                 self.scan(self.memory.scans[place as usize], Some(place), to as usize);
                 continue;
@@ -481,9 +391,10 @@ impl Search<'_> {
         }
         let mut entry = label.entry;
         if label.hops == 0 {
-            entry = index.nodes[passing.to as usize];
+            entry = passing.to;
             let from = (self.origin.usable)(passing.group());
-            if from.is_none_or(|from| passing.start < from.0) || self.query.excluded.contains(&entry) {
+            let excluded = || self.query.excluded.contains(&index.nodes[entry as usize]);
+            if from.is_none_or(|from| passing.start < from.0) || excluded() {
                 return;
             }
         }

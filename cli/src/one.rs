@@ -88,7 +88,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     warn_of_unknown(&read);
     // All are looked at before the first is run: a mistake in the last should not cost the others' time.
     let setups: Vec<Setup> = (args.batch.clone())
-        .map(|run| Setup::of(&read.of_run(run as usize)))
+        .map(|run| read.of_run(run as usize))
+        .map(|values| Setup::of(&if args.mode == Mode::Fast { values.translated() } else { values }))
         .collect::<Result<_, Mistake>>()
         .map_err(bad)?;
     warn_of_same_names(&setups, args.batch.start, args.mode);

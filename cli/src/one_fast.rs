@@ -186,6 +186,7 @@ fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
             writeln!(w, "router = \"spray-and-wait\"\nrouter_params = {{ {params} }}")
         }
         Router::Prophet { .. } => writeln!(w, "router = \"prophet\""),
+        Router::Farlink(name) => writeln!(w, "router = \"{name}\""),
     };
 }
 
@@ -276,7 +277,7 @@ mod tests {
         let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
         let files: Vec<PathBuf> = files.iter().map(|file| data.join(file)).collect();
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-        Setup::of(&Values::read(&files, &sets).expect("settings")).expect("a setup")
+        Setup::of(&Values::read(&files, &sets).expect("settings").translated()).expect("a setup")
     }
 
     /// Reads a translation back as the simulator would.
@@ -309,6 +310,21 @@ mod tests {
         let text = translate(&setup(&["planets.txt"], &[])).map(|it| it.scenario).unwrap_or_default();
         // One in 1 to 299 s, to each of two hosts half of them.
         assert_eq!(text.matches("interval = [\"2 s\", \"598 s\"]").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn routers_that_are_not_imitated_and_any_report_are_taken() {
+        for (theirs, ours) in [
+            ("DirectDeliveryRouter", "direct-delivery"),
+            ("FirstContactRouter", "first-contact"),
+            ("MaxPropRouter", "maxprop"),
+            ("ProphetRouter", "prophet"),
+        ] {
+            let router = format!("Group.router={theirs}");
+            let setup = setup(&["terrestrial.txt"], &[&router, "Report.report1=MessageDelayReport"]);
+            assert!(setup.reporting.classes.is_empty(), "{:?}", setup.reporting.classes);
+            assert!(read(&setup).nodes.iter().all(|node| node.router.name == ours), "{theirs}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ impl World<'_> {
                 Router::Epidemic => self.epidemic(host, &links),
                 Router::Spray { .. } => self.spray(host, &links),
                 Router::Prophet { .. } => self.prophet(host, &links),
+                // Never here.
+                Router::Farlink(_) => {}
             }
         }
         self.links = links;

@@ -157,6 +157,13 @@ impl Setup {
     }
 }
 
+/// Routers of The ONE that are not imitated, and what Farlink calls its own of that kind.
+const FARLINK: [(&str, &str); 3] = [
+    ("DirectDeliveryRouter", "direct-delivery"),
+    ("FirstContactRouter", "first-contact"),
+    ("MaxPropRouter", "maxprop"),
+];
+
 fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistake> {
     let own = [router.text.as_str()];
     match router.text.as_str() {
@@ -165,7 +172,7 @@ fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistak
             let copies = at_least_one(&values.need(&own, "nrofCopies")?)? as u32;
             Ok(Router::Spray { copies, binary: values.need(&own, "binaryMode")?.truth()? })
         }
-        "ProphetRouter" if !fifo => Err(router.wrong(
+        "ProphetRouter" if !fifo && !values.translated => Err(router.wrong(
             "with sendQueue = 1 the order of equals depends on where Java's objects lie in memory, and changes with \
              each start of The ONE",
             "--set Group.sendQueue=2 makes it repeatable, here and there",
@@ -179,6 +186,13 @@ fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistak
                 gamma: number("gamma", 0.98)?,
             })
         }
-        _ => Err(not_covered(Some(router), "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter")),
+        name => match FARLINK.iter().find(|(other, _)| *other == name) {
+            Some((_, ours)) if values.translated => Ok(Router::Farlink(ours)),
+            Some(_) => Err(not_covered(
+                Some(router),
+                "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter; `--mode fast` has this one, too",
+            )),
+            None => Err(not_covered(Some(router), "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter")),
+        },
     }
 }

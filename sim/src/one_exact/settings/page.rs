@@ -50,6 +50,7 @@ runs it with `fidelity = \"message\"`: `farlink run` and `farlink report` take i
 | | |
 |---|---|
 | the same in kind | hosts and their groups, models of movement and their ranges of speed and rest, streets, ranges and rates of interfaces, contacts of a file, buffers and lifetimes, who sends how much to whom how often, dropping the oldest |
+| more | `DirectDeliveryRouter`, `FirstContactRouter` and `MaxPropRouter`; PRoPHET with a shuffled queue; settings that name any reports, which are not written: there are the run's tables |
 | different | time goes from event to event, without steps; each radio sends or receives one bundle at a time, where The ONE has one transfer a host, whatever its interfaces; neighbours tell each other in bundles what they hold, which take their turn; bundles leave by priority and age; PRoPHET is version 2; lifetimes end when they end, not a minute early; bundles weigh their headers and those of TCPCLv4; all random numbers |
 | refused | messages from a file (`C` lines); messages of a part of a group; a map of several files; contacts from a file among several kinds of interfaces; hosts that never meet; messages that cease before the run ends (`EventsK.time`) |
 | without effect | `MovementModel.warmup`, `Report.warmup`, `deleteDelivered`, which is told |

@@ -35,6 +35,8 @@ pub enum Router {
         /// What a time unit leaves.
         gamma: f64,
     },
+    /// One that is not imitated, by Farlink's name for it: only of [`Values::translated`].
+    Farlink(&'static str),
 }
 
 /// How hosts move.
@@ -249,6 +251,9 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
     for number in 1..=parts(&values.need(&["Report"], "nrofReports")?)? {
         let class = values.need(&["Report"], &format!("report{number}"))?;
         let Some(known) = ReportClass::ALL.into_iter().find(|(name, _)| *name == class.text) else {
+            if values.translated {
+                continue;
+            }
             return Err(not_covered(
                 Some(&class),
                 "exact are MessageStatsReport, EventLogReport and ConnectivityONEReport",

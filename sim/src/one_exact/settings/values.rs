@@ -24,6 +24,8 @@ pub struct Values {
     written: BTreeMap<String, Written>,
     /// Which run of a batch: picks from `[a; b; c]`.
     run: usize,
+    /// Whether the run is Farlink's own, which has routers that are not imitated, and needs no reports of The ONE.
+    pub(super) translated: bool,
     /// Where files that are named by values are looked for.
     folders: Vec<PathBuf>,
 }
@@ -82,6 +84,10 @@ impl Values {
     /// The same for another run of a batch.
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
+    }
+    /// The same for a run in Farlink's own world.
+    pub fn translated(self) -> Values {
+        Values { translated: true, ..self }
     }
     /// Keys that `is_known` does not know, each with its place and name.
     pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, String)> {

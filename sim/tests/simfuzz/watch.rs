@@ -300,6 +300,10 @@ impl Watch {
         let durable = here.durable;
         let mut copies: Vec<Copy> = std::mem::take(&mut here.copies).into_values().collect();
         copies.sort_by_key(|copy| copy.id);
+        // What is inside others nobody sees: it may have been here.
+        let unseen = |life: &&mut Life| life.held == 0 && life.delivered.is_none();
+        let unseen = self.bundles.values_mut().filter(unseen);
+        unseen.filter(|_| self.inside && !durable).for_each(|life| life.excused = true);
         for copy in copies {
             if copy.accepted && durable {
                 *self.nodes[node].asleep.entry(copy.id).or_default() += 1;

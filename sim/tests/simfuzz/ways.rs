@@ -62,7 +62,9 @@ impl Ways {
                 let (key, ..) = here.sizes.get(bundle)?;
                 self.hops.insert((here.number, whole(key)), 0);
             }
-            Event::Received { bundle, from, .. } => return self.received(node, *bundle, from.0),
+            Event::Received { bundle, from, .. } => drop(self.received(node, *bundle, from.0)),
+            // Who gets one that made too many deletes it.
+            Event::Delivered { bundle } => return self.too_far(node, *bundle),
             Event::Routed { bundle, link, .. } => {
                 let (_, priority, size) = *here.sizes.get(bundle)?;
                 here.queued.remove(bundle);
@@ -84,14 +86,21 @@ impl Ways {
         None
     }
 
-    fn received(&mut self, node: usize, bundle: BundleHandle, from: u64) -> Option<String> {
+    fn received(&mut self, node: usize, bundle: BundleHandle, from: u64) -> Option<u32> {
         let (key, ..) = self.nodes[node].sizes.get(&bundle)?;
         let (key, number) = (whole(key), self.nodes[node].number);
         let hops = self.hops.get(&(from, key))? + 1;
         let fewest = self.hops.entry((number, key)).or_insert(hops);
         *fewest = hops.min(*fewest);
+        Some(*fewest)
+    }
+
+    fn too_far(&self, node: usize, bundle: BundleHandle) -> Option<String> {
+        let (key, ..) = self.nodes[node].sizes.get(&bundle)?;
+        let key = whole(key);
+        let fewest = self.hops.get(&(self.nodes[node].number, key))?;
         let source = self.nodes.iter().find(|node| node.number == key.source.0)?;
-        let most = source.hop_limit.filter(|most| *fewest > *most)?;
+        let most = source.hop_limit.filter(|most| fewest > most)?;
         Some(format!("{key:?} made {fewest} hops of at most {most}"))
     }
 

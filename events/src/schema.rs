@@ -117,7 +117,7 @@ schema! {
         "A disk operation failed; the store refuses work until the disk answers again." { file };
     Fault "fault" "a fault of the scenario"
         "Something went wrong because the scenario says so, or is right again: `node down`, `node up`, `link down`, \
-         `link up`, `clock`. The simulator tells it, not the node." { link, what };
+         `link up`, `clock`. Whoever runs the node tells it, not the node." { link, what };
 }
 
 /// Whether a line of an events file is about this event, without reading the rest of it.

@@ -78,14 +78,21 @@ pub trait Driver {
     /// When this implementation cannot change its links, or a file cannot be written.
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
-    /// Puts aside what the node, which was killed at that monotonic nanosecond, left in its folder, and gives the
-    /// program to start it again on what its disk has.
+    /// Puts aside what the node, which was killed at that monotonic nanosecond and has ended, left in its folder; that it
+    /// is down is among its events from then on.
     ///
     /// # Errors
-    /// When that cannot be done, or a file cannot be moved.
-    fn again(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<Program>;
+    /// When a file cannot be moved.
+    fn fell(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<()>;
 
-    /// Counts what happened since the last call. Cheap: it is asked several times a second.
+    /// Gives the program to start a node that [fell](Driver::fell) again, on what its disk has.
+    ///
+    /// # Errors
+    /// When that cannot be done, or a file cannot be written.
+    fn again(&mut self, node: &NodeContext<'_>) -> Result<Program>;
+
+    /// Counts what happened so far; what came again to an application after a restart once. Cheap: it is asked several
+    /// times a second.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
 
     /// Gives everything that happened, in order, once the node has ended. Times in the rows are on

@@ -117,7 +117,7 @@ impl Scenario {
     }
     /// Why no testbed can run it: of faults it knows those of links, and restarts of nodes that send nothing meanwhile.
     pub(crate) fn faults_need_simulation(&self) -> Option<ConfigError> {
-        let expected = self.faults.iter().find_map(|fault| match fault.kind {
+        let why = |fault: &Fault| match fault.kind {
             FaultKind::LinkDown { .. } => None,
             FaultKind::Restart { node } => self.restart_needs_simulation(node),
             FaultKind::ClockJump { .. } | FaultKind::ClockDrift { .. } => {
@@ -125,9 +125,10 @@ impl Scenario {
             }
             FaultKind::Lie { .. } => Some("the testbed has nodes that say what is so".to_string()),
             FaultKind::Unheard { .. } => Some("the testbed has no radios".to_string()),
-        })?;
+        };
+        let (index, expected) = self.faults.iter().enumerate().find_map(|(index, fault)| Some((index, why(fault)?)))?;
         Some(ConfigError {
-            path: "fault".into(),
+            path: format!("fault[{}]", index + 1),
             expected,
             hint: "of faults it knows `link_down` of links, and `restart` of nodes that send nothing until they are \
                    up again; or run it --in sim"

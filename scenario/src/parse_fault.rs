@@ -218,7 +218,8 @@ mod tests {
         assert_eq!(kinds, [FaultKind::Restart { node: 1 }, jump, FaultKind::ClockDrift { node: 0, ppm: -50.0 }]);
         let at: Vec<u64> = scenario.faults[0].beginnings(scenario.duration).map(|at| at.as_secs()).collect();
         assert_eq!((at, scenario.faults[1].beginnings(scenario.duration).count()), (vec![5, 45, 85], 1));
-        assert!(scenario.needs_simulation().unwrap().to_string().contains("has one clock, which is right"));
+        let why = scenario.needs_simulation().unwrap().to_string();
+        assert!(why.contains("has one clock, which is right") && why.contains("fault[2]"), "{why}");
     }
 
     #[test]
@@ -251,7 +252,8 @@ mod tests {
         assert!(scenario.needs_simulation().unwrap().to_string().contains("nodes that say what is so"));
         assert!(scenario.needs_messages().is_none());
         let full = parse(&format!("{lie}says = \"has\"\n")).unwrap();
-        assert!(full.needs_messages().unwrap().to_string().contains("in whole bundles"));
+        let why = full.needs_messages().unwrap().to_string();
+        assert!(why.contains("in whole bundles") && why.contains("fault[1]"), "{why}");
         let with = |text: &str| parse_with(message, &format!("{lie}{text}")).unwrap_err();
         assert!(with("").contains("`lie` needs it"));
         assert!(with("says = \"nothing\"\n").contains("`nothing`"));

@@ -78,7 +78,7 @@ pub fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
         *slot = nodes.find(reader, "between", "node", name);
     }
     if names[0] == names[1] {
-        reader.fail("between", "a link joins two different nodes", "");
+        reader.fail("between", "it names the same node twice", "name two different nodes");
         return None;
     }
     Some([found[0]?, found[1]?])

@@ -10,9 +10,10 @@ impl Scenario {
             return None;
         }
         let hint = || "write fidelity = \"message\", or run it with --fidelity message".to_string();
-        if self.faults.iter().any(|fault| matches!(fault.kind, crate::FaultKind::Lie { .. })) {
+        let lies = |fault: &crate::Fault| matches!(fault.kind, crate::FaultKind::Lie { .. });
+        if let Some(index) = self.faults.iter().position(lies) {
             return Some(ConfigError {
-                path: "fault".into(),
+                path: format!("fault[{}]", index + 1),
                 expected: "what neighbours tell each other is changed in whole bundles, and `fidelity` is `full`"
                     .into(),
                 hint: hint(),

@@ -35,10 +35,10 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let value = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str, default: u64| value(name).and_then(|text| text.parse().ok()).unwrap_or(default);
-    if let Some(file) = value("--replay") {
-        return replay(Path::new(file));
-    }
     let has = |name: &str| words.iter().any(|word| word == name);
+    if let Some(file) = value("--replay") {
+        return replay(Path::new(file), has("--twice"));
+    }
     let wanted = Wanted {
         draft: if has("--throngs") { Draft::throng } else { Draft::of },
         seed: number("--seed", 1),
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
     fuzz(&wanted)
 }
 
-fn replay(file: &Path) -> ExitCode {
+fn replay(file: &Path, twice: bool) -> ExitCode {
     let run = match Scenario::load(file) {
-        Ok(scenario) => simfuzz::watch(&scenario),
+        Ok(scenario) => simfuzz::as_often(twice, || simfuzz::watch(&scenario)),
         Err(errors) => {
             errors.iter().for_each(|error| eprintln!("{error}"));
             return ExitCode::FAILURE;
@@ -106,14 +106,9 @@ impl Sum {
     }
 }
 
-/// One seed, as often as is wanted.
-fn run(wanted: &Wanted, seed: u64) -> Run {
-    let draft = (wanted.draft)(seed);
-    let mut run = simfuzz::run(&draft);
-    if wanted.twice && simfuzz::run(&draft) != run {
-        run.complaints.push("the same seed gave another run".into());
-    }
-    run
+/// One network, as often as is wanted.
+fn run(wanted: &Wanted, draft: &Draft) -> Run {
+    simfuzz::as_often(wanted.twice, || simfuzz::run(draft))
 }
 
 fn fuzz(wanted: &Wanted) -> ExitCode {
@@ -127,7 +122,7 @@ fn fuzz(wanted: &Wanted) -> ExitCode {
                 return;
             }
             let seed = wanted.seed + number;
-            let run = run(wanted, seed);
+            let run = run(wanted, &(wanted.draft)(seed));
             failed.fetch_or(!wanted.all && !run.complaints.is_empty(), Ordering::Relaxed);
             all.lock().unwrap_or_else(PoisonError::into_inner).add(seed, run);
         }
@@ -161,12 +156,15 @@ fn tell(wanted: &Wanted, seed: u64, complaints: &[String]) {
     if wanted.unshrunk {
         return;
     }
-    let small = simfuzz::shrunk((wanted.draft)(seed), simfuzz::run);
+    let small = simfuzz::shrunk((wanted.draft)(seed), |less| run(wanted, less));
     let file = wanted.out.join(format!("simfuzz-{seed}.toml"));
+    // The command is to be true in every folder.
+    let file = std::path::absolute(&file).unwrap_or(file);
+    let twice = if wanted.twice { " --twice" } else { "" };
     println!("the smallest network that fails so:");
-    simfuzz::run(&small).complaints.iter().for_each(|complaint| println!("  {complaint}"));
+    run(wanted, &small).complaints.iter().for_each(|complaint| println!("  {complaint}"));
     match std::fs::create_dir_all(&wanted.out).and_then(|()| std::fs::write(&file, small.text())) {
-        Ok(()) => println!("again with: cargo xtask simfuzz --replay {}", file.display()),
+        Ok(()) => println!("again with: cargo xtask simfuzz --replay {}{twice}", file.display()),
         Err(error) => println!("{}: {error}\n{}", file.display(), small.text()),
     }
 }

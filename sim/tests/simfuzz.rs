@@ -28,14 +28,14 @@ fn stores_that_forget_are_found_and_the_network_that_shows_it_is_small() {
     assert!(!with_forgetting_stores(&small).complaints.is_empty() && simfuzz::run(&small).complaints.is_empty());
 }
 
-/// All seeds, on as many threads as there are processors: hops and faults.
-fn all(seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draft + Sync) -> (u64, u64) {
+/// All seeds of a kind, which is told by its flag, on as many threads as there are processors: hops and faults.
+fn all(flag: &str, seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draft + Sync) -> (u64, u64) {
     let seeds: Vec<u64> = seeds.collect();
     let [next, hops, faults] = [(); 3].map(|()| AtomicU64::new(0));
     let work = || {
         while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
             let run = simfuzz::run(&draft(*seed));
-            let again = format!("cargo xtask simfuzz --seed {seed} --runs 1");
+            let again = format!("cargo xtask simfuzz --seed {seed} --runs 1{flag}");
             assert!(run.complaints.is_empty(), "{again}\n{}", run.complaints.join("\n"));
             hops.fetch_add(run.hops, Ordering::Relaxed);
             faults.fetch_add(run.faults, Ordering::Relaxed);
@@ -48,13 +48,13 @@ fn all(seeds: impl Iterator<Item = u64>, draft: impl Fn(u64) -> Draft + Sync) ->
 
 #[test]
 fn random_networks_with_faults_lose_nothing() {
-    let (hops, faults) = all((0..48).filter(|seed| seed % 16 < 15), Draft::of);
+    let (hops, faults) = all("", (0..48).filter(|seed| seed % 16 < 15), Draft::of);
     assert!(hops > 5000 && faults > 1000, "{hops} hops, {faults} faults");
 }
 
 #[test]
 fn crowds_with_faults_lose_nothing() {
-    let (hops, faults) = all((0..CROWDS).map(|n| 16 * n + 15), Draft::of);
+    let (hops, faults) = all("", (0..CROWDS).map(|n| 16 * n + 15), Draft::of);
     assert!(hops > 50_000 && faults > 150, "{hops} hops, {faults} faults");
 }
 /// An unoptimized build has no time for more: the command runs the others.
@@ -62,7 +62,7 @@ const CROWDS: u64 = 3;
 
 #[test]
 fn throngs_with_faults_lose_nothing() {
-    let (hops, faults) = all([8, 15].into_iter(), Draft::throng);
+    let (hops, faults) = all(" --throngs", [8, 15].into_iter(), Draft::throng);
     assert!(hops > 30_000 && faults > 800, "{hops} hops, {faults} faults");
 }
 
@@ -73,5 +73,21 @@ fn the_same_seed_is_the_same_run() {
         assert_eq!(simfuzz::run(&draft), simfuzz::run(&draft), "seed {seed}");
         draft
     };
-    all((100..106).chain([15]), twice);
+    all(" --twice", (100..106).chain([15]), twice);
+}
+
+#[test]
+fn a_network_that_runs_otherwise_each_time_is_told_of_and_shrunk_as_that() {
+    let times = AtomicU64::new(0);
+    // As long as there is a fault.
+    let restless = |draft: &Draft| {
+        simfuzz::as_often(true, || {
+            let next = if draft.faults.is_empty() { 0 } else { times.fetch_add(1, Ordering::Relaxed) };
+            Run { trace: next, ..Run::default() }
+        })
+    };
+    let draft = (0..9).map(Draft::of).find(|draft| draft.faults.len() > 5).unwrap();
+    assert_eq!(restless(&draft).complaints, ["the same seed gave another run"]);
+    let small = simfuzz::shrunk(draft, restless);
+    assert_eq!((small.faults.len(), small.traffic.len()), (1, 0), "{}", small.text());
 }

@@ -1,31 +1,29 @@
 //! What a node that was killed leaves: its events, which it would write over when it starts again, and its sockets, by
-//! which it would seem to be ready.
+//! which it would seem to be ready. What its applications and its log had not written is gone: of events, those of the
+//! fifth of a second at most.
 
 use super::{CONTROL, EVENTS, SOCKET};
 use crate::driver::NodeContext;
 use anyhow::{Context, Result};
 use farlink_base::{Event, Instant};
+use farlink_events::Names;
 use std::fs;
+use std::io::Write;
 
 /// The events of a life that was cut short.
 pub fn events_of(life: u32) -> String {
     format!("events.{life}.jsonl")
 }
 
-/// Keeps the events of the life that ended at that monotonic nanosecond, less a line that was cut off, and with what
-/// happened to the node; takes its sockets away.
+/// Keeps the events of the life that ended when the node was killed at that monotonic nanosecond, less a line that was
+/// cut off, and with what happened to it; takes its sockets away.
 pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()> {
     let file = node.folder.join(EVENTS);
     let mut text = fs::read(&file).unwrap_or_default();
     text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
-    let names = farlink_events::Names::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
-    let now_ns = farlink_os::monotonic_ns();
-    for (at_ns, what) in [(killed_ns, "node down"), (now_ns, "node up")] {
-        let utc_ns = farlink_os::realtime_ns().saturating_sub(now_ns.saturating_sub(at_ns));
-        let line = names.json(Instant(at_ns), utc_ns, &Event::Fault { link: None, what });
-        text.extend_from_slice(line.as_bytes());
-        text.push(b'\n');
-    }
+    // It lived a moment longer than whoever killed it knows.
+    let down_ns = last_time(&text).map_or(killed_ns, |last| last.max(killed_ns));
+    text.extend_from_slice(line(node, down_ns, "node down").as_bytes());
     let kept = node.folder.join(events_of(life));
     fs::write(&kept, text).with_context(|| format!("cannot write {}", kept.display()))?;
     for left in [SOCKET, CONTROL] {
@@ -33,6 +31,31 @@ pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()
     }
     // The run may end before the next life has said anything.
     fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Adds to a life that was put aside that the next one begins now.
+pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
+    let kept = node.folder.join(events_of(life));
+    let opened = fs::OpenOptions::new().append(true).open(&kept);
+    let line = line(node, farlink_os::monotonic_ns(), "node up");
+    opened
+        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .with_context(|| format!("cannot write {}", kept.display()))
+}
+
+/// The time of the last of these lines, on the monotonic clock.
+fn last_time(lines: &[u8]) -> Option<u64> {
+    let last = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
+    let names = Names::new(String::new(), Vec::new());
+    Some(names.read(std::str::from_utf8(last).ok()?).ok()?.0.0)
+}
+
+/// What happened to the node then, as its events have it.
+fn line(node: &NodeContext<'_>, at_ns: u64, what: &'static str) -> String {
+    let names = Names::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
+    let ago_ns = farlink_os::monotonic_ns().saturating_sub(at_ns);
+    let utc_ns = farlink_os::realtime_ns().saturating_sub(ago_ns);
+    names.json(Instant(at_ns), utc_ns, &Event::Fault { link: None, what }) + "\n"
 }
 
 #[cfg(test)]
@@ -44,30 +67,66 @@ mod tests {
     use farlink_scenario::Scenario;
     use std::path::Path;
 
-    #[test]
-    fn what_a_killed_node_told_is_read_before_what_it_tells_later() {
-        let folder = std::env::temp_dir().join(format!("farlink-lives-{}", std::process::id()));
+    const TEXT: &str = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n";
+
+    /// Does something with a node in a folder of its own.
+    fn with_node(name: &str, something: impl FnOnce(&NodeContext<'_>)) {
+        let folder = std::env::temp_dir().join(format!("farlink-lives-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n";
-        let scenario = Scenario::parse(text).unwrap();
+        let scenario = Scenario::parse(TEXT).unwrap();
         let (program, epoch) = (Path::new("/x"), DtnTime(1));
-        let node = NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true };
-        let created = "{\"time_ns\":5,\"event\":\"created\",\"bundle\":1}\n";
-        fs::write(folder.join(EVENTS), format!("{created}{{\"event\":\"creat")).unwrap();
-        fs::write(folder.join(SOCKET), "").unwrap();
-        let mut driver = Farlink::default();
-        let program = driver.again(&node, 7).unwrap();
-        assert_eq!(program.command, ["/x", "node", "--config", "node.toml"]);
-        assert!(!driver.ready(&node), "its socket is gone");
-        fs::write(folder.join(EVENTS), created).unwrap();
-        assert_eq!(driver.tally(&node).created, 2, "both lives count");
+        something(&NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true });
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    /// What the node told, in all its lives: times, and words.
+    fn said(driver: &mut Farlink, node: &NodeContext<'_>) -> Vec<(u64, String)> {
         let mut said = Vec::new();
         let each = &mut |row: farlink_report::EventRow| {
-            said.push(format!("{} {}", row.event, row.reason.as_deref().unwrap_or("-")));
+            said.push((row.time_ns, format!("{} {}", row.event, row.reason.as_deref().unwrap_or("-"))));
             Ok(())
         };
-        driver.events(&node, each).unwrap();
-        assert_eq!(said, ["created -", "fault node down", "fault node up", "created -"]);
-        fs::remove_dir_all(&folder).unwrap();
+        driver.events(node, each).unwrap();
+        said
+    }
+    fn words(said: &[(u64, String)]) -> Vec<&str> {
+        said.iter().map(|(_, words)| words.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_killed_node_told_is_read_before_what_it_tells_later() {
+        with_node("read", |node| {
+            let created = "{\"time_ns\":5,\"event\":\"created\",\"bundle\":1}\n";
+            fs::write(node.folder.join(EVENTS), format!("{created}{{\"event\":\"creat")).unwrap();
+            fs::write(node.folder.join(SOCKET), "").unwrap();
+            let mut driver = Farlink::default();
+            driver.fell(node, 7).unwrap();
+            assert!(!driver.ready(node), "its socket is gone");
+            assert_eq!(driver.again(node).unwrap().command, ["/x", "node", "--config", "node.toml"]);
+            fs::write(node.folder.join(EVENTS), created).unwrap();
+            assert_eq!(driver.tally(node).created, 2, "both lives count");
+            let said = said(&mut driver, node);
+            assert_eq!(words(&said), ["created -", "fault node down", "fault node up", "created -"]);
+        });
+    }
+
+    #[test]
+    fn a_node_that_does_not_start_again_is_down_to_the_end() {
+        with_node("down", |node| {
+            let mut driver = Farlink::default();
+            driver.fell(node, 7).unwrap();
+            assert_eq!(words(&said(&mut driver, node)), ["fault node down"]);
+        });
+    }
+
+    #[test]
+    fn a_node_is_down_after_what_it_told_last_however_soon_it_was_to_be_killed() {
+        with_node("order", |node| {
+            let told = "{\"time_ns\":9,\"event\":\"created\",\"bundle\":1}\n";
+            fs::write(node.folder.join(EVENTS), told).unwrap();
+            let mut driver = Farlink::default();
+            driver.fell(node, 7).unwrap();
+            let times: Vec<u64> = said(&mut driver, node).into_iter().map(|(at, _)| at).collect();
+            assert_eq!(times, [9, 9]);
+        });
     }
 }

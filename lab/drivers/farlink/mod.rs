@@ -3,16 +3,18 @@
 
 mod certificates;
 mod configuration;
+mod counted;
 mod events;
 mod lives;
 
 use crate::driver::{Driver, NodeContext, Program, Tally};
 use anyhow::{Context, Result};
+use counted::Counted;
 use events::EventReader;
 use farlink_base::exact_duration;
-use farlink_events::{Word, is_event};
+use farlink_events::Word;
 use farlink_report::EventRow;
-use farlink_scenario::{LinkChange, Pace, SENDER_SERVICE, Traffic, TrafficKind};
+use farlink_scenario::{Fault, FaultKind, LinkChange, Pace, SENDER_SERVICE, Traffic, TrafficKind};
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -41,7 +43,7 @@ const WINDOW: u32 = 64;
 pub struct Farlink {
     /// How far the events file was looked at.
     seen: u64,
-    tally: Tally,
+    counted: Counted,
     /// How often it was killed: each time it left a file of events.
     lives: u32,
 }
@@ -151,14 +153,20 @@ impl Driver for Farlink {
 
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally {
         // Errors mean "nothing new yet"; the run ends by its time limit at the latest.
-        let _ = self.read_on(&node.folder.join(EVENTS));
-        self.tally
+        let _ = self.read_on(node);
+        self.counted.tally
     }
 
-    fn again(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<Program> {
+    fn fell(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<()> {
         self.tally(node);
         lives::put_aside(node, self.lives, killed_ns)?;
         (self.lives, self.seen) = (self.lives + 1, 0);
+        self.counted.begin_again();
+        Ok(())
+    }
+
+    fn again(&mut self, node: &NodeContext<'_>) -> Result<Program> {
+        lives::tell_up(node, self.lives.saturating_sub(1))?;
         Ok(Arguments::of_node().run(node))
     }
 
@@ -171,19 +179,15 @@ impl Driver for Farlink {
 
 impl Farlink {
     /// Looks at the whole lines the node has written since the last time.
-    fn read_on(&mut self, path: &Path) -> std::io::Result<()> {
-        let mut file = fs::File::open(path)?;
+    fn read_on(&mut self, node: &NodeContext<'_>) -> std::io::Result<()> {
+        let mut file = fs::File::open(node.folder.join(EVENTS))?;
         file.seek(SeekFrom::Start(self.seen))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
+        let is_restart = |fault: &Fault| fault.kind == FaultKind::Restart { node: node.index };
+        let restarts = node.scenario.faults.iter().any(is_restart);
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
-        for line in text[..whole].split(|b| *b == b'\n') {
-            if is_event(line, "created") {
-                self.tally.created += 1;
-            } else if is_event(line, "delivered") {
-                self.tally.delivered += 1;
-            }
-        }
+        text[..whole].split(|b| *b == b'\n').for_each(|line| self.counted.count(line, restarts));
         self.seen += whole as u64;
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! and what they did written as a run that looks like a simulated one.
 
 mod folder;
+mod outages;
 mod record;
 mod restarts;
 mod session;

@@ -1,6 +1,7 @@
 //! What the live part left, written as a run: the same tables that a simulation writes.
 
 use super::folder::RunFolder;
+use super::outages::Outages;
 use super::session::Outcome;
 use crate::cable::Method;
 use crate::driver::NodeContext;
@@ -39,16 +40,20 @@ pub fn write(
             program: &outcome.program,
             real_time: outcome.real_time,
         };
+        let mut outages = Outages::new(scenario, index);
         let mut stored = Stored::new(&scenario.nodes[index].name, scenario.measure.interval);
         driver
             .events(&node, &mut |mut row| {
                 row.time_ns = row.time_ns.saturating_sub(outcome.start_ns);
                 stored.observe(&row, &mut samples);
                 arrivals.observe(&row);
+                outages.before(row.time_ns, &mut |row| writer.event(row))?;
                 writer.event(&row)
             })
             .with_context(|| format!("the events of node `{}`", scenario.nodes[index].name))?;
-        stored.flush_until((outcome.progress.elapsed_s * 1e9) as u64, &mut samples);
+        let elapsed_ns = (outcome.progress.elapsed_s * 1e9) as u64;
+        outages.before(elapsed_ns, &mut |row| writer.event(row))?;
+        stored.flush_until(elapsed_ns, &mut samples);
     }
     let end_ns = match arrivals.last {
         Some(last) if outcome.complete && scenario.stop_when_delivered => last,
@@ -133,7 +138,13 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     let disk_wait = io_waiting.filter(|_| durable);
     let machine = Signs { cpu_wait, busy: outcome.watch.busy(), stolen: steal, disk_wait, ..Signs::default() };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
+    let name = |node: &usize| scenario.nodes[*node].name.as_str();
+    let unready = outcome.unready.iter().map(name);
+    let hangs = |name: &str| format!("Node {name}: it was started again and took no applications up to the end.");
+    validity.disturbances.extend(unready.map(hangs));
     validity.notes.extend(notes(outcome, &lateness));
+    let restarted: Vec<&str> = outcome.restarted.iter().map(name).collect();
+    validity.notes.extend(note_of_restarts(&restarted));
 }
 
 /// Nodes that waited for a processor hand over late: as much as the shortest of their links bears.
@@ -180,6 +191,17 @@ fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
         notes.push("The emulator had no real-time priority; `farlink doctor` says how to give it.".to_string());
     }
     notes
+}
+
+/// What is not known of nodes that were killed.
+fn note_of_restarts(nodes: &[&str]) -> Option<String> {
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "What was killed ({}) had not written all it did: events of the last 200 ms before may be missing, and with \
+             them deliveries.",
+            nodes.join(", ")
+        )
+    })
 }
 
 /// Identity of a bundle or fragment: source, service, creation time, sequence number, offset.

@@ -2,11 +2,16 @@
 //! its applications, and later both again, but for applications that were done.
 
 use super::session::{FIRST_APPLICATION, Session};
+use crate::driver::{Driver, NodeContext};
 use crate::supervisor::{Request, SignalName};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use farlink_scenario::{Down, Scenario};
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Time a node has to end once it is killed, and to take applications once it is started again: long, as it may have much
+/// to read from its disk.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is still to be done.
 #[derive(Debug, Default)]
@@ -29,6 +34,10 @@ struct Killed {
     at_ns: u64,
     /// When it is to start again.
     until: Duration,
+    /// When it was killed, or started again, from the start of the run.
+    since: Duration,
+    /// Whether its driver knows.
+    fell: bool,
     /// Traffic whose receivers ended with it.
     receivers: Vec<usize>,
 }
@@ -43,18 +52,35 @@ impl Restarts {
     pub fn awaits(&self, node: usize) -> bool {
         self.down.iter().chain(&self.starting).any(|killed| killed.node == node)
     }
+    /// Nodes that were killed so far.
+    pub fn restarted(&self) -> Vec<usize> {
+        let down = |node: &usize| self.down.iter().any(|killed| killed.node == *node);
+        (0..self.lives.len()).filter(|node| self.lives[*node] > 0 || down(node)).collect()
+    }
+    /// Nodes that were started again and take no applications.
+    pub fn unready(&self) -> Vec<usize> {
+        self.starting.iter().map(|killed| killed.node).collect()
+    }
+    /// What should have happened to a node long ago.
+    fn overdue(&self, elapsed: Duration) -> Option<(usize, &'static str)> {
+        let late = |killed: &&Killed| elapsed > killed.since + PATIENCE;
+        let undead = self.down.iter().filter(|killed| !killed.fell).find(late);
+        let hangs = self.starting.iter().find(late);
+        let undead = undead.map(|killed| (killed.node, "was killed and did not end"));
+        undead.or(hangs.map(|killed| (killed.node, "was started again and takes no applications")))
+    }
 }
 
 impl Session<'_> {
     /// Kills, and starts again, what is due.
     pub fn restart_due_nodes(&mut self, elapsed: Duration) -> Result<()> {
         while let Some(down) = self.restarts.due.pop_front_if(|down| down.from <= elapsed) {
-            self.kill_node(down)?;
+            self.kill_node(down, elapsed)?;
         }
+        self.note_fallen()?;
         for killed in std::mem::take(&mut self.restarts.down) {
-            let gone = self.processes.iter().all(|process| process.node != killed.node || process.exited.is_some());
-            if killed.until <= elapsed && gone {
-                self.start_node_again(killed)?;
+            if killed.until <= elapsed && killed.fell {
+                self.start_node_again(Killed { since: elapsed, ..killed })?;
             } else {
                 self.restarts.down.push(killed);
             }
@@ -66,12 +92,37 @@ impl Session<'_> {
                 self.restarts.starting.push(killed);
             }
         }
+        if let Some((node, what)) = self.restarts.overdue(elapsed) {
+            let name = &self.scenario.nodes[node].name;
+            bail!("node `{name}` {what} within {PATIENCE:?}\nhint: its last log says what it was doing");
+        }
         Ok(())
     }
 
-    fn kill_node(&mut self, down: Down) -> Result<()> {
-        let mut killed =
-            Killed { node: down.node, at_ns: farlink_os::monotonic_ns(), until: down.to, receivers: Vec::new() };
+    /// Those that were killed and whose processes are gone are down, for all that is told of them.
+    pub fn note_fallen(&mut self) -> Result<()> {
+        for mut killed in std::mem::take(&mut self.restarts.down) {
+            let gone = self.processes.iter().all(|process| process.node != killed.node || process.exited.is_some());
+            if gone && !killed.fell {
+                self.with_driver(killed.node, |driver, node| driver.fell(node, killed.at_ns))?;
+                killed.fell = true;
+            }
+            self.restarts.down.push(killed);
+        }
+        Ok(())
+    }
+
+    /// Does something with the driver of a node.
+    pub fn with_driver<T>(&mut self, node: usize, what: impl FnOnce(&mut dyn Driver, &NodeContext<'_>) -> T) -> T {
+        let mut driver = std::mem::replace(&mut self.drivers[node], crate::drivers::new_default());
+        let done = what(&mut *driver, &self.context(node));
+        self.drivers[node] = driver;
+        done
+    }
+
+    fn kill_node(&mut self, down: Down, elapsed: Duration) -> Result<()> {
+        let (node, until, at_ns) = (down.node, down.to, farlink_os::monotonic_ns());
+        let mut killed = Killed { node, at_ns, until, since: elapsed, fell: false, receivers: Vec::new() };
         let here = |process: &&mut super::session::Process| process.node == down.node && process.exited.is_none();
         for process in self.processes.iter_mut().filter(here) {
             process.killed = true;
@@ -91,10 +142,8 @@ impl Session<'_> {
     fn start_node_again(&mut self, killed: Killed) -> Result<()> {
         let node = killed.node;
         self.restarts.lives[node] += 1;
-        let mut driver = std::mem::replace(&mut self.drivers[node], crate::drivers::new_default());
-        let program = driver.again(&self.context(node), killed.at_ns);
-        self.drivers[node] = driver;
-        self.spawn(node as u32, node, &format!("node-{}", self.restarts.lives[node] + 1), program?)?;
+        let program = self.with_driver(node, |driver, context| driver.again(context))?;
+        self.spawn(node as u32, node, &format!("node-{}", self.restarts.lives[node] + 1), program)?;
         self.restarts.starting.push(killed);
         Ok(())
     }
@@ -115,5 +164,24 @@ impl Session<'_> {
         let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
         self.spawn(id, to, &format!("{name}-receiver"), program)?.receives = Some(traffic);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_hangs_is_overdue_one_that_is_to_stay_down_is_not() {
+        let at = Duration::from_secs;
+        let killed = |fell| Killed { node: 2, at_ns: 0, until: at(1000), since: at(10), fell, receivers: Vec::new() };
+        let mut restarts = Restarts { down: vec![killed(true)], ..Restarts::default() };
+        assert_eq!(restarts.overdue(at(900)), None, "it stays down as long as the scenario says");
+        restarts.down = vec![killed(false)];
+        assert_eq!(restarts.overdue(at(40)), None);
+        assert_eq!(restarts.overdue(at(41)), Some((2, "was killed and did not end")));
+        restarts = Restarts { starting: vec![killed(true)], ..Restarts::default() };
+        assert_eq!((restarts.overdue(at(40)), restarts.unready()), (None, vec![2]));
+        assert_eq!(restarts.overdue(at(41)), Some((2, "was started again and takes no applications")));
     }
 }

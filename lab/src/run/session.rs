@@ -50,6 +50,9 @@ pub struct Outcome {
     pub complete: bool,
     /// Whether it was stopped before its time.
     pub stopped: bool,
+    /// Nodes that were killed at least once, and those of them that had been started again and were not ready.
+    pub restarted: Vec<usize>,
+    pub unready: Vec<usize>,
     /// Drivers, with their records.
     pub drivers: Vec<Box<dyn Driver>>,
     /// Links: forward and reverse, at the end of the run.
@@ -263,7 +266,9 @@ impl<'a> Session<'a> {
             self.turn()?;
         }
         self.ended = true;
+        let unready = self.restarts.unready();
         let tally = self.take_down()?;
+        self.note_fallen()?;
         (state.created, state.delivered) = (tally.created, tally.delivered);
         Ok(Outcome {
             start_ns: self.start_ns,
@@ -271,6 +276,8 @@ impl<'a> Session<'a> {
             progress: state,
             complete,
             stopped,
+            restarted: self.restarts.restarted(),
+            unready,
             drivers: self.drivers,
             links: self.links,
             samples: self.samples,
@@ -319,9 +326,7 @@ impl<'a> Session<'a> {
     fn tally(&mut self) -> Tally {
         let mut total = Tally::default();
         for node in 0..self.drivers.len() {
-            let mut driver = std::mem::replace(&mut self.drivers[node], drivers::new_default());
-            let tally = driver.tally(&self.context(node));
-            self.drivers[node] = driver;
+            let tally = self.with_driver(node, |driver, context| driver.tally(context));
             total.created += tally.created;
             total.delivered += tally.delivered;
         }

@@ -33,17 +33,33 @@ pub struct Draft {
     pub rules: Vec<Part>,
     pub traffic: Vec<Part>,
     pub faults: Vec<Part>,
-    /// Times at which nodes take bundles from applications.
-    pub moments: Vec<Moments>,
+    /// When nodes take bundles from applications that are killed as they do.
+    pub sending: Vec<Sending>,
 }
 
-/// When a node takes bundles from an application.
+/// An application that hands over so many bundles from some time on: all at once, or one by one.
 #[derive(Clone, Copy, Debug)]
-pub struct Moments {
+pub struct Sending {
     pub node: usize,
-    pub start_ms: u64,
+    pub start_s: u64,
     pub interval_ms: u64,
     pub count: u64,
+}
+
+impl Sending {
+    /// Its traffic as a file has it, up to this size in these words, and with these lines more.
+    pub fn text(&self, n: usize, to: usize, most: &str, lines: &str) -> String {
+        let Sending { node, start_s, interval_ms, count } = self;
+        let pace = if *interval_ms > 0 { format!(", interval = \"{interval_ms} ms\"") } else { String::new() };
+        format!(
+            "[[traffic]]\nname = \"t{n}\"\nfrom = \"n{node}\"\nto = \"n{to}\"\nstart = \"{start_s} s\"\n{lines}\
+             bundles = {{ count = {count}, size = [\"1 B\", \"{most}\"]{pace} }}\n"
+        )
+    }
+    /// When it hands over one of them, in milliseconds.
+    pub fn moment_ms(&self, number: u64) -> u64 {
+        self.start_s * 1000 + number * self.interval_ms
+    }
 }
 
 /// Some tables, and the nodes and links without which they mean nothing.
@@ -156,7 +172,7 @@ impl Draft {
             rules: Vec::new(),
             traffic: Vec::new(),
             faults: Vec::new(),
-            moments: Vec::new(),
+            sending: Vec::new(),
         }
     }
 
@@ -197,6 +213,9 @@ impl Draft {
         draft.draw_traffic(&mut random, &shape);
         let faults = random.below(80);
         draft.draw_faults(&mut random, &shape, faults);
+        let mut more = Rng::stream(seed, 0x51f0_0225);
+        draft.draw_hops(&mut more);
+        draft.draw_urgent(&mut more, &shape);
         if !shape.knows_all() {
             draft.draw_kills(&mut Rng::stream(seed, 0x51f0_0224));
         }

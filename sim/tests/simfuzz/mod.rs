@@ -7,6 +7,7 @@ pub mod draft;
 mod nodes;
 mod shrink;
 pub mod watch;
+mod ways;
 
 use draft::Draft;
 use farlink_scenario::Scenario;
@@ -69,6 +70,15 @@ pub fn run(draft: &Draft) -> Run {
         Ok(scenario) => watch(&scenario),
         Err(errors) => Run { complaints: vec![format!("no scenario: {}", errors[0])], ..Run::default() },
     }
+}
+
+/// Runs something once, or twice with the same outcome.
+pub fn as_often(twice: bool, run: impl Fn() -> Run) -> Run {
+    let mut first = run();
+    if twice && run() != first {
+        first.complaints.push("the same seed gave another run".into());
+    }
+    first
 }
 
 /// What a complaint is about, without times and names: a smaller network shall fail by the same.

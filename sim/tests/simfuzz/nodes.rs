@@ -2,7 +2,7 @@
 //! send, and what happens to them.
 
 use super::cables::Layers;
-use super::draft::{Draft, Moments, Part, Shape, pick};
+use super::draft::{Draft, Part, Sending, Shape, pick};
 use farlink_base::Rng;
 
 /// Keys of all nodes but those that every network has.
@@ -66,17 +66,25 @@ impl Draft {
         }
     }
 
+    /// In some networks bundles may make few hops, and not all of them arrive.
+    pub fn draw_hops(&mut self, random: &mut Rng) {
+        if random.chance(0.05) {
+            let limit = format!("[node_defaults]\nhop_limit = {}\n", 1 + random.below(3));
+            self.common = self.common.replacen("[node_defaults]\n", &limit, 1);
+            self.drains = false;
+        }
+    }
+
     pub fn draw_traffic(&mut self, random: &mut Rng, shape: &Shape) {
-        for n in 0..1 + random.below(6) {
+        for n in 0..1 + random.below(6) as usize {
             let (from, to) = two(random, shape.count);
-            let start = random.below(self.calm_s);
-            let bundles = 1 + random.below(60);
+            let start_s = random.below(self.calm_s);
+            let count = 1 + random.below(60);
             let sizes = ["1 kB", "30 kB", "30 kB", "300 kB"];
             let most = if shape.small { "30 kB" } else { pick(random, &sizes) };
             // Of what is in custody no pieces are made, and of long ones something is always lost.
             let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { most };
             let interval_ms = [0, 200, 3000, 15_000][random.below(4) as usize];
-            let pace = if interval_ms > 0 { format!(", interval = \"{interval_ms} ms\"") } else { String::new() };
             let lifetime = if random.chance(0.2) { 2 + random.below(400) } else { 200_000 };
             let reports = match random.below(6) {
                 0 => "reports = [\"reception\", \"forwarding\", \"delivery\", \"deletion\"]\n",
@@ -87,25 +95,36 @@ impl Draft {
             // Whoever offers to a full node ten times a second keeps the machine busy, and shows nothing new.
             let lost = shape.small || shape.lost || !self.rules.is_empty();
             let refused = if lost { "refused = \"lost\"\n" } else { "" };
-            let text = format!(
-                "[[traffic]]\nname = \"t{n}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nstart = \"{start} s\"\n\
-                 lifetime = \"{lifetime} s\"\n{reports}{priority}{refused}\
-                 bundles = {{ count = {bundles}, size = [\"1 B\", \"{most}\"]{pace} }}\n"
-            );
+            let sending = Sending { node: from, start_s, interval_ms, count };
+            let lines = format!("lifetime = \"{lifetime} s\"\n{reports}{priority}{refused}");
+            let text = sending.text(n, to, most, &lines);
             self.traffic.push(Part { text, nodes: vec![from, to], link: None });
-            self.moments.push(Moments { node: from, start_ms: start * 1000, interval_ms, count: bundles });
+            self.sending.push(sending);
+        }
+    }
+    /// In some networks a node has many bundles for one that can wait, and then a few that cannot.
+    pub fn draw_urgent(&mut self, random: &mut Rng, shape: &Shape) {
+        if !random.chance(0.2) {
+            return;
+        }
+        let at = random.below(self.sending.len() as u64) as usize;
+        let (Sending { node, start_s, .. }, to) = (self.sending[at], self.traffic[at].nodes[1]);
+        let most = if shape.custody && shape.layers == Layers::Unreliable { "1 kB" } else { "20 kB" };
+        let refused = if shape.small || shape.lost || !self.rules.is_empty() { "refused = \"lost\"\n" } else { "" };
+        for (late_s, count, priority, most) in [(0, 30, "bulk", most), (1, 5, "expedited", "1 kB")] {
+            let sending = Sending { node, start_s: start_s + late_s, interval_ms: 0, count };
+            let lines = format!("lifetime = \"200000 s\"\npriority = \"{priority}\"\n{refused}");
+            let text = sending.text(self.traffic.len(), to, most, &lines);
+            self.traffic.push(Part { text, nodes: vec![node, to], link: None });
         }
     }
     /// Short bundles from one to another, of which all get copies.
     pub fn draw_messages(&mut self, random: &mut Rng, shape: &Shape, n: usize, bundles: u64) {
         let (from, to) = two(random, shape.count);
-        let start = random.below(self.calm_s / 2);
+        let start_s = random.below(self.calm_s / 2);
         let lifetime = if random.chance(0.2) { 60 + random.below(400) } else { 200_000 };
-        let text = format!(
-            "[[traffic]]\nname = \"t{n}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nstart = \"{start} s\"\n\
-             lifetime = \"{lifetime} s\"\nrefused = \"lost\"\n\
-             bundles = {{ count = {bundles}, size = [\"1 B\", \"2 kB\"], interval = \"300 ms\" }}\n"
-        );
+        let sending = Sending { node: from, start_s, interval_ms: 300, count: bundles };
+        let text = sending.text(n, to, "2 kB", &format!("lifetime = \"{lifetime} s\"\nrefused = \"lost\"\n"));
         self.traffic.push(Part { text, nodes: vec![from, to], link: None });
     }
 
@@ -153,9 +172,8 @@ impl Draft {
     /// Nodes that are killed just as their disk works on what an application gave them: within a millisecond.
     pub fn draw_kills(&mut self, random: &mut Rng) {
         for _ in 0..random.below(16) {
-            let Moments { node, start_ms, interval_ms, count } =
-                self.moments[random.below(self.moments.len() as u64) as usize];
-            let at_ms = start_ms + random.below(count) * interval_ms;
+            let sending = self.sending[random.below(self.sending.len() as u64) as usize];
+            let (node, at_ms) = (sending.node, sending.moment_ms(random.below(sending.count)));
             if at_ms + 10 >= self.calm_s * 1000 {
                 continue;
             }

@@ -3,8 +3,10 @@
 //! - What a node said it keeps it has again after a restart, where its store is durable.
 //! - A bundle that was accepted arrives, expires, or is with somebody; gone it may be with a store in memory only, or where
 //!   a control gives bundles up.
-//! - None arrives twice, or after its lifetime, or at another node than its own, or with another content. What arrived
+//! - None arrives twice, or is there after its lifetime, or at another node than its own, or with another content. What arrived
 //!   just before its node was killed may come again.
+//! - What a durable node had done with longer than a moment ago it has no more after a restart.
+//! - No bundle makes more hops than it may, or overtakes a more urgent one (`ways.rs`).
 //! - No node keeps more bundles of a source than its quotas say.
 //! - No store has more than it may, nor other than what is there at the end, in bundles and bytes.
 //! - Where the scenario's description says that all that is kept arrives, it has; and where a router makes no copies,
@@ -14,6 +16,7 @@
 //! others say arrived, and somebody lies about that.
 
 use super::draft::{DRAINS, LOSES};
+use super::ways::Ways;
 use farlink_base::store::Usage;
 use farlink_base::{
     BundleHandle, BundleKey, DeleteReason, Duration, EndpointId, Event, EventClass, Instant, pattern_rank,
@@ -60,6 +63,8 @@ struct Copy {
     accepted: bool,
     /// It has no record of its own: its parts have.
     joined: bool,
+    /// Its identity, as a piece where it is one.
+    key: BundleKey,
 }
 
 #[derive(Default)]
@@ -80,6 +85,8 @@ struct Node {
     copies_made: bool,
     /// What it has on its disk while it is down, and has not said since that it has.
     asleep: BTreeMap<Id, u32>,
+    /// What it had on its disk and let go, and when, until it comes anew.
+    gone: HashMap<BundleKey, Instant>,
     /// When it was killed last, and started last.
     killed: Option<Instant>,
     started: Option<Instant>,
@@ -88,6 +95,7 @@ struct Node {
 /// See the top of this file.
 pub struct Watch {
     nodes: Vec<Node>,
+    ways: Ways,
     bundles: BTreeMap<Id, Life>,
     entries: u64,
     /// How wrong clocks may be together.
@@ -97,6 +105,8 @@ pub struct Watch {
     inside: bool,
     /// Whether one may be gone.
     loses: bool,
+    /// Whether bundles may make fewer hops than there are nodes.
+    few_hops: bool,
     /// When the run ends at the latest.
     end: Instant,
     pub hops: u64,
@@ -141,12 +151,14 @@ impl Watch {
         let hearsay = scenario.nodes.iter().any(|node| matches!(node.router.name.as_str(), "maxprop" | "rapid"));
         Watch {
             nodes: scenario.nodes.iter().map(node).collect(),
+            ways: Ways::new(scenario),
             bundles: BTreeMap::new(),
             entries: scenario.traffic.len() as u64,
             clocks: scenario.faults.iter().map(off).sum::<Duration>() + Duration::from_secs(1),
             end: Instant::ZERO + scenario.duration,
             drains: scenario.description.contains(DRAINS),
             inside: scenario.nodes.iter().any(|node| !node.tunnels.is_empty()),
+            few_hops: scenario.nodes.iter().any(|node| usize::from(node.hop_limit) < scenario.nodes.len()),
             loses: scenario.description.contains(LOSES) || hearsay && lies(Lie::Arrived),
             hops: 0,
             lost: 0,
@@ -203,17 +215,18 @@ impl Watch {
             excused: false,
         });
         life.held += 1;
-        let before = self.nodes[node].copies.insert(*bundle, Copy { id, accepted: false, joined: false });
+        let before = self.nodes[node].copies.insert(*bundle, Copy { id, accepted: false, joined: false, key: *key });
         if let Some(before) = before {
             self.complain(at, format!("{}: {bundle:?} is {id:?} and {:?}", self.nodes[node].name, before.id));
         }
     }
 
     fn accepted(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
-        let Node { copies, quotas, number, name, .. } = &mut self.nodes[node];
+        let Node { copies, quotas, number, name, gone, .. } = &mut self.nodes[node];
         let Some(copy) = copies.get_mut(&bundle) else { return };
         copy.accepted = true;
         let id = copy.id;
+        gone.remove(&copy.key);
         if let Some(life) = self.bundles.get_mut(&id).filter(|_| id.0 == *number) {
             life.accepted = true;
         }
@@ -229,11 +242,21 @@ impl Watch {
 
     fn deleted(&mut self, at: Instant, node: usize, bundle: BundleHandle, reason: DeleteReason) {
         let Some(copy) = self.nodes[node].copies.remove(&bundle) else { return };
+        if copy.accepted && self.nodes[node].durable {
+            self.nodes[node].gone.insert(copy.key, at);
+        }
         let (gives_up, clocks) = (self.nodes[node].gives_up, self.clocks);
         let Some(life) = self.bundles.get_mut(&copy.id) else { return };
         let ends = life.created + life.lifetime;
+        // What expired while it was down it sees as it starts.
+        let late = self.nodes[node].started.is_none_or(|started| started + COMMITTED < at);
         match reason {
             DeleteReason::Done => {}
+            DeleteReason::Expired if at > ends + clocks + COMMITTED && late => {
+                let name = &self.nodes[node].name;
+                let what = format!("{name} had {:?} still, which lived until {ends:?}", copy.id);
+                self.complain(at, what);
+            }
             DeleteReason::Expired if at + clocks >= ends => life.excused = true,
             DeleteReason::Expired => {
                 self.complain(
@@ -242,6 +265,7 @@ impl Watch {
                 );
             }
             _ if gives_up => life.excused = true,
+            DeleteReason::HopLimit if self.few_hops => life.excused = true,
             reason => self.complain(at, format!("{} gave {:?} up: {reason:?}", self.nodes[node].name, copy.id)),
         }
         self.let_go(at, node, copy.id);
@@ -276,6 +300,10 @@ impl Watch {
         let durable = here.durable;
         let mut copies: Vec<Copy> = std::mem::take(&mut here.copies).into_values().collect();
         copies.sort_by_key(|copy| copy.id);
+        // What is inside others nobody sees: it may have been here.
+        let unseen = |life: &&mut Life| life.held == 0 && life.delivered.is_none();
+        let unseen = self.bundles.values_mut().filter(unseen);
+        unseen.filter(|_| self.inside && !durable).for_each(|life| life.excused = true);
         for copy in copies {
             if copy.accepted && durable {
                 *self.nodes[node].asleep.entry(copy.id).or_default() += 1;
@@ -292,7 +320,12 @@ impl Watch {
     fn recovered(&mut self, at: Instant, node: usize, bundle: BundleHandle) {
         let Some(copy) = self.nodes[node].copies.get_mut(&bundle) else { return };
         copy.accepted = true;
-        let id = copy.id;
+        let (id, key) = (copy.id, copy.key);
+        let killed = self.nodes[node].killed.unwrap_or(at);
+        if let Some(gone) = self.nodes[node].gone.remove(&key).filter(|gone| *gone + COMMITTED < killed) {
+            let what = format!("{} had {key:?} again, which it let go at {gone:?}", self.nodes[node].name);
+            self.complain(at, what);
+        }
         // What it had said to be gone may be on its disk still.
         let Some(count) = self.nodes[node].asleep.get_mut(&id) else { return };
         *count -= 1;
@@ -368,12 +401,15 @@ fn limited(scenario: &Scenario, quota: &Quota) -> Option<(Vec<u64>, u64)> {
 
 impl Observer for Watch {
     fn wants(&self, class: EventClass) -> bool {
-        matches!(class, EventClass::Bundle | EventClass::Node)
+        matches!(class, EventClass::Bundle | EventClass::Node | EventClass::Link)
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.events += 1;
         if self.tells {
             println!("{:.6} {} {event:?}", at.as_secs_f64(), self.nodes[node].name);
+        }
+        if let Some(what) = self.ways.event(node, event) {
+            self.complain(at, format!("{}: {what}", self.nodes[node].name));
         }
         match event {
             Event::Seen { .. } => {

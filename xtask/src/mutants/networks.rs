@@ -90,6 +90,27 @@ pub const TABLE: &[Mutant] = &[
         &["-p farlink-bpa"],
     ),
     plain(
+        "urgent bundles wait like others",
+        "core/bpa/src/queues.rs",
+        "ListKey { priority: Reverse(held.bundle.priority), not_before",
+        "ListKey { priority: Reverse(Priority::Normal), not_before",
+        &["-p farlink-bpa"],
+    ),
+    plain(
+        "hops are not counted",
+        "core/bpa/src/forward.rs",
+        "hops: held.hops.saturating_add(1),",
+        "hops: held.hops,",
+        &["-p farlink-bpa"],
+    ),
+    plain(
+        "lifetimes stand still while a node is down",
+        "core/bpa/src/wall.rs",
+        "if down_ms > DOWN_MAX_MS { 0 }",
+        "if down_ms > 0 { 0 }",
+        &["-p farlink-bpa"],
+    ),
+    plain(
         "timers depend on where a link lies in memory",
         "core/bpa/src/contacts.rs",
         "link.edge_timer = next.map(|at| self.timers.arm(at, Timer::Edge(id)));",

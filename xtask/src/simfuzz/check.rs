@@ -2,14 +2,14 @@
 //! hops cost little, until there are a million hops and ten thousand faults. The program is the one the tests have built.
 
 use crate::tools;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Networks that are run in two processes.
-const TWICE: &[&str] = &["--seed", "0", "--runs", "100"];
-/// Networks for the number.
-const THRONGS: &[&str] = &["--throngs", "--seed", "0", "--runs", "16"];
+/// Networks that are run in two processes, from seed 0.
+const TWICE: u64 = 100;
+/// Networks for the number, from seed 0.
+const THRONGS: u64 = 16;
 /// Transmissions of a bundle from node to node that arrived, of all networks; each counts once.
 const HOPS_LEAST: u64 = 1_000_000;
 /// Faults that came to pass.
@@ -24,13 +24,13 @@ pub fn check() -> Result<()> {
     tools::run(tools::cargo().args(["build", "--quiet", "--workspace", "--example", "simfuzz"]))?;
     let (program, folder) = (tools::target().join("debug/examples/simfuzz"), tools::target().join("simfuzz"));
     std::fs::create_dir_all(&folder)?;
-    let first = traces(&program, TWICE, folder.join("first.traces"))?;
-    let second = traces(&program, TWICE, folder.join("second.traces"))?;
-    let same = first.iter().filter(|line| second.contains(line)).count();
-    println!("simfuzz: {same} of {} networks have the same trace in another process", first.len());
-    let other = first.iter().find(|line| !second.contains(line));
-    ensure!(other.is_none() && same == second.len(), "two runs of a seed differ; first: {other:?}");
-    let throngs = traces(&program, THRONGS, folder.join("throngs.traces"))?;
+    let first = traces(&program, TWICE, &[], folder.join("first.traces"))?;
+    let second = traces(&program, TWICE, &[], folder.join("second.traces"))?;
+    if let Some((one, other)) = first.iter().zip(&second).find(|(one, other)| one != other) {
+        bail!("two processes differ in a network (seed, trace, hops, faults): `{one}` and `{other}`");
+    }
+    println!("simfuzz: {} networks have the same trace in another process", first.len());
+    let throngs = traces(&program, THRONGS, &["--throngs"], folder.join("throngs.traces"))?;
     let [hops, faults] = first.iter().chain(&throngs).fold([0, 0], |[hops, faults], line| {
         let [more_hops, more_faults] = counted(line);
         [hops + more_hops, faults + more_faults]
@@ -41,14 +41,42 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// A line of each network: seed, trace, hops, faults.
-fn traces(program: &Path, networks: &[&str], file: PathBuf) -> Result<Vec<String>> {
+/// A line of each of so many networks from seed 0: seed, trace, hops, faults.
+fn traces(program: &Path, runs: u64, kind: &[&str], file: PathBuf) -> Result<Vec<String>> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let mut command = Command::new(program);
-    command.args(networks).args(["--jobs", &jobs, "--out"]).arg(tools::target().join("simfuzz"));
-    tools::run(command.arg("--traces").arg(&file)).context("what must hold did not")?;
+    command.args(kind).args(["--seed", "0", "--runs", &runs.to_string(), "--jobs", &jobs, "--out"]);
+    command.arg(tools::target().join("simfuzz")).arg("--traces").arg(&file);
+    forget(&file)?;
+    tools::run(&mut command).context("what must hold did not")?;
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(text.lines().map(String::from).collect())
+    whole(&text, runs).with_context(|| format!("the traces in {}", file.display()))
+}
+
+/// Removes what an earlier run wrote: a program that fails writes nothing.
+///
+/// # Errors
+/// When it is there and cannot be removed.
+pub fn forget(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The lines of traces, one for each of so many seeds from 0 in their order.
+///
+/// # Errors
+/// Where a seed is missing, or there are more.
+pub fn whole(traces: &str, runs: u64) -> Result<Vec<String>> {
+    let lines: Vec<String> = traces.lines().map(String::from).collect();
+    let seed = |line: &String| line.split(' ').next().and_then(|word| word.parse().ok());
+    let wrong = (0..runs).zip(&lines).find(|(wanted, line)| seed(line) != Some(*wanted));
+    ensure!(wrong.is_none(), "the line of seed {} is missing", wrong.map_or(0, |(wanted, _)| wanted));
+    ensure!(lines.len() as u64 == runs, "{} lines, of {runs} networks", lines.len());
+    Ok(lines)
 }
 
 /// Hops and faults of a line.
@@ -65,5 +93,29 @@ mod tests {
     fn hops_and_faults_stand_behind_seed_and_trace() {
         assert_eq!(counted("7 00ff00ff00ff00ff 120 9"), [120, 9]);
         assert_eq!(counted(""), [0, 0]);
+    }
+
+    #[test]
+    fn traces_are_of_every_seed_once() {
+        let line = |seed: u64| format!("{seed} 00ff 3 4\n");
+        let of = |seeds: &[u64]| seeds.iter().map(|seed| line(*seed)).collect::<String>();
+        assert_eq!(whole(&of(&[0, 1, 2]), 3).unwrap().len(), 3);
+        for (wrong, says) in [
+            (of(&[0, 1]), "2 lines, of 3"),
+            (of(&[0, 2, 1]), "seed 1 is missing"),
+            (of(&[0, 1, 2, 3]), "4 lines, of 3"),
+            (String::new(), "0 lines, of 3"),
+        ] {
+            assert!(whole(&wrong, 3).unwrap_err().to_string().contains(says), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_run_wrote_is_forgotten() {
+        let file = std::env::temp_dir().join(format!("farlink-forget-{}", std::process::id()));
+        std::fs::write(&file, "0 00ff 3 4\n").unwrap();
+        forget(&file).unwrap();
+        assert!(!file.exists());
+        forget(&file).unwrap();
     }
 }

@@ -14,7 +14,7 @@ pub use check::check;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "simfuzz",
-    usage: "[--runs N] [--seed N] [--jobs N] [--throngs] [--twice] [--all] | --replay FILE | --check | --planted [--only WORDS]",
+    usage: "[--runs N] [--seed N] [--jobs N] [--throngs] [--twice] [--all] | --replay FILE [--twice] | --check | --planted [--only WORDS]",
     help: "Simulates random networks with faults: nothing kept is lost, comes twice or too late.\n\
            \n\
            Nodes restart, links fail, clocks are wrong and neighbours lie in the first minutes of each of N runs (1000, of\n\
@@ -29,31 +29,65 @@ pub const CHORE: Chore = Chore {
 };
 
 fn run(arguments: &[String]) -> Result<()> {
-    let mut arguments = tools::Arguments::new(arguments);
-    if arguments.flag("--check") {
-        return check();
+    match Wanted::read(arguments)? {
+        Wanted::Check => check(),
+        Wanted::Planted(only) => planted::run(&only),
+        Wanted::Program(words) => {
+            let mut command = Command::new(program()?);
+            command.args(words).arg("--out").arg(tools::target().join("simfuzz"));
+            if !command.status()?.success() {
+                bail!("what must hold did not");
+            }
+            Ok(())
+        }
     }
-    if arguments.flag("--planted") {
-        return planted::run(arguments.word("--only")?.unwrap_or(""));
+}
+
+/// What is to be done.
+#[derive(PartialEq, Debug)]
+enum Wanted {
+    Check,
+    /// Of defects with these words in their name.
+    Planted(String),
+    /// What the program does by these arguments.
+    Program(Vec<String>),
+}
+
+impl Wanted {
+    /// From the words after the chore's name.
+    ///
+    /// # Errors
+    /// Words that mean nothing, or nothing beside the others.
+    fn read(words: &[String]) -> Result<Wanted> {
+        let mut arguments = tools::Arguments::new(words);
+        let wanted = if arguments.flag("--check") {
+            Wanted::Check
+        } else if arguments.flag("--planted") {
+            Wanted::Planted(arguments.word("--only")?.unwrap_or("").to_string())
+        } else {
+            Wanted::Program(of_program(&mut arguments)?)
+        };
+        match arguments.rest()?.first() {
+            Some(extra) => bail!("`{extra}` is not an argument of simfuzz"),
+            None => Ok(wanted),
+        }
     }
-    let replay = arguments.word("--replay")?.map(String::from);
-    let (runs, seed) = (arguments.number("--runs", 1000)?, arguments.number("--seed", 1)?);
-    let jobs = arguments.number("--jobs", 2)?;
-    let flags = ["--throngs", "--twice", "--all"].map(|name| arguments.flag(name).then_some(name));
-    if let Some(extra) = arguments.rest()?.first() {
-        bail!("`{extra}` is not an argument of simfuzz");
+}
+
+/// Takes what the program wants.
+fn of_program(arguments: &mut tools::Arguments<'_>) -> Result<Vec<String>> {
+    let twice = arguments.flag("--twice").then(|| "--twice".to_string());
+    if let Some(file) = arguments.word("--replay")? {
+        return Ok(["--replay", file].map(String::from).into_iter().chain(twice).collect());
     }
-    let mut command = Command::new(program()?);
-    if let Some(file) = replay {
-        command.arg("--replay").arg(file);
-    } else {
-        command.args(["--runs", &runs.to_string(), "--seed", &seed.to_string(), "--jobs", &jobs.to_string()]);
-        command.args(flags.into_iter().flatten()).arg("--out").arg(tools::target().join("simfuzz"));
+    let mut words: Vec<String> = Vec::new();
+    for (name, default) in [("--runs", 1000), ("--seed", 1), ("--jobs", 2)] {
+        words.extend([name.to_string(), arguments.number(name, default)?.to_string()]);
     }
-    if !command.status()?.success() {
-        bail!("what must hold did not");
-    }
-    Ok(())
+    let flags = ["--throngs", "--all"].into_iter().filter(|name| arguments.flag(name)).map(String::from);
+    words.extend(flags);
+    words.extend(twice);
+    Ok(words)
 }
 
 fn program() -> Result<PathBuf> {
@@ -63,4 +97,37 @@ fn program() -> Result<PathBuf> {
     let what = ["build", "--profile", "quick", "--package", "farlink-sim", "--example", "simfuzz"];
     tools::run(tools::cargo().args(what))?;
     Ok(tools::target().join("quick/examples/simfuzz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Wanted> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        Wanted::read(&words)
+    }
+
+    #[test]
+    fn what_means_nothing_beside_the_other_words_is_refused() {
+        assert_eq!(read("--check").unwrap(), Wanted::Check);
+        assert_eq!(read("--planted --only custody").unwrap(), Wanted::Planted("custody".into()));
+        let words = |line: &str| Wanted::Program(line.split(' ').map(String::from).collect());
+        assert_eq!(read("--replay a.toml --twice").unwrap(), words("--replay a.toml --twice"));
+        assert_eq!(read("--throngs --seed 7").unwrap(), words("--runs 1000 --seed 7 --jobs 2 --throngs"));
+        for wrong in [
+            "--check --runs 5",
+            "--check --planted",
+            "--planted --seed 3",
+            "--planted custody",
+            "--only custody",
+            "--replay a.toml --seed 4",
+            "--seed",
+            "--seed x",
+            "--fast",
+            "7",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

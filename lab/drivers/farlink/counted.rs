@@ -1,0 +1,83 @@
+//! Bundles made and taken at a node, counted from its events as they are written.
+
+use crate::driver::Tally;
+use farlink_base::{BundleHandle, BundleKey, Event};
+use farlink_events::{Names, is_event};
+use std::collections::{HashMap, HashSet};
+
+/// What was counted of a node, in all its lives.
+#[derive(Debug, Default)]
+pub struct Counted {
+    pub tally: Tally,
+    /// What its applications took; one that is killed may be given the same again.
+    taken: HashSet<BundleKey>,
+    /// What it has now, by its numbers.
+    here: HashMap<BundleHandle, BundleKey>,
+}
+
+impl Counted {
+    /// Takes note of a line of its events; of a node that restarts with care, which costs more.
+    pub fn count(&mut self, line: &[u8], restarts: bool) {
+        let is = |name: &str| is_event(line, name);
+        if is("created") {
+            self.tally.created += 1;
+        } else if restarts && ["seen", "delivered", "deleted"].into_iter().any(is) {
+            self.note(line);
+        } else if !restarts && is("delivered") {
+            self.tally.delivered += 1;
+        }
+    }
+
+    /// The node starts again, and numbers its bundles anew.
+    pub fn begin_again(&mut self) {
+        self.here.clear();
+    }
+
+    fn note(&mut self, line: &[u8]) {
+        let names = Names::new(String::new(), Vec::new());
+        let read = std::str::from_utf8(line).ok().and_then(|line| names.read(line).ok());
+        match read {
+            Some((_, Event::Seen { bundle, key, .. })) => drop(self.here.insert(bundle, key)),
+            Some((_, Event::Deleted { bundle, .. })) => drop(self.here.remove(&bundle)),
+            Some((_, Event::Delivered { bundle })) => {
+                let is_new = self.here.get(&bundle).is_none_or(|key| self.taken.insert(*key));
+                self.tally.delivered += u64::from(is_new);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{DeleteReason, Instant, NodeId, Priority};
+
+    fn lines(events: &[Event]) -> Vec<String> {
+        let names = Names::new("ipn:2.0".into(), Vec::new());
+        events.iter().map(|event| names.json(Instant(5), 6, event)).collect()
+    }
+    fn seen(number: u64, sequence: u64) -> Event {
+        let key = BundleKey { source: NodeId(1), service: 64, time: 9, sequence, fragment: None };
+        let (bundle, destination) = (BundleHandle(number), NodeId(2));
+        let (payload, size, lifetime_ms) = (10, 60, 5000);
+        let priority = Priority::Normal;
+        Event::Seen { bundle, key, destination, destination_service: 9, payload, size, priority, lifetime_ms }
+    }
+    fn delivered(number: u64) -> Event {
+        Event::Delivered { bundle: BundleHandle(number) }
+    }
+
+    #[test]
+    fn what_comes_again_after_a_restart_counts_once_whatever_its_number() {
+        let mut counted = Counted::default();
+        let mut count = |events: &[Event]| {
+            lines(events).iter().for_each(|line| counted.count(line.as_bytes(), true));
+            counted.begin_again();
+            counted.tally.delivered
+        };
+        let gone = Event::Deleted { bundle: BundleHandle(1), reason: DeleteReason::Done };
+        assert_eq!(count(&[seen(1, 1), seen(2, 2), delivered(1), gone, seen(1, 3), delivered(1)]), 2);
+        assert_eq!(count(&[seen(1, 2), seen(2, 1), delivered(2), delivered(1)]), 3, "the second had not come before");
+    }
+}

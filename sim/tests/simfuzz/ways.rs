@@ -1,0 +1,129 @@
+//! What must hold on the way from node to node, where routes are computed: over a link that is always there no bundle
+//! leaves while a more urgent one waits for it that is no longer; and none makes more hops than it may.
+
+use farlink_base::{BundleHandle, BundleKey, Event, LinkId, Priority};
+use farlink_scenario::{Medium, Scenario};
+use std::collections::{BTreeSet, HashMap};
+
+/// A bundle in the queue of a link.
+#[derive(Clone, Copy)]
+struct Queued {
+    link: LinkId,
+    priority: Priority,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    number: u64,
+    /// Hops that a bundle of its makes at most, where it counts them.
+    hop_limit: Option<u32>,
+    /// Links that are planned to be always there, and take bundles of any length.
+    steady: BTreeSet<u32>,
+    sizes: HashMap<BundleHandle, (BundleKey, Priority, u64)>,
+    queued: HashMap<BundleHandle, Queued>,
+}
+
+/// Follows bundles on their way.
+#[derive(Default)]
+pub struct Ways {
+    nodes: Vec<Node>,
+    /// Fewest hops by which a bundle, or a piece, may have come to a node.
+    hops: HashMap<(u64, BundleKey), u32>,
+}
+
+/// A bundle as a whole: pieces of it are on its way.
+fn whole(key: &BundleKey) -> BundleKey {
+    BundleKey { fragment: None, ..*key }
+}
+
+impl Ways {
+    pub fn new(scenario: &Scenario) -> Ways {
+        // Bundles in others make hops that nobody counts, and what is told of copies says nothing of an order.
+        let known = scenario.nodes.iter().all(|node| node.tunnels.is_empty());
+        let queues = |node: &farlink_scenario::Node| known && node.router.name == "sabr" && node.control.name == "none";
+        let node = |(index, node): (usize, &farlink_scenario::Node)| Node {
+            number: node.number.0,
+            hop_limit: (known && node.hop_limit > 0 && node.bundle_version == 7).then_some(node.hop_limit.into()),
+            steady: if queues(node) { steady(scenario, index) } else { BTreeSet::new() },
+            ..Node::default()
+        };
+        Ways { nodes: scenario.nodes.iter().enumerate().map(node).collect(), ..Ways::default() }
+    }
+
+    /// Something happened at a node; what was wrong about it.
+    pub fn event(&mut self, node: usize, event: &Event) -> Option<String> {
+        let here = &mut self.nodes[node];
+        match event {
+            Event::Seen { bundle, key, priority, size, .. } => {
+                here.sizes.insert(*bundle, (*key, *priority, *size));
+            }
+            Event::Created { bundle } => {
+                let (key, ..) = here.sizes.get(bundle)?;
+                self.hops.insert((here.number, whole(key)), 0);
+            }
+            Event::Received { bundle, from, .. } => drop(self.received(node, *bundle, from.0)),
+            // Who gets one that made too many deletes it.
+            Event::Delivered { bundle } => return self.too_far(node, *bundle),
+            Event::Routed { bundle, link, .. } => {
+                let (_, priority, size) = *here.sizes.get(bundle)?;
+                here.queued.remove(bundle);
+                if here.steady.contains(&link.0) {
+                    here.queued.insert(*bundle, Queued { link: *link, priority, size });
+                }
+            }
+            Event::Transmitting { bundle, link } => return self.transmitting(node, *bundle, *link),
+            Event::Deleted { bundle, .. } => {
+                here.queued.remove(bundle);
+                here.sizes.remove(bundle);
+            }
+            Event::Waiting { bundle } | Event::ForwardFailed { bundle, .. } | Event::CustodyReleased { bundle } => {
+                here.queued.remove(bundle);
+            }
+            Event::Fault { what: "node down", .. } => here.queued.clear(),
+            _ => {}
+        }
+        None
+    }
+
+    fn received(&mut self, node: usize, bundle: BundleHandle, from: u64) -> Option<u32> {
+        let (key, ..) = self.nodes[node].sizes.get(&bundle)?;
+        let (key, number) = (whole(key), self.nodes[node].number);
+        let hops = self.hops.get(&(from, key))? + 1;
+        let fewest = self.hops.entry((number, key)).or_insert(hops);
+        *fewest = hops.min(*fewest);
+        Some(*fewest)
+    }
+
+    fn too_far(&self, node: usize, bundle: BundleHandle) -> Option<String> {
+        let (key, ..) = self.nodes[node].sizes.get(&bundle)?;
+        let key = whole(key);
+        let fewest = self.hops.get(&(self.nodes[node].number, key))?;
+        let source = self.nodes.iter().find(|node| node.number == key.source.0)?;
+        let most = source.hop_limit.filter(|most| fewest > most)?;
+        Some(format!("{key:?} made {fewest} hops of at most {most}"))
+    }
+
+    fn transmitting(&mut self, node: usize, bundle: BundleHandle, link: LinkId) -> Option<String> {
+        let queued = &mut self.nodes[node].queued;
+        let it = queued.remove(&bundle).filter(|it| it.link == link)?;
+        let overtaken = |other: &&Queued| other.link == link && other.priority > it.priority && other.size <= it.size;
+        let other = queued.values().filter(overtaken).map(|other| other.priority).max()?;
+        let own = it.priority;
+        Some(format!(
+            "a bundle left that is {own:?}, while one that is {other:?}, and no longer, waited for the same link"
+        ))
+    }
+}
+
+/// The links of a node for which no contact is planned, and which take bundles of any length: all that waits for one is
+/// in one queue. Of faults no node knows before.
+fn steady(scenario: &Scenario, node: usize) -> BTreeSet<u32> {
+    let is_planned = |link: usize| scenario.contacts.iter().any(|contact| contact.link == link);
+    let any = |link: usize| {
+        let layer = scenario.links[link].layer.kind;
+        layer.medium == Medium::Streams || layer.name == "ltp"
+    };
+    let ends = scenario.ends_of(node).into_iter().enumerate();
+    ends.filter(|(_, end)| !is_planned(end.link) && any(end.link)).map(|(place, _)| place as u32).collect()
+}

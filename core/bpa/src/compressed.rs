@@ -8,11 +8,10 @@ use crate::dispatch::matches_any;
 use crate::edge::{Asked, Draft, Edge, Fate, Item, Numbers};
 use crate::io::Output;
 use crate::ranges::Ranges;
-use crate::reports::LIFETIME_MS;
 use crate::settings::CompressedSettings;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, EndpointId, Event, Facts, Instant, Sink};
+use farlink_base::{BundleMeta, EndpointId, Event, Facts, Instant, Priority, Sink};
 use farlink_book::Handle;
 
 /// Receivers that something is gathered for; beyond that the one that waits longest is told at once.
@@ -160,7 +159,7 @@ impl Agent {
             let payload = edge.compressed_report(&items, &[&to, &me]);
             let facts = Facts(Facts::ADMIN | Facts::NO_FRAGMENT);
             let Some(payload) = payload else { return };
-            if self.send_record(now, to.clone(), 7, facts, payload, LIFETIME_MS, edge, out) {
+            if self.send_record(now, to.clone(), 7, facts, payload, Priority::Normal, edge, out) {
                 self.event(out, Event::ReportsCompressed { to: to.node(), bundles: core::mem::take(&mut left) });
             }
         }

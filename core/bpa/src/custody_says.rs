@@ -8,9 +8,10 @@ use crate::dispatch::matches_any;
 use crate::edge::{About, Answer, Edge, Fate, Numbers, Signal};
 use crate::io::Output;
 use crate::ranges::Ranges;
-use crate::reports::LIFETIME_MS;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Sink, Transfer};
+use farlink_base::{
+    BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Priority, Sink, Transfer,
+};
 use farlink_book::{Handle, Held, Identity, Reason, Why};
 
 /// What of the store's flags of a bundle says that this node has custody of it.
@@ -268,8 +269,16 @@ impl Agent {
     ) {
         let Some(payload) = edge.custody_signal(version, signal, self.wall.utc_at(now)) else { return };
         let (node, taken) = (to.node(), signal.answer.releases());
-        if self.send_record(now, to, version, Facts(Facts::ADMIN | Facts::NO_FRAGMENT), payload, LIFETIME_MS, edge, out)
-        {
+        if self.send_record(
+            now,
+            to,
+            version,
+            Facts(Facts::ADMIN | Facts::NO_FRAGMENT),
+            payload,
+            Priority::Expedited,
+            edge,
+            out,
+        ) {
             self.event(out, Event::CustodySignalled { to: node, taken, bundles });
         }
     }

@@ -9,7 +9,7 @@ use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Instant, Payload
 use farlink_book::Handle;
 
 /// Lifetime of reports, ms.
-pub(crate) const LIFETIME_MS: u64 = 86_400_000;
+const LIFETIME_MS: u64 = 86_400_000;
 
 /// The same in short. That a block could not be processed has no word there.
 fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
@@ -101,7 +101,7 @@ impl Agent {
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };
         let payload = edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
-        self.send_record(now, to, meta.version, Facts(Facts::ADMIN), payload, LIFETIME_MS, edge, out);
+        self.send_record(now, to, meta.version, Facts(Facts::ADMIN), payload, Priority::Normal, edge, out);
         true
     }
 
@@ -114,7 +114,7 @@ impl Agent {
         version: u8,
         facts: Facts,
         payload: Payload,
-        lifetime_ms: u64,
+        priority: Priority,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> bool {
@@ -125,8 +125,8 @@ impl Agent {
             destination,
             report_to: EndpointId::Null,
             facts,
-            lifetime_ms,
-            priority: Priority::Normal,
+            lifetime_ms: LIFETIME_MS,
+            priority,
             hop_limit: 0,
             compressed: None,
         };

@@ -6,14 +6,13 @@ use crate::app::{AppOutput, Delivery, DeliveryId, RegistrationId};
 use crate::edge::{Answer, Carried, Edge};
 use crate::io::{OfferToken, Output};
 use crate::ranges::Ranges;
-use crate::reports::LIFETIME_MS;
 use crate::tunnel::{Opened, Said, runs_of};
 use crate::tunnel_hears::Told;
 use crate::tunnel_out::DEPTH_MAX;
 use crate::waits::back_off;
 use farlink_base::layer::Ticket;
 use farlink_base::{
-    DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Refusal, Sink,
+    DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Priority, Refusal, Sink,
 };
 use farlink_book::{Flags, Handle, Held, Origin, Reason, Why};
 
@@ -185,7 +184,7 @@ impl Agent {
             let payload = edge.tunnel_signal(codes, said.answer, runs);
             let (to, node): (EndpointId, _) = (said.to.clone(), said.to.node());
             let facts = Facts(Facts::ADMIN | Facts::NO_FRAGMENT);
-            if self.send_record(now, to, version, facts, payload, LIFETIME_MS, edge, out) {
+            if self.send_record(now, to, version, facts, payload, Priority::Expedited, edge, out) {
                 self.event(out, Event::CustodySignalled { to: node, taken: said.answer.releases(), bundles });
             }
         }

@@ -66,6 +66,8 @@ fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
     let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
     let subject = asks(7).meta.identity();
     assert_eq!((to, signal.answer, &signal.about), (&EndpointId::ipn(2, 0), Answer::Taken, &About::One(subject)));
+    let record = node.sent().into_iter().find(|sent| sent.bundle.is_administrative()).unwrap();
+    assert_eq!(record.bundle.priority, Priority::Expedited, "before data, which would come again while it waits");
     let [sent] = &data(&node)[..] else { panic!("one") };
     assert_eq!((sent.link, &sent.hop.custodian), (LinkId(1), &EndpointId::ipn(1, 0)));
     assert_eq!(sent.hop.transfer.as_ref().unwrap().number, number, "signals name it by its number here");

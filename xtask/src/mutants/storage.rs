@@ -5,10 +5,10 @@ use super::{Mutant, durable, plain};
 /// The table.
 pub const TABLE: &[Mutant] = &[
     durable(
-        "recovery without sync",
+        "recovery from what may be memory only",
         "core/storage/src/log/recover.rs",
-        "if unclean.is_empty() {",
-        "if true {",
+        "if len > 0 && file >= recovery.clean_below.unwrap_or(0) {",
+        "if false {",
         &["-p farlink-storage"],
     ),
     durable(

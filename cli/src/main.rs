@@ -202,13 +202,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// `farlink ... | head` closes our standard output early; that is the reader's good right, no panic.
+/// `farlink ... | head` closes our standard output early; that is the reader's good right, no panic. Nor is a terminal
+/// that is gone, where only nobody reads how it ended.
 fn end_quietly_when_nobody_reads() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
         if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
             std::process::exit(0);
+        }
+        // Linux's EIO.
+        if message.starts_with("failed printing to std") && message.contains("os error 5)") {
+            std::process::exit(1);
         }
         report(panic);
     }));

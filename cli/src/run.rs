@@ -9,6 +9,7 @@ use farlink_lab::cable::Method;
 use farlink_report::{FlowUse, Manifest, Missed, Quantity, RunReader, Statistics};
 use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -225,7 +226,8 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
         let mut watch = farlink_watch::Watch::in_terminal(scenario, options.stop.clone());
         let result = farlink_sim::run_watched(scenario, &options, &mut watch);
         if let Some(error) = watch.finish() {
-            eprintln!("warning: the terminal could not show it any more: {error}");
+            // Perhaps nobody reads this either.
+            let _ = writeln!(std::io::stderr(), "warning: the terminal could not show it any more: {error}");
         }
         result
     } else {

@@ -3,9 +3,16 @@
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::size;
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
+
+/// How often it is looked whether the terminal has another size. Shorter than a second.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What somebody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +73,11 @@ pub fn hindrance() -> Option<&'static str> {
 
 /// The terminal of this process. It is as before when this is dropped, and when anything panics.
 pub struct TerminalScreen {
-    terminal: DefaultTerminal,
+    /// Never dropped: of a terminal that is gone it would say so, to that terminal, and panic for it.
+    terminal: ManuallyDrop<DefaultTerminal>,
     begun: Instant,
+    /// Columns and lines as they were last.
+    size: (u16, u16),
 }
 
 impl TerminalScreen {
@@ -77,7 +87,11 @@ impl TerminalScreen {
     /// A terminal that does not allow it; it is as before.
     pub fn open() -> io::Result<TerminalScreen> {
         match ratatui::try_init() {
-            Ok(terminal) => Ok(TerminalScreen { terminal, begun: Instant::now() }),
+            Ok(terminal) => Ok(TerminalScreen {
+                terminal: ManuallyDrop::new(terminal),
+                begun: Instant::now(),
+                size: size().unwrap_or_default(),
+            }),
             Err(error) => {
                 give_back();
                 Err(error)
@@ -105,15 +119,46 @@ impl Screen for TerminalScreen {
         self.terminal.draw(picture).map(drop)
     }
     fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
-        if !event::poll(wait)? {
-            return Ok(None);
+        let end = Instant::now() + wait;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // What reads the keys would wait for ever for those of a terminal that is gone: it is asked only where there
+            // are some.
+            if is_pressed(left.min(LOOK))? && event::poll(Duration::ZERO)? {
+                return Ok(match event::read()? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
+                    Event::Resize(..) => Some(Key::Redraw),
+                    _ => None,
+                });
+            }
+            let size = size()?;
+            if std::mem::replace(&mut self.size, size) != size {
+                return Ok(Some(Key::Redraw));
+            }
+            if left.is_zero() {
+                return Ok(None);
+            }
         }
-        Ok(match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
-            Event::Resize(..) => Some(Key::Redraw),
-            _ => None,
-        })
     }
+}
+
+/// Whether a key is pressed within this time.
+///
+/// # Errors
+/// A terminal that is gone.
+fn is_pressed(wait: Duration) -> io::Result<bool> {
+    let keys = io::stdin();
+    let mut asked = [PollFd::new(&keys, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+    match poll(&mut asked, Some(&wait)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let told = asked[0].revents();
+    if told.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::NotConnected, "it is gone"));
+    }
+    Ok(told.contains(PollFlags::IN))
 }
 
 fn meaning(key: KeyEvent) -> Option<Key> {

@@ -2,8 +2,9 @@
 //! meet tell each other of what they hold; the mean is that of what is held here.
 //!
 //! The papers' [`crate::afner`] counts in the whole network. Here the label is the highest count
-//! heard of: two branches of copies that do not meet do not know of each other, so it is never more
-//! than the true one.
+//! heard of, and never less than the hops made: two branches of copies that do not meet do not know
+//! of each other, so it is no more than the true one, but for transfers that broke off while another
+//! was under way.
 
 use crate::control::Control;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, numbers, put_num
 
 /// More is not counted, and not believed.
 const MOST: u32 = 65_535;
-/// Bundles looked at to find what is told in one meeting.
+/// Bundles looked at, the oldest: for the mean, and to find what is told in one meeting.
 const LOOKED_AT: usize = 4096;
 /// Bundles told of in one meeting, and listened to.
 const TOLD: usize = 256;
@@ -45,9 +46,10 @@ impl AfnerLocal {
 
     fn count(&mut self, node: &Node<'_>) {
         self.changes += 1;
-        if self.changes * PART >= node.book.len() {
-            let sum: u64 = node.book.all().map(|held| u64::from(node.label(held))).sum();
-            self.mean = sum as f64 / node.book.len().max(1) as f64;
+        let many = node.book.len().min(LOOKED_AT);
+        if self.changes * PART >= many {
+            let sum: u64 = node.book.all().take(many).map(|held| u64::from(node.label(held))).sum();
+            self.mean = sum as f64 / many.max(1) as f64;
             self.changes = 0;
         }
     }
@@ -96,9 +98,14 @@ impl Control for AfnerLocal {
                     hear(node, bytes, out);
                 }
             }
-            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(0).min(MOST)),
-            // It was not forwarded after all.
-            News::Failed { bundle, gave, keep, .. } => {
+            // Who moves bundles by a plan counts none: their hops do.
+            News::Kept { bundle, wire } => {
+                let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
+                out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
+            }
+            // It was not forwarded after all. Where nothing was given, as with what only waited for its contact and with
+            // pieces, nothing was counted.
+            News::Failed { bundle, gave, keep, .. } if gave > 0 => {
                 if let Some(held) = node.get(bundle) {
                     let counted = if keep { node.label(held) } else { gave };
                     out.label(bundle, counted.saturating_sub(1));
@@ -147,11 +154,33 @@ mod tests {
         assert_eq!(split(&site, Want::copy(site.held(bundle), 0)), Split { ours: 4, theirs: 4 });
         assert_eq!(split(&site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 4 });
         assert!(control.allow(&site.node(), site.peer(peer), site.held(bundle), None).is_none());
-        for (ours, keep) in [(4, true), (0, false)] {
+        for (ours, gave, keep) in [(4, 4, true), (0, 4, false), (3, 0, false), (3, 0, true)] {
             site.set_label(bundle, ours);
-            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 4, keep });
-            assert_eq!(site.label(bundle), 3);
+            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave, keep });
+            assert_eq!(site.label(bundle), 3, "{gave} were given");
         }
+    }
+
+    #[test]
+    fn what_came_far_was_forwarded_at_least_as_often() {
+        let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+        let bundle = site.keep_with(9, 100, |_, new| new.hops = 5);
+        for (wire, label) in [(None, 5), (Some(3), 5), (Some(8), 8)] {
+            on(&mut control, &mut site, News::Kept { bundle, wire });
+            assert_eq!(site.label(bundle), label);
+        }
+    }
+
+    #[test]
+    fn the_mean_is_of_some_thousands_however_many_are_held() {
+        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let peer = site.meet(2);
+        for label in [2].repeat(LOOKED_AT).into_iter().chain([50_000]) {
+            let bundle = site.keep(9, 1);
+            site.set_label(bundle, label);
+        }
+        (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, News::Down { peer })));
+        assert_eq!(control.mean, 2.0);
     }
 
     #[test]

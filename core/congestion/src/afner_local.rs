@@ -7,6 +7,7 @@
 //! was under way.
 
 use crate::control::Control;
+use crate::trust::Trust;
 use alloc::vec::Vec;
 use farlink_base::Param;
 use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, numbers, put_number};
@@ -23,25 +24,19 @@ const PART: usize = 8;
 /// Average forwarding number, as far as it is heard of.
 #[derive(Clone, Copy, Debug)]
 pub struct AfnerLocal {
-    trust: u8,
+    trust: Trust,
     mean: f64,
     changes: usize,
 }
 
 impl AfnerLocal {
     /// Parameters.
-    pub const PARAMS: &'static [Param] = &[Param {
-        name: "trust",
-        help: "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
-        unit: "",
-        default: 2.0,
-        min: 0.0,
-        max: 3.0,
-    }];
+    pub const PARAMS: &'static [Param] = &[Trust::PARAM];
 
     /// `params` are values of [`AfnerLocal::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
-        AfnerLocal { trust: params.first().copied().unwrap_or(2.0) as u8, mean: 0.0, changes: 0 }
+        let trust = params.first().copied().unwrap_or(Trust::PARAM.default);
+        AfnerLocal { trust: Trust::of(trust), mean: 0.0, changes: 0 }
     }
 
     fn count(&mut self, node: &Node<'_>) {
@@ -92,12 +87,7 @@ impl Control for AfnerLocal {
                     out.tell(peer, message);
                 }
             }
-            News::Heard { from, bytes } => {
-                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.trust;
-                if node.peers.get(from).filter(trusted).is_some() {
-                    hear(node, bytes, out);
-                }
-            }
+            News::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
             // Who moves bundles by a plan counts none: their hops do.
             News::Kept { bundle, wire } => {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
@@ -224,5 +214,67 @@ mod tests {
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[3]]));
         assert_eq!(site.fits(&control, 200), Some(vec![bundles[3], bundles[2]]));
         assert_eq!(site.fits(&control, 201), None);
+    }
+
+    #[test]
+    fn what_was_forwarded_as_often_as_the_mean_stays() {
+        let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
+        for _ in 0..4 {
+            let bundle = site.keep(9, 100);
+            site.set_label(bundle, 2);
+        }
+        let peer = site.meet(2);
+        on(&mut control, &mut site, News::Down { peer });
+        assert_eq!((control.mean, site.fits(&control, 100)), (2.0, None));
+    }
+
+    #[test]
+    fn the_mean_is_counted_anew_after_an_eighth_changed() {
+        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let bundles = [(); 80].map(|()| site.keep(9, 1));
+        let peer = site.meet(2);
+        let mut means = Vec::new();
+        for news in 1..=20 {
+            bundles.iter().for_each(|bundle| site.set_label(*bundle, news));
+            on(&mut control, &mut site, News::Down { peer });
+            means.push(control.mean);
+        }
+        assert_eq!(means, [vec![0.0; 9], vec![10.0; 10], vec![20.0]].concat());
+    }
+
+    #[test]
+    fn counts_and_messages_are_bounded_and_who_is_not_there_is_not_heard() {
+        let (mut there, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
+        bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));
+        let peer = there.meet(2);
+        let mut said = on(&mut control, &mut there, News::Up { peer });
+        let Some(Order::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
+        assert_eq!(bytes.len(), 24 * TOLD);
+        let held = there.held(bundles[0]);
+        let want = |label| {
+            let mut site = Site::new(1000);
+            let (bundle, peer) = (site.keep(9, 1), site.meet(2));
+            site.set_label(bundle, label);
+            let held = site.held(bundle);
+            AfnerLocal::new(&[]).allow(&site.node(), site.peer(peer), held, Some(Want::copy(held, 0))).unwrap().labels
+                [1]
+        };
+        assert_eq!(want(MOST), Split { ours: MOST, theirs: MOST });
+        let says_all = |count: u64| {
+            let mut message = Vec::new();
+            for bundle in bundles {
+                [0, there.held(bundle).bundle.id as u64, count].iter().for_each(|n| put_number(&mut message, *n));
+            }
+            message
+        };
+        let bytes = says_all(u64::MAX);
+        assert_eq!(held.bundle.id >> 64, 0);
+        there.peers.get_mut(peer).unwrap().up.clear();
+        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        assert_eq!(there.label(bundles[0]), 1, "it is not there");
+        there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
+        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);
     }
 }

@@ -208,6 +208,10 @@ mod tests {
             new.from = peer;
             site.room(&gbsd, &site.node_with(Some(&Knows)), &new)
         };
+        let mut new = site.newcomer(100);
+        (new.from, new.expires) = (peer, Instant(100_000_000_000));
+        let worth = gbsd.admit(&site.node_with(Some(&Knows)), &new).unwrap();
+        assert!((worth - 0.8 / 9.0 / 0.1).abs() < 1e-9, "{worth}: a node meets each other one a tenth of the time");
         assert_eq!(room(100), Some(vec![bundles[3]]));
         assert_eq!(room(200), Some(vec![bundles[3], bundles[2]]));
         assert_eq!(room(201), None, "bundle 2 is worth 0.8 / 4");

@@ -113,4 +113,14 @@ mod tests {
         let failed = |gave| News::Failed { bundle, to: PeerId(1), gave, keep: true };
         assert_eq!(said(&mut router, &site, failed(4)), Some(8));
     }
+
+    #[test]
+    fn there_are_never_more_copies_than_there_may_be_and_never_none() {
+        let mut site = Site::new();
+        let (bundle, mut router) = (site.keep(9, 100), Spray::new(&[]));
+        site.held_mut(bundle).labels[0] = 6;
+        let failed = News::Failed { bundle, to: PeerId(1), gave: 4, keep: true };
+        assert_eq!(said(&mut router, &site, failed), Some(8));
+        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(0) }), Some(1));
+    }
 }

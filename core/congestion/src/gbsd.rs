@@ -224,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_is_known_to_hold_counts_as_held_here() {
+        let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[1.0]));
+        let bundle = site.keep_with(9, 100, |bundle, _| bundle.id = 0);
+        let worth = gbsd.worth(&site.node_with(Some(&Knows)), site.held(bundle)).unwrap();
+        assert!((worth - 10.0).abs() < 1e-9, "{worth}");
+    }
+
+    #[test]
     fn what_is_worth_most_is_sent_first_but_after_what_is_for_the_neighbour() {
         let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[]));
         let keep = |site: &mut Site, to| site.keep_with(to, 100, |_, new| new.expires = Instant(100_000_000_000));

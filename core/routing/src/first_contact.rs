@@ -5,7 +5,8 @@
 //! on is not given back to it, as with The ONE: where several are in range of each other, it would
 //! go round until it had no hops left. So nodes tell each other what they gave on. What comes back
 //! nevertheless is taken, for some layers tell no sender that it was refused; it waits for somebody
-//! who is met after that.
+//! who is met after that. What is for a group is never given away, and so it stays where it was made.
+//! Pieces that are cut again on the way are others than those that were given on, and may go back.
 
 use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -76,6 +77,11 @@ impl FirstContact {
     }
 }
 
+/// Whether it is one of these, or a piece of one.
+fn is_of(given: &BTreeSet<u128>, held: &Held) -> bool {
+    given.contains(&held.bundle.id) || given.contains(&held.bundle.original_id())
+}
+
 /// Both halves of each identity.
 fn message(ids: impl Iterator<Item = u128>) -> Vec<u8> {
     let mut message = Vec::new();
@@ -105,7 +111,7 @@ impl Router for FirstContact {
             News::Heard { from, bytes } => self.hear(from, bytes, out),
             // The label: what has come back by that encounter; it does not travel.
             News::Kept { bundle, .. } => {
-                let back = node.get(bundle).is_some_and(|held| self.known.contains(&held.bundle.id));
+                let back = node.get(bundle).is_some_and(|held| is_of(&self.known, held));
                 out.label(bundle, if back { self.encounters } else { 0 });
             }
             News::Sent { bundle, to, .. } => self.taker = Some((bundle, to)),
@@ -119,7 +125,7 @@ impl Router for FirstContact {
     }
     fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
         let (met, back) = (self.up.get(&peer.id)?, node.label(held));
-        let new = met.since > back && !met.gave.contains(&held.bundle.id);
+        let new = met.since > back && !is_of(&met.gave, held);
         new.then(|| Want::give(held, held.number).with(node, back, 0))
     }
 }
@@ -128,6 +134,7 @@ impl Router for FirstContact {
 mod tests {
     use super::*;
     use crate::testing::Site;
+    use farlink_base::{FragmentInfo, Rare};
     use farlink_book::Split;
 
     fn on(router: &mut FirstContact, site: &mut Site, news: News<'_>) -> Vec<Order> {
@@ -197,6 +204,24 @@ mod tests {
         assert_eq!(given(&router, &site), [false, false], "it is not there");
         on(&mut router, &mut site, News::Up { peer });
         assert_eq!(given(&router, &site), [true, true], "until it says so again");
+    }
+
+    #[test]
+    fn a_piece_of_what_was_given_on_is_not_given_back_and_waits_where_it_is() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
+        let piece = site.keep_with(9, 100, |bundle, _| {
+            let fragment = Some(FragmentInfo { offset: 0, total: 200 });
+            bundle.rare = Rare { fragment, ..Rare::default() }.boxed();
+        });
+        let whole = site.held(piece).bundle.original_id();
+        let (peer, _) = meet(&mut router, &mut site, 2, 0);
+        assert!(wants(&router, &site, peer, piece).is_some());
+        on(&mut router, &mut site, News::Heard { from: peer, bytes: &message([whole].into_iter()) });
+        assert_eq!(wants(&router, &site, peer, piece), None);
+        let (other, _) = meet(&mut router, &mut site, 3, 1);
+        router.known.insert(whole);
+        on(&mut router, &mut site, News::Kept { bundle: piece, wire: None });
+        assert_eq!(wants(&router, &site, other, piece), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //!
 //! A. Lindgren, A. Doria, E. Davies, S. Grasic: "Probabilistic Routing Protocol for Intermittently
 //! Connected Networks", RFC 6693; forwarding strategy GRTR (3.6), equations of 2.1.2.
+//! Not of it: its messages (hellos and summaries here are the agent's, so that it talks to no other
+//! implementation), its acknowledgments of what arrived, and the weight of meetings that last.
 
 use crate::router::Router;
 use alloc::collections::BTreeMap;

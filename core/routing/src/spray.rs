@@ -3,6 +3,7 @@
 //!
 //! T. Spyropoulos, K. Psounis, C. Raghavendra: "Spray and Wait: An Efficient Routing Scheme for
 //! Intermittently Connected Mobile Networks", WDTN 2005. The label is the copies left; it travels.
+//! A restart forgets what was given since a bundle came: then there may be more copies, never fewer.
 
 use crate::router::Router;
 use farlink_base::Param;

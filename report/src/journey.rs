@@ -51,7 +51,8 @@ impl Journeys {
                 journey.priority = row.priority.clone();
                 journey.destination = row.destination.clone().zip(row.destination_service);
             }
-            "received" => journey.hops += 1,
+            // Of a copy in pieces the first counts for all.
+            "received" => journey.hops += u64::from(row.fragment_offset.is_none_or(|offset| offset == 0)),
             "transmitting" => journey.transmissions += 1,
             "delivered" => {
                 journey.deliveries += 1;
@@ -123,6 +124,7 @@ mod tests {
     #[test]
     fn a_journey_is_gathered_from_events_in_any_order() {
         let mut journeys = Journeys::default();
+        let piece = |time, node, offset| EventRow { fragment_offset: Some(offset), ..event(time, node, "received", 0) };
         let mut lost = event(9, "b", "deleted", 1);
         lost.reason = Some("expired".into());
         let mut done = event(45, "b", "deleted", 0);
@@ -139,6 +141,8 @@ mod tests {
             event(15, "a", "routed", 1),
             lost,
             done,
+            piece(22, "d", 0),
+            piece(23, "d", 60),
             event(1, "x", "received", 77), // never created here: no row
             EventRow::new(1, "a".into(), "link_up"),
         ] {
@@ -148,7 +152,8 @@ mod tests {
         assert_eq!(rows.len(), 2);
         let first = &rows[0];
         assert_eq!((first.created_ns, first.delivered_ns, first.latency_ns), (10, Some(50), Some(40)));
-        assert_eq!((first.hops, first.transmissions, first.deliveries, first.deleted.clone()), (2, 2, 2, None));
+        let counted = (first.hops, first.transmissions, first.deliveries, first.deleted.clone());
+        assert_eq!(counted, (3, 2, 2, None), "b, c, and d in two pieces");
         assert_eq!((first.payload, first.size), (100, 150));
         assert_eq!((rows[1].delivered_ns, rows[1].deleted.as_deref()), (None, Some("expired")));
     }

@@ -159,7 +159,7 @@ table! {
         delivered_ns: Option<u64>, "ns";
         /// From created to delivered.
         latency_ns: Option<u64>, "ns";
-        /// Nodes that received it on the way, the destination included; over all copies.
+        /// Nodes that received it on the way, the destination included; over all copies, of one in pieces by the first.
         hops: u64, "";
         /// Times it was handed to a convergence layer, failed attempts included.
         transmissions: u64, "";

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Those with a small size.
-const STUDIES: &[&str] = &["congestion", "crossing", "silva"];
+const STUDIES: &[&str] = &["congestion", "crossing", "silva", "unseen"];
 
 #[test]
 fn studies_give_what_is_checked_in() {

@@ -330,7 +330,9 @@ impl Agent {
         if local && new.bundle.fragment().is_some() && self.fragments.are_full(new.bundle.source.node()) {
             return Err(Refusal::NoResources);
         }
-        if self.remembered.is_banned(new.bundle.id) && !local { Err(Refusal::NoResources) } else { Ok(()) }
+        // No want of room: that would hold back all that is like it, and over a stream all that comes after it.
+        let banned = !local && !meta.is_anonymous() && self.remembered.is_banned(meta.id);
+        if banned { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }
 
     /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos; old ones, and

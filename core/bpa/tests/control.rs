@@ -7,7 +7,7 @@ use farlink_book::{Hears, News, Order, Why};
 use farlink_bpa::{Input, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::{NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
+use support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
 
 fn away() -> EndpointId {
     EndpointId::ipn(8, 1)
@@ -254,7 +254,7 @@ fn a_send_goes_on_though_its_bundle_is_given_up() {
 fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
-    for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NoResources)), (mine, Ok(()))] {
+    for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {
         let mut node = Node::routed(ordering(move |_, _| Order::Ban { id }));
         node.receive(1, from_two(1, away()));
         node.begins(0, 3, bundle.clone());
@@ -262,6 +262,17 @@ fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
         let verdicts: Vec<_> = node.verdicts().into_iter().filter(|(ticket, _)| *ticket > 1).collect();
         assert!(verdicts.contains(&(2, verdict)) && verdicts.iter().all(|v| v.1 == verdict), "{verdicts:?}");
     }
+}
+
+#[test]
+fn a_bundle_without_source_is_refused_for_no_other() {
+    // Those of two nodes without a clock look alike (RFC 9171 4.2.3).
+    let nameless = || Bundle::new(EndpointId::Null, away(), 1);
+    let id = nameless().meta.id;
+    let mut node = Node::routed(ordering(move |_, _| Order::Ban { id }));
+    node.receive(1, nameless());
+    node.receive(2, nameless());
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(()))]);
 }
 
 #[test]

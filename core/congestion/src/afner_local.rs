@@ -2,17 +2,19 @@
 //! meet tell each other of what they hold; the mean is that of what is held here.
 //!
 //! The papers' [`crate::afner`] counts in the whole network. Here the label is the highest count
-//! heard of: two branches of copies that do not meet do not know of each other, so it is never more
-//! than the true one.
+//! heard of, and never less than the hops made: two branches of copies that do not meet do not know
+//! of each other, so it is no more than the true one, but for transfers that broke off while another
+//! was under way.
 
 use crate::control::Control;
+use crate::trust::Trust;
 use alloc::vec::Vec;
 use farlink_base::Param;
 use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, numbers, put_number};
 
 /// More is not counted, and not believed.
 const MOST: u32 = 65_535;
-/// Bundles looked at to find what is told in one meeting.
+/// Bundles looked at, the oldest: for the mean, and to find what is told in one meeting.
 const LOOKED_AT: usize = 4096;
 /// Bundles told of in one meeting, and listened to.
 const TOLD: usize = 256;
@@ -22,32 +24,27 @@ const PART: usize = 8;
 /// Average forwarding number, as far as it is heard of.
 #[derive(Clone, Copy, Debug)]
 pub struct AfnerLocal {
-    trust: u8,
+    trust: Trust,
     mean: f64,
     changes: usize,
 }
 
 impl AfnerLocal {
     /// Parameters.
-    pub const PARAMS: &'static [Param] = &[Param {
-        name: "trust",
-        help: "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
-        unit: "",
-        default: 2.0,
-        min: 0.0,
-        max: 3.0,
-    }];
+    pub const PARAMS: &'static [Param] = &[Trust::PARAM];
 
     /// `params` are values of [`AfnerLocal::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
-        AfnerLocal { trust: params.first().copied().unwrap_or(2.0) as u8, mean: 0.0, changes: 0 }
+        let trust = params.first().copied().unwrap_or(Trust::PARAM.default);
+        AfnerLocal { trust: Trust::of(trust), mean: 0.0, changes: 0 }
     }
 
     fn count(&mut self, node: &Node<'_>) {
         self.changes += 1;
-        if self.changes * PART >= node.book.len() {
-            let sum: u64 = node.book.all().map(|held| u64::from(node.label(held))).sum();
-            self.mean = sum as f64 / node.book.len().max(1) as f64;
+        let many = node.book.len().min(LOOKED_AT);
+        if self.changes * PART >= many {
+            let sum: u64 = node.book.all().take(many).map(|held| u64::from(node.label(held))).sum();
+            self.mean = sum as f64 / many.max(1) as f64;
             self.changes = 0;
         }
     }
@@ -90,15 +87,15 @@ impl Control for AfnerLocal {
                     out.tell(peer, message);
                 }
             }
-            News::Heard { from, bytes } => {
-                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.trust;
-                if node.peers.get(from).filter(trusted).is_some() {
-                    hear(node, bytes, out);
-                }
+            News::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
+            // Who moves bundles by a plan counts none: their hops do.
+            News::Kept { bundle, wire } => {
+                let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
+                out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
             }
-            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(0).min(MOST)),
-            // It was not forwarded after all.
-            News::Failed { bundle, gave, keep, .. } => {
+            // It was not forwarded after all. Where nothing was given, as with what only waited for its contact and with
+            // pieces, nothing was counted.
+            News::Failed { bundle, gave, keep, .. } if gave > 0 => {
                 if let Some(held) = node.get(bundle) {
                     let counted = if keep { node.label(held) } else { gave };
                     out.label(bundle, counted.saturating_sub(1));
@@ -147,11 +144,33 @@ mod tests {
         assert_eq!(split(&site, Want::copy(site.held(bundle), 0)), Split { ours: 4, theirs: 4 });
         assert_eq!(split(&site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 4 });
         assert!(control.allow(&site.node(), site.peer(peer), site.held(bundle), None).is_none());
-        for (ours, keep) in [(4, true), (0, false)] {
+        for (ours, gave, keep) in [(4, 4, true), (0, 4, false), (3, 0, false), (3, 0, true)] {
             site.set_label(bundle, ours);
-            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 4, keep });
-            assert_eq!(site.label(bundle), 3);
+            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave, keep });
+            assert_eq!(site.label(bundle), 3, "{gave} were given");
         }
+    }
+
+    #[test]
+    fn what_came_far_was_forwarded_at_least_as_often() {
+        let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+        let bundle = site.keep_with(9, 100, |_, new| new.hops = 5);
+        for (wire, label) in [(None, 5), (Some(3), 5), (Some(8), 8)] {
+            on(&mut control, &mut site, News::Kept { bundle, wire });
+            assert_eq!(site.label(bundle), label);
+        }
+    }
+
+    #[test]
+    fn the_mean_is_of_some_thousands_however_many_are_held() {
+        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let peer = site.meet(2);
+        for label in [2].repeat(LOOKED_AT).into_iter().chain([50_000]) {
+            let bundle = site.keep(9, 1);
+            site.set_label(bundle, label);
+        }
+        (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, News::Down { peer })));
+        assert_eq!(control.mean, 2.0);
     }
 
     #[test]
@@ -195,5 +214,67 @@ mod tests {
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[3]]));
         assert_eq!(site.fits(&control, 200), Some(vec![bundles[3], bundles[2]]));
         assert_eq!(site.fits(&control, 201), None);
+    }
+
+    #[test]
+    fn what_was_forwarded_as_often_as_the_mean_stays() {
+        let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
+        for _ in 0..4 {
+            let bundle = site.keep(9, 100);
+            site.set_label(bundle, 2);
+        }
+        let peer = site.meet(2);
+        on(&mut control, &mut site, News::Down { peer });
+        assert_eq!((control.mean, site.fits(&control, 100)), (2.0, None));
+    }
+
+    #[test]
+    fn the_mean_is_counted_anew_after_an_eighth_changed() {
+        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let bundles = [(); 80].map(|()| site.keep(9, 1));
+        let peer = site.meet(2);
+        let mut means = Vec::new();
+        for news in 1..=20 {
+            bundles.iter().for_each(|bundle| site.set_label(*bundle, news));
+            on(&mut control, &mut site, News::Down { peer });
+            means.push(control.mean);
+        }
+        assert_eq!(means, [vec![0.0; 9], vec![10.0; 10], vec![20.0]].concat());
+    }
+
+    #[test]
+    fn counts_and_messages_are_bounded_and_who_is_not_there_is_not_heard() {
+        let (mut there, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+        let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
+        bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));
+        let peer = there.meet(2);
+        let mut said = on(&mut control, &mut there, News::Up { peer });
+        let Some(Order::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
+        assert_eq!(bytes.len(), 24 * TOLD);
+        let held = there.held(bundles[0]);
+        let want = |label| {
+            let mut site = Site::new(1000);
+            let (bundle, peer) = (site.keep(9, 1), site.meet(2));
+            site.set_label(bundle, label);
+            let held = site.held(bundle);
+            AfnerLocal::new(&[]).allow(&site.node(), site.peer(peer), held, Some(Want::copy(held, 0))).unwrap().labels
+                [1]
+        };
+        assert_eq!(want(MOST), Split { ours: MOST, theirs: MOST });
+        let says_all = |count: u64| {
+            let mut message = Vec::new();
+            for bundle in bundles {
+                [0, there.held(bundle).bundle.id as u64, count].iter().for_each(|n| put_number(&mut message, *n));
+            }
+            message
+        };
+        let bytes = says_all(u64::MAX);
+        assert_eq!(held.bundle.id >> 64, 0);
+        there.peers.get_mut(peer).unwrap().up.clear();
+        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        assert_eq!(there.label(bundles[0]), 1, "it is not there");
+        there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
+        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);
     }
 }

@@ -9,8 +9,10 @@ use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, Why};
 
-/// More bundles than any node numbers, and more bytes than any has; numbers below it are exact in an `f64`.
-const LEVEL: f64 = (1u64 << 50) as f64;
+/// Bits of a place within a class of service: more than the numbers of bundles and the bytes of any have.
+const PLACE_BITS: u32 = 60;
+/// The last place.
+const LAST: u64 = (1 << PLACE_BITS) - 1;
 
 /// Which of the least urgent bundles goes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +66,10 @@ impl DropPolicy {
     }
 }
 
-fn level(held: &Held) -> f64 {
-    f64::from(held.bundle.priority.number()) * LEVEL
+/// The worth of this place among the bundles of a class. The bits of what is not negative are in the order of the
+/// numbers: so each place has its own, as sums, which round, would not.
+fn worth(class: u8, place: u64) -> f64 {
+    f64::from_bits(u64::from(class) << PLACE_BITS | place.min(LAST))
 }
 
 impl Control for DropPolicy {
@@ -84,16 +88,16 @@ impl Control for DropPolicy {
         if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
-        Ok(level(new) + LEVEL)
+        Ok(worth(new.bundle.priority.number() + 1, 0))
     }
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
         let place = match self.first {
-            First::Oldest => held.number as f64,
-            First::Youngest => LEVEL - 1.0 - held.number as f64,
-            First::Random => Rng::stream(self.seed ^ self.victims, held.number).unit() * (LEVEL - 1.0),
-            First::Largest => LEVEL - 1.0 - held.size() as f64,
+            First::Oldest => held.number,
+            First::Youngest => LAST.saturating_sub(held.number),
+            First::Random => Rng::stream(self.seed ^ self.victims, held.number).next_u64() & LAST,
+            First::Largest => LAST.saturating_sub(held.size()),
         };
-        Some(level(held) + place)
+        Some(worth(held.bundle.priority.number(), place))
     }
     fn keeps_newest(&self) -> bool {
         self.first == First::Oldest
@@ -143,6 +147,19 @@ mod tests {
             assert_eq!(site.fits(&drop(first), 90), Some(vec![bulk]), "{first:?}: the least urgent");
             let refused = site.victims(&drop(first), 250, |b, _| b.priority = Priority::Bulk);
             assert_eq!(refused, None, "{first:?}: nothing more urgent");
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_last_shard_make_room_like_any_and_nothing_more_urgent_does() {
+        for first in [First::Oldest, First::Youngest, First::Random, First::Largest] {
+            let mut site = Site::new(200);
+            // 64 shards number 2^47 bundles each.
+            site.keep_with(9, 100, |_, new| new.number = Some(63 << 47));
+            site.keep_with(9, 100, |_, new| new.number = Some((63 << 47) + 1));
+            let room = |priority| site.victims(&drop(first), 100, |b, _| b.priority = priority).map(|all| all.len());
+            assert_eq!(room(Priority::Normal), Some(1), "{first:?}");
+            assert_eq!(room(Priority::Bulk), None, "{first:?}");
         }
     }
 

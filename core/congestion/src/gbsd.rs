@@ -208,6 +208,10 @@ mod tests {
             new.from = peer;
             site.room(&gbsd, &site.node_with(Some(&Knows)), &new)
         };
+        let mut new = site.newcomer(100);
+        (new.from, new.expires) = (peer, Instant(100_000_000_000));
+        let worth = gbsd.admit(&site.node_with(Some(&Knows)), &new).unwrap();
+        assert!((worth - 0.8 / 9.0 / 0.1).abs() < 1e-9, "{worth}: a node meets each other one a tenth of the time");
         assert_eq!(room(100), Some(vec![bundles[3]]));
         assert_eq!(room(200), Some(vec![bundles[3], bundles[2]]));
         assert_eq!(room(201), None, "bundle 2 is worth 0.8 / 4");
@@ -217,6 +221,14 @@ mod tests {
         let new = site.newcomer(201);
         let room = site.room(&Gbsd::new(&[1.0]), &site.node_with(Some(&Knows)), &new);
         assert_eq!(room.map(|them| them.len()), Some(3), "where none is refused");
+    }
+
+    #[test]
+    fn what_nobody_is_known_to_hold_counts_as_held_here() {
+        let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[1.0]));
+        let bundle = site.keep_with(9, 100, |bundle, _| bundle.id = 0);
+        let worth = gbsd.worth(&site.node_with(Some(&Knows)), site.held(bundle)).unwrap();
+        assert!((worth - 10.0).abs() < 1e-9, "{worth}");
     }
 
     #[test]

@@ -9,27 +9,18 @@
 use crate::control::Control;
 use crate::gbsd::{Aim, Meetings, REFUSE, Spread, ranked};
 use crate::history::{History, Sample, age_s};
+use crate::trust::Trust;
 use farlink_base::{NodeId, Param, Refusal};
 use farlink_book::{Hears, Held, News, Node, Orders, Peer, Tellers, Want};
 
 /// Before anything was learnt.
 const FIRST: &[Sample] = &[Sample { seen: 0.0, copies: 1.0 }];
 
-/// The parameter that says who is listened to.
-const TRUST: Param = Param {
-    name: "trust",
-    help: "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
-    unit: "",
-    default: 2.0,
-    min: 0.0,
-    max: 3.0,
-};
-
 /// By the history of bundles.
 pub struct Hbsd {
     aim: Aim,
     refuse: bool,
-    trust: u8,
+    trust: Trust,
     meetings: Meetings,
     history: History,
 }
@@ -47,7 +38,7 @@ impl Hbsd {
             min: 1.0,
             max: 1e6,
         },
-        TRUST,
+        Trust::PARAM,
     ];
 
     /// `params` are values of [`Hbsd::PARAMS`].
@@ -56,7 +47,7 @@ impl Hbsd {
         Hbsd {
             aim: Aim::of(param(0)),
             refuse: param(1) >= 0.5,
-            trust: param(3) as u8,
+            trust: Trust::of(param(3)),
             meetings: Meetings::default(),
             history: History::new(param(2) as u32),
         }
@@ -100,8 +91,7 @@ impl Control for Hbsd {
                 }
             }
             News::Heard { from, bytes } => {
-                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.trust;
-                let Some(peer) = node.peers.get(from).filter(trusted) else { return };
+                let Some(peer) = self.trust.heeds(node, from) else { return };
                 let _ = self.history.heard(node, Tellers::<u128>::name(peer), bytes);
             }
             News::Kept { bundle, .. } | News::Gone { bundle, .. } => {

@@ -26,6 +26,7 @@ mod rrcc;
 mod storage_routing;
 #[cfg(test)]
 mod testing;
+mod trust;
 
 pub use control::Control;
 pub use registry::{ControlInfo, controls, make_control};

@@ -333,6 +333,21 @@ mod tests {
     }
 
     #[test]
+    fn a_control_that_says_that_it_keeps_the_newest_gives_them_up_in_that_order() {
+        let mut site = Site::new(10_000);
+        [300, 100, 300, 200, 100].into_iter().for_each(|size| _ = site.keep(9, size));
+        for info in controls() {
+            let control = make_control(info.name, &[], 7).unwrap();
+            let worth = |held: &farlink_book::Held| control.worth(&site.node(), held);
+            let all: Vec<_> = site.book.ranking(worth).into_iter().flatten().collect();
+            let newest: Vec<_> = site.book.ranking_of_newest(worth).into_iter().flatten().collect();
+            assert!(!control.keeps_newest() || all == newest, "{}", info.name);
+        }
+        let keep = controls().iter().filter(|info| make_control(info.name, &[], 7).unwrap().keeps_newest());
+        assert_eq!(keep.map(|info| info.name).collect::<Vec<_>>(), ["drop-oldest"]);
+    }
+
+    #[test]
     fn whatever_a_neighbour_says_a_control_lives_and_orders_little() {
         for info in controls() {
             let most = live(&mut *make_control(info.name, &[], 7).unwrap(), &lies());

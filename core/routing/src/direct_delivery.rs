@@ -2,7 +2,7 @@
 //!
 //! T. Spyropoulos, K. Psounis, C. Raghavendra: "Single-Copy Routing in Intermittently Connected
 //! Mobile Networks", SECON 2004. What it costs least any router can do; the last step of all that
-//! copy is the agent's anyway.
+//! copy is the agent's anyway. What is for a group is never given away, and so stays, too.
 
 use crate::router::Router;
 use farlink_book::Outlook;

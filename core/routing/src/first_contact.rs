@@ -2,34 +2,131 @@
 //! destination.
 //!
 //! S. Jain, K. Fall, R. Patra: "Routing in a Delay Tolerant Network", SIGCOMM 2004. What a node gave
-//! on does not come back to it, as with The ONE: where several are in range of each other, it would
-//! go round until it had no hops left.
+//! on is not given back to it, as with The ONE: where several are in range of each other, it would
+//! go round until it had no hops left. So nodes tell each other what they gave on. What comes back
+//! nevertheless is taken, for some layers tell no sender that it was refused; it waits for somebody
+//! who is met after that. What is for a group is never given away, and so it stays where it was made.
+//! Pieces that are cut again on the way are others than those that were given on, and may go back.
 
 use crate::router::Router;
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Want, Why};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use farlink_base::{Instant, PeerId};
+use farlink_book::{Handle, Hears, Held, News, Node, Order, Orders, Outlook, Peer, Want, Why, numbers, put_number};
+
+/// Bundles given on that are remembered, the newest.
+const GAVE_MAX: usize = 4096;
+/// Of them, those that a neighbour is told of as it is met.
+const TOLD_MAX: usize = 256;
+
+/// A neighbour that is up.
+#[derive(Default)]
+struct Met {
+    /// Neighbours that had come up by then, it included.
+    since: u32,
+    /// What it says that it gave on.
+    gave: BTreeSet<u128>,
+}
 
 /// One copy, on and on.
 #[derive(Default)]
-pub struct FirstContact;
+pub struct FirstContact {
+    /// What was given on and when its lifetime ends, in that order.
+    gave: VecDeque<(u128, Instant)>,
+    known: BTreeSet<u128>,
+    /// Neighbours that came up until now.
+    encounters: u32,
+    up: BTreeMap<PeerId, Met>,
+    /// Who took a bundle that leaves.
+    taker: Option<(Handle, PeerId)>,
+}
+
+impl FirstContact {
+    /// Remembers that a bundle was given on, and tells those that are up, but who took it.
+    fn give(&mut self, held: &Held, out: &mut Orders) {
+        let id = held.bundle.id;
+        if held.bundle.is_anonymous() || !self.known.insert(id) {
+            return;
+        }
+        self.gave.push_back((id, held.expires));
+        if self.gave.len() > GAVE_MAX {
+            self.gave.pop_front().map(|(oldest, _)| self.known.remove(&oldest));
+        }
+        let taker = self.taker.filter(|(bundle, _)| *bundle == held.handle()).map(|(_, peer)| peer);
+        let others = self.up.keys().filter(|peer| Some(**peer) != taker);
+        others.for_each(|peer| out.tell(*peer, message([id].into_iter())));
+    }
+    fn meet(&mut self, now: Instant, peer: PeerId, out: &mut Orders) {
+        self.encounters = self.encounters.saturating_add(1);
+        self.up.insert(peer, Met { since: self.encounters, gave: BTreeSet::new() });
+        let lives = self.gave.iter().rev().filter(|(_, expires)| *expires > now);
+        let told = message(lives.map(|(id, _)| *id).take(TOLD_MAX));
+        if !told.is_empty() {
+            out.tell(peer, told);
+        }
+    }
+    fn hear(&mut self, from: PeerId, bytes: &[u8], out: &mut Orders) {
+        let Some(met) = self.up.get_mut(&from) else { return };
+        let mut numbers = numbers(bytes);
+        while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+            if met.gave.len() < GAVE_MAX {
+                met.gave.insert(u128::from(high) << 64 | u128::from(low));
+            }
+        }
+        out.push(Order::Reask(from));
+    }
+}
+
+/// Whether it is one of these, or a piece of one.
+fn is_of(given: &BTreeSet<u128>, held: &Held) -> bool {
+    given.contains(&held.bundle.id) || given.contains(&held.bundle.original_id())
+}
+
+/// Both halves of each identity.
+fn message(ids: impl Iterator<Item = u128>) -> Vec<u8> {
+    let mut message = Vec::new();
+    for id in ids {
+        put_number(&mut message, (id >> 64) as u64);
+        put_number(&mut message, id as u64);
+    }
+    message
+}
 
 impl Outlook for FirstContact {}
 
 impl Router for FirstContact {
     fn hears(&self) -> Hears {
-        Hears::GONE
+        Hears::PEERS.and(Hears::KEPT).and(Hears::OUTCOMES).and(Hears::GONE)
     }
     fn copies(&self) -> bool {
         true
     }
+    fn asks_summaries(&self) -> bool {
+        true
+    }
     fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
-        if let News::Gone { bundle, why: Why::Forwarded } = *news
-            && let Some(held) = node.get(bundle)
-        {
-            out.push(Order::Ban { id: held.bundle.id });
+        match *news {
+            News::Up { peer } => self.meet(node.now, peer, out),
+            News::Down { peer } => drop(self.up.remove(&peer)),
+            News::Heard { from, bytes } => self.hear(from, bytes, out),
+            // The label: what has come back by that encounter; it does not travel.
+            News::Kept { bundle, .. } => {
+                let back = node.get(bundle).is_some_and(|held| is_of(&self.known, held));
+                out.label(bundle, if back { self.encounters } else { 0 });
+            }
+            News::Sent { bundle, to, .. } => self.taker = Some((bundle, to)),
+            News::Gone { bundle, why: Why::Forwarded } => {
+                if let Some(held) = node.get(bundle) {
+                    self.give(held, out);
+                }
+            }
+            _ => {}
         }
     }
-    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
-        Some(Want::give(held, held.number))
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+        let (met, back) = (self.up.get(&peer.id)?, node.label(held));
+        let new = met.since > back && !is_of(&met.gave, held);
+        new.then(|| Want::give(held, held.number).with(node, back, 0))
     }
 }
 
@@ -37,27 +134,131 @@ impl Router for FirstContact {
 mod tests {
     use super::*;
     use crate::testing::Site;
+    use farlink_base::{FragmentInfo, Rare};
+    use farlink_book::Split;
+
+    fn on(router: &mut FirstContact, site: &mut Site, news: News<'_>) -> Vec<Order> {
+        let mut out = Orders::default();
+        router.on(&site.node(), &news, &mut out);
+        let all: Vec<Order> = out.drain().collect();
+        for order in &all {
+            if let Order::Label { bundle, label } = *order {
+                site.held_mut(bundle).labels[0] = label;
+            }
+        }
+        all.into_iter().filter(|order| !matches!(order, Order::Label { .. })).collect()
+    }
+    fn meet(router: &mut FirstContact, site: &mut Site, number: u64, link: u32) -> (PeerId, Vec<Order>) {
+        let peer = site.meet(number, link);
+        let said = on(router, site, News::Up { peer });
+        (peer, said)
+    }
+    fn wants(router: &FirstContact, site: &Site, peer: PeerId, bundle: Handle) -> Option<Want> {
+        router.wants(&site.node(), site.peer(peer), site.held(bundle))
+    }
 
     #[test]
     fn whoever_is_met_gets_the_bundle_itself_the_oldest_first() {
-        let mut site = Site::new();
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
         let (older, newer) = (site.keep(9, 100), site.keep(9, 100));
-        let peer = site.meet(2, 0);
-        let want = |bundle| FirstContact.wants(&site.node(), site.peer(peer), site.held(bundle)).unwrap();
+        let (peer, _) = meet(&mut router, &mut site, 2, 0);
+        let want = |bundle| wants(&router, &site, peer, bundle).unwrap();
         assert!(!want(older).keep && want(older).rank < want(newer).rank);
     }
 
     #[test]
-    fn what_was_given_on_does_not_come_back_and_what_was_lost_may() {
-        let mut site = Site::new();
+    fn what_was_given_on_is_told_to_those_who_are_there_and_to_those_who_come() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
+        let bundles = [(); 3].map(|()| site.keep(9, 100));
+        let ids = bundles.map(|bundle| site.held(bundle).bundle.id);
+        let [(taker, _), (there, said)] =
+            [(2, 0), (3, 1)].map(|(number, link)| meet(&mut router, &mut site, number, link));
+        assert_eq!(said, [], "nothing yet");
+        let told = |to, ids: &[u128]| Order::Tell { to, bytes: message(ids.iter().copied()) };
+        let sent = |bundle| News::Sent { bundle, to: taker, gave: 0, keep: false };
+        on(&mut router, &mut site, sent(bundles[0]));
+        let gone = |bundle, why| News::Gone { bundle, why };
+        assert_eq!(on(&mut router, &mut site, gone(bundles[0], Why::Forwarded)), [told(there, &ids[..1])]);
+        assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "it was lost, and may come again");
+        site.held_mut(bundles[2]).expires = Instant(5);
+        on(&mut router, &mut site, sent(bundles[2]));
+        on(&mut router, &mut site, gone(bundles[2], Why::Forwarded));
+        let (four, said) = meet(&mut router, &mut site, 4, 2);
+        assert_eq!(said, [told(four, &[ids[2], ids[0]])], "the newest first");
+        site.now = Instant(5);
+        let (five, said) = meet(&mut router, &mut site, 5, 3);
+        assert_eq!(said, [told(five, &ids[..1])], "what lives");
+    }
+
+    #[test]
+    fn who_gave_a_bundle_on_is_not_given_it() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
+        let (bundle, other) = (site.keep(9, 100), site.keep(9, 100));
+        let (peer, _) = meet(&mut router, &mut site, 2, 0);
+        let bytes = message([site.held(bundle).bundle.id].into_iter());
+        assert_eq!(on(&mut router, &mut site, News::Heard { from: peer, bytes: &bytes }), [Order::Reask(peer)]);
+        let given =
+            |router: &FirstContact, site: &Site| [bundle, other].map(|it| wants(router, site, peer, it).is_some());
+        assert_eq!(given(&router, &site), [false, true]);
+        on(&mut router, &mut site, News::Down { peer });
+        assert_eq!(given(&router, &site), [false, false], "it is not there");
+        on(&mut router, &mut site, News::Up { peer });
+        assert_eq!(given(&router, &site), [true, true], "until it says so again");
+    }
+
+    #[test]
+    fn a_piece_of_what_was_given_on_is_not_given_back_and_waits_where_it_is() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
+        let piece = site.keep_with(9, 100, |bundle, _| {
+            let fragment = Some(FragmentInfo { offset: 0, total: 200 });
+            bundle.rare = Rare { fragment, ..Rare::default() }.boxed();
+        });
+        let whole = site.held(piece).bundle.original_id();
+        let (peer, _) = meet(&mut router, &mut site, 2, 0);
+        assert!(wants(&router, &site, peer, piece).is_some());
+        on(&mut router, &mut site, News::Heard { from: peer, bytes: &message([whole].into_iter()) });
+        assert_eq!(wants(&router, &site, peer, piece), None);
+        let (other, _) = meet(&mut router, &mut site, 3, 1);
+        router.known.insert(whole);
+        on(&mut router, &mut site, News::Kept { bundle: piece, wire: None });
+        assert_eq!(wants(&router, &site, other, piece), None);
+    }
+
+    #[test]
+    fn what_comes_back_waits_for_who_is_met_after_that() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
         let bundle = site.keep(9, 100);
-        let id = site.held(bundle).bundle.id;
-        let said = |why| {
-            let mut out = Orders::default();
-            FirstContact.on(&site.node(), &News::Gone { bundle, why }, &mut out);
-            out.drain().collect::<std::vec::Vec<_>>()
-        };
-        assert_eq!(said(Why::Forwarded), [Order::Ban { id }]);
-        assert_eq!(said(Why::Overflow), []);
+        let (there, _) = meet(&mut router, &mut site, 2, 0);
+        on(&mut router, &mut site, News::Kept { bundle, wire: Some(u32::MAX) });
+        assert!(wants(&router, &site, there, bundle).is_some(), "whatever label it comes with");
+        on(&mut router, &mut site, News::Gone { bundle, why: Why::Forwarded });
+        on(&mut router, &mut site, News::Kept { bundle, wire: None });
+        assert_eq!(wants(&router, &site, there, bundle), None);
+        let (new, _) = meet(&mut router, &mut site, 3, 1);
+        let want = wants(&router, &site, new, bundle).unwrap();
+        assert_eq!(
+            (want.keep, want.labels[0]),
+            (false, Split { ours: 1, theirs: 0 }),
+            "where it fails, it waits still"
+        );
+    }
+
+    #[test]
+    fn what_is_remembered_and_listened_to_is_bounded() {
+        let (mut site, mut router) = (Site::new(), FirstContact::default());
+        let (liar, _) = meet(&mut router, &mut site, 2, 0);
+        for _ in 0..GAVE_MAX + 10 {
+            let bundle = site.keep(9, 1);
+            on(&mut router, &mut site, News::Gone { bundle, why: Why::Forwarded });
+        }
+        assert_eq!((router.gave.len(), router.known.len()), (GAVE_MAX, GAVE_MAX));
+        let bytes = message(0..2 * GAVE_MAX as u128);
+        on(&mut router, &mut site, News::Heard { from: liar, bytes: &bytes });
+        assert_eq!(router.up[&liar].gave.len(), GAVE_MAX);
+        let (_, said) = meet(&mut router, &mut site, 3, 1);
+        let [Order::Tell { bytes, .. }] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(bytes.len(), 16 * TOLD_MAX);
+        let anonymous = site.keep_with(9, 1, |bundle, _| bundle.source = farlink_base::EndpointId::Null);
+        assert_eq!(on(&mut router, &mut site, News::Gone { bundle: anonymous, why: Why::Forwarded }), []);
     }
 }

@@ -299,4 +299,54 @@ mod tests {
         );
         assert_eq!(router.count, router.meetings.values().map(Meetings::len).sum::<usize>());
     }
+
+    /// A hello without acknowledgments: whom these nodes meet, and how likely.
+    fn says(rows: &[(u64, &[(u64, f64)])]) -> Vec<u8> {
+        let mut hello = Vec::new();
+        put_number(&mut hello, 0);
+        for (node, meetings) in rows {
+            [*node, meetings.len() as u64].iter().for_each(|number| put_number(&mut hello, *number));
+            for (other, likely) in *meetings {
+                [*other, likely.to_bits()].iter().for_each(|number| put_number(&mut hello, *number));
+            }
+        }
+        hello
+    }
+
+    #[test]
+    fn what_is_heard_makes_paths_at_once_but_not_of_this_node() {
+        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+        let two = site.meet(2, 0);
+        greeting(&mut router, &site, two);
+        let own = router.meetings[&NodeId(1)].clone();
+        let bytes = says(&[(1, &[(9, 1.0)]), (2, &[(7, 0.75)])]);
+        router.on(&site.node(), &News::Heard { from: two, bytes: &bytes }, &mut Orders::default());
+        assert_eq!(router.meetings[&NodeId(1)], own);
+        assert_eq!([7, 9].map(|node| router.cost.get(&NodeId(node)).copied()), [Some(0.25), None]);
+        // The threshold itself is no longer young: its path counts.
+        let rank = |router: &MaxProp, hops| {
+            let mut other = Site::new();
+            let bundle = other.keep_with(7, 100, |_, new| new.hops = hops);
+            router.wants(&site.node(), site.peer(two), other.held(bundle)).unwrap().rank
+        };
+        assert_eq!([2, 3, 4].map(|hops| rank(&router, hops)), [2, 251_000, 251_000]);
+    }
+
+    #[test]
+    fn of_each_node_the_likeliest_are_remembered_and_who_was_met_last() {
+        let (mut site, mut router) = (Site::new(), MaxProp::new(&[3.0, 2.0]));
+        let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
+        for peer in [0, 0, 1, 0, 2] {
+            greeting(&mut router, &site, peers[peer]);
+        }
+        let known =
+            |router: &MaxProp, node| router.meetings[&NodeId(node)].keys().map(|node| node.0).collect::<Vec<_>>();
+        assert_eq!(known(&router, 1), [2, 4]);
+        let bytes = says(&[(2, &[(7, 0.5), (8, 0.25), (9, 0.25)])]);
+        router.on(&site.node(), &News::Heard { from: peers[0], bytes: &bytes }, &mut Orders::default());
+        assert_eq!(known(&router, 2), [7, 8]);
+        let mut one = MaxProp::new(&[3.0, 1.0]);
+        [peers[1], peers[0]].into_iter().for_each(|peer| drop(greeting(&mut one, &site, peer)));
+        assert_eq!(known(&one, 1), [2], "as likely as the one before, and met last");
+    }
 }

@@ -3,6 +3,8 @@
 //!
 //! A. Lindgren, A. Doria, E. Davies, S. Grasic: "Probabilistic Routing Protocol for Intermittently
 //! Connected Networks", RFC 6693; forwarding strategy GRTR (3.6), equations of 2.1.2.
+//! Not of it: its messages (hellos and summaries here are the agent's, so that it talks to no other
+//! implementation), its acknowledgments of what arrived, and the weight of meetings that last.
 
 use crate::router::Router;
 use alloc::collections::BTreeMap;
@@ -308,5 +310,61 @@ mod tests {
         (0..5_000).for_each(|node| router.meet(site.now, NodeId(1_000_000 + node)));
         router.meet(site.now, NodeId(7));
         assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "whoever all were");
+    }
+
+    fn table_of(chances: &[(u64, f64)]) -> Vec<u8> {
+        let mut table = Vec::new();
+        for (node, chance) in chances {
+            [*node, chance.to_bits()].iter().for_each(|number| put_number(&mut table, *number));
+        }
+        table
+    }
+    fn hear(router: &mut Prophet, site: &Site, from: PeerId, chances: &[(u64, f64)]) {
+        let bytes = table_of(chances);
+        router.on(&site.node(), &News::Heard { from, bytes: &bytes }, &mut Orders::default());
+    }
+
+    #[test]
+    fn what_is_heard_never_lowers_a_chance_and_is_not_about_this_node() {
+        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+        let [two, three] = [2, 3].map(|number| site.meet(number, number as u32));
+        [two, three].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
+        hear(&mut router, &site, two, &[(1, 0.9), (3, 0.5), (4, 0.8)]);
+        assert_eq!([1, 3, 4].map(|node| router.chance(NodeId(node))), [0.0, 0.5, 0.5 * 0.8 * 0.9]);
+        hear(&mut router, &site, two, &[(3, 0.5), (4, 0.2)]);
+        assert_eq!(router.chance(NodeId(4)), 0.5 * 0.8 * 0.9);
+        // RFC 6693 3.6: greater than, as 3 is met by both alike.
+        let bundle = site.keep(3, 100);
+        assert_eq!(router.wants(&site.node(), site.peer(two), site.held(bundle)), None);
+    }
+
+    #[test]
+    fn chances_age_by_whole_units_and_nothing_of_a_unit_is_lost() {
+        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+        let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
+        for (peer, now_ms) in peers.into_iter().zip([0, 1_500, 2_000]) {
+            site.now = Instant(now_ms * 1_000_000);
+            greeting(&mut router, &site, peer);
+        }
+        assert!((router.chance(NodeId(2)) - 0.5 * 0.999 * 0.999).abs() < 1e-12);
+        site.now = Instant(4_000_000_000);
+        hear(&mut router, &site, peers[1], &[]);
+        assert!((router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12, "also when something is heard");
+    }
+
+    #[test]
+    fn who_only_claims_a_name_is_believed_by_a_share() {
+        let mut params: Vec<f64> = Prophet::PARAMS.iter().map(|param| param.default).collect();
+        params[8] = 0.5;
+        let (mut site, mut router) = (Site::new(), Prophet::new(&params));
+        let claims = site.peers.add(farlink_book::Origin::Came);
+        site.peers.learn(claims, farlink_base::EndpointId::ipn(5, 0), Identity::Claimed);
+        site.peers.get_mut(claims).unwrap().up.push(farlink_base::LinkId(9));
+        let known = site.meet(2, 0);
+        for (peer, node, share) in [(claims, 7, 0.5), (known, 8, 1.0)] {
+            greeting(&mut router, &site, peer);
+            hear(&mut router, &site, peer, &[(node, 1.0)]);
+            assert_eq!(router.chance(NodeId(node)), 0.5 * 0.9 * share);
+        }
     }
 }

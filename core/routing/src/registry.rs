@@ -64,10 +64,10 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "first-contact",
-        help: "One copy, which moves to whoever is met first and never back (Jain et al., 2004).",
+        help: "One copy, which moves to whoever is met first and is not given back (Jain et al., 2004).",
         params: &[],
         oracle: false,
-        make: |_| Box::new(FirstContact),
+        make: |_| Box::new(FirstContact::default()),
     },
     RouterInfo {
         name: "epidemic",

@@ -3,6 +3,7 @@
 //!
 //! T. Spyropoulos, K. Psounis, C. Raghavendra: "Spray and Wait: An Efficient Routing Scheme for
 //! Intermittently Connected Mobile Networks", WDTN 2005. The label is the copies left; it travels.
+//! A restart forgets what was given since a bundle came: then there may be more copies, never fewer.
 
 use crate::router::Router;
 use farlink_base::Param;
@@ -112,5 +113,15 @@ mod tests {
         site.held_mut(bundle).labels[0] = 4;
         let failed = |gave| News::Failed { bundle, to: PeerId(1), gave, keep: true };
         assert_eq!(said(&mut router, &site, failed(4)), Some(8));
+    }
+
+    #[test]
+    fn there_are_never_more_copies_than_there_may_be_and_never_none() {
+        let mut site = Site::new();
+        let (bundle, mut router) = (site.keep(9, 100), Spray::new(&[]));
+        site.held_mut(bundle).labels[0] = 6;
+        let failed = News::Failed { bundle, to: PeerId(1), gave: 4, keep: true };
+        assert_eq!(said(&mut router, &site, failed), Some(8));
+        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(0) }), Some(1));
     }
 }

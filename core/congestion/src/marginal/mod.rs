@@ -298,8 +298,7 @@ impl Control for MarginalUtility {
                 }
             }
             News::Heard { from, bytes } => {
-                let trusted = |peer: &&Peer| peer.is_up() && peer.identity() as u8 >= self.settings.trust;
-                if let Some(peer) = node.peers.get(from).filter(trusted) {
+                if let Some(peer) = self.settings.trust.heeds(node, from) {
                     self.heard(node, peer, bytes, out);
                 }
             }

@@ -1,6 +1,7 @@
 //! What can be set of marginal utility.
 
 use super::MarginalUtility;
+use crate::trust::Trust;
 use farlink_base::{Duration, Param};
 
 /// The parameters as they are used.
@@ -13,7 +14,7 @@ pub(super) struct Settings {
     pub later: f64,
     pub wait_s: f64,
     pub hearsay: u8,
-    pub trust: u8,
+    pub trust: Trust,
     pub ids: usize,
     pub tell: usize,
     pub meetings: usize,
@@ -52,12 +53,7 @@ impl MarginalUtility {
         param("later", "Factor on a copy while another holder can bring the bundle on after this contact.", 0.2, 1.0),
         seconds("wait", "A copy that leaves only so much later is worth half; 0: as much.", 10_000.0),
         param("hearsay", "What others say arrived: 0 is not listened to, 1 is worth nothing, 2 is deleted.", 1.0, 2.0),
-        param(
-            "trust",
-            "Who is listened to: 0 anybody, 1 who says a name, 2 who is at a configured address, 3 who proved its name.",
-            2.0,
-            3.0,
-        ),
+        Trust::PARAM,
         param("ids", "Bundles remembered as arrived.", 4096.0, 1e6),
         param("tell", "Of those, told at a meeting, the newest.", 256.0, 4096.0),
         param("meetings", "Nodes told of at a meeting, those met last.", 256.0, 1024.0),
@@ -86,7 +82,7 @@ impl Settings {
             later: param(5),
             wait_s: param(6),
             hearsay: param(7) as u8,
-            trust: param(8) as u8,
+            trust: Trust::of(param(8)),
             ids: param(9) as usize,
             tell: param(10) as usize,
             meetings: param(11) as usize,

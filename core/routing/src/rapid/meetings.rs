@@ -288,4 +288,26 @@ mod tests {
         assert_eq!((meetings.counts.len(), meetings.means), (NEIGHBOURS_MAX, NEIGHBOURS_MAX));
         assert_eq!(meetings.rows[&ME].means.len(), NEIGHBOURS_MAX);
     }
+
+    #[test]
+    fn of_two_words_of_the_same_moment_the_first_stays() {
+        let (mut meetings, mut change) = (Meetings::default(), 0);
+        for mean in [5.0f64, 6.0] {
+            let mut message = Vec::new();
+            [1, 3, 0, 1, 7, mean.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
+            meetings.read((ME, NodeId(2)), at(9), &mut numbers(&message), &mut change).unwrap();
+            assert_eq!(meetings.reach(NodeId(3))[&NodeId(7)], 5.0);
+        }
+    }
+
+    #[test]
+    fn who_was_sure_once_stays_though_another_claims_its_name() {
+        let (mut meetings, mut change) = (Meetings::default(), 0);
+        meetings.meet(ME, at(9), (NodeId(10), true), &mut change);
+        meetings.meet(ME, at(9), (NodeId(10), false), &mut change);
+        for node in (1_000..1_300).flat_map(|node| [node; 3]) {
+            meetings.meet(ME, at(9), (NodeId(node), false), &mut change);
+        }
+        assert!(meetings.counts.contains_key(&NodeId(10)));
+    }
 }

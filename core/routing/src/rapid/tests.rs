@@ -226,3 +226,29 @@ fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
     let told = copies(&greeting(&mut ours, &here, them));
     assert_eq!(told, 10, "it began anew, with three of these ten: what they have is of its life before");
 }
+
+#[test]
+fn of_bundles_of_one_age_that_goes_first_which_came_first() {
+    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
+    site.now = at(1000);
+    let nine = site.meet(9, 0);
+    greeting(&mut router, &site, nine);
+    let both = [(); 2].map(|()| keep(&mut site, 9, 600, 1000));
+    let rates = both.map(|bundle| router.own_rate(&site.node(), site.held(bundle)));
+    close(rates[0], 0.001);
+    close(rates[1], 0.0005);
+}
+
+#[test]
+fn whatever_a_copy_left_for_it_is_told_but_where_it_arrived() {
+    let told = |why| {
+        let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+        let bundle = keep(&mut site, 9, 100, 0);
+        let before = router.change;
+        hear(&mut router, &site, News::Gone { bundle, why });
+        router.change > before
+    };
+    let expired = Why::Deleted(farlink_base::DeleteReason::Expired);
+    assert_eq!([Why::Overflow, expired, Why::Forwarded].map(told), [true; 3]);
+    assert_eq!([Why::Acked, Why::Delivered].map(told), [false; 2]);
+}

@@ -5,7 +5,7 @@ use crate::keys::{self, REPETITIONS_MAX};
 use crate::metrics::METRICS;
 use crate::types::{Axis, AxisValue, Campaign, Set, Smoke, World};
 use farlink_base::ConfigError;
-use farlink_config::{Errors, Input, Reader, nearest, utf8};
+use farlink_config::{Errors, Input, Reader, nearest};
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table};
@@ -20,8 +20,7 @@ impl Campaign {
     /// What is wrong, each with its line and what to try.
     pub fn load(path: &Path) -> Result<Campaign, Vec<ConfigError>> {
         let file = if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
-        let bytes = std::fs::read(&file).map_err(|error| format!("cannot be read: {error}"));
-        let text = bytes.and_then(utf8).map_err(|expected| {
+        let text = farlink_config::read_text(&file).map_err(|expected| {
             let hint = "give the folder of a campaign, which holds a `campaign.toml`, such as campaigns/silva".into();
             vec![ConfigError { path: file.display().to_string(), expected, hint }]
         })?;

@@ -3,6 +3,9 @@
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -62,7 +65,11 @@ impl<'a> Errors<'a> {
         self.add(usize::MAX, path, expected, hint);
     }
     fn add(&self, at: usize, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
-        let error = ConfigError { path: path.into(), expected: expected.into(), hint: hint.into() };
+        let error = ConfigError {
+            path: printable(path.into()),
+            expected: printable(expected.into()),
+            hint: printable(hint.into()),
+        };
         // A key that holds for both directions of a link is read twice, the second time soon after.
         let mut list = self.list.borrow_mut();
         if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
@@ -75,7 +82,11 @@ impl<'a> Errors<'a> {
     }
     /// Adds what is no mistake and still not what somebody meant, at its place.
     pub fn warn(&self, path: &str, offset: Option<usize>, what: impl Into<String>, hint: impl Into<String>) {
-        let warning = ConfigError { path: self.place(path, offset), expected: what.into(), hint: hint.into() };
+        let warning = ConfigError {
+            path: printable(self.place(path, offset)),
+            expected: printable(what.into()),
+            hint: printable(hint.into()),
+        };
         self.warnings.borrow_mut().push((offset.unwrap_or(0), warning));
     }
     fn place(&self, path: &str, offset: Option<usize>) -> String {
@@ -127,6 +138,52 @@ fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
     list.into_iter().map(|(_, error)| error).collect()
 }
 
+/// Longest file that is read whole: a device that never ends, or a file of something else, is refused before it fills
+/// memory.
+const FILE_MAX: u64 = 1 << 28;
+
+/// Reads a text file, such as a scenario, a contact plan or a map.
+///
+/// # Errors
+/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    read_at_most(path, FILE_MAX)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    read.map_err(|why| format!("cannot be read: {why}"))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("is longer than {most} bytes, the most that is read"));
+    }
+    utf8(bytes)
+}
+
+/// Longest message, in characters, that is shown whole; a longer one loses its middle.
+const MESSAGE_MAX: usize = 2000;
+
+/// A message fit for a terminal: what it quotes of a file can neither move the cursor nor turn the text round, nor fill
+/// the screen.
+fn printable(message: String) -> String {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let unfit = |c: char| (c.is_control() && c != '\n') || turns(c);
+    if message.len() <= MESSAGE_MAX && !message.contains(unfit) {
+        return message;
+    }
+    let length = message.chars().count();
+    let (head, tail) =
+        if length <= MESSAGE_MAX { (length, length) } else { (MESSAGE_MAX / 2, length - MESSAGE_MAX / 2) };
+    let mut out = String::new();
+    for (at, c) in message.chars().enumerate().filter(|(at, _)| *at < head || *at >= tail) {
+        if at == tail {
+            out.push_str(" ... ");
+        }
+        if unfit(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
 /// The bytes of a file as text, or where they are none.
 ///
 /// # Errors
@@ -161,6 +218,23 @@ mod tests {
         }
         assert!(errors.work() < 5 * 16, "{}", errors.work());
         assert_eq!(Errors::new(None, "").line(0), 1);
+    }
+
+    #[test]
+    fn a_device_without_end_is_no_text_file() {
+        let error = read_at_most(Path::new("/dev/zero"), 1000).unwrap_err();
+        assert_eq!(error, "is longer than 1000 bytes, the most that is read");
+        assert!(read_text(Path::new("/")).unwrap_err().starts_with("cannot be read: "));
+    }
+
+    #[test]
+    fn messages_cannot_steer_the_terminal() {
+        let errors = Errors::new(None, "a = 1");
+        errors.push("name", "`x\u{1b}[31m\u{202e}y`", "");
+        errors.push("long", format!("`{}` is too long", "x".repeat(1 << 20)), "");
+        let list = errors.into_list();
+        assert_eq!(list[0].expected, "`x\\u{1b}[31m\\u{202e}y`");
+        assert!(list[1].expected.len() < 2100 && list[1].expected.ends_with("xxx` is too long"));
     }
 
     #[test]

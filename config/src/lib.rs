@@ -2,7 +2,7 @@
 //! with its line, what was expected and the nearest key that exists.
 //!
 //! It knows no key itself but those that node files and scenarios share: of [`security`], [`custody`], [`reports`] and
-//! [`quota`]. Both bring theirs, and their references are made from the same tables ([`docs`]). It opens no file. Read [`Key`] and [`Reader`] first.
+//! [`quota`]. Both bring theirs, and their references are made from the same tables ([`docs`]). It opens no file but with [`read_text`]. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod custody;
@@ -15,7 +15,7 @@ mod reader;
 pub mod reports;
 pub mod security;
 
-pub use errors::{Errors, nearest, utf8};
+pub use errors::{Errors, nearest, read_text, utf8};
 pub use input::{Input, choose, example, positive_rate};
 pub use keys::{Fallback, Key, Kind, Section, key, other, setting_keys};
 pub use reader::{Reader, Tables, Value};

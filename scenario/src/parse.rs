@@ -5,15 +5,14 @@ use crate::names::Names;
 use crate::parse_moving::Equipment;
 use crate::types::{Expect, Fidelity, Measure, Scenario, Table};
 use farlink_base::{ConfigError, Duration};
-use farlink_config::{Errors, Reader, Section, utf8};
+use farlink_config::{Errors, Reader, Section};
 use std::path::Path;
 use toml::de::DeTable;
 
 impl Scenario {
     /// Reads a scenario file; paths in it are relative to its folder. All errors at once.
     pub fn load(path: &Path) -> Result<Scenario, Vec<ConfigError>> {
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"));
-        let text = bytes.and_then(utf8).map_err(|expected| {
+        let text = farlink_config::read_text(path).map_err(|expected| {
             let hint = "give the path of a scenario file; `farlink init scenario` writes one".into();
             vec![ConfigError { path: path.display().to_string(), expected, hint }]
         })?;

@@ -4,7 +4,7 @@ use crate::keys;
 use crate::names::Names;
 use crate::types::{Contact, Scenario};
 use farlink_base::{DtnTime, Duration, NodeId};
-use farlink_config::{Reader, utf8};
+use farlink_config::Reader;
 use farlink_routing::PlanTime;
 use farlink_routing::contact_plan::{self, Parsed};
 use std::collections::HashMap;
@@ -71,8 +71,7 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
 /// Reads a file of contacts.
 pub(crate) fn read_plan(top: &Reader<'_>, scenario: &Scenario, key: &str, file: &str) -> Option<(Parsed, String)> {
     let path = scenario.folder.join(file);
-    let bytes = std::fs::read(&path).map_err(|error| format!("cannot be read: {error}"));
-    let text = match bytes.and_then(utf8) {
+    let text = match farlink_config::read_text(&path) {
         Ok(text) => text,
         Err(error) => {
             top.fail(key, format!("`{}` {error}", path.display()), "paths are relative to the scenario");

@@ -176,8 +176,7 @@ pub struct Findings {
 impl NodeConfig {
     /// Reads a configuration file, and the contact plan it names, and looks at the places it names.
     pub fn look(file: &Path) -> Findings {
-        let bytes = std::fs::read(file).map_err(|why| format!("cannot be read: {why}"));
-        match bytes.and_then(farlink_config::utf8) {
+        match farlink_config::read_text(file) {
             Ok(text) => build::look(&text, file),
             Err(expected) => {
                 let hint = "`farlink init two-nodes` writes working files".into();

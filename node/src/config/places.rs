@@ -3,7 +3,7 @@
 use super::{NodeConfig, keys};
 use crate::tls::Credentials;
 use farlink_base::EndpointId;
-use farlink_config::{Reader, utf8};
+use farlink_config::Reader;
 use farlink_routing::PlanIndex;
 use farlink_stack::StoreKind;
 use std::path::Path;
@@ -65,8 +65,7 @@ fn certificates(top: &Reader<'_>, config: &mut NodeConfig) {
 /// Reads the plan the configuration names.
 fn plan(reader: &Reader<'_>, file: &Path, config: &mut NodeConfig) {
     let name = file.display();
-    let bytes = std::fs::read(file).map_err(|why| format!("cannot be read: {why}"));
-    let text = match bytes.and_then(utf8) {
+    let text = match farlink_config::read_text(file) {
         Ok(text) => text,
         Err(why) => {
             let hint = "relative paths start at the folder of this file; name a contact plan, or take [plan] out";

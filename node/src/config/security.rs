@@ -4,7 +4,7 @@ use super::{NodeConfig, SecurityFiles, keys};
 use farlink_base::DataVolume;
 use farlink_base::security::{Role, Rule, Service};
 use farlink_config::security::{rule, shadows};
-use farlink_config::{Errors, Reader, utf8};
+use farlink_config::{Errors, Reader};
 use farlink_stack::{KeyRing, Secret, SecurityConfig};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -155,7 +155,7 @@ pub fn key_file(file: &Path) -> Result<Vec<NamedKey>, String> {
     if length > FILE_MAX {
         return Err(format!("has {length} bytes, and no file of keys is that long"));
     }
-    let text = utf8(std::fs::read(file).map_err(|why| format!("cannot be read: {why}"))?)?;
+    let text = farlink_config::read_text(file)?;
     parse(&text)
 }
 

@@ -11,7 +11,7 @@ use crate::sky::{BodyId, Sky};
 use crate::tle::{HINT, Tle, read};
 use crate::walker::Walker;
 use farlink_base::{DtnTime, NodeId};
-use farlink_config::{Input, Reader, utf8};
+use farlink_config::{Input, Reader};
 use std::path::Path;
 
 /// What the whole file is read with.
@@ -151,8 +151,7 @@ impl Context<'_> {
                 }
             };
         }
-        let bytes = std::fs::read(self.folder.join(&text)).map_err(|error| format!("cannot be read: {error}"));
-        match bytes.and_then(utf8) {
+        match farlink_config::read_text(&self.folder.join(&text)) {
             Ok(content) => read(&content)
                 .map_err(|error| reader.errors.push(format!("{text}: {}", place_of(&error)), error.message, HINT))
                 .ok(),

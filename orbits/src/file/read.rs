@@ -8,7 +8,7 @@ use crate::sight::Limits;
 use crate::sky::{Size, Sky};
 use crate::walker::Neighbours;
 use farlink_base::{ConfigError, DtnTime};
-use farlink_config::{Errors, Input, Reader, utf8};
+use farlink_config::{Errors, Input, Reader};
 use std::collections::BTreeSet;
 use std::path::Path;
 use toml::de::DeTable;
@@ -22,8 +22,7 @@ pub const PAIRS_MAX: usize = 2_000_000;
 /// # Errors
 /// All mistakes at once.
 pub fn load(path: &Path, start: Option<DtnTime>) -> Result<Network, Vec<ConfigError>> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"));
-    let text = bytes.and_then(utf8).map_err(|expected| {
+    let text = farlink_config::read_text(path).map_err(|expected| {
         let hint = "give the path of a file of orbits; docs/how-to/plan-from-orbits.md shows one".into();
         vec![ConfigError { path: path.display().to_string(), expected, hint }]
     })?;

@@ -248,8 +248,7 @@ pub(crate) fn read(
 ) -> Option<(PathBuf, String)> {
     let file = PathBuf::from(reader.text(key)?);
     let path = folder.join(&file);
-    let bytes = std::fs::read(&path).map_err(|error| format!("cannot be read: {error}"));
-    match bytes.and_then(farlink_config::utf8) {
+    match farlink_config::read_text(&path) {
         Ok(text) => Some((file, text)),
         Err(error) => {
             reader.fail(key, format!("`{}` {error}", path.display()), "paths are relative to the scenario");

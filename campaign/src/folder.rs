@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const ABOUT: &str = "campaign.json";
@@ -155,6 +155,9 @@ impl Folder {
     /// When it is none, or of a newer program.
     pub fn open(path: &Path) -> Result<Folder> {
         let file = path.join(ABOUT);
+        for part in [ABOUT, "cells", "failed", "lock"] {
+            no_link(&path.join(part))?;
+        }
         let hint = "hint: `farlink campaign run CAMPAIGN --out DIR` makes one";
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
@@ -199,6 +202,7 @@ impl Folder {
     /// When another process has it.
     pub fn lock(&self) -> Result<File> {
         let path = self.path.join("lock");
+        no_link(&path)?;
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
@@ -262,11 +266,12 @@ impl Folder {
     /// A cell failed, for this reason.
     pub fn fail(&self, name: &str, why: &str) {
         let _ = fs::create_dir_all(self.path.join("failed"));
-        let _ = fs::write(self.path.join("failed").join(format!("{name}.txt")), format!("{why}\n"));
+        let _ = whole(&self.path.join("failed").join(format!("{name}.txt")), &format!("{why}\n"));
     }
 
     fn names(&self, part: &str) -> Result<Vec<String>> {
         let path = self.path.join(part);
+        no_link(&path)?;
         if !path.exists() {
             return Ok(Vec::new());
         }
@@ -283,14 +288,15 @@ impl Folder {
     /// # Errors
     /// When its file is damaged.
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
-        let path = self.path.join("cells").join(name).join("cell.json");
+        let folder = self.path.join("cells").join(name);
+        let path = folder.join("cell.json");
+        no_link(&folder)?;
+        no_link(&path)?;
         let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
         let record: Record = serde_json::from_str(&text).map_err(|why| {
-            let folder = self.path.join("cells").join(name);
             anyhow::anyhow!("{} is damaged: {why}\nhint: remove {}, and resume", path.display(), folder.display())
         })?;
         if record.cell != name {
-            let folder = self.path.join("cells").join(name);
             bail!("{} is of {}\nhint: remove {}, and resume", path.display(), record.cell, folder.display());
         }
         Ok(Some(record))
@@ -333,11 +339,27 @@ impl Folder {
     }
 }
 
-/// Writes a file whole or not at all, and on the disk before it has its name.
+/// Fails where a path is a symbolic link: what is read, written and removed here lies in the folder.
+fn no_link(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => bail!(
+            "{} is a symbolic link, and what a campaign reads and removes must lie in its own folder\n\
+             hint: put what it points to in its place",
+            path.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all, and on the disk before it has its name. Links are replaced, never followed.
 pub(crate) fn whole(path: &Path, text: &str) -> Result<()> {
     let beside = path.with_extension("new");
     let write = || -> std::io::Result<()> {
-        let mut file = File::create(&beside)?;
+        match fs::remove_file(&beside) {
+            Err(why) if why.kind() != ErrorKind::NotFound => return Err(why),
+            _ => {}
+        }
+        let mut file = File::create_new(&beside)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, path)

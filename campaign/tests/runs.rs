@@ -203,3 +203,39 @@ fn a_cell_says_which_files_it_needs() {
     let plan = plan(source.path()).unwrap();
     assert_eq!(plan.files(plan.cells()[0]), ["x.plan"]);
 }
+
+#[test]
+fn links_out_of_the_folder_are_neither_read_nor_written_nor_emptied() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let path = source.path().join("out");
+    let out = Folder::create(&path, &plan, &[], false, "test").unwrap();
+    run(&plan, &out, 1, &Pretend::default()).unwrap();
+    let home = source.path().join("home");
+    fs::create_dir_all(home.join(".keys")).unwrap();
+    fs::write(home.join("dear"), "dear").unwrap();
+    let link = |part: &str, to: &str| {
+        let (part, aside) = (path.join(part), path.join("aside"));
+        let there = fs::rename(&part, &aside).is_ok();
+        std::os::unix::fs::symlink(home.join(to), &part).unwrap();
+        let refused =
+            |error: Option<anyhow::Error>| error.is_some_and(|why| format!("{why:#}").contains("symbolic link"));
+        let looked = Folder::open(&path).and_then(|open| open.clean().and_then(|()| open.records(&plan)));
+        assert!(refused(looked.err()), "{} is followed", part.display());
+        fs::remove_file(&part).unwrap();
+        if there {
+            fs::rename(&aside, &part).unwrap();
+        }
+    };
+    let cell = plan.name(plan.cells()[0]);
+    for (part, to) in [("cells", ""), ("failed", ""), ("campaign.json", "dear"), ("lock", "dear")] {
+        link(part, to);
+    }
+    link(&format!("cells/{cell}"), "");
+    link(&format!("cells/{cell}/cell.json"), "dear");
+    // What is written beside a file, before it gets its name.
+    std::os::unix::fs::symlink(home.join("dear"), path.join("campaign.new")).unwrap();
+    Folder::open(&path).unwrap().change(None, Some(3)).unwrap();
+    assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");
+    assert!(home.join(".keys").is_dir());
+}

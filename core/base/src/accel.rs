@@ -1,6 +1,8 @@
 //! Functions a machine can do faster than portable code: the driver passes a table of them after
 //! checking each against the portable version.
 
+use crate::digest::{NH_BLOCK, NH_KEY, nh};
+
 /// A table of replaceable functions. [`Accel::default`] is the portable one.
 #[derive(Clone, Copy, Debug)]
 pub struct Accel {
@@ -9,6 +11,8 @@ pub struct Accel {
     pub crc32c: fn(state: u32, bytes: &[u8]) -> u32,
     /// Continues a CRC-16/X-25 over `bytes`, same convention.
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
+    /// [`nh`](crate::nh), the inner loop of content digests.
+    pub nh: fn(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2],
 }
 
 /// What a machine does faster than the portable AES-GCM: over a text in place, with keys of 16 and 32 bytes and tags of 16.
@@ -22,7 +26,7 @@ pub struct AesGcm {
 
 impl Default for Accel {
     fn default() -> Self {
-        Accel { crc32c, crc16_x25 }
+        Accel { crc32c, crc16_x25, nh: |key, block| nh(key, block) }
     }
 }
 
@@ -38,7 +42,12 @@ impl Accel {
             let (a, b) = sample[..n].split_at(n / 3);
             (self.crc32c)((self.crc32c)(0, a), b) == crc32c(0, &sample[..n])
                 && (self.crc16_x25)((self.crc16_x25)(0, a), b) == crc16_x25(0, &sample[..n])
-        })
+        }) && {
+            let (mut key, mut block) = ([0u64; NH_KEY], [0u8; NH_BLOCK]);
+            key.iter_mut().enumerate().for_each(|(i, word)| *word = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            block.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i as u8).wrapping_mul(167) ^ (i >> 8) as u8);
+            (self.nh)(&key, &block) == nh(&key, &block)
+        }
     }
 }
 

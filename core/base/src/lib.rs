@@ -11,6 +11,7 @@ extern crate std;
 extern crate alloc;
 
 mod accel;
+mod digest;
 mod eid;
 mod error;
 mod event;
@@ -38,6 +39,7 @@ mod timer;
 mod units;
 
 pub use accel::{Accel, AesGcm, crc16_x25, crc32c};
+pub use digest::{DigestKey, Digester, NH_BLOCK, NH_KEY, nh};
 pub use eid::{DtnName, EidError, EndpointId, OtherName};
 pub use error::{ConfigError, Malformed, Refusal};
 pub use event::{BundleKey, DeleteReason, Event, EventClass, LtpSegmentEvent};

@@ -274,6 +274,9 @@ pub struct Hop {
     pub custodian: EndpointId,
     /// That custodian's number of the bundle; outwards with a custodian only. `None`: it gives none.
     pub transfer: Option<Box<Transfer>>,
+    /// Whether a node on its way had it from a neighbour nobody configured (private block 241): the neighbours after
+    /// that one do not vouch for it by passing it on.
+    pub unvouched: bool,
 }
 
 #[cfg(test)]

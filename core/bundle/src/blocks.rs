@@ -13,6 +13,7 @@ impl BlockData {
             BlockData::HopCount(_) => 10,
             BlockData::QualityOfService(_) => 193,
             BlockData::Labels(_) => 240,
+            BlockData::Unvouched => 241,
             BlockData::Unknown(_) => return None,
         })
     }

@@ -124,6 +124,9 @@ pub enum BlockData {
     /// Type 240, ours, private use: labels of the router and of the congestion control, such as the
     /// copies a replicating router handed over.
     Labels([u32; 2]),
+    /// Type 241, ours, private use, always the number 1: a node on the way had the bundle from a neighbour nobody
+    /// configured.
+    Unvouched,
     /// Any other type: carried verbatim.
     Unknown(Bytes),
 }

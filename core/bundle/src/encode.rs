@@ -149,6 +149,7 @@ fn data_len(data: &BlockData) -> u64 {
             2 + head_len(qos.flags) + head_len(u64::from(qos.ordinal)) + head_len(qos.label)
         }
         BlockData::Labels([router, control]) => 1 + head_len(u64::from(*router)) + head_len(u64::from(*control)),
+        BlockData::Unvouched => 1,
         BlockData::Unknown(bytes) => bytes.len() as u64,
     }
 }
@@ -181,6 +182,7 @@ pub(crate) fn put_fields(data: &BlockData, out: &mut impl Out) {
             put_head(out, ARRAY, 2);
             labels.iter().for_each(|label| put_uint(out, u64::from(*label)));
         }
+        BlockData::Unvouched => put_uint(out, 1),
         BlockData::Unknown(bytes) => out.put(bytes),
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -
         7 => BlockData::Age(reader.uint()?),
         10 => BlockData::HopCount(read_hop_count(&mut reader)?),
         // Private codes may mean something else to whoever sent them.
-        193 | 240 => return Ok(read_private(kind, data)),
+        193 | 240 | 241 => return Ok(read_private(kind, data)),
         _ => return Ok(None),
     };
     reader.finish("bytes after the data of an extension block")?;
@@ -153,7 +153,12 @@ fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
 
 fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
     let mut reader = Reader::new(data, 0, false);
-    let parsed = if kind == 240 {
+    let parsed = if kind == 241 {
+        if reader.uint().ok()? != 1 {
+            return None;
+        }
+        BlockData::Unvouched
+    } else if kind == 240 {
         let pair = reader.list_of(2, "", |reader| Ok([reader.uint()?, reader.uint()?])).ok()?;
         BlockData::Labels([u32::try_from(pair[0]).ok()?, u32::try_from(pair[1]).ok()?])
     } else {

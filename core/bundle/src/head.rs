@@ -119,7 +119,7 @@ impl Head {
             numbers: Numbers::default(),
             blocks: 0,
             hop_bytes: 0,
-            labels: false,
+            labels: false, unvouched: false,
             once: 0,
             reports: false,
             integrity: false,
@@ -197,6 +197,8 @@ struct Walk<'a, 'b> {
     hop_bytes: usize,
     /// Whether labels were met.
     labels: bool,
+    /// Whether a block was met that says that nobody vouches for the bundle.
+    unvouched: bool,
     /// Types 6, 7 and 10 that were met, as bits.
     once: u16,
     /// Whether a block asks for reports.
@@ -272,6 +274,7 @@ impl<'a> Walk<'a, '_> {
         let of_hops = match &meaning {
             Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
             Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),
+            Some(BlockData::Unvouched) => !core::mem::replace(&mut self.unvouched, true),
             _ => false,
         };
         if of_hops {

@@ -54,6 +54,8 @@ pub mod kind {
     pub const PERMITS: u8 = 21;
     /// Labels of the router and of the congestion control: ours, private use.
     pub const LABELS: u8 = 240;
+    /// Nobody vouches for the bundle: ours, private use.
+    pub const UNVOUCHED: u8 = 241;
 }
 
 /// Extended class of service (draft-irtf-dtnrg-ecos).
@@ -88,6 +90,8 @@ pub enum Meaning {
     Service(Service),
     /// Labels.
     Labels([u32; 2]),
+    /// A node on the way had the bundle from a neighbour nobody configured.
+    Unvouched,
     /// Number of a custody transfer, and the custodian who gave it; valid while that one has custody.
     Custody {
         /// The custodian's number of the bundle.
@@ -173,6 +177,7 @@ impl<'a> Block<'a> {
             Meaning::Age(_) => 2,
             Meaning::Labels(_) => 4,
             Meaning::Custody { .. } => 8,
+            Meaning::Unvouched => 16,
             _ => 0,
         }
     }
@@ -184,6 +189,7 @@ fn meaning(start: &Start<'_>, data: &[u8], names: Names<'_>) -> Meaning {
         kind::AGE => only_sdnv(data).map(Meaning::Age),
         kind::SERVICE => service(data).map(Meaning::Service),
         kind::LABELS => labels(data).map(Meaning::Labels),
+        kind::UNVOUCHED => (data == [1]).then_some(Meaning::Unvouched),
         kind::CUSTODY => custody(data, names),
         _ => None,
     };

@@ -112,6 +112,10 @@ impl Found {
                 }
                 true
             }
+            Meaning::Unvouched => {
+                self.hop.unvouched = true;
+                true
+            }
             Meaning::Service(service) => {
                 self.service = self.service.or(Some(*service));
                 true

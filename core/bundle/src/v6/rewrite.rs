@@ -56,6 +56,7 @@ const PREVIOUS: u8 = 1;
 const AGE: u8 = 2;
 const LABELS: u8 = 4;
 const CUSTODY: u8 = 8;
+const UNVOUCHED: u8 = 16;
 
 impl<'a> Rewrite<'a> {
     // 5050-5.4-8, 5050-5.8-7, 5050-8-2, 5050-8-3
@@ -159,6 +160,7 @@ impl<'a> Rewrite<'a> {
                 Some(new) if first && new != *old => Change::Write(labels_data(new)),
                 Some(_) => Change::Keep,
             },
+            Meaning::Unvouched if !hop.unvouched || !first => Change::Remove,
             // In every fragment a number would mean another bundle.
             Meaning::Custody { .. } if replicate && hop.transfer.is_some() => Change::Remove,
             Meaning::Custody { id, custodian } => self.number(hop, *id, custodian, first),
@@ -201,6 +203,7 @@ impl<'a> Rewrite<'a> {
         let previous = Some(&hop.previous).filter(|node| !node.is_null()).and_then(previous_hop_data);
         add(PREVIOUS, kind::PREVIOUS_HOP, block_flags::DISCARD, previous);
         add(LABELS, kind::LABELS, block_flags::REPLICATE, hop.labels.map(labels_data));
+        add(UNVOUCHED, kind::UNVOUCHED, block_flags::REPLICATE, hop.unvouched.then(|| Vec::from([1])));
         // Whoever does not know the block cannot answer for it.
         let number = number.map(|new| custody_data(new.number, &hop.custodian));
         add(CUSTODY, kind::CUSTODY, block_flags::DISCARD, number);

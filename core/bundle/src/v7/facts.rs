@@ -121,6 +121,7 @@ impl Found {
             }
             BlockData::QualityOfService(qos) => self.qos = self.qos.or(Some(qos)),
             BlockData::Labels(labels) => self.hop.labels = self.hop.labels.or(Some(labels)),
+            BlockData::Unvouched => self.hop.unvouched = true,
             BlockData::Unknown(_) => {}
         }
     }

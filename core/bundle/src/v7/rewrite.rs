@@ -45,9 +45,9 @@ pub(super) fn put_head(
     out: &mut impl Out,
 ) -> Result<usize, Malformed> {
     let numbers = Numbers::default();
-    let (crc, previous, labels) = (CrcType::None, false, false);
+    let (crc, previous, labels, unvouched) = (CrcType::None, false, false, false);
     let (head, primary_end) = (&meta.head, usize::from(meta.primary_end));
-    Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, previous, labels }.run(shape)
+    Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, previous, labels, unvouched }.run(shape)
 }
 
 /// What becomes of a block.
@@ -75,6 +75,8 @@ struct Rewrite<'a, O> {
     previous: bool,
     /// Whether there are labels.
     labels: bool,
+    /// Whether there is a block that says that nobody vouches for the bundle.
+    unvouched: bool,
 }
 
 impl<O: Out> Rewrite<'_, O> {
@@ -153,12 +155,17 @@ impl<O: Out> Rewrite<'_, O> {
         }
         match fields.kind {
             6 => self.change_previous(&hop.previous, data),
-            7 | 10 | 240 => match read_data(fields.kind, data, 0, Profile::Permissive) {
+            7 | 10 | 240 | 241 => match read_data(fields.kind, data, 0, Profile::Permissive) {
                 Ok(Some(BlockData::Age(age))) if age != hop.age_ms => Change::Write(BlockData::Age(hop.age_ms)),
                 Ok(Some(BlockData::HopCount(hops))) if hops.count.min(255) != u64::from(hop.hops) => {
                     Change::Write(BlockData::HopCount(HopCount { count: u64::from(hop.hops), ..hops }))
                 }
                 Ok(Some(BlockData::Labels(labels))) => self.change_labels(hop.labels, labels),
+                Ok(Some(BlockData::Unvouched)) if !hop.unvouched || self.unvouched => Change::Remove,
+                Ok(Some(BlockData::Unvouched)) => {
+                    self.unvouched = true;
+                    Change::Keep
+                }
                 // A private block 240 of somebody else is none of ours.
                 _ => Change::Keep,
             },
@@ -203,6 +210,9 @@ impl<O: Out> Rewrite<'_, O> {
                 && !self.labels
             {
                 self.add(240, BlockFlags::REPLICATE, BlockData::Labels(labels));
+            }
+            if hop.unvouched && !self.unvouched {
+                self.add(241, BlockFlags::REPLICATE, BlockData::Unvouched);
             }
             // 9171-4.4.2-2
             if self.ages {

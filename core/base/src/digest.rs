@@ -1,0 +1,234 @@
+//! A keyed digest of a bundle's content: whether two copies are one bundle, where only one of them is in memory.
+//!
+//! The key is a node's own secret, so a universal hash is enough: whoever does not know it finds two contents of one
+//! digest with a probability of about 2^-62 a try, however it chooses them. Blocks of 1 KiB go through NH with two
+//! Toeplitz keys (Krovetz, RFC 4418 5.2; Black et al., UMAC, 1999), and what comes of them is a polynomial over
+//! 2^127 - 1 (VMAC, 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their description.
+
+use crate::accel::Accel;
+use crate::payload::{Chunk, Payload};
+use crate::rng::Rng;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// Bytes of a block.
+pub const NH_BLOCK: usize = 1024;
+/// Words of its key: one for every eight bytes, and two more for the second pass.
+pub const NH_KEY: usize = NH_BLOCK / 8 + 2;
+const PRIME: u128 = (1 << 127) - 1;
+
+/// NH of a block with a key and with the same key two words on: each the sum of products of 32-bit sums.
+#[inline(always)]
+pub fn nh(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2] {
+    const LOW: u64 = 0xffff_ffff;
+    let product = |word: u64, key: u64| {
+        let (low, high) = (word.wrapping_add(key) & LOW, (word >> 32).wrapping_add(key >> 32) & LOW);
+        low.wrapping_mul(high)
+    };
+    let (mut first, mut second) = (0u64, 0u64);
+    for (at, word) in block.as_chunks::<8>().0.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        first = first.wrapping_add(product(word, key[at]));
+        second = second.wrapping_add(product(word, key[at + 2]));
+    }
+    [first, second]
+}
+
+/// The secret key of digests: the same seed makes the same key.
+#[derive(Clone)]
+pub struct DigestKey(Arc<Key>);
+struct Key {
+    nh: [u64; NH_KEY],
+    point: u128,
+    accel: fn(&[u64; NH_KEY], &[u8; NH_BLOCK]) -> [u64; 2],
+}
+/// A key is no text.
+impl core::fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+impl DigestKey {
+    /// The key of this seed, which must be secret and drawn at random.
+    pub fn new(seed: u64, accel: &Accel) -> Self {
+        let mut rng = Rng::stream(seed, 0xd16e);
+        let mut words = [0; NH_KEY];
+        words.iter_mut().for_each(|word| *word = rng.next_u64());
+        let point = (u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())) & (PRIME >> 1);
+        DigestKey(Arc::new(Key { nh: words, point, accel: accel.nh }))
+    }
+    /// Begins a digest.
+    pub fn begin(&self) -> Digester {
+        let block = Box::new([0; NH_BLOCK]);
+        Digester { key: self.clone(), sum: 1, block, filled: 0, fill: None, len: 0 }
+    }
+    /// The digest of a rope; `None` where part of it is not in memory.
+    pub fn of(&self, payload: &Payload) -> Option<u64> {
+        let mut digester = self.begin();
+        digester.update(payload).then(|| digester.finish())
+    }
+}
+
+/// A digest that is being made.
+#[derive(Debug)]
+pub struct Digester {
+    key: DigestKey,
+    sum: u128,
+    block: Box<[u8; NH_BLOCK]>,
+    filled: usize,
+    /// A pattern that may go on: its seed, first position and length.
+    fill: Option<(u64, u64, u64)>,
+    len: u64,
+}
+impl Digester {
+    /// Adds what follows; whether all of it is in memory (what is not is left out, and the digest is void).
+    pub fn update(&mut self, part: &Payload) -> bool {
+        for chunk in part.chunks() {
+            match chunk {
+                Chunk::Bytes(bytes) => self.bytes(bytes),
+                Chunk::Fill { seed, offset, len } => self.pattern(*seed, *offset, *len),
+                Chunk::Stored { .. } => return false,
+            }
+        }
+        true
+    }
+    /// Adds the fields of a bundle that belong to its content, as numbers.
+    pub fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+    /// Adds bytes.
+    pub fn bytes(&mut self, mut bytes: &[u8]) {
+        self.end_pattern();
+        self.len += bytes.len() as u64;
+        if self.filled > 0 {
+            let now = bytes.len().min(NH_BLOCK - self.filled);
+            self.block[self.filled..self.filled + now].copy_from_slice(&bytes[..now]);
+            self.filled += now;
+            bytes = &bytes[now..];
+            if self.filled < NH_BLOCK {
+                return;
+            }
+            self.end_block();
+        }
+        let (blocks, rest) = bytes.as_chunks::<NH_BLOCK>();
+        for block in blocks {
+            let sums = (self.key.0.accel)(&self.key.0.nh, block);
+            self.absorb(sums);
+        }
+        self.block[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
+    }
+    fn pattern(&mut self, seed: u64, offset: u64, len: u64) {
+        self.len += len;
+        match &mut self.fill {
+            Some((s, o, l)) if *s == seed && *o + *l == offset => *l += len,
+            _ => {
+                self.end_pattern();
+                if self.filled > 0 {
+                    self.end_block();
+                }
+                self.fill = Some((seed, offset, len));
+            }
+        }
+    }
+    fn end_pattern(&mut self) {
+        if let Some((seed, offset, len)) = self.fill.take() {
+            self.absorb([seed, offset]);
+            self.absorb([len, u64::MAX]);
+        }
+    }
+    /// The block so far, filled up with zeros: the length tells it from one that has them.
+    fn end_block(&mut self) {
+        self.block[self.filled..].fill(0);
+        let sums = (self.key.0.accel)(&self.key.0.nh, &self.block);
+        self.filled = 0;
+        self.absorb(sums);
+    }
+    fn absorb(&mut self, [low, high]: [u64; 2]) {
+        let next = u128::from(high) << 64 | u128::from(low);
+        self.sum = reduce(multiply(self.sum, self.key.0.point) + reduce(next));
+    }
+    /// The digest; never 0, which means "not known" elsewhere.
+    pub fn finish(mut self) -> u64 {
+        self.end_pattern();
+        if self.filled > 0 {
+            self.end_block();
+        }
+        self.absorb([self.len, 0]);
+        (self.sum as u64).max(1)
+    }
+}
+
+/// A number below 2^128 modulo 2^127 - 1, not above it.
+fn reduce(value: u128) -> u128 {
+    let once = (value & PRIME) + (value >> 127);
+    if once >= PRIME { once - PRIME } else { once }
+}
+
+/// A product modulo 2^127 - 1 of numbers below it.
+fn multiply(a: u128, b: u128) -> u128 {
+    const LOW: u128 = u64::MAX as u128;
+    let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
+    let middle = a0 * b1 + a1 * b0;
+    let (low, carry) = (a0 * b0).overflowing_add(middle << 64);
+    let high = a1 * b1 + (middle >> 64) + u128::from(carry);
+    reduce((low & PRIME) + (high << 1 | low >> 127))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use bytes::Bytes;
+
+    fn key(seed: u64) -> DigestKey {
+        DigestKey::new(seed, &Accel::default())
+    }
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len).map(|at| (at * 167 + 13) as u8).collect()
+    }
+
+    #[test]
+    fn a_rope_has_the_digest_of_its_bytes_however_it_is_cut() {
+        let (key, whole) = (key(5), bytes(5000));
+        let wanted = key.of(&Payload::from(whole.clone()));
+        for cut in [0, 1, 7, 1023, 1024, 1025, 2048, 4999, 5000] {
+            let mut rope = Payload::from(whole[..cut].to_vec());
+            rope.push_bytes(Bytes::copy_from_slice(&whole[cut..]));
+            assert_eq!(key.of(&rope), wanted, "{cut}");
+        }
+    }
+
+    #[test]
+    fn another_byte_length_or_key_is_another_digest() {
+        let whole = bytes(3000);
+        let wanted = key(5).of(&Payload::from(whole.clone()));
+        for at in (0..3000).step_by(7) {
+            let mut other = whole.clone();
+            other[at] ^= 1 << (at % 8);
+            assert_ne!(key(5).of(&Payload::from(other)), wanted, "byte {at}");
+        }
+        let zeros = |len: usize| key(5).of(&Payload::from(alloc::vec![0; len]));
+        assert!((0..2100).map(zeros).collect::<alloc::collections::BTreeSet<_>>().len() == 2100, "zeros count");
+        assert_ne!(key(6).of(&Payload::from(whole)), wanted);
+    }
+
+    #[test]
+    fn pieces_of_a_pattern_have_the_digest_of_the_whole() {
+        let (key, whole) = (key(5), Payload::fill(9, 1 << 40));
+        let mut digester = key.begin();
+        for (start, len) in [(0, 5), (5, 1 << 30), (5 + (1 << 30), (1 << 40) - (1 << 30) - 5)] {
+            assert!(digester.update(&whole.slice(start, len)));
+        }
+        assert_eq!(Some(digester.finish()), key.of(&whole));
+        assert_ne!(key.of(&Payload::fill(8, 1 << 40)), key.of(&whole));
+    }
+
+    #[test]
+    fn products_are_those_of_the_field() {
+        assert_eq!(multiply(PRIME - 1, PRIME - 1), 1, "(-1)(-1)");
+        assert_eq!(multiply(1 << 126, 4), 2, "2^128 is 2");
+        assert_eq!(multiply(0x1234_5678_9abc_def0, 1), 0x1234_5678_9abc_def0);
+        assert_eq!((reduce(PRIME), reduce(u128::MAX)), (0, 1));
+    }
+}

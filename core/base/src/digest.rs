@@ -70,7 +70,7 @@ impl DigestKey {
 }
 
 /// A digest that is being made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Digester {
     key: DigestKey,
     sum: u128,

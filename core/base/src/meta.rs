@@ -160,6 +160,9 @@ pub struct BundleMeta {
     pub tail: u32,
     /// Length of what follows the payload and is not in `head`.
     pub tail_len: u8,
+    /// Digest of its payload by this node's key ([`DigestKey`](crate::DigestKey)), of the deciphered one where this node
+    /// can read it; 0: not made.
+    pub digest: u64,
 }
 
 impl BundleMeta {

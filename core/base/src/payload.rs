@@ -59,6 +59,18 @@ impl Chunk {
             Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + start, len },
         }
     }
+    /// Whether two of one length, neither on disk, are the same bytes.
+    fn is_same(&self, other: &Chunk) -> bool {
+        match (self, other) {
+            (Chunk::Bytes(a), Chunk::Bytes(b)) => a == b,
+            (Chunk::Fill { seed, offset, .. }, Chunk::Fill { seed: s, offset: o, .. }) => (seed, offset) == (s, o),
+            (Chunk::Bytes(bytes), Chunk::Fill { seed, offset, .. })
+            | (Chunk::Fill { seed, offset, .. }, Chunk::Bytes(bytes)) => {
+                (*offset..).zip(bytes).all(|(at, byte)| fill_byte(*seed, at) == *byte)
+            }
+            _ => false,
+        }
+    }
     /// Joins `next` onto the end when the two are one range; otherwise gives it back.
     fn extend(&mut self, next: Chunk) -> Option<Chunk> {
         match (&mut *self, &next) {
@@ -314,6 +326,30 @@ impl Payload {
         }
         out.push_bytes(run.freeze());
         out
+    }
+    /// Whether two ropes are the same bytes; `None`: some of them are not in memory.
+    pub fn same(&self, other: &Payload) -> Option<bool> {
+        if self.len != other.len {
+            return Some(false);
+        }
+        if self.is_stored() || other.is_stored() {
+            return None;
+        }
+        let (mut ours, mut theirs) = (self.chunks().iter(), other.chunks().iter());
+        let (mut a, mut b): (Option<Chunk>, Option<Chunk>) = (None, None);
+        loop {
+            let (Some(one), Some(two)) =
+                (a.take().or_else(|| ours.next().cloned()), b.take().or_else(|| theirs.next().cloned()))
+            else {
+                return Some(true);
+            };
+            let len = one.len().min(two.len());
+            if !one.slice(0, len).is_same(&two.slice(0, len)) {
+                return Some(false);
+            }
+            a = Some(one.slice(len, one.len() - len)).filter(|rest| !rest.is_empty());
+            b = Some(two.slice(len, two.len() - len)).filter(|rest| !rest.is_empty());
+        }
     }
     /// A cursor that reads small fields and takes sub-ropes.
     pub fn reader(&self) -> PayloadReader<'_> {

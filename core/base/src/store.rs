@@ -33,6 +33,8 @@ pub struct IndexEntry {
     pub fingerprint: u128,
     /// The agent's own flags, given back on recovery.
     pub flags: u32,
+    /// Digest of the payload ([`BundleMeta::digest`](crate::BundleMeta::digest)); 0: not known.
+    pub digest: u64,
 }
 
 /// Remembers a delivered bundle so that it is not delivered again.
@@ -42,6 +44,8 @@ pub struct Remembered {
     pub fingerprint: u128,
     /// May be forgotten after this wall time.
     pub until: DtnTime,
+    /// What it was, and whether somebody vouched for it, as the agent keeps it; 0: not known.
+    pub content: u64,
 }
 
 /// One operation on the files of a store. Files are numbered; the driver maps number to name.
@@ -279,6 +283,8 @@ pub enum Output {
         counter: u64,
         /// Numbers up to and including this one were used by earlier runs.
         last_bundle: u64,
+        /// A secret of the store, drawn when it was made and the same ever since; 0: it has none.
+        secret: u64,
     },
     /// Do this to the disk.
     Disk(DiskOp),

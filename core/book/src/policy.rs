@@ -107,6 +107,8 @@ pub enum Why {
     Acked,
     /// It made room for another.
     Overflow,
+    /// Nobody vouched for it, and it had the identity of one that somebody vouches for.
+    Displaced,
     /// For another reason.
     Deleted(DeleteReason),
 }
@@ -114,7 +116,7 @@ impl Why {
     /// As events and status reports say it.
     pub const fn reason(self) -> DeleteReason {
         match self {
-            Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked => DeleteReason::Done,
+            Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked | Why::Displaced => DeleteReason::Done,
             Why::Overflow => DeleteReason::DepletedStorage,
             Why::Deleted(reason) => reason,
         }

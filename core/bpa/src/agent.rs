@@ -322,7 +322,7 @@ impl Agent {
             Input::Clock(clock) => self.on_clock(now, clock, out),
             Input::Begun { link, token, bundle, hop } => self.on_begun(now, link, token, bundle, &hop, edge, out),
             Input::Piece { link, token, bundle, hop, promises } => {
-                self.on_piece(now, link, token, bundle, &hop, promises, out);
+                self.on_piece(now, link, token, bundle, &hop, promises, edge, out);
             }
             Input::Abandoned { token } => {
                 self.promise_ends(token);

@@ -109,15 +109,17 @@ impl Agent {
         bundle: Arc<BundleMeta>,
         hop: &Hop,
         promises: Range<u64>,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
         let promises = (promises.start, promises.end);
-        if bundle.is_for_group() || bundle.facts.has(Facts::CUSTODY) || self.was_delivered(&bundle) {
+        if bundle.is_for_group() || bundle.facts.has(Facts::CUSTODY) || self.has_memory_of(&bundle) {
             return;
         }
+        let strange = hop.unvouched || self.neighbours.is_strange(link);
         if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
-            if self.fragments.is_arriving(piece) {
-                // It goes when its own whole is damaged, and nobody sends these bytes again.
+            if self.fragments.is_arriving(piece) || !self.is_same_piece(piece, &bundle, strange, edge) {
+                // It goes when its own whole is damaged, and nobody sends these bytes again; or is another's.
                 return;
             }
             // It came before, by a transfer that broke.
@@ -129,7 +131,7 @@ impl Agent {
         }
         let from = self.giver(link, hop);
         let mut new = self.newcomer(now, bundle, from, hop);
-        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
+        new.flags.set(Flags::STRANGE, strange);
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(&new);
         // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
         // transfers break.

@@ -51,7 +51,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
         let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
         // After a restart nobody knows any more who brought it, nor who brought the pieces of it.
-        let known = !held.flags.has(Flags::SEEN_BEFORE) && !held.flags.has(Flags::VIRTUAL);
+        let known = ![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE].into_iter().any(|flag| held.flags.has(flag));
         let peer = self.neighbours.peers().get(from);
         if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {
             self.event(out, Event::CustodySignalIgnored { from: source });

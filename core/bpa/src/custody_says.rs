@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use farlink_base::{
     BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Priority, Sink, Transfer,
 };
-use farlink_book::{Handle, Held, Identity, Reason, Why};
+use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
 
 /// What of the store's flags of a bundle says that this node has custody of it.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
@@ -76,7 +76,10 @@ impl Agent {
     /// or the one around it.
     pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &Hop, carrier: PeerId) {
         // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
-        let counts = |held: &&Held| asks(&held.bundle) && held.bundle.duties.security().is_none();
+        // Nor one that nobody vouches for: its custodian may have another bundle of that identity.
+        let counts = |held: &&Held| {
+            asks(&held.bundle) && held.bundle.duties.security().is_none() && !held.flags.has(Flags::STRANGE)
+        };
         let Some(held) = self.book.get(bundle).filter(counts) else { return };
         if self.custody.is_none() || !(held.is_own() || self.deals_with(carrier)) {
             return;

@@ -255,7 +255,7 @@ impl Agent {
             self.steps.extend(endpoint.map(Step::Deliver));
             return self.settle_members(now, bundle, edge, out);
         }
-        let (remember, anonymous) = (self.remembrance(now, held), held.bundle.is_anonymous());
+        let (remember, anonymous) = (self.remembrance(now, held, edge), held.bundle.is_anonymous());
         let record = self.fragments.parts(bundle).first().and_then(|part| self.book.get(*part)).unwrap_or(held);
         // The window opens again only once the delivery is durably remembered: a crash then repeats
         // at most what is in the window.
@@ -265,12 +265,29 @@ impl Agent {
             let endpoint = self.deliveries.open_window(registration);
             self.steps.extend(endpoint.map(Step::Deliver));
         }
-        let pieces = self.fragments.of(held.bundle.original_id());
+        let pieces = self.pieces_of(held);
         self.depart(now, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous), edge, out);
         // They would wait for the others until they expire.
         for piece in pieces {
             self.depart(now, piece, Why::Forwarded, None, edge, out);
         }
+    }
+
+    /// Pieces that wait of a bundle that came as a whole; none of another content.
+    fn pieces_of(&self, whole: &Held) -> Vec<Handle> {
+        let strange = self.is_unvouched(whole.handle());
+        let mut pieces = self.fragments.of(whole.bundle.original_id());
+        pieces.retain(|piece| {
+            let Some((held, at)) = self.book.get(*piece).and_then(|held| Some((held, held.bundle.fragment()?))) else {
+                return false;
+            };
+            let is_its = || {
+                let range = whole.bundle.payload.slice(at.offset, held.bundle.payload.len());
+                at.total == whole.bundle.payload.len() && range.same(&held.bundle.payload) != Some(false)
+            };
+            held.flags.has(Flags::STRANGE) || (!strange && is_its())
+        });
+        pieces
     }
 
     /// The store forgot a bundle (and remembers its delivery).

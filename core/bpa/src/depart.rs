@@ -26,7 +26,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
         let sends = held.sends;
-        let remember = remember.or_else(|| self.remembrance_of_group(now, held));
+        let remember = remember.or_else(|| self.remembrance_of_group(now, held, edge));
         if reason != DeleteReason::Done {
             let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
             if ours {
@@ -50,7 +50,7 @@ impl Agent {
         }
         self.withdraw(bundle);
         if let Some(delivered) = remember {
-            self.remembered.deliver(delivered.fingerprint);
+            self.remembered.deliver(delivered.fingerprint, delivered.content);
         }
         if aside {
             self.cuts.forget(bundle);

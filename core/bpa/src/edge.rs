@@ -249,6 +249,11 @@ pub trait Edge {
     ) -> Result<Carried, Malformed>;
     /// How many bundles are around one another in this one, itself counted where it is around another; up to `most`.
     fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
+    /// Digest of the payload by this node's key, of the deciphered one where this node can read it; 0: it is neither in
+    /// memory nor was it made before.
+    fn digest(&mut self, bundle: &BundleMeta) -> u64;
+    /// What the key of digests is made of, before the first bundle is taken.
+    fn set_secret(&mut self, _secret: u64) {}
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads the administrative record a bundle carries.

@@ -367,6 +367,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             hops: held.hops.saturating_add(1),
             labels: (gave != [0; 2]).then_some(gave),
+            unvouched: self.is_unvouched(held.handle()),
             ..Hop::default()
         }
     }

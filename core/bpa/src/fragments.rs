@@ -8,8 +8,8 @@ use crate::io::OfferToken;
 use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
-use farlink_book::{Book, Handle, Held, Reason};
+use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
+use farlink_book::{Book, Flags, Handle, Held, Reason};
 
 /// Pieces of one bundle.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ struct Joining {
     stale: bool,
     /// Pieces by offset; of those with one offset the longest.
     parts: BTreeMap<(u64, u64), Handle>,
+    /// Length of the longest there was.
+    longest: u64,
 }
 
 impl Joining {
@@ -50,8 +52,12 @@ pub(crate) enum Joined {
     },
 }
 
-/// A bundle, and its length as its fragments give it: one that lies does not spoil the others.
-type Original = (u128, u64);
+/// A bundle, its length as its fragments give it (one that lies does not spoil the others), whether nobody vouches for
+/// them (they are never joined with others), and which of several contents it is.
+type Original = (u128, u64, bool, u8);
+
+/// Contents of one bundle whose pieces are told apart.
+const CONTENTS_MAX: u8 = 8;
 
 /// Fragments by what they are pieces of, and wholes. Most nodes never see a fragment of theirs.
 #[derive(Debug)]
@@ -100,6 +106,11 @@ pub(crate) struct Fragments {
     most: usize,
 }
 
+/// Whether two pieces say the same of the bundle that they are of, but for their places.
+fn same_original(a: &BundleMeta, b: &BundleMeta) -> bool {
+    (a.lifetime_ms, &a.destination, a.report_to()) == (b.lifetime_ms, &b.destination, b.report_to())
+}
+
 fn place(held: &Held) -> Option<FragmentInfo> {
     held.bundle.fragment()
 }
@@ -121,13 +132,15 @@ impl Fragments {
         let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
             return Joined::Redundant;
         };
-        let (original, len) = ((held.bundle.original_id(), at.total), held.bundle.payload.len());
+        let len = held.bundle.payload.len();
         let source = held.bundle.source.node();
         let range = at.offset..at.offset.saturating_add(len);
+        let Some(original) = self.content_of(book, held, at) else { return Joined::Redundant };
         let joining = self.pieces.joining.entry(original).or_insert_with(|| Joining {
             have: Ranges::default(),
             stale: false,
             parts: BTreeMap::new(),
+            longest: 0,
         });
         joining.refresh();
         if range.end > at.total || joining.have.covers(&range) {
@@ -138,11 +151,44 @@ impl Fragments {
         }
         joining.have.insert(range);
         joining.parts.insert((at.offset, len), bundle);
+        joining.longest = joining.longest.max(len);
         let complete = joining.have.covers(&(0..at.total));
         self.waiting += 1;
         *self.pieces.of_source.entry(source).or_insert(0) += 1;
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
+    }
+    /// Of which content a piece is: bytes that two pieces of one content both have are the same, as far as they are in
+    /// memory. `None`: there are too many.
+    fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let agrees = |content: &Original| {
+            let Some(joining) = self.pieces.joining.get(content) else { return true };
+            let end = at.offset.saturating_add(held.bundle.payload.len());
+            let first = joining.parts.values().next().and_then(|part| book.get(*part));
+            let before = joining.parts.range(..(end, 0)).rev();
+            let beside = before.take_while(|((offset, _), _)| offset.saturating_add(joining.longest) > at.offset);
+            first.is_none_or(|first| same_original(&held.bundle, &first.bundle))
+                && beside.into_iter().all(|((offset, len), part)| {
+                    let (start, end) = (at.offset.max(*offset), end.min(offset.saturating_add(*len)));
+                    let Some(other) = book.get(*part).filter(|_| start < end) else { return true };
+                    let mine = held.bundle.payload.slice(start - at.offset, end - start);
+                    mine.same(&other.bundle.payload.slice(start - offset, end - start)) != Some(false)
+                })
+        };
+        (0..CONTENTS_MAX).map(|content| (id, at.total, strange, content)).find(agrees)
+    }
+    /// Which content a piece that waits is joined to.
+    fn joined_to(&self, held: &Held) -> Option<Original> {
+        let at = place(held)?;
+        let key = (at.offset, held.bundle.payload.len());
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let contents = [strange, !strange]
+            .into_iter()
+            .flat_map(|strange| (0..CONTENTS_MAX).map(move |content| (id, at.total, strange, content)));
+        contents.into_iter().find(|content| {
+            self.pieces.joining.get(content).is_some_and(|joining| joining.parts.get(&key) == Some(&held.handle()))
+        })
     }
     // 9171-5.9-2, 5050-5.9-2
     fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
@@ -171,13 +217,13 @@ impl Fragments {
     }
     /// Pieces that wait, of a bundle that came as a whole.
     pub fn of(&self, original: u128) -> Vec<Handle> {
-        let joining = self.pieces.joining.range((original, 0)..=(original, u64::MAX));
+        let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u8::MAX));
         joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
     }
     /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.
     pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
         let at = place(held)?;
-        let joining = self.pieces.joining.get(&(held.bundle.original_id(), at.total))?;
+        let joining = self.pieces.joining.get(&self.joined_to(held)?)?;
         Some((joining.parts.len(), joining.have.len(), at.total))
     }
     /// The whole that refers to these parts.
@@ -250,13 +296,12 @@ impl Fragments {
     /// Whether a fragment is among those that wait.
     #[cfg(feature = "audit")]
     pub fn is_joining(&self, held: &Held) -> bool {
-        let joining = place(held).and_then(|at| self.pieces.joining.get(&(held.bundle.original_id(), at.total)));
-        joining.is_some_and(|joining| joining.parts.values().any(|part| *part == held.handle()))
+        self.joined_to(held).is_some()
     }
     /// A fragment leaves.
     pub fn forget(&mut self, held: &Held) {
         let Some(at) = place(held).filter(|_| held.has(Reason::Fragment)) else { return };
-        let original = (held.bundle.original_id(), at.total);
+        let Some(original) = self.joined_to(held) else { return };
         let Some(joining) = self.pieces.joining.get_mut(&original) else { return };
         let key = (at.offset, held.bundle.payload.len());
         if joining.parts.get(&key) != Some(&held.handle()) {

@@ -74,8 +74,8 @@ impl Agent {
     }
 
     /// How a bundle that leaves is remembered where members of its group had it; what is over comes no more.
-    pub(crate) fn remembrance_of_group(&self, now: Instant, held: &Held) -> Option<Remembered> {
+    pub(crate) fn remembrance_of_group(&self, now: Instant, held: &Held, edge: &mut dyn Edge) -> Option<Remembered> {
         let had = self.deliveries.was_had(held.handle()) && held.expires > now && !held.bundle.is_anonymous();
-        had.then(|| self.remembrance(now, held))
+        had.then(|| self.remembrance(now, held, edge))
     }
 }

@@ -111,6 +111,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             quota: meta.source.node().0,
             fingerprint: meta.id,
+            digest: meta.digest,
             flags: u32::from(held.flags.0 & shares::KEPT_FLAGS) | self.kept_custody(held) | self.kept_came(held),
         };
         out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
@@ -169,8 +170,13 @@ impl Agent {
             store::Output::Stored { bundle, payload } => self.on_stored(now, bundle, payload, edge, out),
             store::Output::Refused { bundle, reason } => self.on_store_refused(now, bundle, reason, edge, out),
             store::Output::Deleted { bundle } => self.on_deleted(bundle),
-            store::Output::RecoveredDelivery(remembered) => self.remembered.deliver(remembered.fingerprint),
-            store::Output::Opened { counter, last_bundle } => self.on_opened(now, counter, last_bundle, edge, out),
+            store::Output::RecoveredDelivery(remembered) => {
+                self.remembered.deliver(remembered.fingerprint, remembered.content)
+            }
+            store::Output::Opened { counter, last_bundle, secret } => {
+                edge.set_secret(if secret == 0 { self.settings.seed } else { secret });
+                self.on_opened(now, counter, last_bundle, edge, out);
+            }
             store::Output::CounterSet { value } => {
                 self.creation.reserved(value);
                 while let Some((request, bundle)) = self.creation.pop_waiting() {
@@ -249,10 +255,10 @@ impl Agent {
             _ => meta.lifetime_ms.saturating_sub(index.age_ms),
         };
         let remaining = Duration::from_millis(stored_remaining_ms.saturating_sub(down_ms));
-        if self.known(&meta).is_some() || self.was_delivered(&meta) {
+        let Some(meta) = self.place_recovered(&meta, edge) else {
             self.book.skip_to(bundle.0);
             return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
-        }
+        };
         let giver = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);
         let mut flags = Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & shares::KEPT_FLAGS));
         if index.flags & shares::KEPT_CAME != 0 && giver == PeerId::NONE {

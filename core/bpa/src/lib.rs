@@ -19,6 +19,7 @@ mod audit;
 mod causes;
 mod compressed;
 mod contacts;
+mod content;
 mod creation;
 mod custody;
 mod custody_hears;

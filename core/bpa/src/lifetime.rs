@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::remembered::Delivered;
 use core::time::Duration;
 use farlink_base::{BundleMeta, DeleteReason, DtnTime, Instant, Sink, store};
 use farlink_book::{Handle, Held, Why};
@@ -44,7 +45,7 @@ impl Agent {
     }
 
     /// How a delivered bundle is remembered.
-    pub(crate) fn remembrance(&self, now: Instant, held: &Held) -> store::Remembered {
+    pub(crate) fn remembrance(&self, now: Instant, held: &Held, edge: &mut dyn Edge) -> store::Remembered {
         // As long as another copy of it may live elsewhere.
         let lives = self.remaining_lifetime(now, &held.bundle, held.age_ms(now));
         let remaining_ms = held.remaining(now).max(lives).as_millis() as u64;
@@ -54,7 +55,9 @@ impl Agent {
             (None, 0) => DtnTime(u64::MAX),
             (None, created_ms) => DtnTime(created_ms).saturating_add_ms(held.bundle.lifetime_ms),
         };
-        store::Remembered { fingerprint: held.bundle.original_id(), until }
+        let vouched = !self.is_unvouched(held.handle());
+        let content = Delivered { content: self.content(&held.bundle, edge), vouched }.kept();
+        store::Remembered { fingerprint: held.bundle.original_id(), until, content }
     }
 
     /// The end of a lifetime (RFC 9171 5.5). Parts of a whole leave with it.

@@ -1,6 +1,7 @@
 //! Reassembly (RFC 9171 5.9): pieces for this node are joined to a whole that refers to them.
 
 use crate::agent::{Agent, Step};
+use crate::content::Place;
 use crate::edge::Edge;
 use crate::fragments::Joined;
 use crate::io::Output;
@@ -55,8 +56,18 @@ impl Agent {
     ) {
         let Some(held) = self.book.get(first) else { return };
         let (from, hops, born, seen_before) = (held.from, held.hops, held.born, held.flags.has(Flags::SEEN_BEFORE));
-        let made = edge.whole(&held.bundle.clone(), payload);
-        let whole = made.ok().filter(|whole| self.book.find(whole.id).is_none());
+        let strange = held.flags.has(Flags::STRANGE);
+        let made = edge.whole(&held.bundle.clone(), payload).ok().map(|mut whole| {
+            if self.settings.durable {
+                // Its bytes may leave memory before another of its identity comes.
+                whole.digest = edge.digest(&whole);
+            }
+            Arc::new(whole)
+        });
+        let whole = made.and_then(|whole| match self.place(now, &whole, strange, edge, out) {
+            Place::New(whole) => Some(whole),
+            _ => None,
+        });
         let Some(whole) = whole else {
             for part in parts {
                 self.depart(now, part, Why::Forwarded, None, edge, out);
@@ -67,7 +78,7 @@ impl Agent {
         flags.set(Flags::SEEN_BEFORE, seen_before);
         let handle = self.keep(
             New {
-                bundle: Arc::new(whole),
+                bundle: whole,
                 number: None,
                 born,
                 expires,

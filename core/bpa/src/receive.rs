@@ -1,6 +1,7 @@
 //! Taking bundles in from neighbours (RFC 9171 5.6): who is believed, what is refused, what comes again.
 
 use crate::agent::{Agent, Step, deleted};
+use crate::content::Place;
 use crate::debts::Debt;
 use crate::edge::{Edge, Fate, Record, Status};
 use crate::io::{OfferToken, Output};
@@ -62,24 +63,17 @@ impl Agent {
         }
         self.promise_ends(token);
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
-        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
+        new.flags.set(Flags::STRANGE, hop.unvouched || self.neighbours.is_strange(link));
+        // Whether it is what is here already nobody knows before its payload is here: it is taken in to be compared.
         let refusal = match self.known(&bundle) {
-            // What is durable here need not come again.
-            Some(held) if self.is_kept(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
-            Some(_) => None,
-            None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
+            Some(_) => self.judge(now, &new).err(),
             None if self.was_there(&bundle, from) => Some(Refusal::NotAcceptable),
             None => self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out)).err(),
         };
         match refusal {
             None => self.promise_room(token, new),
             Some(reason) => {
-                if reason == Refusal::Duplicate {
-                    self.note_return(&bundle, from, hop);
-                    self.answer_again(now, &bundle, from, hop, edge, out);
-                } else {
-                    self.turn_away(now, link, &bundle, reason, edge, out);
-                }
+                self.turn_away(now, link, &bundle, reason, edge, out);
                 out.push(Output::Verdict { token, result: Err(reason) });
             }
         }
@@ -102,41 +96,53 @@ impl Agent {
             true => self.giver_of_inside(token),
             false => (self.giver(link, hop), self.neighbours.is_strange(link)),
         };
+        let strange = strange || hop.unvouched;
         let from = if inside { self.tunnel_of(token) } else { carrier };
-        if let Some(peer) = self.neighbours.peer_mut(from) {
-            if self.policies.offers() && !bundle.is_anonymous() {
-                peer.note_has(bundle.id as u64);
-            }
-        }
         let insecure = bundle.duties.security().is_some();
-        if self.was_delivered(&bundle) {
-            // It was delivered: the neighbour only missed the acknowledgment.
-            self.pieces_end(token, false);
-            if !insecure {
-                self.answer_again(now, &bundle, carrier, hop, edge, out);
-            }
-            return out.push(Output::Verdict { token, result: had(hop) });
-        }
         if self.was_there(&bundle, from) {
             self.pieces_end(token, false);
             // What is here of it goes its way.
-            if self.known(&bundle).is_some_and(|held| self.is_durable(held)) {
+            if self.is_durably_here(&bundle, edge) {
                 return out.push(Output::Verdict { token, result: had(hop) });
             }
             self.turn_away(now, link, &bundle, Refusal::NotAcceptable, edge, out);
             return out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
         }
-        if let Some(known) = self.known(&bundle).map(Held::handle) {
-            let kept = self.book.get(known).is_some_and(|held| self.is_kept(held));
-            self.pieces_end(token, !kept);
-            if insecure {
-                // It only says that it is the one that is here.
-                return out.push(Output::Verdict { token, result: Ok(()) });
-            }
-            self.note_return(&bundle, from, hop);
-            self.answer_again(now, &bundle, carrier, hop, edge, out);
-            return self.on_known(known, token, from, hop, out);
+        let place = self.place(now, &bundle, strange, edge, out);
+        if !matches!(place, Place::Forged)
+            && let Some(peer) = self.neighbours.peer_mut(from)
+            && self.policies.offers()
+            && !bundle.is_anonymous()
+        {
+            peer.note_has(bundle.id as u64);
         }
+        let bundle = match place {
+            Place::New(bundle) => bundle,
+            Place::Delivered => {
+                // The neighbour only missed the acknowledgment.
+                self.pieces_end(token, false);
+                if !insecure {
+                    self.answer_again(now, &bundle, carrier, hop, edge, out);
+                }
+                return out.push(Output::Verdict { token, result: had(hop) });
+            }
+            Place::Forged => {
+                self.pieces_end(token, true);
+                self.turn_away(now, link, &bundle, Refusal::NotAcceptable, edge, out);
+                return out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
+            }
+            Place::Here(known) => {
+                let kept = self.book.get(known).is_some_and(|held| self.is_kept(held));
+                self.pieces_end(token, !kept);
+                if insecure {
+                    // It only says that it is the one that is here.
+                    return out.push(Output::Verdict { token, result: Ok(()) });
+                }
+                self.note_return(known, from, hop);
+                self.answer_again(now, &bundle, carrier, hop, edge, out);
+                return self.on_known(known, token, from, hop, out);
+            }
+        };
         // What came through a tunnel no neighbour says.
         if !insecure && !inside && self.take_hello(now, from, &bundle, hop, edge, out) {
             self.pieces_end(token, false);
@@ -255,8 +261,8 @@ impl Agent {
 
     /// A bundle that is here comes on another way: whoever had it from this node may have let it go since, so that what
     /// it said before counts no more.
-    fn note_return(&mut self, bundle: &BundleMeta, from: PeerId, hop: &Hop) {
-        let back = self.book.find(bundle.id).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
+    fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &Hop) {
+        let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let (Some(tunnels), Some(number)) = (&mut self.tunnels, back) {
             tunnels.came_back(number);
         }
@@ -276,13 +282,6 @@ impl Agent {
     /// A held bundle of the same identity; the book knows none of anonymous bundles (RFC 9171 4.2.3).
     pub(crate) fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
         self.book.find(bundle.id)
-    }
-
-    /// Whether it, or the bundle it is a piece of, was delivered here.
-    pub(crate) fn was_delivered(&self, bundle: &BundleMeta) -> bool {
-        !bundle.is_anonymous()
-            && (self.is_local(bundle.destination_node()) || bundle.is_for_group())
-            && self.remembered.was_delivered(bundle.original_id())
     }
 
     /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.

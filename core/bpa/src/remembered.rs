@@ -1,7 +1,7 @@
 //! Bounded memories of identities: what was delivered, what policies banned, and what was reported as deleted on
 //! arrival. Apart, so that one kind cannot push another out.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Empty, Lazy};
 
@@ -13,7 +13,8 @@ const PAGE: usize = 512;
 /// Remembers the newest identities; the oldest are forgotten first.
 #[derive(Debug)]
 struct Newest {
-    known: BTreeSet<u128>,
+    /// Each with what is to be known of it.
+    known: BTreeMap<u128, u64>,
     /// Oldest first; all but the last page are full, of the first `gone` are forgotten.
     order: VecDeque<Vec<u128>>,
     gone: usize,
@@ -21,10 +22,10 @@ struct Newest {
 }
 impl Newest {
     const fn new(capacity: usize) -> Self {
-        Newest { known: BTreeSet::new(), order: VecDeque::new(), gone: 0, capacity }
+        Newest { known: BTreeMap::new(), order: VecDeque::new(), gone: 0, capacity }
     }
-    fn insert(&mut self, id: u128) {
-        if self.capacity == 0 || !self.known.insert(id) {
+    fn insert(&mut self, id: u128, what: u64) {
+        if self.capacity == 0 || self.known.insert(id, what).is_some() {
             return;
         }
         match self.order.back_mut().filter(|page| page.len() < PAGE) {
@@ -66,6 +67,24 @@ impl Empty for Kinds {
     }
 }
 
+/// What is kept of a bundle that was delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Delivered {
+    /// Its content ([`Agent::content`](crate::Agent)), but for the lowest bit; 0: not known.
+    pub content: u64,
+    /// Whether somebody vouched for it.
+    pub vouched: bool,
+}
+impl Delivered {
+    fn of(kept: u64) -> Self {
+        Delivered { content: kept & !1, vouched: kept & 1 != 0 || kept == 0 }
+    }
+    /// The same as one number; 0 of what was kept before contents were.
+    pub fn kept(self) -> u64 {
+        self.content & !1 | u64::from(self.vouched)
+    }
+}
+
 /// What this node will not take again, or not report again.
 #[derive(Debug)]
 pub(crate) struct Remembered(Lazy<Kinds>);
@@ -75,34 +94,34 @@ impl Remembered {
     pub fn new(capacity: usize) -> Self {
         Remembered(Lazy::new(capacity))
     }
-    /// Whether this bundle was delivered here.
-    pub fn was_delivered(&self, id: u128) -> bool {
-        self.0.delivered.known.contains(&id)
+    /// What was delivered here under this identity.
+    pub fn delivered(&self, id: u128) -> Option<Delivered> {
+        self.0.delivered.known.get(&id).map(|kept| Delivered::of(*kept))
     }
-    /// It was delivered here.
-    pub fn deliver(&mut self, id: u128) {
-        self.0.delivered.insert(id);
+    /// It was delivered here; `kept` as [`Delivered::kept`] gives it.
+    pub fn deliver(&mut self, id: u128, kept: u64) {
+        self.0.delivered.insert(id, kept);
     }
     /// Whether a policy refuses this bundle.
     pub fn is_banned(&self, id: u128) -> bool {
-        self.0.banned.known.contains(&id)
+        self.0.banned.known.contains_key(&id)
     }
     /// A policy refuses it from now on.
     pub fn ban(&mut self, id: u128) {
-        self.0.banned.insert(id);
+        self.0.banned.insert(id, 0);
     }
     /// Whether its deletion on arrival was reported.
     pub fn was_reported(&self, id: u128) -> bool {
-        self.0.reported.known.contains(&id)
+        self.0.reported.known.contains_key(&id)
     }
     /// Its deletion on arrival was reported.
     pub fn report(&mut self, id: u128) {
-        self.0.reported.insert(id);
+        self.0.reported.insert(id, 0);
     }
     /// The newest deliveries, newest first.
     pub fn newest_deliveries(&self) -> impl Iterator<Item = u128> + '_ {
         let Kinds { delivered, .. } = &*self.0;
-        let known = |id: &u128| delivered.known.contains(id);
+        let known = |id: &u128| delivered.known.contains_key(id);
         delivered.order.iter().rev().flat_map(|page| page.iter().rev()).copied().filter(known)
     }
 }
@@ -115,18 +134,18 @@ mod tests {
     fn the_oldest_is_forgotten_first_and_one_kind_does_not_push_another_out() {
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
-            memory.deliver(id);
+            memory.deliver(id, 7);
         }
         for id in 10..20_000 {
             memory.ban(id);
             memory.report(id);
         }
-        assert!(!memory.was_delivered(1) && memory.was_delivered(2) && memory.was_delivered(3));
+        assert!(!memory.delivered(1).is_some() && memory.delivered(2).is_some() && memory.delivered(3).is_some());
         assert!(
             memory.was_reported(19_999)
                 && memory.is_banned(19_999)
                 && !memory.is_banned(19_997)
-                && !memory.was_delivered(19_999)
+                && !memory.delivered(19_999).is_some()
         );
         assert_eq!(memory.newest_deliveries().collect::<Vec<_>>(), [3, 2]);
         assert!(memory.0.banned.order.len() <= 2);

@@ -32,6 +32,7 @@ pub fn meta(sequence: u64, priority: Priority, payload: u64) -> BundleMeta {
         tail: 0,
         primary_end: 0,
         tail_len: 1,
+        digest: 0,
     }
 }
 

@@ -164,7 +164,7 @@ impl Agent {
             let at = now + back_off(held.failures);
             return self.waits.until(&mut self.book, bundle, at);
         }
-        let remember = self.book.get(bundle).map(|held| self.remembrance(now, held));
+        let remember = self.book.get(bundle).map(|held| self.remembrance(now, held, edge));
         self.depart(now, bundle, Why::Delivered, remember, edge, out);
     }
 

@@ -196,12 +196,10 @@ fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
     assert_eq!(labels(&third), [Some(4)]);
     node.confirm(third[0].id);
     let stranger = node.comes(1, EndpointId::ipn(44, 0));
-    assert_eq!(labels(&data(&mut node)), [Some(2)]);
+    let fourth = data(&mut node);
+    assert_eq!(labels(&fourth), [Some(2)]);
     // A copy that comes with a label is refused as a duplicate: the giver has its label back.
-    let mine = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.clone();
-    let mut back = Bundle::new(mine.source, nine(), mine.creation.sequence).labels([3, 0]);
-    back = back.created_ms(mine.creation.time.0);
-    node.receive_over(stranger, 50, back);
+    node.receive_over(stranger, 50, fourth[0].arrives().labels([3, 0]));
     assert_eq!(node.verdicts(), [(50, Err(Refusal::Duplicate))]);
 }
 

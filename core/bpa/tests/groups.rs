@@ -197,6 +197,7 @@ fn a_restart_repeats_marked_what_is_still_held() {
         quota: 0,
         fingerprint: meta.id,
         flags: 0,
+        digest: 0,
     };
     node.tell(Input::Recovered { bundle: BundleHandle(40), index, meta, hop });
     join(&mut node, 1);

@@ -16,6 +16,7 @@ fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
         quota: 0,
         fingerprint: bundle.meta.id,
         flags: 0,
+        digest: 0,
     };
     let (meta, hop) = bundle.parts();
     Input::Recovered { bundle: BundleHandle(number), index, meta, hop }
@@ -106,7 +107,7 @@ fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
     let made = |counter| {
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
         node.tell(Input::Clock(support::clock_at(node.now)));
-        node.tell(Input::Store(store::Output::Opened { counter, last_bundle: 0 }));
+        node.tell(Input::Store(store::Output::Opened { counter, last_bundle: 0, secret: 0 }));
         node.send(EndpointId::ipn(2, 1), Priority::Normal);
         let reserved =
             |o: &Output| if let Output::Store(store::Input::SetCounter { value }) = o { Some(*value) } else { None };
@@ -164,7 +165,7 @@ fn of_two_records_of_one_bundle_one_is_kept() {
 fn what_was_delivered_before_the_restart_is_not_delivered_again() {
     let mut node = Node::new();
     let bundle = from_two(1, EndpointId::ipn(1, 1));
-    let remembered = store::Remembered { fingerprint: bundle.meta.id, until: DtnTime(NOW_UTC.0 + 60_000) };
+    let remembered = store::Remembered { fingerprint: bundle.meta.id, until: DtnTime(NOW_UTC.0 + 60_000), content: 0 };
     node.tell(Input::Store(store::Output::RecoveredDelivery(remembered)));
     node.tell(recovered(40, bundle.piece(0..500), 0));
     node.register(1);
@@ -201,7 +202,7 @@ fn new_bundles_are_numbered_after_those_of_earlier_runs() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
-    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77 }));
+    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77, secret: 0 }));
     node.receive(1, from_two(2, EndpointId::ipn(8, 1)));
     assert_eq!(node.put(), [78]);
 }
@@ -272,7 +273,7 @@ fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
     let over = from_two(1, EndpointId::ipn(8, 1)).facts(told).report_to(EndpointId::ipn(8, 0));
     node.tell(recovered(40, over, 56_000));
     node.tell(recovered(41, from_two(2, EndpointId::ipn(8, 1)), 0));
-    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77 }));
+    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77, secret: 0 }));
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
 }

@@ -120,6 +120,7 @@ fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
         quota: 0,
         fingerprint: bundle.meta.id,
         flags: 0,
+        digest: 0,
     };
     let (meta, hop) = bundle.parts();
     node.tell(farlink_bpa::Input::Recovered { bundle: farlink_base::BundleHandle(40), index, meta, hop });

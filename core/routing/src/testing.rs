@@ -30,6 +30,7 @@ pub fn bundle(id: u128, source: u64, destination: u64, size: usize) -> BundleMet
         tail: 0,
         primary_end: 0,
         tail_len: 0,
+        digest: 0,
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
     Begins(OfferToken, LinkId, Box<(BundleMeta, Hop)>),
     /// The whole bundle is here. Where the agent or the disk know of it (`known`), it is of use only
-    /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict.
-    Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool },
+    /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict. `digest`: of its payload, where that was made as it came; else 0.
+    Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
     /// It is not what it should be.
     Malformed(OfferToken, LinkId, Malformed),
     /// Tell the agent that a bundle that began does not come.
@@ -256,7 +256,7 @@ impl Arrivals {
             // The common case: one part, nothing to remember.
             let fits = part.len() <= self.bounds.bundle;
             return out.push(match fits {
-                true => Do::Whole { token, link, rope: part, known: false },
+                true => Do::Whole { token, link, rope: part, known: false, digest: 0 },
                 false => Do::Refuse(token, Refusal::TooLarge),
             });
         }
@@ -372,6 +372,7 @@ impl Arrivals {
         let Some(mut arrival) = self.close(token) else { return };
         arrival.rope.append(arrival.rest);
         let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || !arrival.spills.is_empty());
+        let digest = arrival.opened.as_ref().map_or(0, |opened| opened.watch.digest());
         if let Some(opened) = arrival.opened.filter(|_| !arrival.spills.is_empty())
             && let Err(error) = opened.watch.finish(&rope)
         {
@@ -381,7 +382,7 @@ impl Arrivals {
         if known {
             self.undecided.insert(token, arrival.spills);
         }
-        out.push(Do::Whole { token, link, rope, known });
+        out.push(Do::Whole { token, link, rope, known, digest });
     }
     /// Forgets an arrival and gives its memory back.
     fn close(&mut self, token: OfferToken) -> Option<Arrival> {

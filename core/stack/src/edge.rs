@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, Hop,
-    LinkId, Malformed, Payload, Refusal,
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DigestKey, Digester, DtnTime, Duties,
+    EndpointId, Facts, Hop, LinkId, Malformed, Payload, Refusal,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -29,6 +29,10 @@ const SMALL: u64 = 4096;
 pub trait Watch: Send {
     /// The next bytes.
     fn pass(&mut self, part: &Payload);
+    /// The digest of its payload, where it was to be made ([`BundleMeta::digest`]); 0: it was not.
+    fn digest(&self) -> u64 {
+        0
+    }
     /// Whether the whole, of which only the first and last bytes need be in memory, is right.
     ///
     /// # Errors
@@ -43,6 +47,31 @@ impl Watch for () {
     }
 }
 
+/// Makes the digest of a payload among the bytes of a bundle, beside another watch.
+struct Digesting {
+    watch: Box<dyn Watch>,
+    digester: Digester,
+    payload: Range<u64>,
+    passed: u64,
+}
+impl Watch for Digesting {
+    fn pass(&mut self, part: &Payload) {
+        self.watch.pass(part);
+        let (start, end) = (self.passed, self.passed + part.len());
+        let (from, to) = (self.payload.start.max(start), self.payload.end.min(end));
+        if from < to {
+            self.digester.update(&part.slice(from - start, to - from));
+        }
+        self.passed = end;
+    }
+    fn digest(&self) -> u64 {
+        if self.passed >= self.payload.end { self.digester.clone().finish() } else { 0 }
+    }
+    fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed> {
+        self.watch.finish(bundle)
+    }
+}
+
 /// A bundle whose head has come.
 pub struct Opening {
     /// Its facts, its payload a stand-in of the right length.
@@ -51,7 +80,9 @@ pub struct Opening {
     pub hop: Hop,
     /// Takes all its bytes, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
-    /// Offset of the payload's first byte in the bundle, where a part of it that arrived may be a fragment for this node:
+    /// Offset of the payload's first byte in the bundle.
+    pub starts_at: u64,
+    /// The same, where a part of it that arrived may be a fragment for this node:
     /// not under BPSec, which is about all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
 }
@@ -214,7 +245,13 @@ impl Codec for BpV7 {
         Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check, guarded }| {
             let (meta, hop) = self.note((meta, hop));
             let watch = Passing { check, payload_at, payload_end: payload_at + payload_len, passed: 0 };
-            Opening { meta, hop, watch: Box::new(watch), payload_at: (!guarded).then_some(payload_at) }
+            Opening {
+                meta,
+                hop,
+                watch: Box::new(watch),
+                starts_at: payload_at,
+                payload_at: (!guarded).then_some(payload_at),
+            }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
@@ -340,14 +377,28 @@ impl Piece for v7::Piece {
 /// All versions a node speaks.
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
+    /// Makes digests; `None`: no store said its secret yet.
+    key: Option<DigestKey>,
+    accel: Accel,
+    /// Whether every bundle that arrives gets a digest, as its payload may leave memory.
+    digests: bool,
     /// Heads are rendered into it, one after the other.
     room: BytesMut,
 }
 
 impl Edges {
-    /// A node that speaks these; the first is for bundles of versions it does not know.
-    pub fn new(codecs: Vec<Box<dyn Codec>>) -> Self {
-        Edges { codecs: codecs.into_boxed_slice(), room: BytesMut::new() }
+    /// A node that speaks these; the first is for bundles of versions it does not know. `digests`: its bundles do not
+    /// stay in memory.
+    pub fn new(codecs: Vec<Box<dyn Codec>>, accel: Accel, digests: bool) -> Self {
+        Edges { codecs: codecs.into_boxed_slice(), key: None, accel, digests, room: BytesMut::new() }
+    }
+    /// The payload, deciphered where this node can do that.
+    fn in_clear(&self, bundle: &BundleMeta) -> Payload {
+        let payload = bundle.payload.clone();
+        if !self.guards(bundle) || payload.is_stored() {
+            return payload;
+        }
+        self.open(bundle, payload.clone()).unwrap_or(payload)
     }
     fn of(&self, version: u8) -> Option<&dyn Codec> {
         let codec = self.codecs.iter().find(|codec| codec.version() == version).or(self.codecs.first());
@@ -381,6 +432,14 @@ impl Edges {
     /// Reads the head of an arriving bundle; `None`: more bytes are needed.
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
+        if let (Some(opening), Some(key)) = (&mut begun, &self.key)
+            && self.digests
+            && !self.guards(&opening.meta)
+        {
+            let payload = opening.starts_at..opening.starts_at + opening.meta.payload.len();
+            let watch = core::mem::replace(&mut opening.watch, Box::new(()));
+            opening.watch = Box::new(Digesting { watch, digester: key.begin(), payload, passed: 0 });
+        }
         if let (Some(opening), Some(security)) = (&mut begun, self.security()) {
             // RFC 9172 5.2: a piece could not be given what the whole is to have.
             opening.payload_at = opening.payload_at.filter(|_| !security.forbids(&opening.meta));
@@ -395,10 +454,10 @@ impl Edges {
     pub fn cut(&self, meta: &BundleMeta, hop: &Hop, range: Range<u64>) -> Option<Box<dyn Piece>> {
         self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }
-    /// What the agent is told of a whole bundle.
-    pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
+    /// What the agent is told of a whole bundle; `digest` is its payload's where that was made as it came, else 0.
+    pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload, digest: u64) -> Input {
         match self.read(rope) {
-            Ok((meta, hop)) => self.taken(token, link, meta, hop),
+            Ok((meta, hop)) => self.taken(token, link, BundleMeta { digest, ..meta }, hop),
             Err(error) => Input::Malformed { link, token, error },
         }
     }
@@ -432,6 +491,10 @@ impl Edges {
             None => Ok(meta),
         };
         match judged {
+            Ok(mut meta) if self.digests && meta.digest == 0 => {
+                meta.digest = Edge::digest(self, &meta);
+                Input::Arrived { link, token, bundle: Arc::new(meta), hop }
+            }
             Ok(meta) => Input::Arrived { link, token, bundle: Arc::new(meta), hop },
             Err((meta, reason)) => Input::Unwanted { link, token, bundle: Arc::new(*meta), reason },
         }
@@ -481,6 +544,19 @@ impl Edges {
 }
 
 impl Edge for Edges {
+    fn digest(&mut self, bundle: &BundleMeta) -> u64 {
+        if bundle.digest != 0 {
+            return bundle.digest;
+        }
+        let payload = self.in_clear(bundle);
+        // Before the store is read nothing is taken.
+        let accel = self.accel;
+        let key = self.key.get_or_insert_with(|| DigestKey::new(0, &accel));
+        key.of(&payload).unwrap_or(0)
+    }
+    fn set_secret(&mut self, secret: u64) {
+        self.key = Some(DigestKey::new(secret, &self.accel));
+    }
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         self.of(draft.version).ok_or(Refusal::NotAcceptable)?.make(draft, creation, payload)
     }

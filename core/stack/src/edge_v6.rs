@@ -46,7 +46,7 @@ impl Codec for BpV6 {
         // There are no check sums; what follows the payload is read with the whole.
         Ok(begun.map(|v6::Begun { meta, hop, payload_at, .. }| {
             let (meta, hop) = self.heed((meta, hop));
-            Opening { meta, hop, watch: Box::new(()), payload_at: Some(payload_at) }
+            Opening { meta, hop, watch: Box::new(()), starts_at: payload_at, payload_at: Some(payload_at) }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {

@@ -22,8 +22,8 @@ use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
     for what in todo.drain(..) {
         let (token, input) = match what {
-            Arrival::Whole { token, link, rope, known } => {
-                work.push_back(Work::Whole { token, link, rope, known });
+            Arrival::Whole { token, link, rope, known, digest } => {
+                work.push_back(Work::Whole { token, link, rope, known, digest });
                 continue;
             }
             Arrival::Piece(token, link, kept) => {

@@ -70,7 +70,7 @@ impl Node {
         let config = udpcl::Config { split: farlink_bundle::decode_prefix, ..udpcl::Config::default() };
         let mut node = Node {
             agent: Agent::new(settings(own, largest), router, control),
-            edges: Edges::new(Vec::from([Box::new(codec) as Box<dyn Codec>])),
+            edges: Edges::new(Vec::from([Box::new(codec) as Box<dyn Codec>]), Accel::default(), false),
             layer: udpcl::Udpcl::new(config, Vec::from([span])),
             now: Instant(1_000_000),
             handed: Vec::new(),
@@ -81,7 +81,7 @@ impl Node {
         node.layer(layer::Input::Socket(socket::Input::Located { link: LINK, addresses: Vec::from([peer]) }));
         let utc = Some(DtnTime(800_000_000_000));
         node.agent(Input::Clock(Clock { at: node.now, utc, error_ms: 0 }));
-        node.agent(Input::Store(store::Output::Opened { counter: 0, last_bundle: 0 }));
+        node.agent(Input::Store(store::Output::Opened { counter: 0, last_bundle: 0, secret: 0 }));
         let endpoint = EndpointId::ipn(own, 1);
         let registration = RegistrationId(1);
         node.agent(Input::App(AppInput::Register { registration, endpoint, window: 100 }));
@@ -101,7 +101,7 @@ impl Node {
                     datagrams.extend(self.agent(Input::SendFailed { id, refused }));
                 }
                 layer::Output::Offer { ticket, link, part, .. } => {
-                    let arrived = self.edges.arrived(OfferToken { layer: LayerId(0), ticket }, link, &part);
+                    let arrived = self.edges.arrived(OfferToken { layer: LayerId(0), ticket }, link, &part, 0);
                     datagrams.extend(self.agent(arrived));
                 }
                 _ => {}

@@ -45,6 +45,8 @@ pub(crate) enum Work {
         link: LinkId,
         rope: Payload,
         known: bool,
+        /// Of its payload, where that was made as it came; else 0.
+        digest: u64,
     },
     /// A piece of what is arriving is on disk.
     Piece(OfferToken, LinkId, Box<Kept>),
@@ -151,7 +153,7 @@ impl Stack {
         let layers = build::layers(&config)?;
         Ok(Stack {
             agent,
-            edges: Edges::new(codecs),
+            edges: Edges::new(codecs, config.accel, durable),
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
@@ -446,10 +448,10 @@ impl Stack {
             Work::Write(id, stream) => self.step_layer(now, id, Err(stream), out),
             Work::Agent(input) => self.step_agent(now, input, out),
             Work::Store(input) => self.step_store(now, input, out),
-            Work::Whole { token, link, rope, known } => {
+            Work::Whole { token, link, rope, known, digest } => {
                 // Its beginning may have been refused meanwhile.
                 if !known || self.arrivals.awaits(token) {
-                    let input = self.edges.arrived(token, link, &rope);
+                    let input = self.edges.arrived(token, link, &rope, digest);
                     self.work.push_back(Work::Agent(input));
                 }
             }
@@ -474,7 +476,7 @@ impl Stack {
                 }
             }
             Work::Inside(token, rope) => {
-                let input = self.edges.arrived(token, LinkId::TUNNEL, &rope);
+                let input = self.edges.arrived(token, LinkId::TUNNEL, &rope, 0);
                 self.work.push_back(Work::Agent(input));
             }
             Work::Tell(what) => out.push(*what),
@@ -753,6 +755,7 @@ impl Stack {
     ) {
         match self.edges.read_parts(head, payload, tail) {
             Ok((meta, hop)) => {
+                let meta = farlink_base::BundleMeta { digest: index.digest, ..meta };
                 let (meta, hop) = (Arc::new(meta), Box::new(hop));
                 self.step_agent(now, farlink_bpa::Input::Recovered { bundle, index, meta, hop }, out);
             }

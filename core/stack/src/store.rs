@@ -17,7 +17,9 @@ impl Store {
     pub fn handle(&mut self, now: Instant, input: store::Input, out: &mut impl Sink<store::Output>) {
         match (self, input) {
             (Store::Durable(s), input) => s.handle(now, input, out),
-            (Store::Memory, store::Input::Open) => out.push(store::Output::Opened { counter: 0, last_bundle: 0 }),
+            (Store::Memory, store::Input::Open) => {
+                out.push(store::Output::Opened { counter: 0, last_bundle: 0, secret: 0 })
+            }
             (Store::Memory, _) => {}
         }
     }

@@ -24,6 +24,7 @@ pub fn bundle(id: u128, to: u64) -> BundleMeta {
         tail: 0,
         primary_end: 0,
         tail_len: 5,
+        digest: 0,
     }
 }
 

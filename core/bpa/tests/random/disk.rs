@@ -72,7 +72,7 @@ impl Run {
             }
         }
         let Disk { counter, last, .. } = self.disk;
-        self.tell(Input::Store(store::Output::Opened { counter, last_bundle: last }));
+        self.tell(Input::Store(store::Output::Opened { counter, last_bundle: last, secret: 0 }));
         for link in [0, 1] {
             self.tell(Input::Ready { link: LinkId(link), ready: true });
         }

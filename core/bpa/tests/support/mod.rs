@@ -141,7 +141,7 @@ impl Node {
         Node { agent, edge: Toy, now: Instant::ZERO, commit: true, said: Vec::new() }
     }
     pub fn open(&mut self) {
-        self.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 0 }));
+        self.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 0, secret: 0 }));
         let links: Vec<u32> = (0..self.agent.status(self.now).links.len() as u32).collect();
         for link in links {
             self.ready(link, true);

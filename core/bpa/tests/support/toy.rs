@@ -2,8 +2,8 @@
 
 use super::NOW_UTC;
 use farlink_base::{
-    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, FragmentInfo,
-    Hop, Malformed, Payload, Priority, Rare, Refusal, Transfer,
+    Accel, BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DigestKey, DtnTime, Duties, EndpointId, Facts,
+    FragmentInfo, Hop, Malformed, Payload, Priority, Rare, Refusal, Transfer,
 };
 use farlink_bpa::{About, Answer, Carried, Draft, Edge, Numbers, Record, Signal, Status, TunnelCodes};
 use std::ops::Range;
@@ -82,7 +82,14 @@ impl Edge for Toy {
             tail: 0,
             primary_end: 0,
             tail_len: 1,
+            digest: 0,
         }))
+    }
+    fn digest(&mut self, bundle: &BundleMeta) -> u64 {
+        match bundle.digest {
+            0 => DigestKey::new(7, &Accel::default()).of(&bundle.payload).unwrap_or(0),
+            known => known,
+        }
     }
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal> {
         let mut whole = first.clone();

@@ -229,5 +229,6 @@ fn bundle(
         tail,
         primary_end: 0,
         tail_len: 0,
+        digest: 0,
     }
 }

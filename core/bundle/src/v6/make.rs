@@ -118,6 +118,7 @@ pub fn whole(first: &BundleMeta, payload: Payload) -> BundleMeta {
         rare: rare.and_then(Rare::boxed),
         head: head.into_boxed_slice(),
         tail: after.len() as u32,
+        digest: 0,
         ..first.clone()
     }
 }

@@ -181,6 +181,7 @@ impl Found {
             primary_end: outline.primary_end,
             tail,
             tail_len: outline.tail_len,
+            digest: 0,
         };
         (meta, self.hop)
     }

@@ -156,6 +156,7 @@ pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta 
         primary_end: primary_end(head.bytes()),
         tail,
         tail_len: tail_len(crc, false),
+        digest: 0,
         ..first.clone()
     }
 }

@@ -289,6 +289,7 @@ fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
         head: Box::default(),
         tail: 0,
         tail_len: 0,
+        digest: 0,
     };
     let desk = Desk::new(1, 2, [NodeId::ipn(1), NodeId::ipn(7)].into(), [LINK].into_iter());
     let own = EndpointId::ipn(7, 3);

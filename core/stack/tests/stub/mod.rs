@@ -110,6 +110,7 @@ fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, Hop)>, Malformed> {
         tail: 0,
         primary_end: 0,
         tail_len: 1,
+        digest: 0,
     };
     bundle.id = bundle.identity().fingerprint_in(VERSION);
     Ok(Some((bundle, Hop { previous, age_ms, hops, labels, ..Hop::default() })))
@@ -199,6 +200,7 @@ impl Codec for Stub {
             tail: 0,
             primary_end: 0,
             tail_len: 1,
+            digest: 0,
         };
         bundle.id = bundle.identity().fingerprint_in(VERSION);
         bundle.head = put(&bundle, &Hop::default(), None, bundle.payload.len()).into();

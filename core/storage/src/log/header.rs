@@ -12,7 +12,9 @@ pub(super) const LONG_HEADER: u64 = PAGE + HEADER_COPY;
 const PAGE: u64 = 4096;
 const HEADER_COPY: u64 = 64;
 const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Records of files of this version have no digest.
+const VERSION_WITHOUT_DIGEST: u32 = 2;
 /// Files of this version were never written over, and the records in them name no file.
 const VERSION_ONCE: u32 = 1;
 /// Flag of a file that was made of another.
@@ -72,7 +74,7 @@ impl FileHeader {
             return None;
         }
         let version = f.u32()?;
-        if ![VERSION, VERSION_ONCE].contains(&version) {
+        if ![VERSION, VERSION_WITHOUT_DIGEST, VERSION_ONCE].contains(&version) {
             return None;
         }
         let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);

@@ -208,9 +208,12 @@ pub(super) struct SpillMeta {
     pub crcs: Box<[u32]>,
 }
 
-const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 3 * 4;
+const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 8 + 3 * 4;
 const PIECE: u64 = 1 + 3 * 8;
-const DELETE_META: u64 = 8 + 1 + 16 + 8;
+const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
+/// Bit of the byte that says which fields a bundle or delete record has: in records before format 3 it is not set, and
+/// their digests are not known.
+const HAS_DIGEST: u8 = 4;
 
 fn crc_table(data: u64) -> u64 {
     4 * data.div_ceil(CHUNK)
@@ -263,12 +266,13 @@ impl Encoder<'_> {
             out.put_u64_le(bundle.0);
             out.put_u32_le(index.flags);
             out.put_u8(index.priority.number());
-            out.put_u8(u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1);
+            out.put_u8(u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1 | HAS_DIGEST);
             out.put_u64_le(index.expires.unwrap_or_default().0);
             out.put_u64_le(index.stored_at.unwrap_or_default().0);
             out.put_u64_le(index.age_ms);
             out.put_u64_le(index.quota);
             out.put_u128_le(index.fingerprint);
+            out.put_u64_le(index.digest);
             out.put_u32_le(head.len() as u32);
             out.put_u32_le(tail.len() as u32);
             out.put_u32_le(pieces.len() as u32);
@@ -292,9 +296,10 @@ impl Encoder<'_> {
     pub fn delete(&mut self, sequence: u64, bundle: BundleHandle, remember: Option<Remembered>) -> RecordHeader {
         self.record(Kind::Delete, sequence, 0, |out| {
             out.put_u64_le(bundle.0);
-            out.put_u8(u8::from(remember.is_some()));
+            out.put_u8(u8::from(remember.is_some()) | HAS_DIGEST);
             out.put_u128_le(remember.map_or(0, |r| r.fingerprint));
             out.put_u64_le(remember.map_or(0, |r| r.until.0));
+            out.put_u64_le(remember.map_or(0, |r| r.content));
         })
     }
     /// The counter's value.
@@ -439,6 +444,7 @@ impl<'a> Fields<'a> {
             quota: self.u64()?,
             fingerprint: self.u128()?,
             flags,
+            digest: if has & HAS_DIGEST != 0 { self.u64()? } else { 0 },
         };
         let (head, tail, count) = (self.u32()? as usize, self.u32()? as usize, self.u32()? as usize);
         let mut pieces = Vec::with_capacity(count.min(self.0.len() / PIECE as usize));
@@ -458,9 +464,11 @@ impl<'a> Fields<'a> {
     }
     fn delete(&mut self) -> Option<DeleteMeta> {
         let bundle = BundleHandle(self.u64()?);
-        let remembers = self.u8()? != 0;
-        let remembered = Remembered { fingerprint: self.u128()?, until: DtnTime(self.u64()?) };
-        Some(DeleteMeta { bundle, remember: remembers.then_some(remembered) })
+        let has = self.u8()?;
+        let (fingerprint, until) = (self.u128()?, DtnTime(self.u64()?));
+        let content = if has & HAS_DIGEST != 0 { self.u64()? } else { 0 };
+        let remembered = Remembered { fingerprint, until, content };
+        Some(DeleteMeta { bundle, remember: (has & 1 != 0).then_some(remembered) })
     }
 }
 
@@ -481,6 +489,7 @@ mod tests {
             quota: rng.next_u64(),
             fingerprint: u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()),
             flags: rng.next_u64() as u32,
+            digest: rng.next_u64(),
         }
     }
 
@@ -522,7 +531,7 @@ mod tests {
     #[test]
     fn small_records_decode_and_any_flipped_byte_is_noticed() {
         let accel = accel();
-        let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9) });
+        let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9), content: 7 });
         let mut out = BytesMut::new();
         let mut encoder = Encoder { accel: &accel, salt: 1, file: 6, out: &mut out };
         encoder.delete(5, BundleHandle(6), remember);

@@ -304,7 +304,7 @@ impl LogStore {
                 let BundleMeta { bundle, index, head, tail, .. } = meta;
                 out.push(Output::Recovered { bundle, index: Box::new(index), head, payload, tail });
             } else {
-                out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle });
+                out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle, secret: self.salt });
                 self.phase = Phase::Open;
                 return;
             }

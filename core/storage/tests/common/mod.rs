@@ -162,7 +162,7 @@ impl World {
                 self.deliveries.insert(remembered.fingerprint);
             }
             Output::CounterSet { value } => self.counter = self.counter.max(value),
-            Output::Opened { counter, last_bundle } => self.opened = Some((counter, last_bundle)),
+            Output::Opened { counter, last_bundle, .. } => self.opened = Some((counter, last_bundle)),
             Output::Event(Event::StoreDamage { .. }) => self.damage += 1,
             Output::Event(Event::StoreFailed { .. }) => self.failures += 1,
             Output::Event(_) => {}
@@ -222,6 +222,7 @@ impl World {
             quota: number % 3,
             fingerprint: u128::from(number) << 64 | 7,
             flags: number as u32,
+            digest: 0,
         }
     }
     pub fn bytes(&mut self, len: u64) -> Vec<u8> {
@@ -271,7 +272,7 @@ impl World {
         let fingerprint = known.index.fingerprint;
         // The newest are over first, and some have no date.
         let until = DtnTime(if number.is_multiple_of(3) { u64::MAX } else { u64::MAX / 2 - number });
-        let remember = remember.then_some(Remembered { fingerprint, until });
+        let remember = remember.then_some(Remembered { fingerprint, until, content: 0 });
         known.remember = remember;
         self.input(Input::Delete { bundle: BundleHandle(number), remember });
     }

@@ -64,7 +64,10 @@ fn mistakes_are_told_before_anything_is_measured() {
     for (arguments, says) in [
         ("bench suite --write plain.md", "plain.md: it has no `<!-- bench:begin -->`"),
         ("bench suite --write nowhere.md", "nowhere.md: "),
-        ("bench suite --only codec --write plain.md", "cannot be used with"),
+        ("bench suite --rows codec --write plain.md", "cannot be used with"),
+        ("bench suite --against nowhere", "--against: nowhere: "),
+        ("bench suite --against /bin/true", "/bin/true: it does not call itself farlink\nhint: name a farlink"),
+        ("bench suite --rows nothing", "--rows: no row with it"),
         ("bench forward --keep full", "--keep: full is not empty"),
         ("bench delivery --keep full", "--keep: full is not empty"),
         ("bench peer other --start x --keep kept", "--keep: kept/other-1 is not empty"),
@@ -76,5 +79,52 @@ fn mistakes_are_told_before_anything_is_measured() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
         assert!(said.contains(says), "{arguments}: {said}");
+    }
+}
+
+/// Result of a benchmark, as JSON.
+fn measured(arguments: &[&str]) -> serde_json::Value {
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+    command.env("TMPDIR", place.path()).current_dir(place.path()).arg("bench").args(arguments).arg("--json");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_node_benchmark_names_its_baseline_with_its_cost() {
+    for (arguments, baseline) in [
+        ("loopback --cla ltp --seconds 0.3", "copy of 1360 B datagrams, with offload"),
+        ("loopback --cla udpcl --bundle-size 1kB --seconds 0.3", "copy of 1000 B datagrams, with offload"),
+        ("loopback --seconds 0.3", "TCP copy, "),
+        ("loopback --tls --seconds 0.3", "rustls copy, "),
+        ("loopback --store durable --seconds 0.3", "TCP copy, at both ends written and synced by "),
+        ("forward --cla ltp --seconds 0.3", "copy of 1360 B datagrams by a thread between two, with offload"),
+        ("forward --encipher --seconds 0.3", "copy by a thread between two that enciphers (AES-256-GCM)"),
+        ("round-trip --count 50 --store durable", "chain of sockets, written and synced before each delivery"),
+        ("delivery --bundles 200", "Unix socket copy, "),
+        ("delivery --bundles 200 --files", "Unix socket copy into files, synced by 256"),
+    ] {
+        let result = measured(&arguments.split(' ').collect::<Vec<_>>());
+        let named = result["baseline"].as_str().unwrap_or_default();
+        assert!(named.starts_with(baseline), "{arguments}: {named}");
+        for key in ["cpu_s_per_gb", "baseline_cpu_s_per_gb", "ratio"] {
+            assert!(result[key].as_f64().is_some_and(|value| value > 0.0), "{arguments}: {key} in {result}");
+        }
+    }
+}
+
+#[test]
+fn suite_against_itself_runs_both_programs() {
+    let this = env!("CARGO_BIN_EXE_farlink");
+    for (rows, name) in [("node to node, STCP", "Gbit/s"), ("codec, write with CRC-32C, 1 kB", "ns")] {
+        let result = measured(&["suite", "--against", this, "--rows", rows, "--runs", "2", "--seconds", "0.2"]);
+        let row = &result["rows"][0];
+        assert_eq!(row["unit"], name, "{row}");
+        for of in ["ours", "theirs"] {
+            assert_eq!(row[of].as_array().map(Vec::len), Some(2), "{row}");
+            assert!(row["cost_s_per_gb"][of].as_f64().is_some_and(|cost| cost > 0.0), "{row}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The delivery benchmark: one node with a durable store, an application that fills it, and one that takes all of it
 //! over its socket.
 
+use super::baseline;
 use super::nodes::Node;
 use crate::answers::Answers;
 use crate::client::Client;
@@ -37,6 +38,8 @@ pub struct Options {
     pub restart: bool,
     /// Where to keep files of the run (configuration, log, store, what was received).
     pub folder: PathBuf,
+    /// Whether plain copies are measured beside the node.
+    pub baseline: bool,
     /// The `farlink` binary.
     pub program: PathBuf,
 }
@@ -63,18 +66,20 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
         drop(node);
         node = Filled::start(options, &file)?;
     }
-    let begun = Instant::now();
+    let (begun, before) = (Instant::now(), (node.process.cpu_s(), own_cpu_s()));
     let redelivered = match options.files {
         true => take_as_files(&node.at, &options.folder.join("inbox"), bundles)?,
         false => take(&node.at, options, bundles)?,
     };
-    let seconds = begun.elapsed().as_secs_f64();
+    let (seconds, taking) = (begun.elapsed().as_secs_f64(), own_cpu_s() - before.1);
     let Filled { process, control, .. } = &mut node;
     process.until("all of it is forgotten", || {
         let status = http::request("GET", control, "/status", "").map(|(_, status)| status);
         Ok(status.is_ok_and(|status| status.contains("\"bundles\":0,")))
     })?;
-    Ok(json!({
+    let cpu_s = node.process.cpu_s() - before.0;
+    let bytes = (bundles * options.bundle_size) as f64;
+    let mut result = json!({
         "bundle_size": options.bundle_size,
         "bundles": bundles,
         "window": options.window,
@@ -82,10 +87,27 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
         "restart": options.restart,
         "seconds": seconds,
         "bundles_s": bundles as f64 / seconds,
-        "goodput_bit_s": (bundles * options.bundle_size) as f64 * 8.0 / seconds,
+        "goodput_bit_s": bytes * 8.0 / seconds,
         "redelivered": redelivered,
-        "cpu_s_node": node.process.cpu_s(),
-    }))
+        "cpu_s_node": cpu_s,
+        "cpu_s_per_gb": (cpu_s + taking) * 1e9 / bytes,
+        "rss_bytes_node": node.process.memory(),
+    });
+    drop(node);
+    if options.baseline {
+        let copied = match options.files {
+            true => baseline::files(&options.folder.join("copy"), options.bundle_size, bundles, options.window)?,
+            false => baseline::to_an_application()?,
+        };
+        copied.write(&mut result);
+    }
+    Ok(result)
+}
+
+/// Processor time of this process, which is the application, s.
+fn own_cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Sends so many bundles, all of which the node keeps.

@@ -1,7 +1,7 @@
 //! The forwarding benchmark: a generator, a node between, and a sink, all on this machine; the node between is ours or
-//! anyone's. Beside it, a process that copies from socket to socket.
+//! anyone's. Beside it, a thread that copies from socket to socket.
 
-use super::baseline::{self, Copied};
+use super::baseline;
 use super::nodes::{DRAIN, GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
 use crate::http;
 use anyhow::Context;
@@ -20,10 +20,7 @@ const STILL: Duration = Duration::from_millis(700);
 /// # Errors
 /// When a node cannot be started or says nothing.
 pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Value> {
-    let copied = match options.medium {
-        Medium::Streams => Some(baseline::two_hops(Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0)))?),
-        Medium::Datagrams => None,
-    };
+    let copied = options.baseline.then(|| baseline::between(options)).transpose()?;
     let ports = Ports::free()?;
     let mut sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
     let control = options.folder.join(format!("node-{SINK}.control.sock")).display().to_string();
@@ -50,7 +47,11 @@ pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Val
     let sent = generator.finish()?;
     let got = sink.finish()?;
     drop(between);
-    Ok(result(options, &middle.name(), &sent, &got, &cost, copied.as_ref()))
+    let mut result = result(options, &middle.name(), &sent, &got, &cost);
+    if let Some(copied) = copied {
+        copied.write(&mut result);
+    }
+    Ok(result)
 }
 
 /// Of the node between.
@@ -59,12 +60,12 @@ struct Cost {
     memory: u64,
 }
 
-fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost, copied: Option<&Copied>) -> Value {
+fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost) -> Value {
     let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
     let received = got["received"].as_f64().unwrap_or(0.0);
     let gigabytes = got["received_bytes"].as_f64().unwrap_or(0.0) / 1e9;
     let each = |whole: f64, of: f64| if of > 0.0 { whole / of } else { 0.0 };
-    let mut result = json!({
+    json!({
         "node": name,
         "cla": options.layer,
         "bundle_size": options.bundle_size,
@@ -77,13 +78,7 @@ fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost,
         "cpu_s_per_gb": each(cost.cpu_s, gigabytes),
         "cpu_us_per_bundle": each(cost.cpu_s * 1e6, received),
         "rss_bytes_node": cost.memory,
-    });
-    if let Some(copied) = copied {
-        result["copy_bit_s"] = copied.bit_s.into();
-        result["copy_cpu_s_per_gb"] = copied.cpu_s_per_gb.into();
-        result["ratio"] = each(goodput, copied.bit_s).into();
-    }
-    result
+    })
 }
 
 /// Bundles that the sink's node delivered so far.

@@ -47,6 +47,12 @@ pub struct Options {
     pub layer_lines: [String; 3],
     /// Further tables of each node's file.
     pub tables: [String; 3],
+    /// Certificate of a node (for `localhost`, too), its key, and its authority, where sessions are secured.
+    pub tls: Option<[PathBuf; 3]>,
+    /// Whether the node between enciphers each payload.
+    pub enciphers: bool,
+    /// Whether plain copies are measured beside the nodes.
+    pub baseline: bool,
     /// Bytes of one datagram.
     pub mtu: u32,
     /// Payload rate of the generator; as fast as it goes when `None`.
@@ -167,13 +173,17 @@ impl Options {
             }
             // The window is what the receiver's socket buffer surely holds: loopback has no rate.
             Medium::Datagrams => {
-                format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.ltp_window())
+                format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.window())
             }
         }
     }
-    /// Bytes in flight over LTP: what fits the receiver's socket buffer, whose limit an ordinary user
+    /// Bytes of one datagram of a plain copy: the payload of a bundle that fits one.
+    pub(super) fn datagram(&self) -> usize {
+        u64::from(self.mtu).min(self.bundle_size).max(1) as usize
+    }
+    /// Bytes in flight over LTP, and of a plain copy of datagrams: what fits the receiver's socket buffer, whose limit an ordinary user
     /// cannot raise; each datagram is charged about 2.3 kB there.
-    fn ltp_window(&self) -> u64 {
+    pub(super) fn window(&self) -> u64 {
         let root = rustix::process::geteuid().is_root();
         let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
         let limit = limit.and_then(|text| text.trim().parse().ok());
@@ -278,19 +288,21 @@ impl Node {
     }
     /// Processor time of each thread that owns a stack, s: the first thread of the process, and those of its shards.
     pub fn owners_cpu_s(&self) -> Vec<f64> {
+        self.threads_cpu_s().into_iter().filter_map(|(owner, cpu_s)| owner.then_some(cpu_s)).collect()
+    }
+    /// Processor time of each thread there is, s, finer than [`Node::cpu_s`], and whether it owns a stack.
+    pub fn threads_cpu_s(&self) -> Vec<(bool, f64)> {
         let folder = format!("/proc/{}/task", self.child.id());
-        let mut owners = Vec::new();
+        let mut threads = Vec::new();
         for task in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
             let first = task.file_name().is_some_and(|id| *id == *self.child.id().to_string());
-            if first || name.starts_with("shard ") {
-                // Documentation/scheduler/sched-stats.rst: time spent on the processor in ns, then other numbers.
-                let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
-                let ns = text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
-                owners.push(ns.unwrap_or_default() / 1e9);
-            }
+            // Documentation/scheduler/sched-stats.rst: time spent on the processor in ns, then other numbers.
+            let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+            let ns = text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+            threads.push((first || name.starts_with("shard "), ns.unwrap_or_default() / 1e9));
         }
-        owners
+        threads
     }
     /// The most memory it had at once, bytes.
     pub fn memory(&self) -> u64 {

@@ -3,7 +3,7 @@
 //! two: a machine that had nothing to do is slower to wake, and what it knew has left its caches.
 
 use super::baseline;
-use super::nodes::{GENERATOR, Options, Ports, SINK};
+use super::nodes::{GENERATOR, Node, Options, Ports, SINK};
 use crate::client::Client;
 use crate::{Quantiles, ping};
 use anyhow::ensure;
@@ -19,8 +19,13 @@ const INTERVAL: Duration = Duration::from_millis(3);
 /// # Errors
 /// When a node cannot be started, or an answer is missing.
 pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
-    let floor = baseline::chain(options.bundle_size, count.min(2_000), Duration::ZERO)?;
-    let floor_paced = baseline::chain(options.bundle_size, count.min(1_000), INTERVAL)?;
+    let folder = options.durable.then_some(options.folder.as_path());
+    let chain = |count: u64, pause: Duration| match options.baseline {
+        true => baseline::chain(options.bundle_size, count, pause, folder).map(Some),
+        false => Ok(None),
+    };
+    let floor = chain(count.min(2_000), Duration::ZERO)?;
+    let floor_paced = chain(count.min(1_000), INTERVAL)?;
     let ports = Ports::free()?;
     let mut nodes = Vec::new();
     for (node, name, neighbour) in [(SINK, "echo", (GENERATOR, false)), (GENERATOR, "pinging", (SINK, true))] {
@@ -42,21 +47,34 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
     pings.count = count;
     let paced = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     pings.interval = Duration::ZERO;
+    let cpu_s = |nodes: &[Node]| nodes.iter().flat_map(Node::threads_cpu_s).map(|(_, cpu_s)| cpu_s).sum::<f64>();
+    let before = cpu_s(&nodes);
     let report = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
+    let gigabytes = |count: u64| (count * options.bundle_size) as f64 / 1e9;
+    let cpu_s_per_gb = (cpu_s(&nodes) - before) / gigabytes(report.received);
     for report in [&paced, &report] {
         ensure!(report.received == report.sent, "{} of {} answers", report.received, report.sent);
     }
-    Ok(json!({
+    let mut result = json!({
         "cla": options.layer,
         "bundle_size": options.bundle_size,
         "store": if options.durable { "durable" } else { "memory" },
         "count": report.received,
         "rtt_ms": report.rtt.json(),
-        "floor_ms": Quantiles::new(&floor).json(),
         "rtt_paced_ms": paced.rtt.json(),
-        "floor_paced_ms": Quantiles::new(&floor_paced).json(),
-        "ratio": ratio(&report.rtt.json(), &Quantiles::new(&floor).json()),
-    }))
+        "cpu_s_per_gb": cpu_s_per_gb,
+        "rss_bytes_node": nodes.iter().map(Node::memory).max(),
+    });
+    if let (Some((floor, cpu)), Some((floor_paced, _))) = (floor, floor_paced) {
+        let (messages, floor) = (floor.len() as u64, Quantiles::new(&floor).json());
+        let and = if options.durable { ", written and synced before each delivery" } else { "" };
+        result["baseline"] = format!("chain of sockets{and}").into();
+        result["ratio"] = ratio(&result["rtt_ms"], &floor).into();
+        result["floor_ms"] = floor;
+        result["floor_paced_ms"] = Quantiles::new(&floor_paced).json();
+        result["baseline_cpu_s_per_gb"] = (cpu.as_secs_f64() / gigabytes(messages)).into();
+    }
+    Ok(result)
 }
 
 /// Of the medians.

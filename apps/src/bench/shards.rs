@@ -68,7 +68,8 @@ pub fn shards(options: &Options, wanted: Shards) -> anyhow::Result<Value> {
 
 /// So many copies at once, together, bit/s.
 fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
-    let threads: Vec<_> = (0..count).map(|_| std::thread::spawn(move || baseline::two_hops(time))).collect();
+    let threads: Vec<_> =
+        (0..count).map(|_| std::thread::spawn(move || baseline::two_hops(256 << 10, false, time))).collect();
     let rate = |thread: std::thread::JoinHandle<anyhow::Result<baseline::Copied>>| {
         Ok(thread.join().map_err(|_| anyhow::anyhow!("a copy panicked"))??.bit_s)
     };

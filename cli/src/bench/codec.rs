@@ -82,7 +82,7 @@ pub fn measure(size: u64) -> anyhow::Result<Value> {
             black_box(&mut copy);
         }));
     }
-    let [encode, decode, crc, copy] = times.map(|times| super::suite::median(&times));
+    let [encode, decode, crc, copy] = times.map(|times| super::stats::median(&times));
     Ok(json!({
         "bundle_size": size,
         "encode_ns": encode,

@@ -34,10 +34,19 @@ pub struct Args {
 }
 
 /// What the defaults measure, with its files in `folder`.
-pub fn measure(bundle_size: u64, files: bool, folder: &Path) -> anyhow::Result<Value> {
-    let program = std::env::current_exe()?;
+pub fn measure(bundle_size: u64, files: bool, folder: &Path, program: &Path, baseline: bool) -> anyhow::Result<Value> {
+    let program = program.to_path_buf();
     let folder = folder.to_path_buf();
-    delivery::delivery(&Options { bundle_size, bundles: None, window: 256, files, restart: false, folder, program })
+    delivery::delivery(&Options {
+        bundle_size,
+        bundles: None,
+        window: 256,
+        files,
+        restart: false,
+        folder,
+        baseline,
+        program,
+    })
 }
 
 /// Runs the subcommand.
@@ -50,6 +59,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         files: args.files,
         restart: args.restart,
         folder: folder.path().to_path_buf(),
+        baseline: true,
         program: std::env::current_exe()?,
     };
     eprintln!("filling a node, then taking all of it ...");
@@ -68,6 +78,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     );
     println!("  goodput   {:.0} bundles/s   {}", number("bundles_s"), DataRate(number("goodput_bit_s") as u64));
     println!("  marked    {:.0} as perhaps delivered before", number("redelivered"));
-    println!("  CPU       {:.2} s of the node, filling it included", number("cpu_s_node"));
+    println!(
+        "  CPU       {:.2} s of the node while all is taken; {:.2} s for each GB with the application",
+        number("cpu_s_node"),
+        number("cpu_s_per_gb")
+    );
+    super::nodes::print_baseline(&result);
     Ok(())
 }

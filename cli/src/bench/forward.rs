@@ -24,7 +24,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.encipher {
         encipher(&mut options)?;
     }
-    eprintln!("measuring the copy, then three nodes for {} s ...", args.nodes.seconds);
+    eprintln!("measuring plain copies, then three nodes for {} s ...", args.nodes.seconds);
     let result = forward::forward(&options, &mut Farlink as &mut dyn Middle)?;
     match args.nodes.json {
         true => println!("{result}"),
@@ -36,6 +36,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 /// Has the node between encipher for the sink.
 pub fn encipher(options: &mut Options) -> Result<(), Failure> {
     use std::os::unix::fs::OpenOptionsExt;
+    options.enciphers = true;
     let file = options.folder.join("security.keys");
     let secret: String = (0..4).map(|_| format!("{:016x}", farlink_apps::random())).collect();
     let key = format!("[[key]]\nname = \"bench\"\nsecret = \"{secret}\"\n");
@@ -72,12 +73,5 @@ pub fn print(result: &Value) {
         number("cpu_us_per_bundle")
     );
     println!("  memory    {}", DataVolume(number("rss_bytes_node") as u64));
-    if result.get("ratio").is_some() {
-        println!(
-            "  copy      {} at {:.2} s for each GB (a thread between two sockets)",
-            rate("copy_bit_s"),
-            number("copy_cpu_s_per_gb")
-        );
-        println!("  ratio     {:.2}", number("ratio"));
-    }
+    nodes::print_baseline(result);
 }

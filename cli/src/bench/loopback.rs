@@ -1,4 +1,4 @@
-//! `farlink bench loopback`: two nodes, and a plain socket copy.
+//! `farlink bench loopback`: two nodes, and the fastest plain copy.
 
 use super::nodes::{self, Folder};
 use crate::Failure;
@@ -17,7 +17,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     let folder = Folder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
-    eprintln!("measuring the plain copy, then two nodes for {} s ...", args.nodes.seconds);
+    eprintln!("measuring plain copies, then two nodes for {} s ...", args.nodes.seconds);
     let result = loopback::loopback(&options)?;
     match args.nodes.json {
         true => println!("{result}"),
@@ -39,12 +39,6 @@ fn print(result: &Value) {
     println!("  CPU       sender {:.2} s, receiver {:.2} s", number("cpu_s_sender"), number("cpu_s_receiver"));
     let volume = |key: &str| DataVolume(number(key) as u64);
     println!("  memory    sender {}, receiver {}", volume("rss_bytes_sender"), volume("rss_bytes_receiver"));
-    println!("  baseline  {} ({})", rate("baseline_bit_s"), result["baseline"].as_str().unwrap_or(""));
-    if result.get("baseline_offload_bit_s").is_some() {
-        println!(
-            "            {} (the same datagrams with segmentation offload and coalescing)",
-            rate("baseline_offload_bit_s")
-        );
-    }
-    println!("  ratio     {:.2}", number("ratio"));
+    println!("  cost      {:.2} s of processor time for each GB", number("cpu_s_per_gb"));
+    nodes::print_baseline(result);
 }

@@ -1,5 +1,6 @@
 //! `farlink bench`: benchmarks, each with a baseline measured beside it.
 
+mod against;
 mod codec;
 mod delivery;
 mod forward;
@@ -9,7 +10,9 @@ mod peer;
 mod peers;
 mod round_trip;
 mod routing;
+mod rows;
 mod shards;
+mod stats;
 mod suite;
 
 use crate::Failure;
@@ -23,13 +26,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Two nodes on this machine, load inside them, and a plain socket copy beside them.
+    /// Two nodes on this machine, load inside them, and the fastest plain copy of the same kind beside them.
     #[command(after_help = "Examples:\n  farlink bench loopback --cla tcpclv4 --bundle-size '100 kB'\n  \
         farlink bench loopback --cla ltp --bundle-size '100 kB' --mtu 1360 --seconds 10 --json\n  \
         farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable\n  \
         farlink bench loopback --cla tcpclv4 --tls")]
     Loopback(loopback::Args),
-    /// A node between a generator and a sink, and a process that copies between sockets beside it.
+    /// A node between a generator and a sink, and a thread that copies between sockets beside it.
     #[command(after_help = "Examples:\n  farlink bench forward --cla tcpclv4 --bundle-size '1 kB'\n  \
         farlink bench forward --cla ltp --bundle-size '100 kB' --json\n  \
         farlink bench forward --cla tcpclv4 --encipher")]
@@ -38,7 +41,8 @@ enum Command {
     #[command(after_help = "Examples:\n  farlink bench round-trip --cla tcpclv4\n  \
         farlink bench round-trip --cla tcpclv4 --store durable --count 500")]
     RoundTrip(round_trip::Args),
-    /// A node with a durable store, and an application that takes all that waits there.
+    /// A node with a durable store, and an application that takes all that waits there; a copy
+    /// through a Unix socket beside it.
     #[command(after_help = "Examples:\n  farlink bench delivery --bundle-size '5 kB'\n  \
         farlink bench delivery --bundle-size '100 kB' --files\n  \
         farlink bench delivery --window 1 --bundles 5000 --json")]
@@ -57,8 +61,9 @@ enum Command {
         farlink bench shards --shards 4 --bundle-size '1 kB' --cross --json")]
     Shards(shards::Args),
     /// Everything above, a few times each, as one table.
-    #[command(after_help = "Examples:\n  farlink bench suite\n  farlink bench suite --only forward --runs 5\n  \
-        farlink bench suite --json > suite.json\n  farlink bench suite --write README.md")]
+    #[command(after_help = "Examples:\n  farlink bench suite\n  farlink bench suite --rows forward --runs 5\n  \
+        farlink bench suite --json > suite.json\n  farlink bench suite --write README.md\n  \
+        farlink bench suite --against old/farlink --rows '1 kB' --runs 7")]
     Suite(suite::Args),
     /// Another implementation and ours, in turn between the same generator and sink.
     #[command(after_help = "Examples:\n  farlink bench peer dtn7-rs --program target/interop/dtn7-0.21.0/bin/dtnd\n  \

@@ -86,6 +86,9 @@ impl Args {
         Ok(Options {
             layer_lines: if self.tls { secured(layer, folder)? } else { Default::default() },
             tables: Default::default(),
+            tls: self.tls.then(|| ["node-1.pem", "node-1.key", "authority.pem"].map(|name| folder.join(name))),
+            enciphers: false,
+            baseline: true,
             layer: layer.name,
             medium: layer.medium,
             bundle_size: self.bundle_size.0,
@@ -110,7 +113,7 @@ fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
     std::fs::write(folder.join("authority.pem"), &authority.certificate)?;
     let mut lines: [String; 3] = Default::default();
     for (node, lines) in (1..).zip(&mut lines) {
-        let made = certificate::of_node(&authority, &[format!("ipn:{node}.0")], &[], day)?;
+        let made = certificate::of_node(&authority, &[format!("ipn:{node}.0")], &["localhost".into()], day)?;
         std::fs::write(folder.join(format!("node-{node}.pem")), made.certificate)?;
         std::fs::write(folder.join(format!("node-{node}.key")), made.key)?;
         *lines = format!(
@@ -119,6 +122,18 @@ fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
         );
     }
     Ok(lines)
+}
+
+/// The plain copy of a result, for people.
+pub fn print_baseline(result: &serde_json::Value) {
+    let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    println!(
+        "  baseline  {} at {:.2} s for each GB ({})",
+        DataRate(number("baseline_bit_s") as u64),
+        number("baseline_cpu_s_per_gb"),
+        result["baseline"].as_str().unwrap_or("")
+    );
+    println!("  ratio     {:.2}", number("ratio"));
 }
 
 #[cfg(test)]

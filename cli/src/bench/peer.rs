@@ -2,7 +2,7 @@
 
 use super::nodes::{self, Folder};
 use super::peers;
-use super::suite::median;
+use super::stats::median;
 use crate::{Failure, bar, values};
 use farlink_apps::bench::forward::{self, Farlink};
 use farlink_apps::bench::{Middle, Ports};

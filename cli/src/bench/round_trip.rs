@@ -52,7 +52,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     println!("{} pings of {} over {}, {} store", args.count, args.bundle_size, args.cla, args.store);
     println!("  round trip  {}", times("rtt_ms"));
-    println!("  sockets     {} (as many threads woken, nothing else)", times("floor_ms"));
+    println!("  sockets     {} ({})", times("floor_ms"), result["baseline"].as_str().unwrap_or(""));
+    println!(
+        "  CPU         {:.1} us a ping of both nodes",
+        result["cpu_s_per_gb"].as_f64().unwrap_or(0.0) * args.bundle_size.0 as f64 / 1e3
+    );
     println!("  ratio       {:.2}", result["ratio"].as_f64().unwrap_or(0.0));
     println!("  every 3 ms  {}", times("rtt_paced_ms"));
     println!("  sockets     {}", times("floor_paced_ms"));

@@ -1,6 +1,6 @@
 //! `farlink bench routing`: contact-graph routes through a large plan.
 
-use super::suite::median;
+use super::stats::median;
 use crate::{Failure, values};
 use farlink_base::{DataRate, NodeId, Priority, Rng};
 use farlink_routing::sabr::{Booked, Planner, Query};

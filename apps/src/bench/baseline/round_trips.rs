@@ -1,0 +1,87 @@
+//! Messages to and fro through a chain of sockets.
+
+use super::joined;
+use super::streams::pair;
+use farlink_os::process::thread_cpu;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Times of so many messages of this length that go to and fro over two connections, one behind the other, ns, and the
+/// processor time of the two threads that stand for nodes. Four threads are woken for each, as few as an application,
+/// two nodes and an echo can do with. `pause` passes between two messages. With a folder, both threads write and sync
+/// what they hand to their application, as a durable node does before delivery.
+///
+/// # Errors
+/// When sockets or files cannot be had.
+pub fn chain(size: u64, count: u64, pause: Duration, folder: Option<&Path>) -> anyhow::Result<(Vec<u64>, Duration)> {
+    let size = usize::try_from(size.max(1))?;
+    let (mut client, near) = pair()?;
+    let (far, echo) = pair()?;
+    let file = |name: &str| folder.map(|folder| File::create(folder.join(name))).transpose();
+    let (near_file, echo_file) = (file("chain-near")?, file("chain-echo")?);
+    let near = std::thread::spawn(move || pass(near, far, size, near_file));
+    let echo = std::thread::spawn(move || answer(echo, size, echo_file));
+    let mut buffer = vec![7; size];
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let began = Instant::now();
+        client.write_all(&buffer)?;
+        client.read_exact(&mut buffer)?;
+        times.push(u64::try_from(began.elapsed().as_nanos())?);
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+    drop(client);
+    Ok((times, joined(near)? + joined(echo)?))
+}
+
+fn pass(mut near: TcpStream, mut far: TcpStream, size: usize, mut file: Option<File>) -> io::Result<Duration> {
+    let mut buffer = vec![0; size];
+    while more(near.read_exact(&mut buffer))? {
+        far.write_all(&buffer)?;
+        far.read_exact(&mut buffer)?;
+        keep(&mut file, &buffer)?;
+        near.write_all(&buffer)?;
+    }
+    Ok(thread_cpu())
+}
+fn answer(mut echo: TcpStream, size: usize, mut file: Option<File>) -> io::Result<Duration> {
+    let mut buffer = vec![0; size];
+    while more(echo.read_exact(&mut buffer))? {
+        keep(&mut file, &buffer)?;
+        echo.write_all(&buffer)?;
+    }
+    Ok(thread_cpu())
+}
+/// Whether something was read before the end.
+fn more(read: io::Result<()>) -> io::Result<bool> {
+    match read {
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true),
+    }
+}
+/// Written over what was there, so that no block has to be found for it.
+fn keep(file: &mut Option<File>, bytes: &[u8]) -> io::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    file.rewind()?;
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        for folder in [None, Some(folder.path())] {
+            let (times, cpu) = chain(1000, 20, Duration::ZERO, folder).unwrap();
+            assert!(times.len() == 20 && times.iter().all(|ns| *ns > 0) && !cpu.is_zero());
+        }
+    }
+}

@@ -153,7 +153,12 @@ fn stamp(program: &Program) -> Result<String> {
 ///
 /// # Errors
 /// When a test cannot be run or its trace not be read.
-pub fn trace(programs: &[Program], jobs: usize, place: &Path, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Reach> {
+pub fn trace(
+    programs: &[Program],
+    jobs: usize,
+    place: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Reach> {
     let cache = place.join("reach.json");
     let before: Value =
         std::fs::read_to_string(&cache).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -174,8 +179,7 @@ pub fn trace(programs: &[Program], jobs: usize, place: &Path, progress: &(dyn Fn
         let file = folder.join(format!("{at}.txt"));
         let _ = std::fs::remove_file(&file);
         let begun = Instant::now();
-        let ended =
-            run(&programs[*program], name, ("FARLINK_MUTANT_TRACE", file.to_string_lossy().as_ref()), LONGEST)?;
+        let ended = run(&programs[*program], name, ("FARLINK_MUTANT_TRACE", file.to_string_lossy().as_ref()), LONGEST)?;
         let seconds = begun.elapsed().as_secs_f64();
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let _ = std::fs::remove_file(&file);

@@ -5,6 +5,8 @@ use common::{World, disk::Disk, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 
 const CAPACITY: u64 = 256 * 1024;
+/// Garbage that compaction lets lie: four files of it pay nobody to move what lives.
+const SLACK: u64 = 4 * 8192;
 
 fn open(seed: u64) -> World {
     let mut world = World::open(small(CAPACITY), Disk::default(), seed);
@@ -56,7 +58,7 @@ fn bundles_deleted_while_written_take_no_room() {
         world.settle();
     }
     let left = moved_on(&mut world);
-    assert!(left <= beside + 8192, "{left} B of files, {beside} B where nothing was deleted early");
+    assert!(left <= beside + SLACK, "{left} B of files, {beside} B where nothing was deleted early");
     assert_eq!(world.refused, 0);
 }
 
@@ -82,7 +84,7 @@ fn moved_bundles_deleted_later_take_no_room() {
         }
         delete_all(&mut world);
         let left = moved_on(&mut world);
-        assert!(left <= beside + 3 * 8192, "restart: {restart}; {left} B of files, {beside} B where none was moved");
+        assert!(left <= beside + SLACK, "restart: {restart}; {left} B of files, {beside} B where none was moved");
     }
 }
 
@@ -103,5 +105,5 @@ fn bundles_of_failed_writes_deleted_later_take_no_room() {
         delete_all(&mut world);
     }
     let left = moved_on(&mut world);
-    assert!(left <= beside + 8192, "{left} B of files, {beside} B where nothing failed");
+    assert!(left <= beside + SLACK, "{left} B of files, {beside} B where nothing failed");
 }

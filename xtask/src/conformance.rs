@@ -5,7 +5,7 @@
 //! line that keeps them; a test by a line of its doc comment (`/// Keeps 9171-4.1-2.`). The page
 //! `docs/reference/conformance.md` is made of both.
 
-mod marks;
+pub mod marks;
 mod page;
 mod quotes;
 mod table;

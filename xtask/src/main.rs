@@ -76,7 +76,10 @@ fn main() -> ExitCode {
         return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
     };
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
-        println!("cargo xtask {} {}\n\n{}", chore.name, chore.usage, chore.help);
+        match (name, rest[0].as_str()) {
+            ("mutants", "every") => println!("cargo xtask mutants {}\n\n{}", mutants::every::USAGE, mutants::every::HELP),
+            _ => println!("cargo xtask {} {}\n\n{}", chore.name, chore.usage, chore.help),
+        }
         return ExitCode::SUCCESS;
     }
     match (chore.run)(rest) {

@@ -80,12 +80,13 @@ fn read(text: &str, file: &str, marks: &mut Marks, wrong: &mut Vec<String>) {
 }
 
 /// Numbers of rules and nothing else, joined by commas.
-fn ids(list: &str) -> Option<Vec<&str>> {
+pub fn ids(list: &str) -> Option<Vec<&str>> {
     let ids: Vec<&str> = list.trim_end_matches(['.', ',']).split(", ").collect();
     ids.iter().all(|id| is_id(id)).then_some(ids)
 }
 
-fn is_about_items(line: &str) -> bool {
+/// Whether a line is empty, a comment or an attribute: what it says is of the next one.
+pub fn is_about_items(line: &str) -> bool {
     line.is_empty() || line.starts_with("//") || line.starts_with("#[")
 }
 

@@ -6,6 +6,7 @@
 //! lose bundles in silence. A text that is not found exactly once is an error: the table follows the code.
 
 mod agent;
+pub mod every;
 mod layers;
 mod networks;
 mod promises;
@@ -14,6 +15,7 @@ mod system;
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,10 +23,11 @@ use std::time::{Duration, Instant};
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "mutants",
-    usage: "[--only WORDS] [--durable] [--list]",
+    usage: "[every ...] [--only WORDS] [--durable] [--list]",
     help: "Plants mistakes one by one and says which of them no test notices.\n\n\
            Builds in target/mutants, or where CARGO_TARGET_DIR says: there what is built before need not be built again.\n\
-           --only: those with these words in their name. --durable: those that would lose what was acknowledged.",
+           --only: those with these words in their name. --durable: those that would lose what was acknowledged.\n\n\
+           `mutants every` plants one at each call statement; see `cargo xtask mutants every --help`.",
     run,
 };
 
@@ -86,6 +89,9 @@ pub fn networks() -> impl Iterator<Item = &'static str> {
 }
 
 fn run(arguments: &[String]) -> Result<()> {
+    if let Some(("every", rest)) = arguments.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        return every::run(rest);
+    }
     let mut arguments = tools::Arguments::new(arguments);
     let (only, durable, list) =
         (arguments.word("--only")?.unwrap_or(""), arguments.flag("--durable"), arguments.flag("--list"));
@@ -152,30 +158,48 @@ impl Outcome {
     }
 }
 
+/// Brings a copy of the tree up to date, with these texts in it instead of or beside its own; what is the
+/// same is left alone, so that builds go on where they were.
+fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Result<()> {
+    let listed = Command::new("git")
+        .current_dir(from)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("git ls-files")?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let names: BTreeSet<&str> =
+        listed.split_terminator('\0').chain(changed.keys().map(String::as_str)).collect();
+    for name in names {
+        let (source, target) = (from.join(name), root.join(name));
+        let bytes = match changed.get(name) {
+            Some(text) => text.clone().into_bytes(),
+            None => match std::fs::read(&source) {
+                Ok(bytes) => bytes,
+                Err(_) => continue,
+            },
+        };
+        if std::fs::read(&target).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        std::fs::create_dir_all(target.parent().unwrap_or(root))?;
+        // Cargo goes by times: what is written now is newer than what was built.
+        std::fs::write(&target, bytes)?;
+        if let Ok(about) = std::fs::metadata(&source) {
+            std::fs::set_permissions(&target, about.permissions())?;
+        }
+    }
+    Ok(())
+}
+
 /// A copy of the tree, with builds of its own.
 pub struct Tree {
     root: PathBuf,
 }
 impl Tree {
-    /// Brings the copy up to date; what is the same is left alone, so that builds go on where they were.
+    /// Brings the copy up to date.
     pub fn new(from: &Path) -> Result<Tree> {
         let root = tools::target().join("mutants/tree");
-        let listed = Command::new("git")
-            .current_dir(from)
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .output()
-            .context("git ls-files")?;
-        for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
-            let (source, target) = (from.join(name), root.join(name));
-            let Ok(bytes) = std::fs::read(&source) else { continue };
-            if std::fs::read(&target).is_ok_and(|there| there == bytes) {
-                continue;
-            }
-            std::fs::create_dir_all(target.parent().unwrap_or(&root))?;
-            std::fs::copy(&source, &target)?;
-            // Cargo goes by times: what is copied now is newer than what was built.
-            std::fs::File::open(&target)?.set_modified(std::time::SystemTime::now())?;
-        }
+        copied(from, &root, &BTreeMap::new())?;
         Ok(Tree { root })
     }
     fn try_one(&self, mutant: &Mutant) -> Result<Outcome> {
@@ -251,7 +275,6 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn every_mutation_has_its_place_and_is_one() {

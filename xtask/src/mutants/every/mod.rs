@@ -1,0 +1,209 @@
+//! `cargo xtask mutants every`: a mutant at every call, found by a parser, many in one build.
+//!
+//! The tree is copied to `target/mutants/every` with a switch around each site ([`sites`], [`tree`]). Every test
+//! runs once to see which mutants it reaches; then each mutant is planted by its number, and the tests that
+//! reach it run, fastest first, until one fails ([`trial`]). Verdicts are kept by anchor (item and text, no
+//! path and no line): another run tries only what changed, and what survived when tests changed.
+
+mod accepted;
+mod report;
+pub mod sites;
+pub mod tree;
+pub mod trial;
+
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use sites::{Kind, Site};
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Instant;
+use trial::Verdict;
+
+/// Its options.
+pub const USAGE: &str = "every [--crates LIST] [--tests LIST] [--kinds LIST] [--only WORDS] [--rule RULE] \
+                         [--sample N --seed S] [--list] [--fresh] [--jobs N]";
+
+/// What it does and how to use it.
+pub const HELP: &str = "every: plants a mutant at each call statement, many in one build, and says which of them no test notices.\n\n\
+  --crates LIST   crates to plant in (storage,bpa,stack)\n\
+  --tests LIST    crates whose tests are to notice (storage,bpa,stack)\n\
+  --kinds LIST    calls, assignments, conditions, comparisons, jumps, arms (calls)\n\
+  --only WORDS    those with these words in item or text\n\
+  --rule RULE     those under the mark of this rule; `any`: under any mark\n\
+  --sample N      so many, drawn by --seed S (1)\n\
+  --list          says which, and plants none\n\
+  --fresh         tries again what is known; without it a run goes on where the last one ended\n\
+  --jobs N        tests run at a time (processors)\n\n\
+Verdicts are in target/mutants/verdicts.jsonl, the table in target/mutants/every.md;\n\
+survivors that may be stand in xtask/src/mutants/every/accepted.toml, with the reason.\n\n\
+  cargo xtask mutants every --crates storage\n\
+  cargo xtask mutants every --only LogStore::delete --list\n\
+  cargo xtask mutants every --kinds conditions,comparisons --crates bundle --tests bundle --rule 9171-4.2.1-1\n\
+  cargo xtask mutants every --sample 20 --seed 7";
+
+/// What was asked for.
+struct Asked {
+    crates: Vec<String>,
+    tests: Vec<String>,
+    kinds: Vec<Kind>,
+    only: String,
+    rule: Option<String>,
+    sample: Option<(usize, u64)>,
+    list: bool,
+    fresh: bool,
+    jobs: usize,
+}
+impl Asked {
+    fn read(arguments: &[String]) -> Result<Asked> {
+        let mut arguments = tools::Arguments::new(arguments);
+        let folders = |list: Option<&str>| -> Vec<String> {
+            list.unwrap_or("storage,bpa,stack").split(',').map(|name| format!("core/{name}")).collect()
+        };
+        let kinds = arguments.word("--kinds")?.unwrap_or("calls").split(',').map(|word| {
+            let found = Kind::ALL.iter().find(|(_, name)| *name == word);
+            found.map(|(kind, _)| *kind).with_context(|| format!("`{word}` is not a kind of mutant"))
+        });
+        let kinds = kinds.collect::<Result<Vec<Kind>>>()?;
+        let (sample, seed) = (arguments.number("--sample", 0)?, arguments.number("--seed", 1)?);
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let asked = Asked {
+            crates: folders(arguments.word("--crates")?),
+            tests: folders(arguments.word("--tests")?),
+            kinds,
+            only: arguments.word("--only")?.unwrap_or("").to_string(),
+            rule: arguments.word("--rule")?.map(String::from),
+            sample: (sample > 0).then_some((usize::try_from(sample)?, seed)),
+            list: arguments.flag("--list"),
+            fresh: arguments.flag("--fresh"),
+            jobs: usize::try_from(arguments.number("--jobs", processors as u64)?)?.max(1),
+        };
+        match arguments.rest()?.first() {
+            Some(word) => bail!("`{word}` is not an option of mutants every"),
+            None => Ok(asked),
+        }
+    }
+    fn chosen(&self, sites: &[Site]) -> Vec<Site> {
+        let rule = |site: &Site| match self.rule.as_deref() {
+            None => true,
+            Some("any") => !site.marks.is_empty(),
+            Some(rule) => site.marks.iter().any(|mark| mark == rule),
+        };
+        let mut chosen: Vec<Site> =
+            sites.iter().filter(|site| site.anchor().contains(&self.only) && rule(site)).cloned().collect();
+        if let Some((count, seed)) = self.sample {
+            chosen.sort_by_key(|site| sites::digest(&format!("{seed} {}", site.number)));
+            chosen.truncate(count);
+        }
+        chosen
+    }
+    fn packages(&self) -> Vec<String> {
+        self.tests.iter().map(|folder| folder.replacen("core/", "farlink-", 1)).collect()
+    }
+}
+
+/// The chore.
+///
+/// # Errors
+/// When the copy does not build, or a mutant survives that may not.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let (asked, root) = (Asked::read(arguments)?, tools::root());
+    std::fs::create_dir_all(tools::target().join("mutants"))?;
+    if asked.list {
+        let (sources, left_out) = tree::instrument(&root, &asked.crates, &asked.kinds)?;
+        let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
+        let chosen = asked.chosen(&all);
+        for site in &chosen {
+            println!("{:>10} {}:{} {}", site.number, site.file, site.lines.0, site.anchor());
+        }
+        eprintln!("{} mutants of {}; {left_out} do not compile", chosen.len(), all.len());
+        return Ok(());
+    }
+    let built = tree::build(&root, &asked.crates, &asked.kinds, &asked.packages())?;
+    let bar = bar("tests traced");
+    let reach = trial::trace(&built.programs, asked.jobs, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    })?;
+    bar.finish_and_clear();
+    for test in &reach.failing {
+        eprintln!("left out, as it fails with nothing planted: {test}");
+    }
+    let chosen = asked.chosen(&built.sites);
+    let tests = trial::digest_of_tests(&root, &asked.tests)?;
+    let mut verdicts = known(&chosen, tests, &asked)?;
+    try_all(&chosen, &built, &reach, tests, &asked, &mut verdicts)?;
+    report::write(&chosen, &verdicts, built.unguardable)
+}
+
+fn bar(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    let style = "{bar:30} {pos}/{len} {prefix} {msg} {eta} left";
+    bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.with_prefix(what)
+}
+
+fn verdicts_file() -> std::path::PathBuf {
+    tools::target().join("mutants/verdicts.jsonl")
+}
+
+/// Verdicts that still hold.
+fn known(chosen: &[Site], tests: u64, asked: &Asked) -> Result<BTreeMap<u32, Verdict>> {
+    let text = std::fs::read_to_string(verdicts_file()).unwrap_or_default();
+    let here: BTreeMap<String, &Site> = chosen.iter().map(|site| (site.anchor(), site)).collect();
+    let mut verdicts = BTreeMap::new();
+    for line in text.lines().filter(|_| !asked.fresh) {
+        // The last line of a run that was killed may be half of one.
+        let Ok(row) = serde_json::from_str::<Value>(line) else { continue };
+        let Some(site) = row["anchor"].as_str().and_then(|anchor| here.get(anchor)) else { continue };
+        let verdict = match row["verdict"].as_str().unwrap_or_default() {
+            "killed" => Verdict::Killed(row["by"].as_str().unwrap_or_default().into()),
+            "hung" => Verdict::Hung(row["by"].as_str().unwrap_or_default().into()),
+            "survived" => Verdict::Survived,
+            _ => Verdict::Unreached,
+        };
+        let same = row["digest"] == site.digest && (verdict.is_noticed() || row["tests"] == tests);
+        if same {
+            verdicts.insert(site.number, verdict);
+        } else {
+            verdicts.remove(&site.number);
+        }
+    }
+    Ok(verdicts)
+}
+
+fn try_all(
+    chosen: &[Site],
+    built: &tree::Instrumented,
+    reach: &trial::Reach,
+    tests: u64,
+    asked: &Asked,
+    verdicts: &mut BTreeMap<u32, Verdict>,
+) -> Result<()> {
+    let known: HashSet<u32> = verdicts.keys().copied().collect();
+    let open: Vec<&Site> = chosen.iter().filter(|site| !known.contains(&site.number)).collect();
+    let bar = bar("mutants");
+    bar.set_length(open.len() as u64);
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(verdicts_file())?;
+    let shared = Mutex::new((file, &mut *verdicts));
+    trial::each(asked.jobs, open.len(), &|at| {
+        let (site, begun) = (open[at], Instant::now());
+        let verdict = reach.judge(site, &built.programs, &|_, _| true)?;
+        let row = json!({
+            "anchor": site.anchor(), "digest": site.digest, "tests": tests,
+            "verdict": verdict.word(), "by": verdict.by(), "seconds": begun.elapsed().as_secs_f64(),
+        });
+        let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        shared.0.write_all(format!("{row}\n").as_bytes())?;
+        if !verdict.is_noticed() {
+            bar.suspend(|| println!("{:<10} {}:{} {}", verdict.word(), site.file, site.lines.0, site.anchor()));
+        }
+        shared.1.insert(site.number, verdict);
+        bar.inc(1);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    Ok(())
+}

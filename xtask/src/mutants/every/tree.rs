@@ -1,0 +1,174 @@
+//! The instrumented copy of the tree, and the test programs built from it.
+
+use super::sites::{self, Kind, Site, Source, Wanted};
+use crate::mutants::copied;
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A copy of the tree in which every site has a switch.
+pub struct Instrumented {
+    pub sites: Vec<Site>,
+    /// Left out: they do not compile.
+    pub unguardable: usize,
+    /// Test programs.
+    pub programs: Vec<Program>,
+}
+
+/// A program of tests.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub path: PathBuf,
+    /// The package's folder, in which its tests run.
+    pub folder: PathBuf,
+    /// Package and target.
+    pub name: String,
+}
+
+/// Where the copy stands.
+fn place() -> PathBuf {
+    tools::target().join("mutants/every")
+}
+/// Where its builds go.
+pub fn builds() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::target().join("mutants/target"), PathBuf::from)
+}
+/// Anchors of what does not compile behind a switch.
+fn unguardable_file() -> PathBuf {
+    tools::target().join("mutants/unguardable.txt")
+}
+
+/// The sources of these crates (folders of the root), instrumented.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn instrument(root: &Path, crates: &[String], kinds: &[Kind]) -> Result<(Vec<Source>, usize)> {
+    let left_out = std::fs::read_to_string(unguardable_file()).unwrap_or_default();
+    let left_out: BTreeSet<&str> = left_out.lines().collect();
+    let may = |anchor: &str| !left_out.contains(anchor);
+    let mut sources = Vec::new();
+    for folder in crates {
+        sources.extend(sites::of_crate(root, folder, &Wanted { kinds, may: &may })?);
+    }
+    let mut numbers = BTreeMap::new();
+    for site in sources.iter().flat_map(|source| &source.sites) {
+        if let Some(other) = numbers.insert(site.number, site.anchor()) {
+            bail!("two mutants have one number: `{other}` and `{}`", site.anchor());
+        }
+    }
+    Ok((sources, left_out.len()))
+}
+
+/// Writes the copy and builds the tests of these packages; what does not compile is left out.
+///
+/// # Errors
+/// When the tree does not build for other reasons.
+pub fn build(root: &Path, crates: &[String], kinds: &[Kind], packages: &[String]) -> Result<Instrumented> {
+    loop {
+        let (sources, unguardable) = instrument(root, crates, kinds)?;
+        let mut changed: BTreeMap<String, String> = BTreeMap::new();
+        for source in &sources {
+            changed.insert(source.file.clone(), source.text.clone());
+        }
+        let read = |file: &str| std::fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"));
+        let members = read("Cargo.toml")?.replacen("members = [", "members = [\"farlink-mutant\", ", 1);
+        changed.insert("Cargo.toml".into(), members);
+        for folder in crates {
+            let up = "../".repeat(folder.split('/').count());
+            let wanted = format!("[dependencies]\nfarlink-mutant = {{ path = \"{up}farlink-mutant\" }}\n");
+            let file = format!("{folder}/Cargo.toml");
+            changed.insert(file.clone(), read(&file)?.replacen("[dependencies]\n", &wanted, 1));
+        }
+        let switch = "[package]\nname = \"farlink-mutant\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+                      [profile.dev]\nopt-level = 1\n";
+        changed.insert("farlink-mutant/Cargo.toml".into(), switch.split("\n[profile").next().unwrap_or(switch).into());
+        changed.insert("farlink-mutant/src/lib.rs".into(), include_str!("switch.rs").into());
+        copied(root, &place(), &changed)?;
+        let sites: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
+        let (messages, built) = cargo(packages)?;
+        if built {
+            return Ok(Instrumented { sites, unguardable, programs: programs(&messages) });
+        }
+        leave_out(&sites, &messages)?;
+    }
+}
+
+/// What cargo says of a build of these packages' tests, and whether it succeeded.
+fn cargo(packages: &[String]) -> Result<(Vec<Value>, bool)> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(place()).env("CARGO_TARGET_DIR", builds()).env("RUSTFLAGS", "-Awarnings");
+    command.args(["test", "--no-run", "--lib", "--tests", "--message-format=json"]);
+    packages.iter().for_each(|package| {
+        command.args(["--package", package]);
+    });
+    let output = command.stderr(Stdio::piped()).output().context("starting cargo")?;
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if !output.status.success() && errors(&messages).next().is_none() {
+        bail!("the copy does not build:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok((messages, output.status.success()))
+}
+
+fn errors(messages: &[Value]) -> impl Iterator<Item = &Value> {
+    messages
+        .iter()
+        .filter(|message| message["reason"] == "compiler-message")
+        .map(|message| &message["message"])
+        .filter(|message| message["level"] == "error")
+}
+
+/// Finds which sites the compiler's errors are of, so that they are left out of the next try.
+fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
+    let mut out: BTreeSet<String> = BTreeSet::new();
+    for error in errors(messages) {
+        let spans = || error["spans"].as_array().into_iter().flatten();
+        let lines = |span: &Value| {
+            let line = |name: &str| usize::try_from(span[name].as_u64().unwrap_or(0)).unwrap_or(0);
+            (line("line_start"), line("line_end"))
+        };
+        let within = |site: &Site, span: &Value, whole: bool| {
+            let ((first, last), of) = (lines(span), if whole { site.function } else { site.lines });
+            span["file_name"] == site.file.as_str() && of.0 <= last && first <= of.1
+        };
+        let near = sites.iter().filter(|site| spans().any(|span| within(site, span, false)));
+        let mut found: Vec<String> = near.map(Site::anchor).collect();
+        // A jump not taken, a variable moved: the error is elsewhere in the function.
+        let kinds = [Kind::Jump, Kind::Arm, Kind::Assignment];
+        let around = sites.iter().filter(|site| {
+            kinds.contains(&site.kind) && spans().any(|span| within(site, span, true))
+        });
+        found.extend(around.map(Site::anchor));
+        if found.is_empty() && spans().next().is_some() {
+            bail!("the copy does not build:\n{}", error["rendered"].as_str().unwrap_or_default());
+        }
+        out.extend(found);
+    }
+    if out.is_empty() {
+        bail!("the copy does not build, and no mutant is the cause");
+    }
+    let file = unguardable_file();
+    let before = std::fs::read_to_string(&file).unwrap_or_default();
+    eprintln!("{} mutants do not compile and are left out", out.len());
+    std::fs::write(file, before + &out.into_iter().map(|anchor| anchor + "\n").collect::<String>())?;
+    Ok(())
+}
+
+fn programs(messages: &[Value]) -> Vec<Program> {
+    let mut programs: Vec<Program> = messages
+        .iter()
+        .filter(|message| message["reason"] == "compiler-artifact" && message["profile"]["test"] == true)
+        .filter_map(|message| {
+            let path = PathBuf::from(message["executable"].as_str()?);
+            let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+            let package = folder.file_name()?.to_string_lossy().into_owned();
+            let name = format!("{package} {}", message["target"]["name"].as_str()?);
+            Some(Program { path, folder, name })
+        })
+        .collect();
+    programs.sort_by(|one, other| one.name.cmp(&other.name));
+    programs
+}

@@ -6,6 +6,7 @@
 //! `docs/reference/conformance.md` is made of both.
 
 pub mod marks;
+mod mutants;
 mod page;
 mod quotes;
 mod table;
@@ -17,9 +18,11 @@ use std::path::Path;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "conformance",
-    usage: "[--check] [--rfc FOLDER]",
+    usage: "[--check] [--rfc FOLDER] [--mutants [--only RULE]]",
     help: "Writes docs/reference/conformance.md: each rule of the standards, who keeps it, and its tests.\n\
         --check compares instead. Rules are in docs/conformance; code and tests name them in comments.\n\
+        --mutants plants mutants under the marks of each rule, of which its tests must notice one, and writes down which;\n\
+        --only RULE those of one rule, or of those whose numbers begin so.\n\
         --rfc FOLDER looks each quote up in the standards' texts, FOLDER/rfc9171.txt and so on, where they are.",
     run,
 };
@@ -33,7 +36,11 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let compare = arguments.flag("--check");
     let texts = arguments.word("--rfc")?;
+    let (planted, only) = (arguments.flag("--mutants"), arguments.word("--only")?);
     arguments.rest()?;
+    if planted {
+        return mutants::run(&tools::root(), only.unwrap_or_default());
+    }
     if let Some(folder) = texts {
         return quotes::check(&tools::root(), Path::new(folder));
     }
@@ -79,7 +86,7 @@ fn made(root: &Path) -> Result<String> {
         tested * 100 >= kept * TESTED_PERCENT,
         "of {kept} rules that are kept only {tested} have a test\nhint: {TESTED_PERCENT} of a hundred must"
     );
-    Ok(page::render(&tables, &standings))
+    Ok(page::render(&tables, &standings, &mutants::noticed(root)?))
 }
 
 /// How a rule stands.
@@ -176,11 +183,11 @@ mod tests {
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
         let place = "../../core/x/src/lib.rs";
         assert!(rows.contains(&"| [RFC 9999](#rfc-9999-a-layer) | 3 | 1 | 0 | 1 | 1 | 1 |"), "{page}");
-        let kept = format!("| 1-1 MUST | One. | [thing]({place}) | [it_is_so]({place}) |");
+        let kept = format!("| 1-1 MUST | One. | [thing]({place}) | [it_is_so]({place}) | |");
         assert!(rows.contains(&kept.as_str()), "{page}");
-        assert!(rows.contains(&"| 1-2 must not | Two. | exception: Advice. | |"), "{page}");
+        assert!(rows.contains(&"| 1-2 must not | Two. | exception: Advice. | | |"), "{page}");
         assert!(rows.contains(&"| 1-3 SHOULD | Be so. *\"it SHOULD\"* | Is so. |"), "{page}");
-        assert!(rows.contains(&"| 1-10 SHALL | Ten \\| eleven. | not yet | |"), "{page}");
+        assert!(rows.contains(&"| 1-10 SHALL | Ten \\| eleven. | not yet | | |"), "{page}");
     }
 
     #[test]

@@ -77,7 +77,9 @@ fn main() -> ExitCode {
     };
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         match (name, rest[0].as_str()) {
-            ("mutants", "every") => println!("cargo xtask mutants {}\n\n{}", mutants::every::USAGE, mutants::every::HELP),
+            ("mutants", "every") => {
+                println!("cargo xtask mutants {}\n\n{}", mutants::every::USAGE, mutants::every::HELP)
+            }
             _ => println!("cargo xtask {} {}\n\n{}", chore.name, chore.usage, chore.help),
         }
         return ExitCode::SUCCESS;

@@ -1,8 +1,10 @@
 //! The page that people read.
 
 use super::marks::Place;
+use super::mutants::Noticed;
 use super::table::{Rule, Table};
 use super::{PAGE, Standing};
+use std::collections::BTreeMap;
 
 const INTRODUCTION: &str = "# Conformance
 
@@ -14,7 +16,8 @@ Rules are those the standards say with MUST, SHALL or REQUIRED, and in RFC 5326 
 those they say in small letters and the steps of their procedures. An exception is a rule that binds somebody else than a
 node, or one that this node does not keep, with the reason. Advice (SHOULD, RECOMMENDED) stands behind the rules of each
 standard, with what this node does about it and why. The words in quotation marks are the standard's; `--rfc FOLDER` looks
-them up in its text. A setting is named where a rule depends on one, with its default.
+them up in its text. A mutant is a change of the marked code that the tests in its row notice: `--mutants` plants each, and
+writes down which. A setting is named where a rule depends on one, with its default.
 ";
 
 /// How many rules stand which way.
@@ -55,7 +58,7 @@ impl Count {
 }
 
 /// The page.
-pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>]) -> String {
+pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>], mutants: &BTreeMap<String, Noticed>) -> String {
     let mut page = String::from(INTRODUCTION);
     page += "\n| standard | rules | kept, with a test | kept | exceptions | not yet | advice |\n|---|---|---|---|---|---|---|\n";
     let mut total = Count::default();
@@ -67,16 +70,25 @@ pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>]) -> String 
     page += &total.row("all");
     for (table, rules) in tables.iter().zip(standings) {
         page += &format!("\n## RFC {}: {}\n", table.rfc, table.title);
-        section(&mut page, rules, "| rule | says | where | tests |\n|---|---|---|---|", |rule, standing| {
-            let (place, tests) = match standing {
-                Standing::Kept(kept) => (links(&kept.code), links(&kept.tests)),
-                Standing::Excepted(reason) => (format!("exception: {}", cell(reason)), String::new()),
-                Standing::Later => ("not yet".into(), String::new()),
-                Standing::Advice(_) => return None,
-            };
-            let alone = rule.no_mutant.as_ref().map(|why| format!(" no mutant: {}", cell(why))).unwrap_or_default();
-            Some(format!("{} | {place} | {tests}{alone} |", says(rule)))
-        });
+        section(
+            &mut page,
+            rules,
+            "| rule | says | where | tests | mutant |\n|---|---|---|---|---|",
+            |rule, standing| {
+                let (place, tests) = match standing {
+                    Standing::Kept(kept) => (links(&kept.code), links(&kept.tests)),
+                    Standing::Excepted(reason) => (format!("exception: {}", cell(reason)), String::new()),
+                    Standing::Later => ("not yet".into(), String::new()),
+                    Standing::Advice(_) => return None,
+                };
+                let mutant = match (mutants.get(&rule.id), &rule.no_mutant) {
+                    (_, Some(why)) => format!("none: {}", cell(why)),
+                    (Some(noticed), _) => changed(noticed),
+                    (None, None) => String::new(),
+                };
+                Some(format!("{} | {place} | {tests} | {mutant} |", says(rule)))
+            },
+        );
         section(&mut page, rules, "| advice | says | what this node does |\n|---|---|---|", |rule, standing| {
             let Standing::Advice(does) = standing else { return None };
             Some(format!("{} | {} |", says(rule), cell(does)))
@@ -86,16 +98,30 @@ pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>]) -> String 
 }
 
 /// Adds a table of those rules that have a row in it, without any rule no table.
-fn section(page: &mut String, rules: &[(&Rule, Standing)], head: &str, row: impl Fn(&Rule, &Standing) -> Option<String>) {
+fn section(
+    page: &mut String,
+    rules: &[(&Rule, Standing)],
+    head: &str,
+    row: impl Fn(&Rule, &Standing) -> Option<String>,
+) {
     let rows: Vec<String> = rules.iter().filter_map(|(rule, standing)| row(rule, standing)).collect();
     if rows.is_empty() {
         return;
     }
     *page += &format!("\n{head}\n");
     for row in rows {
-        *page += &row.replace("|  |", "| |");
+        *page += &row.replace("|  |", "| |").replace("|  |", "| |");
         page.push('\n');
     }
+}
+
+/// What a mutant changes, in a few words: the whole stands in `docs/conformance/mutants.toml`.
+fn changed(noticed: &Noticed) -> String {
+    let (before, code) = noticed.mutant.split_once(": ").unwrap_or(("", &noticed.mutant));
+    let kind = before.split(' ').next().unwrap_or_default();
+    let short: String = code.chars().take(40).filter(|c| *c != '`').collect();
+    let more = if code.chars().count() > 40 { " …" } else { "" };
+    format!("{}: `{}{more}`", kind.trim_end_matches('s'), short.replace('|', "\\|"))
 }
 
 /// The beginning of a row: number and level, ours and the standard's words, the setting.

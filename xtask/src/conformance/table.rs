@@ -49,6 +49,9 @@ pub fn read_all(folder: &Path) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
+        if path.file_name().is_some_and(|name| name == "mutants.toml") {
+            continue;
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let Some(rfc) = name.strip_prefix("rfc").and_then(|number| number.parse().ok()) else {
             bail!("{}: a table is called rfc<number>.toml", path.display());
@@ -77,7 +80,10 @@ fn parse(rfc: u32, text: &str) -> Result<Table> {
         ensure!(ids.insert(id.clone()), "{id} is there twice");
         let words = quote.as_deref().map_or(0, |quote| quote.split_whitespace().count());
         ensure!(words <= QUOTE_WORDS, "{id}: a quote has at most {QUOTE_WORDS} words");
-        ensure!(is_advice(&level) == does.is_some(), "{id}: advice, and nothing else, has `does`: what is done and why");
+        ensure!(
+            is_advice(&level) == does.is_some(),
+            "{id}: advice, and nothing else, has `does`: what is done and why"
+        );
         rules.push(Rule { id, level, quote, says, setting, does, no_mutant, except, later });
     }
     ensure!(table.is_empty(), "`{}` is no key of a table of rules", table.keys().next().unwrap_or(&title));

@@ -167,8 +167,7 @@ fn copied(from: &Path, root: &Path, changed: &BTreeMap<String, String>) -> Resul
         .output()
         .context("git ls-files")?;
     let listed = String::from_utf8(listed.stdout)?;
-    let names: BTreeSet<&str> =
-        listed.split_terminator('\0').chain(changed.keys().map(String::as_str)).collect();
+    let names: BTreeSet<&str> = listed.split_terminator('\0').chain(changed.keys().map(String::as_str)).collect();
     for name in names {
         let (source, target) = (from.join(name), root.join(name));
         let bytes = match changed.get(name) {

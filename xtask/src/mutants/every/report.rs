@@ -54,12 +54,16 @@ pub fn write(chosen: &[Site], verdicts: &BTreeMap<u32, Verdict>, unguardable: us
     let head = "| file | mutants | killed | hung | survived | unreached | accepted |\n|---|---|---|---|---|---|---|\n";
     let table: String = files.iter().map(|(file, counts)| counts.row(file)).collect();
     let sums = head.to_string() + &table + &total.row("all");
-    let text = format!("{sums}\n{unguardable} are left out, as they do not compile.\n\n| verdict | where | mutant | test or reason |\n|---|---|---|---|\n{details}");
+    let text = format!(
+        "{sums}\n{unguardable} are left out, as they do not compile.\n\n| verdict | where | mutant | test or reason |\n|---|---|---|---|\n{details}"
+    );
     let file = tools::target().join("mutants/every.md");
     std::fs::write(&file, text)?;
     println!("{sums}\ntable: {}", file.display());
     if survivors > 0 {
-        bail!("{survivors} mutants are noticed by no test\nhint: write one that says what the call is for, or a row of accepted.toml that says why it may go");
+        bail!(
+            "{survivors} mutants are noticed by no test\nhint: write one that says what the call is for, or a row of accepted.toml that says why it may go"
+        );
     }
     Ok(())
 }

@@ -349,9 +349,24 @@ fn is_equality(expr: &Expr) -> bool {
 fn is_assigning(op: &BinOp) -> bool {
     !matches!(
         op,
-        BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_) | BinOp::Rem(_) | BinOp::And(_) | BinOp::Or(_)
-            | BinOp::BitXor(_) | BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::Shl(_) | BinOp::Shr(_) | BinOp::Eq(_)
-            | BinOp::Lt(_) | BinOp::Le(_) | BinOp::Ne(_) | BinOp::Ge(_) | BinOp::Gt(_)
+        BinOp::Add(_)
+            | BinOp::Sub(_)
+            | BinOp::Mul(_)
+            | BinOp::Div(_)
+            | BinOp::Rem(_)
+            | BinOp::And(_)
+            | BinOp::Or(_)
+            | BinOp::BitXor(_)
+            | BinOp::BitAnd(_)
+            | BinOp::BitOr(_)
+            | BinOp::Shl(_)
+            | BinOp::Shr(_)
+            | BinOp::Eq(_)
+            | BinOp::Lt(_)
+            | BinOp::Le(_)
+            | BinOp::Ne(_)
+            | BinOp::Ge(_)
+            | BinOp::Gt(_)
     )
 }
 /// What a comparison becomes.
@@ -464,11 +479,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 }
             }
             Expr::Match(it) => {
-                let falls = it.arms.last().is_some_and(|arm| arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_)));
+                let falls =
+                    it.arms.last().is_some_and(|arm| arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_)));
                 for (at, arm) in it.arms.iter().enumerate() {
                     if let Some((_, guard)) = &arm.guard {
                         self.condition(guard);
-                    } else if falls && at + 1 < it.arms.len()
+                    } else if falls
+                        && at + 1 < it.arms.len()
                         && let Some(number) = self.site(Kind::Arm, arm.pat.span())
                     {
                         self.wrap(arm.pat.span(), String::new(), format!(" if ::farlink_mutant::live({number})"));

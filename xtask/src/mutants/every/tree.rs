@@ -138,9 +138,8 @@ fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
         let mut found: Vec<String> = near.map(Site::anchor).collect();
         // A jump not taken, a variable moved: the error is elsewhere in the function.
         let kinds = [Kind::Jump, Kind::Arm, Kind::Assignment];
-        let around = sites.iter().filter(|site| {
-            kinds.contains(&site.kind) && spans().any(|span| within(site, span, true))
-        });
+        let around =
+            sites.iter().filter(|site| kinds.contains(&site.kind) && spans().any(|span| within(site, span, true)));
         found.extend(around.map(Site::anchor));
         if found.is_empty() && spans().next().is_some() {
             bail!("the copy does not build:\n{}", error["rendered"].as_str().unwrap_or_default());

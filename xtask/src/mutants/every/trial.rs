@@ -174,8 +174,7 @@ pub fn trace(programs: &[Program], jobs: usize, progress: &(dyn Fn(usize, usize)
         let file = folder.join(format!("{at}.txt"));
         let _ = std::fs::remove_file(&file);
         let begun = Instant::now();
-        let ended =
-            run(&programs[*program], name, ("FARLINK_MUTANT_TRACE", file.to_string_lossy().as_ref()), LONGEST)?;
+        let ended = run(&programs[*program], name, ("FARLINK_MUTANT_TRACE", file.to_string_lossy().as_ref()), LONGEST)?;
         let seconds = begun.elapsed().as_secs_f64();
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         let _ = std::fs::remove_file(&file);

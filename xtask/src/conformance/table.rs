@@ -80,10 +80,7 @@ fn parse(rfc: u32, text: &str) -> Result<Table> {
         ensure!(ids.insert(id.clone()), "{id} is there twice");
         let words = quote.as_deref().map_or(0, |quote| quote.split_whitespace().count());
         ensure!(words <= QUOTE_WORDS, "{id}: a quote has at most {QUOTE_WORDS} words");
-        ensure!(
-            is_advice(&level) == does.is_some(),
-            "{id}: advice, and nothing else, has `does`: what is done and why"
-        );
+        ensure!(does.is_none() || is_advice(&level), "{id}: only advice has `does`: what is done and why");
         rules.push(Rule { id, level, quote, says, setting, does, no_mutant, except, later });
     }
     ensure!(table.is_empty(), "`{}` is no key of a table of rules", table.keys().next().unwrap_or(&title));

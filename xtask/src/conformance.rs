@@ -6,7 +6,9 @@
 //! `docs/reference/conformance.md` is made of both.
 
 pub mod marks;
+mod mutants;
 mod page;
+mod quotes;
 mod table;
 
 use crate::{Chore, tools};
@@ -16,9 +18,12 @@ use std::path::Path;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "conformance",
-    usage: "[--check]",
+    usage: "[--check] [--rfc FOLDER] [--mutants [--only RULE]]",
     help: "Writes docs/reference/conformance.md: each rule of the standards, who keeps it, and its tests.\n\
-        --check compares instead. Rules are in docs/conformance; code and tests name them in comments.",
+        --check compares instead. Rules are in docs/conformance; code and tests name them in comments.\n\
+        --mutants plants mutants under the marks of each rule, of which its tests must notice one, and writes down which;\n\
+        --only RULE those of one rule, or of those whose numbers begin so.\n\
+        --rfc FOLDER looks each quote up in the standards' texts, FOLDER/rfc9171.txt and so on, where they are.",
     run,
 };
 
@@ -30,7 +35,15 @@ const TESTED_PERCENT: usize = 80;
 fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let compare = arguments.flag("--check");
+    let texts = arguments.word("--rfc")?;
+    let (planted, only) = (arguments.flag("--mutants"), arguments.word("--only")?);
     arguments.rest()?;
+    if planted {
+        return mutants::run(&tools::root(), only.unwrap_or_default());
+    }
+    if let Some(folder) = texts {
+        return quotes::check(&tools::root(), Path::new(folder));
+    }
     if compare { check(&tools::root()) } else { write(&tools::root()) }
 }
 
@@ -73,7 +86,7 @@ fn made(root: &Path) -> Result<String> {
         tested * 100 >= kept * TESTED_PERCENT,
         "of {kept} rules that are kept only {tested} have a test\nhint: {TESTED_PERCENT} of a hundred must"
     );
-    Ok(page::render(&tables, &standings))
+    Ok(page::render(&tables, &standings, &mutants::noticed(root)?))
 }
 
 /// How a rule stands.
@@ -83,6 +96,8 @@ pub enum Standing {
     Kept(marks::Kept),
     /// It is not kept, for this reason.
     Excepted(String),
+    /// It is advice: this is done about it, for this reason.
+    Advice(String),
     /// Nobody keeps it yet.
     Later,
 }
@@ -110,6 +125,12 @@ fn standings<'a>(
 fn standing(rule: &table::Rule, marks: &marks::Marks, wrong: &mut Vec<String>) -> Standing {
     let id = &rule.id;
     let kept = marks.get(id);
+    if let Some(does) = &rule.does {
+        if rule.except.is_some() || rule.later {
+            wrong.push(format!("{id} is advice: `does` says what is done about it, without `except` and `later`"));
+        }
+        return Standing::Advice(does.clone());
+    }
     match (&rule.except, rule.later, kept) {
         (Some(_), true, _) => wrong.push(format!("{id} has an exception and is put off: one of both")),
         (Some(_), _, Some(_)) => wrong.push(format!("{id} has an exception and marks: one of both")),
@@ -132,6 +153,7 @@ mod tests {
     const TABLE: &str = "title = \"A layer\"\nrules = [\n\
         { id = \"9999-1-1\", level = \"MUST\", says = \"One.\" },\n\
         { id = \"9999-1-2\", level = \"must not\", says = \"Two.\", except = \"Advice.\" },\n\
+        { id = \"9999-1-3\", level = \"SHOULD\", quote = \"it SHOULD\", says = \"Be so.\", does = \"Is so.\" },\n\
         { id = \"9999-1-10\", level = \"SHALL\", says = \"Ten | eleven.\", later = true },\n]\n";
     const CODE: &str = "/// A thing.\n// 9999-1-1\n#[inline]\npub(crate) const fn thing() {}\n";
     const TEST: &str = "/// A sentence.\n/// Keeps 9999-1-1.\n#[test]\nfn it_is_so() {}\n";
@@ -160,11 +182,12 @@ mod tests {
         let page = std::fs::read_to_string(folder.path().join(PAGE)).unwrap();
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
         let place = "../../core/x/src/lib.rs";
-        assert!(rows.contains(&"| [RFC 9999](#rfc-9999-a-layer) | 3 | 1 | 0 | 1 | 1 |"), "{page}");
-        let kept = format!("| 1-1 MUST | One. | [thing]({place}) | [it_is_so]({place}) |");
+        assert!(rows.contains(&"| [RFC 9999](#rfc-9999-a-layer) | 3 | 1 | 0 | 1 | 1 | 1 |"), "{page}");
+        let kept = format!("| 1-1 MUST | One. | [thing]({place}) | [it_is_so]({place}) | |");
         assert!(rows.contains(&kept.as_str()), "{page}");
-        assert!(rows.contains(&"| 1-2 must not | Two. | exception: Advice. | |"), "{page}");
-        assert!(rows.contains(&"| 1-10 SHALL | Ten \\| eleven. | not yet | |"), "{page}");
+        assert!(rows.contains(&"| 1-2 must not | Two. | exception: Advice. | | |"), "{page}");
+        assert!(rows.contains(&"| 1-3 SHOULD | Be so. *\"it SHOULD\"* | Is so. |"), "{page}");
+        assert!(rows.contains(&"| 1-10 SHALL | Ten \\| eleven. | not yet | | |"), "{page}");
     }
 
     #[test]

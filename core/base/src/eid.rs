@@ -70,6 +70,7 @@ impl EndpointId {
     pub const LOCAL_NODE: u64 = 0xffff_ffff;
 
     /// `ipn:node.service`; the null endpoint for node 0.
+    // 9758-3.4.1-1
     pub fn ipn(node: u64, service: u32) -> EndpointId {
         if node == 0 { EndpointId::Null } else { EndpointId::Ipn { node, service } }
     }
@@ -270,6 +271,7 @@ fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
 }
 
 /// What follows `ipn:` (RFC 9758 4).
+// 9758-4-1
 fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
     let parts: Vec<&str> = rest.split('.').collect();
     let (node, service) = match parts[..] {
@@ -295,6 +297,7 @@ fn number(text: &str, max: u64) -> Result<u64, EidError> {
 mod tests {
     use super::*;
 
+    /// Keeps 9758-3.4.1-1, 9758-4-1.
     #[test]
     fn text_reads_and_prints() {
         for text in ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/", "dtn://node/a/b", "dtn:///x"] {

@@ -85,6 +85,7 @@ impl EidCodec for EndpointId {
 fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     reader.list(|reader, numbers| {
+        // 9758-6-1
         let node = match numbers {
             2 => reader.uint()?,
             3 => {

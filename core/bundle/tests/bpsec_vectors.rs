@@ -256,3 +256,32 @@ fn a_tag_may_stand_at_the_end_of_the_text() {
     assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &[examples.key("cek128_hex")], None), Ok(()));
     assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples), "RFC 9173 4.4.2");
 }
+
+/// A tag is compared whole: no bit of it may differ, none may lack, none be added.
+/// Keeps 9173-3.1-1, 9173-3.8.2-7, 9173-3.8.2-8, 9173-4.8.2-7, 9173-4.8.2-12, 9173-6.3-1.
+#[test]
+fn a_tag_that_differs_anywhere_is_refused() {
+    let examples = Examples::new();
+    let mac = [examples.key("hmac_key_hex")];
+    let cek = [examples.key("cek128_hex"), examples.key("kek_hex")];
+    let holds = |case: usize, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bundle = examples.bundle(case);
+        let mut part = section(&bundle, if case == 0 { INTEGRITY } else { CONFIDENTIALITY });
+        let Value::Bytes(tag) = &mut part.block.results[0][0].1 else { panic!("a tag is bytes") };
+        change(tag);
+        match case {
+            0 => bpsec::check(&bundle, &part.block, part.header, PAYLOAD, &mac).is_ok(),
+            _ => bpsec::open(&mut bundle, &part.block, part.header, PAYLOAD, &cek, None).is_ok(),
+        }
+    };
+    for (case, length) in [(0, 64), (1, 16)] {
+        assert!(holds(case, &|tag| assert_eq!(tag.len(), length)));
+        for bit in 0..length * 8 {
+            assert!(!holds(case, &|tag| tag[bit / 8] ^= 1 << (bit % 8)), "case {case}, bit {bit}");
+        }
+        for shorter in 0..length {
+            assert!(!holds(case, &|tag| tag.truncate(shorter)), "case {case}, {shorter} bytes");
+        }
+        assert!(!holds(case, &|tag| tag.push(0)), "case {case}, a byte more");
+    }
+}

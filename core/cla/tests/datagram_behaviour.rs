@@ -360,7 +360,7 @@ fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours
     assert_eq!(bench.ltp.usage().imports, 1, "the idle are gone; the one with a verdict to come stays");
 }
 
-/// Keeps 5326-5-2, 5326-6-1.
+/// Keeps 5326-5-2, 7122-3.3-1, 5326-6-1.
 #[test]
 fn one_malformed_datagram_harms_no_other_in_its_train() {
     let mut bench = Bench::new(|_, _| {});

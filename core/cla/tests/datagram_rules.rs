@@ -154,7 +154,7 @@ fn segments_of_another_version_or_an_undefined_type_are_dropped() {
     assert_eq!(tickets(&bench.datagram(good)).len(), 1);
 }
 
-/// Keeps 5326-5-2.
+/// Keeps 5326-5-2, 7122-3.3-1.
 #[test]
 fn a_datagram_is_one_segment() {
     let mut bench = Bench::new(|_, span| span.datagram_bytes = 500);

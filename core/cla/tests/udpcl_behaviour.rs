@@ -31,6 +31,7 @@ fn slow(span: &mut SpanConfig) {
     (span.version, span.pace_bytes) = (2, 1000);
 }
 
+/// Keeps 7122-3.2-1.
 #[test]
 fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
     let mut bench = Bench::new(|_, _| {});
@@ -226,6 +227,7 @@ fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
     }
 }
 
+/// Keeps 7122-3.4-2.
 #[test]
 fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_leave() {
     let mut bench = Bench::new(|_, span| span.keepalive = Duration::from_secs(1));

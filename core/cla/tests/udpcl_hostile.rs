@@ -26,6 +26,7 @@ fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// Keeps 7122-3.4-1.
 #[test]
 fn every_first_octet_is_dealt_with_alone_and_before_anything() {
     for first in 0..=255u8 {

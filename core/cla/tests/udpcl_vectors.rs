@@ -94,6 +94,7 @@ fn an_entity_takes_every_packet_of_the_vectors() {
 }
 
 /// RFC 7122 3.4, and draft section 3.5.3: the neighbour is told its name, and who is there.
+/// Keeps 7122-3.4-1.
 #[test]
 fn signs_of_life_are_those_of_the_vectors() {
     let v = vectors();

@@ -388,3 +388,23 @@ fn certificates_that_cannot_be_read_name_nobody() {
         assert!(node_ids(&CertificateDer::from(&whole[..len])).is_empty());
     }
 }
+
+/// Keeps 9174-4.4.3-3.
+#[test]
+fn a_client_asks_for_the_host_by_name_and_for_an_address_not_at_all() {
+    let house = House::new();
+    let hello = |host: &str| {
+        let mut client = Session::client(&house.node("earth", "ipn:1.0"), host).unwrap();
+        client.take().unwrap().expect("a ClientHello").to_vec()
+    };
+    // RFC 6066 3: a list of one name, of type 0, with its length.
+    let asked = |hello: &[u8], host: &str| {
+        let name = [&[0, 0, host.len() as u8 + 3, 0, 0, host.len() as u8][1..], host.as_bytes()].concat();
+        hello.windows(name.len()).any(|part| part == name)
+    };
+    for host in ["moon.example", "a.b.example"] {
+        assert!(asked(&hello(host), host), "{host}");
+    }
+    let to_address = hello("192.0.2.7");
+    assert!(!asked(&to_address, "192.0.2.7"), "RFC 6066 3: an address is no host name");
+}

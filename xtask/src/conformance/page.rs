@@ -1,8 +1,10 @@
 //! The page that people read.
 
 use super::marks::Place;
+use super::mutants::Noticed;
 use super::table::{Rule, Table};
 use super::{PAGE, Standing};
+use std::collections::BTreeMap;
 
 const INTRODUCTION: &str = "# Conformance
 
@@ -12,7 +14,10 @@ name a rule by the number of its standard, its section, and a number of ours wit
 
 Rules are those the standards say with MUST, SHALL or REQUIRED, and in RFC 5326 and RFC 5050, which have few capitals, also
 those they say in small letters and the steps of their procedures. An exception is a rule that binds somebody else than a
-node, or one that this node does not keep, with the reason.
+node, or one that this node does not keep, with the reason. Advice (SHOULD, RECOMMENDED) stands behind the rules of each
+standard, with what this node does about it and why. The words in quotation marks are the standard's; `--rfc FOLDER` looks
+them up in its text. A mutant is a change of the marked code that the tests in its row notice: `--mutants` plants each, and
+writes down which. A setting is named where a rule depends on one, with its default.
 ";
 
 /// How many rules stand which way.
@@ -21,6 +26,7 @@ struct Count {
     tested: usize,
     untested: usize,
     excepted: usize,
+    advice: usize,
     later: usize,
 }
 impl Count {
@@ -31,6 +37,7 @@ impl Count {
                 Standing::Kept(_) if standing.is_tested() => &mut count.tested,
                 Standing::Kept(_) => &mut count.untested,
                 Standing::Excepted(_) => &mut count.excepted,
+                Standing::Advice(_) => &mut count.advice,
                 Standing::Later => &mut count.later,
             } += 1;
         }
@@ -40,19 +47,20 @@ impl Count {
         self.tested += other.tested;
         self.untested += other.untested;
         self.excepted += other.excepted;
+        self.advice += other.advice;
         self.later += other.later;
     }
     fn row(&self, name: &str) -> String {
-        let Count { tested, untested, excepted, later } = self;
+        let Count { tested, untested, excepted, advice, later } = self;
         let all = tested + untested + excepted + later;
-        format!("| {name} | {all} | {tested} | {untested} | {excepted} | {later} |\n")
+        format!("| {name} | {all} | {tested} | {untested} | {excepted} | {later} | {advice} |\n")
     }
 }
 
 /// The page.
-pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>]) -> String {
+pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>], mutants: &BTreeMap<String, Noticed>) -> String {
     let mut page = String::from(INTRODUCTION);
-    page += "\n| standard | rules | kept, with a test | kept | exceptions | not yet |\n|---|---|---|---|---|---|\n";
+    page += "\n| standard | rules | kept, with a test | kept | exceptions | not yet | advice |\n|---|---|---|---|---|---|---|\n";
     let mut total = Count::default();
     for (table, rules) in tables.iter().zip(standings) {
         let count = Count::of(rules);
@@ -61,21 +69,67 @@ pub fn render(tables: &[Table], standings: &[Vec<(&Rule, Standing)>]) -> String 
     }
     page += &total.row("all");
     for (table, rules) in tables.iter().zip(standings) {
-        page +=
-            &format!("\n## RFC {}: {}\n\n| rule | says | where | tests |\n|---|---|---|---|\n", table.rfc, table.title);
-        for (rule, standing) in rules {
-            let number = rule.id.split_once('-').map_or(rule.id.as_str(), |(_, number)| number);
-            let (place, tests) = match standing {
-                Standing::Kept(kept) => (links(&kept.code), links(&kept.tests)),
-                Standing::Excepted(reason) => (format!("exception: {}", cell(reason)), String::new()),
-                Standing::Later => ("not yet".into(), String::new()),
-            };
-            let row = format!("| {number} {} | {} | {place} | {tests} |", rule.level, cell(&rule.says));
-            page += &row.replace("|  |", "| |");
-            page.push('\n');
-        }
+        page += &format!("\n## RFC {}: {}\n", table.rfc, table.title);
+        section(
+            &mut page,
+            rules,
+            "| rule | says | where | tests | mutant |\n|---|---|---|---|---|",
+            |rule, standing| {
+                let (place, tests) = match standing {
+                    Standing::Kept(kept) => (links(&kept.code), links(&kept.tests)),
+                    Standing::Excepted(reason) => (format!("exception: {}", cell(reason)), String::new()),
+                    Standing::Later => ("not yet".into(), String::new()),
+                    Standing::Advice(_) => return None,
+                };
+                let mutant = match (mutants.get(&rule.id), &rule.no_mutant) {
+                    (_, Some(why)) => format!("none: {}", cell(why)),
+                    (Some(noticed), _) => changed(noticed),
+                    (None, None) => String::new(),
+                };
+                Some(format!("{} | {place} | {tests} | {mutant} |", says(rule)))
+            },
+        );
+        section(&mut page, rules, "| advice | says | what this node does |\n|---|---|---|", |rule, standing| {
+            let Standing::Advice(does) = standing else { return None };
+            Some(format!("{} | {} |", says(rule), cell(does)))
+        });
     }
     page
+}
+
+/// Adds a table of those rules that have a row in it, without any rule no table.
+fn section(
+    page: &mut String,
+    rules: &[(&Rule, Standing)],
+    head: &str,
+    row: impl Fn(&Rule, &Standing) -> Option<String>,
+) {
+    let rows: Vec<String> = rules.iter().filter_map(|(rule, standing)| row(rule, standing)).collect();
+    if rows.is_empty() {
+        return;
+    }
+    *page += &format!("\n{head}\n");
+    for row in rows {
+        *page += &row.replace("|  |", "| |").replace("|  |", "| |");
+        page.push('\n');
+    }
+}
+
+/// What a mutant changes, in a few words: the whole stands in `docs/conformance/mutants.toml`.
+fn changed(noticed: &Noticed) -> String {
+    let (before, code) = noticed.mutant.split_once(": ").unwrap_or(("", &noticed.mutant));
+    let kind = before.split(' ').next().unwrap_or_default();
+    let short: String = code.chars().take(40).filter(|c| *c != '`').collect();
+    let more = if code.chars().count() > 40 { " …" } else { "" };
+    format!("{}: `{}{more}`", kind.trim_end_matches('s'), short.replace('|', "\\|"))
+}
+
+/// The beginning of a row: number and level, ours and the standard's words, the setting.
+fn says(rule: &Rule) -> String {
+    let number = rule.id.split_once('-').map_or(rule.id.as_str(), |(_, number)| number);
+    let quote = rule.quote.as_ref().map(|quote| format!(" *\"{}\"*", cell(quote))).unwrap_or_default();
+    let setting = rule.setting.as_ref().map(|setting| format!(" Setting: {}", cell(setting))).unwrap_or_default();
+    format!("| {number} {} | {}{quote}{setting}", rule.level, cell(&rule.says))
 }
 
 /// What a heading is called in links.
@@ -85,7 +139,7 @@ fn anchor(table: &Table) -> String {
 }
 
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    text.replace('|', "\\|").replace('*', "\\*").replace('<', "&lt;")
 }
 
 fn links(places: &[Place]) -> String {

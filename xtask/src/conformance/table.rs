@@ -4,6 +4,9 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// A quote has so many words at most.
+const QUOTE_WORDS: usize = 14;
+
 /// The rules of one standard.
 #[derive(Debug)]
 pub struct Table {
@@ -22,8 +25,16 @@ pub struct Rule {
     pub id: String,
     /// How strong it is, as the standard says it; `procedure` where it is a step of one.
     pub level: String,
+    /// A few words of the standard's own sentence.
+    pub quote: Option<String>,
     /// What it says, in our words.
     pub says: String,
+    /// The configuration key that decides it, and the key's default.
+    pub setting: Option<String>,
+    /// What this node does about advice (SHOULD, RECOMMENDED), and why.
+    pub does: Option<String>,
+    /// Why no mutant of the marked code can show that the tests notice.
+    pub no_mutant: Option<String>,
     /// Why it is not kept, or not a node's to keep.
     pub except: Option<String>,
     /// Nobody keeps it yet.
@@ -38,6 +49,9 @@ pub fn read_all(folder: &Path) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
+        if path.file_name().is_some_and(|name| name == "mutants.toml") {
+            continue;
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let Some(rfc) = name.strip_prefix("rfc").and_then(|number| number.parse().ok()) else {
             bail!("{}: a table is called rfc<number>.toml", path.display());
@@ -57,15 +71,29 @@ fn parse(rfc: u32, text: &str) -> Result<Table> {
     for row in rows {
         let toml::Value::Table(mut row) = row else { bail!("a rule is a table") };
         let (id, level, says) = (word(&mut row, "id")?, word(&mut row, "level")?, word(&mut row, "says")?);
-        let except = if row.contains_key("except") { Some(word(&mut row, "except")?) } else { None };
+        let except = optional(&mut row, "except")?;
+        let (quote, setting) = (optional(&mut row, "quote")?, optional(&mut row, "setting")?);
+        let (does, no_mutant) = (optional(&mut row, "does")?, optional(&mut row, "no_mutant")?);
         let later = row.remove("later").is_some_and(|later| later.as_bool() == Some(true));
         ensure!(row.is_empty(), "{id}: `{}` is no key of a rule", row.keys().next().unwrap_or(&id));
         ensure!(is_id(&id) && id.starts_with(&format!("{rfc}-")), "`{id}` is no number of a rule of RFC {rfc}");
         ensure!(ids.insert(id.clone()), "{id} is there twice");
-        rules.push(Rule { id, level, says, except, later });
+        let words = quote.as_deref().map_or(0, |quote| quote.split_whitespace().count());
+        ensure!(words <= QUOTE_WORDS, "{id}: a quote has at most {QUOTE_WORDS} words");
+        ensure!(does.is_none() || is_advice(&level), "{id}: only advice has `does`: what is done and why");
+        rules.push(Rule { id, level, quote, says, setting, does, no_mutant, except, later });
     }
     ensure!(table.is_empty(), "`{}` is no key of a table of rules", table.keys().next().unwrap_or(&title));
     Ok(Table { rfc, title, rules })
+}
+
+/// Whether a level is advice: it is kept like a rule, or `does` says what is done instead.
+fn is_advice(level: &str) -> bool {
+    ["SHOULD", "RECOMMENDED", "should", "recommended"].iter().any(|word| level.starts_with(word))
+}
+
+fn optional(table: &mut toml::Table, key: &str) -> Result<Option<String>> {
+    if table.contains_key(key) { word(table, key).map(Some) } else { Ok(None) }
 }
 
 fn word(table: &mut toml::Table, key: &str) -> Result<String> {
@@ -107,6 +135,8 @@ mod tests {
             (rule(&good.replace("9171-1", "9172-1")), "no number of a rule of RFC 9171"),
             (rule(&format!("{good}, expect = \"x\"")), "`expect` is no key"),
             (rule(&format!("{good} }}, {{ {good}")), "is there twice"),
+            (rule(&format!("{good}, does = \"It does.\"")), "only advice has `does`"),
+            (rule(&format!("{good}, quote = \"{}\"", "word ".repeat(15))), "a quote has at most 14 words"),
             (format!("{}\nmore = 1", rule(good)), "`more` is no key"),
             ("title = \"t\"".into(), "it has no `rules`"),
         ] {

@@ -39,6 +39,7 @@ fn lifetime(draft: &Draft, creation: CreationTimestamp) -> u64 {
 }
 
 /// References to endpoint IDs, and the dictionary they refer to: none where numbers do (RFC 6260 2.1).
+// 6260-2.1-1, 6260-2.1-5, 6260-3-1
 fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>), Refusal> {
     let mut pairs = [(0, 0); 4];
     let all: Option<()> = pairs.iter_mut().zip(endpoints).try_for_each(|(pair, endpoint)| {

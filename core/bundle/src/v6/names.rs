@@ -57,6 +57,7 @@ impl<'a> Names<'a> {
             return from_parts(self.string(first)?, self.string(second)?, self.profile);
         }
         // RFC 6260 2.2: node 0 is the null endpoint.
+        // 6260-2.1-3, 6260-2.1-4, 6260-3.2-1
         match u32::try_from(second) {
             _ if first == 0 => Ok(EndpointId::Null),
             Ok(service) => Ok(EndpointId::ipn(first, service)),

@@ -104,6 +104,7 @@ fn the_previous_node_is_added_replaced_and_removed() {
 }
 
 /// RFC 9758: the three-element form of an ipn node is as good as the other.
+/// Keeps 9758-6-1.
 #[test]
 fn a_previous_node_said_otherwise_is_left_alone() {
     let mut bundle = plain(b"data");
@@ -242,6 +243,7 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
 
 /// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
 /// Keeps 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4.
+/// Keeps 9758-6-1, 9758-6-2.
 #[test]
 fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
     let mut bundle = plain(b"data");

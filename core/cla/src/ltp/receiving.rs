@@ -79,7 +79,7 @@ impl Ltp {
             self.datagram(now, from, head, total, body, out);
         }
     }
-    // 5326-5-2, 5326-6-1
+    // 5326-5-2, 7122-3.3-1, 5326-6-1
     fn datagram(
         &mut self,
         now: Instant,

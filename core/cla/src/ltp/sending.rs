@@ -250,7 +250,7 @@ impl Ltp {
         }
         self.touch(index);
     }
-    // 5326-5-2, 5326-6.3-1, 5326-6.15-1, 5326-6.19-1
+    // 5326-5-2, 7122-3.3-1, 5326-6.3-1, 5326-6.15-1, 5326-6.19-1
     fn transmit_control(
         &mut self,
         index: usize,
@@ -292,7 +292,7 @@ impl Ltp {
         tell(wanted, control.event, out);
     }
     /// Sends the next data segment of the span; false when there is none.
-    // 5326-5-2, 5326-6.2-1
+    // 5326-5-2, 7122-3.3-1, 5326-6.2-1
     fn transmit_data(
         &mut self,
         index: usize,

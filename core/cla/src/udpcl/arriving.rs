@@ -43,6 +43,7 @@ impl Udpcl {
             let Some(first) = rest.reader().read_u8() else { return };
             match Kind::of(first) {
                 // To the end of the packet: also four zeros alone, which keep the way open (RFC 7122 3.4).
+                // 7122-3.4-1
                 Kind::Padding => return,
                 Kind::Bundle => {
                     // RFC 7122 3.2: one in a datagram. Some send several.

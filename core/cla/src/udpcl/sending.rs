@@ -100,6 +100,7 @@ impl Udpcl {
         self.touch(index);
     }
     /// Sends the next datagram of the bundle in front, all of which is here.
+    // 7122-3.2-1
     fn transmit_one(&mut self, index: usize, trains: &mut Trains, left: &mut Vec<SendId>, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let room = u64::from(span.config.datagram_bytes);

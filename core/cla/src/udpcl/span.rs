@@ -106,6 +106,7 @@ impl Span {
     pub(super) fn new(mut config: SpanConfig, to: Destination) -> Span {
         config.datagram_bytes = config.datagram_bytes.clamp(64, super::DATAGRAM_MAX as u32);
         if !config.keepalive.is_zero() {
+            // 7122-3.4-2
             config.keepalive = config.keepalive.max(super::KEEPALIVE_MIN);
         }
         Span {

@@ -90,6 +90,7 @@ fn names_that_are_none_are_refused() {
 }
 
 /// RFC 6260 2.2.
+/// Keeps 6260-2.1-3.
 #[test]
 fn node_zero_is_the_null_endpoint_whatever_its_service() {
     let (meta, hop) =

@@ -1,0 +1,64 @@
+//! The contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
+
+mod tcpcl_v3_script;
+mod tcpcl_v4_script;
+
+use farlink_base::layer::Output;
+use farlink_base::socket;
+use tcpcl_v3_script::{ALL, contact, old_ours};
+use tcpcl_v4_script::Lone;
+
+/// Whether a session begins with this from the side that connected, and whether the connection was closed.
+fn met(bytes: &[u8]) -> (bool, bool) {
+    let mut lone = Lone::passive(old_ours());
+    lone.hear(bytes);
+    let said = lone.said();
+    let up = said.iter().any(|output| matches!(output, Output::PeerUp { .. }));
+    (up, said.iter().any(|output| matches!(output, Output::Socket(socket::Output::Close { .. }))))
+}
+
+/// Keeps 7242-4.2-1.
+#[test]
+fn another_magic_ends_the_connection() {
+    let header = contact(ALL, 30, "ipn:1.0");
+    assert_eq!((&header[..4], met(&header)), (&b"dtn!"[..], (true, false)));
+    for bit in 0..32 {
+        let mut other = header.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(met(&other), (false, true), "bit {bit}");
+    }
+}
+
+/// Keeps 7242-4.2-2.
+#[test]
+fn a_contact_header_of_another_version_begins_no_session_of_this_one() {
+    let header = contact(ALL, 30, "ipn:1.0");
+    for version in (0..=255).filter(|version| ![3, 4].contains(version)) {
+        let mut other = header.clone();
+        other[4] = version;
+        println!("{version} {:?}", met(&other));
+        assert!(!met(&other).0, "version {version}");
+    }
+}
+
+/// Keeps 7242-4.1-1, 7242-4.2-2.
+#[test]
+fn a_session_begins_once_the_last_byte_of_the_name_is_there() {
+    let header = contact(ALL, 30, "ipn:1.0");
+    for cut in 0..header.len() {
+        assert_eq!(met(&header[..cut]), (false, false), "{cut} bytes");
+    }
+    // The length of the name says how far it goes.
+    let (length, mut longer) = (8, header.clone());
+    assert_eq!(header[length], 7);
+    longer[length] = 8;
+    assert_eq!(met(&longer), (false, false), "a byte of the name is still to come");
+    // A name that is no endpoint ID at all, or no text.
+    let mut broken = header.clone();
+    broken[length + 1] = 0xff;
+    assert_eq!(met(&broken), (false, true));
+    // The four unused bits say nothing.
+    for bit in 4..8 {
+        assert_eq!(met(&contact(ALL | 1 << bit, 30, "ipn:1.0")), (true, false), "bit {bit}");
+    }
+}

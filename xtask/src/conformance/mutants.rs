@@ -1,0 +1,126 @@
+//! Mutants of the code under each rule's marks, of which the tests that name the rule must notice one.
+//!
+//! The instrumented copy is that of `cargo xtask mutants every`: one build carries all mutants behind a switch. For
+//! each rule they are planted one after another until a test that says `Keeps` of it fails; which one that was stands
+//! in [`FILE`] and on the page.
+
+use super::{Standing, marks, standings, table};
+use crate::mutants::every::{sites, tree, trial};
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Which mutant of each rule is noticed, and by which test.
+const FILE: &str = "docs/conformance/mutants.toml";
+/// The crates whose code carries marks.
+const CRATES: [&str; 5] = ["base", "bundle", "cla", "bpa", "stack"];
+/// Of one rule so many mutants are planted at most.
+const MOST: usize = 60;
+
+/// A mutant that is noticed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Noticed {
+    /// What is changed: kind, item and code.
+    pub mutant: String,
+    /// The test that fails.
+    pub by: String,
+}
+
+/// Those that are written down, by the numbers of their rules.
+///
+/// # Errors
+/// When the file is no such table.
+pub fn noticed(root: &Path) -> Result<BTreeMap<String, Noticed>> {
+    let text = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
+    let table: toml::Table = text.parse().with_context(|| format!("cannot read {FILE}"))?;
+    let word = |row: &toml::Value, key: &str| row.get(key).and_then(toml::Value::as_str).map(String::from);
+    let rows = table.into_iter().map(|(id, row)| {
+        let (mutant, by) = (word(&row, "mutant"), word(&row, "by"));
+        let (mutant, by) = mutant.zip(by).with_context(|| format!("{FILE}: {id} has no mutant or no test"))?;
+        Ok((id, Noticed { mutant, by }))
+    });
+    rows.collect()
+}
+
+/// Plants mutants for each rule whose number begins with `only`, and writes down which are noticed.
+///
+/// # Errors
+/// When the copy does not build, and when of a rule none is noticed that was before.
+pub fn run(root: &Path, only: &str) -> Result<()> {
+    let tables = table::read_all(&root.join("docs/conformance"))?;
+    let mut wrong = Vec::new();
+    let marks = marks::read_all(root, &mut wrong)?;
+    let standings = standings(&tables, &marks, &mut wrong);
+    std::fs::create_dir_all(tools::target().join("mutants"))?;
+    let crates: Vec<String> = CRATES.iter().map(|name| format!("core/{name}")).collect();
+    let packages: Vec<String> = CRATES.iter().map(|name| format!("farlink-{name}")).collect();
+    let kinds: Vec<sites::Kind> = sites::Kind::ALL.iter().map(|(kind, _)| *kind).collect();
+    let built = tree::build(root, &crates, &kinds, &packages)?;
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let reach = trial::trace(&built.programs, jobs, &|_, _| {})?;
+    let before = noticed(root)?;
+    let rules: Vec<(&table::Rule, &marks::Kept)> = standings
+        .iter()
+        .flatten()
+        .filter_map(|(rule, standing)| match standing {
+            Standing::Kept(kept) if rule.id.starts_with(only) && rule.no_mutant.is_none() => Some((*rule, kept)),
+            _ => None,
+        })
+        .collect();
+    let found = Mutex::new(BTreeMap::new());
+    trial::each(jobs, rules.len(), &|at| {
+        let (rule, kept) = rules[at];
+        let tests: BTreeSet<&str> = kept.tests.iter().map(|place| place.item.as_str()).collect();
+        let named = |_: &tree::Program, test: &trial::Test| {
+            test.name.rsplit("::").next().is_some_and(|name| tests.contains(name))
+        };
+        let mut sites: Vec<&sites::Site> = built.sites.iter().filter(|site| site.marks.contains(&rule.id)).collect();
+        // What was noticed before is tried first.
+        let known = before.get(&rule.id).map(|known| known.mutant.as_str());
+        sites.sort_by_key(|site| Some(site.anchor().as_str()) != known);
+        for site in sites.into_iter().take(MOST) {
+            let verdict = reach.judge(site, &built.programs, &named)?;
+            if verdict.is_noticed() {
+                let one = Noticed { mutant: site.anchor(), by: verdict.by().to_string() };
+                found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(rule.id.clone(), one);
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    let found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let none: Vec<&str> =
+        rules.iter().filter(|(rule, _)| !found.contains_key(&rule.id)).map(|(rule, _)| rule.id.as_str()).collect();
+    let lost: Vec<&str> = none.iter().filter(|id| before.contains_key(**id)).copied().collect();
+    println!("of {} rules, {} have a mutant that their tests notice", rules.len(), found.len());
+    if !none.is_empty() {
+        println!("none is noticed of: {}", none.join(" "));
+    }
+    write(root, before, &found, &rules)?;
+    if !lost.is_empty() {
+        bail!("no mutant is noticed any more of: {}", lost.join(" "));
+    }
+    Ok(())
+}
+
+fn write(
+    root: &Path,
+    mut all: BTreeMap<String, Noticed>,
+    found: &BTreeMap<String, Noticed>,
+    rules: &[(&table::Rule, &marks::Kept)],
+) -> Result<()> {
+    for (rule, _) in rules {
+        all.remove(&rule.id);
+    }
+    all.extend(found.iter().map(|(id, one)| (id.clone(), one.clone())));
+    let mut text = String::from(
+        "# Written by `cargo xtask conformance --mutants`: a mutant of each rule, and the test that notices it.\n",
+    );
+    for (id, Noticed { mutant, by }) in &all {
+        let quoted = |text: &str| toml::Value::String(text.into()).to_string();
+        text += &format!("\"{id}\" = {{ mutant = {}, by = {} }}\n", quoted(mutant), quoted(by));
+    }
+    std::fs::write(root.join(FILE), text).with_context(|| format!("cannot write {FILE}"))
+}

@@ -212,7 +212,7 @@ impl LogStore {
     fn sort_in(&mut self, recovery: &mut Recovery, scan: &mut Scan, find: Find, out: &mut impl Sink<Output>) {
         let file = scan.file;
         match find {
-            Find::Newer(_) => {
+            Find::Newer => {
                 recovery.newer = true;
                 self.report_failure(file, out);
             }

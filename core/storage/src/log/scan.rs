@@ -11,8 +11,8 @@ use farlink_base::Accel;
 #[derive(Debug)]
 pub(super) enum Find {
     Header(FileHeader),
-    /// It was written by a program of this newer format.
-    Newer(u32),
+    /// It was written by a program of a newer format.
+    Newer,
     Record {
         sequence: u64,
         loc: Loc,
@@ -115,9 +115,9 @@ impl Scan {
     fn start(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
         self.started = true;
         self.at = SHORT_HEADER.min(self.len);
-        if let Some(newer) = super::header::format_of(accel, bytes).filter(|format| *format > super::header::FORMAT) {
+        if super::header::format_of(accel, bytes).is_some_and(|format| format > super::header::FORMAT) {
             self.done = true;
-            return find(self, Find::Newer(newer));
+            return find(self, Find::Newer);
         }
         match FileHeader::decode(accel, bytes, self.file) {
             // What it is now never reached the disk, or only in part: there may be records.
@@ -258,7 +258,7 @@ mod tests {
                 Find::Record { whole: true, .. } => good += 1,
                 Find::Record { .. } => bad += 1,
                 Find::Damage { len, .. } => lost += len,
-                Find::Header(_) | Find::Newer(_) => {}
+                Find::Header(_) | Find::Newer => {}
             });
         }
         (good, bad, lost)
@@ -289,7 +289,7 @@ mod tests {
                     scan.take(&accel, bytes, |_, find| match find {
                         Find::Record { whole: true, .. } => found += 1,
                         Find::Record { .. } | Find::Damage { .. } => lost += 1,
-                        Find::Header(_) | Find::Newer(_) => {}
+                        Find::Header(_) | Find::Newer => {}
                     });
                 }
                 assert_eq!((found, lost, scan.ours), (records, 0, true), "{records} records, window {window}");

@@ -57,9 +57,9 @@ pub struct Touch {
     pub writes: usize,
     pub made: usize,
     pub removed: usize,
-    /// Files not read to their ends when the first was written.
+    /// Files not read when one was written.
     pub unread: usize,
-    read: BTreeMap<u32, u64>,
+    read: BTreeSet<u32>,
 }
 
 fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
@@ -203,14 +203,12 @@ impl Disk {
     fn watch(&mut self, action: &DiskAction) {
         let Some(touched) = &mut self.touched else { return };
         match action {
-            DiskAction::Read { file, offset, len } => {
-                let end = touched.read.entry(*file).or_default();
-                *end = (*end).max(offset + len);
+            DiskAction::Read { file, .. } => {
+                touched.read.insert(*file);
             }
             DiskAction::Write { .. } => {
-                let unread = |(file, f): &(&u32, &SimFile)| {
-                    touched.read.get(file).copied().unwrap_or(0) + 48 < f.cache.len() as u64
-                };
+                // Data of what was durable before are passed over.
+                let unread = |(file, f): &(&u32, &SimFile)| !f.cache.is_empty() && !touched.read.contains(file);
                 touched.unread += self.files.iter().filter(unread).count();
                 touched.writes += 1;
             }

@@ -58,7 +58,8 @@ impl LogStore {
             Err(_) => self.ask_again(now, file, out),
         }
     }
-    /// It is written, or synced. What cannot be is in doubt, as after any sync that fails: it is copied first.
+    /// It is written, or synced. A device that fails is tried again, from the beginning of the file. A full one must be opened
+    /// to become less full: the file is in doubt there, and copied first.
     pub(in super::super) fn written_again(
         &mut self,
         now: Instant,
@@ -67,7 +68,12 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         let Phase::Recovering(recovery) = &mut self.phase else { return };
-        let Some(&(file, _)) = recovery.again.as_ref().and_then(|again| again.files.last()) else { return };
+        let Some(again) = &mut recovery.again else { return };
+        let Some(&(file, _)) = again.files.last() else { return };
+        if result == Err(DiskError::Io) {
+            again.at = 0;
+            return self.ask_again(now, file, out);
+        }
         if result.is_err() {
             if let Some(segment) = self.segments.get_mut(file) {
                 segment.suspect = true;

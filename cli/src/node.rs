@@ -24,6 +24,9 @@ pub struct Args {
     /// Only check the configuration: every mistake with its line and what to try; exit 2 if any.
     #[arg(long, requires = "config")]
     check: bool,
+    /// Take over a store that belongs to another node: its bundles for that node are passed on as those for any other.
+    #[arg(long, requires = "config")]
+    adopt: bool,
     #[command(flatten)]
     load: LoadArgs,
     #[command(subcommand)]
@@ -257,7 +260,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             if args.check {
                 found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             }
-            let config = found.config.ok_or_else(|| {
+            let mut config = found.config.ok_or_else(|| {
                 let count = found.mistakes.len();
                 let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
@@ -266,6 +269,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             if args.check {
                 return check(&config);
             }
+            config.adopt = args.adopt;
             let load = load(&args.load)?;
             if let Some(report) = farlink_node::run::run(config, load)? {
                 println!("{report}");

@@ -178,7 +178,13 @@ impl Node {
     /// # Errors
     /// What cannot be opened, and why.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
-        match crate::shards::count(&config) {
+        let count = crate::shards::count(&config);
+        if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
+            for shard in 0..count {
+                crate::store::examine(&crate::shards::folder(dir, shard), &config.stack.node_ids, config.adopt)?;
+            }
+        }
+        match count {
             1 => Node::open(config, log, None),
             count => Node::of_shards(config, &log, count),
         }
@@ -369,6 +375,7 @@ impl Node {
         }
         self.budget.look(now, &mut self.io.inputs);
         self.answers(now);
+        self.look_at_start()?;
         let io = &mut self.io;
         // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
         if io.inputs.len() < INPUTS_WAIT {
@@ -392,6 +399,7 @@ impl Node {
         self.timeouts();
         self.drain();
         if !was_open && self.stack.is_open() {
+            self.own_store()?;
             if let Some(why) = self.budget.overfull(self.stack.held(), self.stack.heads()) {
                 tracing::warn!("{why}");
             }
@@ -409,6 +417,19 @@ impl Node {
         self.stack.rest();
     }
 
+    /// Ends a start whose store cannot be read, at once or after some tries.
+    fn look_at_start(&self) -> anyhow::Result<()> {
+        match &self.io.disk {
+            Some(disk) if !self.stack.is_open() && self.stopping.is_none() => disk.given_up().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
+    }
+    /// The store is read: it is this node's from now on.
+    fn own_store(&self) -> anyhow::Result<()> {
+        let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk) else { return Ok(()) };
+        crate::store::set_owner(dir, &self.config.stack.node_ids)
+            .map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
+    }
     /// What other threads found out: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
         while let Some((wanted, addresses)) = self.names.answer() {

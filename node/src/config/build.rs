@@ -131,6 +131,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         clock_error_ms: top.duration("clock_error").unwrap_or_default().as_millis() as u64,
         clock_offset_ns: top.offset("clock_offset").unwrap_or_default(),
         store_dir,
+        adopt: false,
         layers: layer_settings,
         links: link_settings,
         discovery,

@@ -48,6 +48,8 @@ pub struct NodeConfig {
     pub clock_offset_ns: i64,
     /// Folder of the durable store.
     pub store_dir: Option<PathBuf>,
+    /// Takes over a store that belongs to another node.
+    pub adopt: bool,
     /// One per layer of the stack.
     pub layers: Vec<LayerSettings>,
     /// One per link of the stack.

@@ -107,6 +107,8 @@ enum Question {
     },
     /// Read the configuration file again: links, discovery, plan, routes, quotas, keys, certificates, log level.
     Reload(At),
+    /// Confirm that the clock is right, where the node doubts it after a restart.
+    ConfirmClock(At),
     /// End the node in good order.
     Shutdown(At),
     /// Make an authority and certificates of nodes, to try TLS with.
@@ -371,6 +373,7 @@ fn ask(question: Question) -> Result<(), Failure> {
                 false => eprintln!("done; changed but needs a restart: {}", keys.join(", ")),
             }
         }),
+        Question::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
         Question::Certs(args) => certs::run(&args),
     }

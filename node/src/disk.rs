@@ -9,9 +9,9 @@ use farlink_stack::Input;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 /// Files shorter than this are not worth it, however full the disk is.
 const FILE_LEAST: u64 = 256 << 10;

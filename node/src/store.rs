@@ -62,6 +62,17 @@ pub fn set_owner(dir: &Path, ids: &[EndpointId]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// When a run of the store was there last, by its clock: ms since 1970.
+pub fn last_run(dir: &Path) -> Option<u64> {
+    let time = std::fs::metadata(dir.join(OWNER)).and_then(|data| data.modified()).ok()?;
+    u64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+/// Notes that a run is there, for the next; as good as it can.
+pub fn note_run(dir: &Path, unix_ms: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
+    let _ = OpenOptions::new().append(true).open(dir.join(OWNER)).and_then(|file| file.set_modified(time));
+}
+
 /// The numbered files of a store.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {

@@ -389,7 +389,11 @@ impl DiskFiles {
         self.entries.changed();
         // What an earlier run wrote is not written again: that may need room.
         let before = made.metadata()?.len().min(bytes) / BLOCK as u64 * BLOCK as u64;
-        let filled = made.set_len(before).and_then(|()| fill(&made, before, bytes)).and_then(|()| made.sync_data()).and_then(|()| self.entries.sync());
+        let filled = made
+            .set_len(before)
+            .and_then(|()| fill(&made, before, bytes))
+            .and_then(|()| made.sync_data())
+            .and_then(|()| self.entries.sync());
         let len = match filled {
             Ok(()) => bytes,
             Err(_) if before > 0 && made.set_len(before).is_ok() => before,

@@ -129,6 +129,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         stack,
         trusted_clock: top.choice("clock") != Some(1),
         clock_error_ms: top.duration("clock_error").unwrap_or_default().as_millis() as u64,
+        downtime_max: top.duration("downtime_max").unwrap_or_default(),
         clock_offset_ns: top.offset("clock_offset").unwrap_or_default(),
         store_dir,
         adopt: false,

@@ -276,7 +276,8 @@ impl LogStore {
         let reserved = self.take_reserve(now, out);
         let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
-        self.segments.insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
+        self.segments
+            .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
         self.segments.begin(file);
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);

@@ -315,8 +315,11 @@ impl LogStore {
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
         // A new store's salt differs from that of a file whose header never reached the disk.
-        self.salt =
-            recovery.salts.first().map(|(salt, _)| *salt).unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
+        self.salt = recovery
+            .salts
+            .first()
+            .map(|(salt, _)| *salt)
+            .unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
         for (bundle, (_, loc, remember)) in core::mem::take(&mut recovery.deletes) {
             let copies = self.stale.remove(&bundle).unwrap_or_default();
             self.gone.insert(bundle, Gone { loc: Some(loc), copies, remember, ..Gone::default() });

@@ -138,12 +138,7 @@ impl Scan {
         }
     }
     /// One record, or one look for the next. False when more must be read.
-    fn step(
-        &mut self,
-        accel: &Accel,
-        bytes: &[u8],
-        find: &mut impl FnMut(&mut Scan, Find),
-    ) -> bool {
+    fn step(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) -> bool {
         let base = self.read_from;
         if self.check.is_some() {
             return self.check_data(accel, bytes, find);

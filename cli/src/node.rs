@@ -1,6 +1,6 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
-use crate::{Failure, certs, values};
+use crate::{Failure, certs, node_store, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -111,6 +111,11 @@ enum Question {
     ConfirmClock(At),
     /// End the node in good order.
     Shutdown(At),
+    /// The store of a stopped node: check it, export its bundles, import them.
+    Store {
+        #[command(subcommand)]
+        what: node_store::Args,
+    },
     /// Make an authority and certificates of nodes, to try TLS with.
     Certs(certs::Args),
 }
@@ -375,6 +380,7 @@ fn ask(question: Question) -> Result<(), Failure> {
         }),
         Question::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+        Question::Store { what } => node_store::run(what),
         Question::Certs(args) => certs::run(&args),
     }
 }

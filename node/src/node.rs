@@ -436,8 +436,8 @@ impl Node {
     /// The store is read: it is this node's from now on.
     fn own_store(&self) -> anyhow::Result<()> {
         let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk) else { return Ok(()) };
-        crate::store::set_owner(dir, &self.config.stack.node_ids)
-            .map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
+        let ids: Vec<String> = self.config.stack.node_ids.iter().map(ToString::to_string).collect();
+        crate::store::set_owner(dir, &ids).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
     }
     /// When an earlier run was there last, as its store says.
     fn last_run(&self) -> AdminInput {

@@ -1,5 +1,10 @@
 //! The folder of a store before and after it is opened: whether this program can read it, and whose it is.
 
+pub mod offline;
+pub mod transfer;
+
+pub use farlink_storage::FORMAT;
+
 use farlink_bundle::EndpointId;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,16 +19,7 @@ const OWNER: &str = "owner";
 /// Which file cannot be read or is of a newer format, or which node the store is of where that is another.
 pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
     for path in files(dir).map_err(|why| unreadable(dir, &why))? {
-        match format_of(&path).map_err(|why| unreadable(&path, &why))? {
-            Some(format) if format > farlink_storage::FORMAT => anyhow::bail!(
-                "{}: written by a newer Farlink (store format {format}; this one reads up to {})\nhint: run the newer \
-                 program, or take the bundles along: `farlink node store export` of the newer one, `farlink node store \
-                 import` of this one",
-                path.display(),
-                farlink_storage::FORMAT
-            ),
-            _ => {}
-        }
+        not_newer(&path, format_of(&path).map_err(|why| unreadable(&path, &why))?)?;
     }
     let owner = owner(dir).map_err(|why| unreadable(&dir.join(OWNER), &why))?;
     let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -40,6 +36,19 @@ pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()
     )
 }
 
+fn not_newer(path: &Path, format: Option<u32>) -> anyhow::Result<()> {
+    match format {
+        Some(format) if format > farlink_storage::FORMAT => anyhow::bail!(
+            "{}: written by a newer Farlink (store format {format}; this one reads up to {})\nhint: run the newer \
+             program, or take the bundles along: `farlink node store export` of the newer one, `farlink node store \
+             import` of this one",
+            path.display(),
+            farlink_storage::FORMAT
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// The node IDs that a store belongs to; none where that was never said.
 pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
     match std::fs::read_to_string(dir.join(OWNER)) {
@@ -49,9 +58,8 @@ pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
     }
 }
 /// Says durably whose the store is from now on.
-pub fn set_owner(dir: &Path, ids: &[EndpointId]) -> io::Result<()> {
-    let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    if owner(dir)? == own {
+pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
+    if owner(dir)? == *own {
         return Ok(());
     }
     let fresh = dir.join("owner.new");
@@ -92,7 +100,12 @@ fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 fn format_of(path: &Path) -> io::Result<Option<u32>> {
     // As a run opens it, so that one that may be read only is found here.
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    format_in(OpenOptions::new().read(true).write(true).open(path)?)
+}
+fn format_of_readable(path: &Path) -> io::Result<Option<u32>> {
+    format_in(File::open(path)?)
+}
+fn format_in(file: File) -> io::Result<Option<u32>> {
     let mut bytes = Vec::new();
     file.take(farlink_storage::FORMAT_BYTES).read_to_end(&mut bytes)?;
     Ok(farlink_storage::format_of(&crate::accel(), &bytes))
@@ -139,7 +152,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let look = |texts: &[&str], adopt| examine(dir.path(), &ids(texts), adopt).map_err(|why| why.to_string());
         assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
-        set_owner(dir.path(), &ids(&["ipn:1.0", "dtn://one/"])).unwrap();
+        set_owner(dir.path(), &["ipn:1.0".into(), "dtn://one/".into()]).unwrap();
         assert_eq!(owner(dir.path()).unwrap(), ["ipn:1.0", "dtn://one/"]);
         assert_eq!(look(&["ipn:9.0", "dtn://one/"], false), Ok(()), "one name stayed");
         let refused = look(&["ipn:2.0"], false).unwrap_err();

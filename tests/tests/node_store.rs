@@ -179,3 +179,87 @@ fn clock_a_year_ahead_at_restart_expires_nothing_until_confirmed() {
     assert!(confirm.success());
     assert_eq!(node.terminate(), Some(0));
 }
+
+fn store_command(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(farlink()).args(["node", "store"]).args(arguments).output().expect("it runs");
+    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.code(), told.concat())
+}
+
+#[test]
+fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
+    for shards in ["", "shards = 2\n"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
+        let node = Node::start(&file, socket.clone());
+        let mut sender = node.client("99", 0);
+        let sizes = [0, 1000, 900_000, 5_000_000];
+        assert!(sizes.iter().all(|bytes| accepts(&mut sender, *bytes)));
+        // One is delivered.
+        let mut receiver = node.client("64", 16);
+        let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+        sender.send(adu, &[7; 100]).expect("the node takes requests");
+        assert_eq!(sender.response().expect("an answer").response_status(), Status::Success);
+        receiver.delivery().expect("a delivery");
+        receiver.taken(true).expect("the node is there");
+        until("it went", || held(&at) == 4);
+        let [store, saved, moved] = ["store", "saved", "moved"].map(|name| folder.path().join(name));
+        let [store, saved, moved] = [&store, &saved, &moved].map(|path| path.to_str().expect("text"));
+        let (code, told) = store_command(&["check", store]);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains("in use"), "{told}");
+        assert_eq!(node.terminate(), Some(0));
+        let before = image(Path::new(store));
+        let (code, told) = store_command(&["check", store, "--json"]);
+        let document: Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!((code, &document["shards"][0]["node_ids"][0]), (Some(0), &Value::from("ipn:1.0")), "{told}");
+        assert_eq!(document["shards"][0]["bundles"], 4, "{told}");
+        assert_eq!(document["shards"][0]["deliveries"], 1, "{told}");
+        let (code, told) = store_command(&["export", store, saved]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(image(Path::new(store)), before, "the store is as it was");
+        let bundles = image(Path::new(saved)).into_keys().filter(|path| path.extension() == Some("bundle".as_ref()));
+        for bundle in bundles {
+            let decoded = Command::new(farlink()).args(["bundle", "decode"]).arg(&bundle).output().expect("it runs");
+            assert!(decoded.status.success(), "{}", bundle.display());
+        }
+        let (code, told) = store_command(&["import", saved, moved]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(store_command(&["import", saved, moved]).0, Some(1), "never into a store");
+        let again = folder.path().join("again");
+        let again = again.to_str().expect("text");
+        let (code, told) = store_command(&["export", moved, again]);
+        assert_eq!(code, Some(0), "{told}");
+        let names = |dir: &str| {
+            let files = image(Path::new(dir)).into_iter();
+            let files = files.filter(|(path, _)| path.extension() == Some("bundle".as_ref()));
+            files.map(|(path, bytes)| (path.file_name().expect("a name").to_owned(), bytes)).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(names(saved).len(), 4);
+        assert!(names(saved) == names(again), "every byte of every bundle");
+        // The node goes on from there.
+        std::fs::rename(store, folder.path().join("old")).expect("it moves");
+        std::fs::rename(moved, store).expect("it moves");
+        let node = Node::start(&file, socket);
+        until("all are there", || held(&at) == 4);
+        assert_eq!(node.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn damaged_store_is_checked_and_what_is_intact_is_exported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 20);
+    let store = folder.path().join("store");
+    let path = first_file(&store);
+    let mut bytes = std::fs::read(&path).expect("a file");
+    bytes[12_000] ^= 1;
+    std::fs::write(&path, bytes).expect("it is written");
+    let [store, saved] = [store, folder.path().join("saved")].map(|path| path.display().to_string());
+    let (code, told) = store_command(&["check", &store]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("damage         1"), "{told}");
+    let (code, told) = store_command(&["export", &store, &saved]);
+    assert!(code == Some(0) && told.contains("19 bundles") && told.contains("warning: "), "{told}");
+}

@@ -22,6 +22,7 @@ mod emulate;
 mod init;
 mod meetings;
 mod node;
+mod node_store;
 mod one;
 mod one_fast;
 mod perf;

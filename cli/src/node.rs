@@ -1,6 +1,6 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
-use crate::{Failure, certs, values};
+use crate::{Failure, certs, node_store, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -24,6 +24,9 @@ pub struct Args {
     /// Only check the configuration: every mistake with its line and what to try; exit 2 if any.
     #[arg(long, requires = "config")]
     check: bool,
+    /// Take over a store that belongs to another node: its bundles for that node are passed on as those for any other.
+    #[arg(long, requires = "config")]
+    adopt: bool,
     #[command(flatten)]
     load: LoadArgs,
     #[command(subcommand)]
@@ -104,8 +107,15 @@ enum Question {
     },
     /// Read the configuration file again: links, discovery, plan, routes, quotas, keys, certificates, log level.
     Reload(At),
+    /// Confirm that the clock is right, where the node doubts it after a restart.
+    ConfirmClock(At),
     /// End the node in good order.
     Shutdown(At),
+    /// The store of a stopped node: check it, export its bundles, import them.
+    Store {
+        #[command(subcommand)]
+        what: node_store::Args,
+    },
     /// Make an authority and certificates of nodes, to try TLS with.
     Certs(certs::Args),
 }
@@ -257,7 +267,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             if args.check {
                 found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             }
-            let config = found.config.ok_or_else(|| {
+            let mut config = found.config.ok_or_else(|| {
                 let count = found.mistakes.len();
                 let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
@@ -266,6 +276,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             if args.check {
                 return check(&config);
             }
+            config.adopt = args.adopt;
             let load = load(&args.load)?;
             if let Some(report) = farlink_node::run::run(config, load)? {
                 println!("{report}");
@@ -367,7 +378,9 @@ fn ask(question: Question) -> Result<(), Failure> {
                 false => eprintln!("done; changed but needs a restart: {}", keys.join(", ")),
             }
         }),
+        Question::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+        Question::Store { what } => node_store::run(what),
         Question::Certs(args) => certs::run(&args),
     }
 }

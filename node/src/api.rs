@@ -82,6 +82,7 @@ fn router(api: Api) -> Router {
         .route("/events", get(events))
         .route("/metrics", get(metrics))
         .route("/reload", post(reload))
+        .route("/clock", post(confirm_clock))
         .route("/shutdown", post(shutdown))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(api)
@@ -462,6 +463,10 @@ async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
 async fn reload(State(api): State<Api>) -> Answer {
     let waiting = api.ask(Node::reload).await?.map_err(bad)?;
     Ok(axum::Json(json!({ "done": true, "needs_restart": waiting })))
+}
+async fn confirm_clock(State(api): State<Api>) -> Answer {
+    api.ask(|node| node.input(Input::Admin(AdminInput::ConfirmClock))).await?;
+    done()
 }
 async fn shutdown(State(api): State<Api>) -> Answer {
     // The answer leaves first: a node with nothing to drain ends at once, and this thread with it.

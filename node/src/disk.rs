@@ -8,13 +8,19 @@ use farlink_os::poll::Waker;
 use farlink_stack::Input;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 /// Files shorter than this are not worth it, however full the disk is.
 const FILE_LEAST: u64 = 256 << 10;
+
+/// Failures of a start that may pass, before it is given up: the store tries again each second.
+const TRIES: u32 = 3;
+
+/// The last failure, and how many there were.
+type Failures = Arc<Mutex<Option<(PathBuf, io::Error, u32)>>>;
 
 /// The owner's side of the disk thread.
 #[derive(Debug)]
@@ -23,6 +29,7 @@ pub struct Disk {
     outstanding: u64,
     operations: Sender<Vec<DiskOp>>,
     answers: Receiver<Vec<DiskDone>>,
+    failures: Failures,
 }
 
 impl Disk {
@@ -31,7 +38,9 @@ impl Disk {
     /// # Errors
     /// When the folder cannot be had.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
-        let mut files = Performer { files: DiskFiles::open(dir)?, was_direct: true, was_full: false };
+        let failures = Failures::default();
+        let mut files =
+            Performer { files: DiskFiles::open(dir)?, was_direct: true, was_full: false, failures: failures.clone() };
         files.tell_of_the_cache();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
@@ -73,7 +82,7 @@ impl Disk {
                 }
             }
         })?;
-        Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers })
+        Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers, failures })
     }
     /// Queues an operation; it begins at the end of the turn.
     pub fn push(&mut self, operation: DiskOp) {
@@ -92,6 +101,12 @@ impl Disk {
             self.outstanding = self.outstanding.saturating_sub(done.len() as u64);
             inputs.extend(done.into_iter().map(Input::DiskDone));
         }
+    }
+    /// Why a start that still reads its store is to end: which file cannot be read. What may pass is tried a few times.
+    pub fn given_up(&self) -> Option<anyhow::Error> {
+        let failures = self.failures.lock().ok()?;
+        let (what, why, count) = failures.as_ref()?;
+        (*count >= TRIES || !crate::store::may_pass(why.kind())).then(|| crate::store::unreadable(what, why))
     }
     /// Whether nothing is queued or under way.
     pub fn is_idle(&self) -> bool {
@@ -154,6 +169,7 @@ struct Performer {
     was_direct: bool,
     /// Bytes could not be kept for when the disk is full.
     was_full: bool,
+    failures: Failures,
 }
 
 impl Performer {
@@ -171,8 +187,20 @@ impl Performer {
         let result = match operation.action {
             DiskAction::Reserve { file, bytes } => self.reserve(file, bytes),
             action => {
-                let result = self.one(action, &mut syncing);
-                result.map_err(|why| failed(&self.files.dir().display().to_string(), &why))
+                let what = match &action {
+                    DiskAction::Settle { file } | DiskAction::Read { file, .. } | DiskAction::Write { file, .. } => {
+                        self.files.path(*file)
+                    }
+                    _ => self.files.dir().to_path_buf(),
+                };
+                self.one(action, &mut syncing).map_err(|why| {
+                    let error = failed(&what.display().to_string(), &why);
+                    if let Ok(mut failures) = self.failures.lock() {
+                        let count = failures.as_ref().map_or(0, |(.., count)| *count);
+                        *failures = Some((what, why, count + 1));
+                    }
+                    error
+                })
             }
         };
         self.tell_of_the_cache();
@@ -251,7 +279,12 @@ mod tests {
     #[test]
     fn what_waits_for_a_sync_is_told_by_the_thread_that_did_it_and_hears_of_its_failure() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = Performer { files: DiskFiles::open(dir.path()).unwrap(), was_direct: true, was_full: false };
+        let mut files = Performer {
+            files: DiskFiles::open(dir.path()).unwrap(),
+            was_direct: true,
+            was_full: false,
+            failures: Failures::default(),
+        };
         let mut waits = |action| files.perform(DiskOp { id: 1, action }, &mut Vec::new()).is_some();
         let write = |file| DiskAction::Write { file, offset: 0, data: Payload::from(vec![7; 5000]) };
         assert!(!waits(DiskAction::Create { file: 1, of: None }) && !waits(write(1)));

@@ -26,6 +26,7 @@ mod resolve;
 pub mod run;
 mod security;
 mod shards;
+pub mod store;
 mod streams;
 pub mod tls;
 

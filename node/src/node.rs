@@ -50,6 +50,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const INPUTS_WAIT: usize = 64;
 /// Deadlines of the stack are looked at this often in a turn: what leaves makes room for more.
 const WAKES: usize = 16;
+/// A run notes so often that it is there.
+const NOTED_EACH: Duration = Duration::from_secs(600);
 /// How late a deadline may be noticed while answers that were read wait to be handled.
 const LATE: Duration = Duration::from_millis(20);
 /// Inputs handled before the sockets are looked at again, and how long that may take.
@@ -102,6 +104,8 @@ pub struct Node {
     budget: Budget,
     pub(crate) lists: Lists,
     stopping: Option<Instant>,
+    /// When this run last noted in its store that it is there.
+    noted: Option<Instant>,
     /// Other shards of this node, before they run: of shard 0.
     siblings: Vec<Node>,
 }
@@ -178,7 +182,13 @@ impl Node {
     /// # Errors
     /// What cannot be opened, and why.
     pub fn new(config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
-        match crate::shards::count(&config) {
+        let count = crate::shards::count(&config);
+        if let (StoreKind::Durable, Some(dir)) = (&config.stack.store.kind, &config.store_dir) {
+            for shard in 0..count {
+                crate::store::examine(&crate::shards::folder(dir, shard), &config.stack.node_ids, config.adopt)?;
+            }
+        }
+        match count {
             1 => Node::open(config, log, None),
             count => Node::of_shards(config, &log, count),
         }
@@ -239,6 +249,7 @@ impl Node {
             discovery: None,
             lists: Lists::default(),
             stopping: None,
+            noted: None,
             io: Io {
                 poller,
                 streams,
@@ -336,6 +347,7 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
+        self.io.inputs.push_back(Input::Admin(self.last_run()));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
@@ -347,6 +359,8 @@ impl Node {
             }
             self.wait()?;
         }
+        self.noted = None;
+        self.note_run(clock::now());
         self.io.events.flush(&self.clock);
         Ok(())
     }
@@ -369,6 +383,7 @@ impl Node {
         }
         self.budget.look(now, &mut self.io.inputs);
         self.answers(now);
+        self.look_at_start()?;
         let io = &mut self.io;
         // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
         if io.inputs.len() < INPUTS_WAIT {
@@ -392,10 +407,12 @@ impl Node {
         self.timeouts();
         self.drain();
         if !was_open && self.stack.is_open() {
+            self.own_store()?;
             if let Some(why) = self.budget.overfull(self.stack.held(), self.stack.heads()) {
                 tracing::warn!("{why}");
             }
         }
+        self.note_run(now);
         self.flush();
         Ok(())
     }
@@ -409,6 +426,36 @@ impl Node {
         self.stack.rest();
     }
 
+    /// Ends a start whose store cannot be read, at once or after some tries.
+    fn look_at_start(&self) -> anyhow::Result<()> {
+        match &self.io.disk {
+            Some(disk) if !self.stack.is_open() && self.stopping.is_none() => disk.given_up().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
+    }
+    /// The store is read: it is this node's from now on.
+    fn own_store(&self) -> anyhow::Result<()> {
+        let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk) else { return Ok(()) };
+        let ids: Vec<String> = self.config.stack.node_ids.iter().map(ToString::to_string).collect();
+        crate::store::set_owner(dir, &ids).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
+    }
+    /// When an earlier run was there last, as its store says.
+    fn last_run(&self) -> AdminInput {
+        let dir = self.config.store_dir.as_deref().filter(|_| self.io.disk.is_some());
+        let at = dir.and_then(crate::store::last_run).map(farlink_base::DtnTime::from_unix_ms);
+        AdminInput::LastRun { at, downtime_max: self.config.downtime_max }
+    }
+    /// Notes in the store now and then that this run is there, where its clock is believed.
+    fn note_run(&mut self, now: Instant) {
+        if self.stack.is_open()
+            && self.noted.is_none_or(|at| now > at + NOTED_EACH)
+            && let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk)
+            && self.stack.utc(now).is_some()
+        {
+            self.noted = Some(now);
+            crate::store::note_run(dir, self.clock.unix_ns_at(now) / 1_000_000);
+        }
+    }
     /// What other threads found out: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
         while let Some((wanted, addresses)) = self.names.answer() {

@@ -256,7 +256,7 @@ pub(crate) fn count(config: &NodeConfig) -> u8 {
     let left = left.map_or(0, |dir| left_over(dir).max().map_or(0, |last| last + 1));
     config.shards.max(left).max(1)
 }
-fn left_over(dir: &Path) -> impl Iterator<Item = u8> {
+pub(crate) fn left_over(dir: &Path) -> impl Iterator<Item = u8> {
     let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
     names.filter_map(|entry| {
         let name = entry.file_name();

@@ -43,6 +43,8 @@ pub struct DiskFiles {
     /// The number of what is kept for a full disk.
     reserved: Option<u32>,
     direct: Direct,
+    /// What an earlier run kept to be written over is gone.
+    tidy: bool,
 }
 
 /// Where a write ended, and what is in front of that in its block: the next is written with it.
@@ -144,18 +146,23 @@ impl DiskFiles {
             end: None,
             reserved: None,
             direct,
+            tidy: false,
         };
-        files.remove_kept().map_err(|e| crate::context(e, &doing("tidying the store folder")))?;
         Ok(files)
     }
-    /// Removes what an earlier run kept to be written over; not what it kept for a full disk.
-    fn remove_kept(&self) -> io::Result<()> {
+    /// Removes what an earlier run kept to be written over, before the first change of files: a run that only reads
+    /// removes nothing. What was kept for a full disk stays.
+    fn remove_kept(&mut self) -> io::Result<()> {
+        if self.tidy {
+            return Ok(());
+        }
         for entry in std::fs::read_dir(&self.entries.dir)? {
             let name = entry?.file_name();
             if name.to_str().and_then(|name| name.strip_suffix(KEPT)).is_some_and(|n| n.parse::<u32>().is_ok()) {
                 std::fs::remove_file(self.entries.dir.join(name))?;
             }
         }
+        self.tidy = true;
         Ok(())
     }
     /// Whether long writes go around the page cache; some file systems do not do it.
@@ -215,6 +222,7 @@ impl DiskFiles {
     /// # Errors
     /// When it exists, or there is no space for it.
     pub fn create(&mut self, file: u32, of: Option<u32>) -> io::Result<u64> {
+        self.remove_kept()?;
         let path = self.path(file);
         let mut opening = OpenOptions::new();
         opening.read(true).write(true);
@@ -347,6 +355,7 @@ impl DiskFiles {
     /// # Errors
     /// When it may come back.
     pub fn remove(&mut self, file: u32, keep: bool) -> io::Result<Option<u64>> {
+        self.remove_kept()?;
         self.open.remove(&file);
         self.written.remove(&file);
         self.room.remove(&file);
@@ -371,14 +380,20 @@ impl DiskFiles {
     /// # Errors
     /// What the kernel says; there is no file then. `AlreadyExists` where there is one of this run.
     pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<u64> {
+        self.remove_kept()?;
         let path = self.entries.dir.join(RESERVE);
         if self.reserved.is_some_and(|reserved| self.kept_path(reserved).exists()) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        self.entries.changed();
         // What an earlier run wrote is not written again: that may need room.
         let before = made.metadata()?.len().min(bytes) / BLOCK as u64 * BLOCK as u64;
-        let filled = made.set_len(before).and_then(|()| fill(&made, before, bytes)).and_then(|()| made.sync_data());
+        let filled = made
+            .set_len(before)
+            .and_then(|()| fill(&made, before, bytes))
+            .and_then(|()| made.sync_data())
+            .and_then(|()| self.entries.sync());
         let len = match filled {
             Ok(()) => bytes,
             Err(_) if before > 0 && made.set_len(before).is_ok() => before,
@@ -590,6 +605,8 @@ mod tests {
             files.syncing_names().run().unwrap();
             assert!(!unsure(&files));
         }
+        files.reserve(9, 10_000).unwrap();
+        assert!(!unsure(&files), "what is kept for a full disk has its name");
         // It has a name, and nothing that could be synced.
         let null = Arc::new(File::open("/dev/null").unwrap());
         let syncing = Syncing { file: Some((null, "/dev/null".into())), entries: files.entries.clone() };

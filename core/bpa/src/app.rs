@@ -157,6 +157,16 @@ pub enum AdminInput {
         /// Its handle.
         bundle: farlink_base::BundleHandle,
     },
+    /// When an earlier run of the node was there last, as far as that is known, and how long the node may be down.
+    /// Before the clock is first read.
+    LastRun {
+        /// By the clock of that run.
+        at: Option<farlink_base::DtnTime>,
+        /// A clock that says that it was longer is doubted.
+        downtime_max: core::time::Duration,
+    },
+    /// The wall clock is right, whatever earlier runs say.
+    ConfirmClock,
     /// End all sessions, take nothing new.
     Shutdown,
 }

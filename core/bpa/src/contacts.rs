@@ -66,6 +66,10 @@ impl Agent {
         }
     }
 
+    /// Wall time, where the clock is believed.
+    pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
+        self.wall.utc_at(now)
+    }
     /// Holds the clock against what the store said, and tells when it is doubted.
     pub(crate) fn judge_clock<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
         if let Some(off_ms) = self.wall.judge(now) {

@@ -37,6 +37,10 @@ impl Agent {
                     self.depart(now, handle, deleted(DeleteReason::Cancelled), None, edge, out);
                 }
             }
+            AdminInput::LastRun { at, downtime_max } => {
+                self.wall.ran(now, at, u64::try_from(downtime_max.as_millis()).unwrap_or(u64::MAX));
+            }
+            AdminInput::ConfirmClock => self.wall.confirm(),
             AdminInput::Shutdown => {
                 self.terminating = true;
                 out.push(Output::Shutdown);

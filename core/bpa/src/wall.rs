@@ -1,29 +1,39 @@
 //! Wall time as far as it is believed.
 //!
-//! What the store kept was stored before now. A clock that says otherwise, or that would have the
-//! node down for longer than anybody believes, lost its time or came up without it (1970): then
-//! lifetimes run on ages, new bundles have no creation time (RFC 9171 4.2.7), and the downtime counts
-//! as none. A bundle that is kept too long is lost time; one that is deleted too early is lost. An
-//! earlier run whose clock was fast is caught up with: then the clock is believed again.
+//! The last run ended before now, and not longer ago than the node may be down. A clock that says otherwise, in either
+//! direction, is doubted: it lost its time, came up without it (1970), or is ahead. Then lifetimes run on ages, new
+//! bundles have no creation time (RFC 9171 4.2.7), and the downtime counts as none. A bundle that is kept too long is
+//! lost time; one that is deleted too early is lost. The clock is believed again once it is set right, once an earlier
+//! run whose clock was fast is caught up with, or once the operator confirms it.
 
 use farlink_base::{Clock, DtnTime, Instant};
 
-/// Longest downtime believed: a year.
-const DOWN_MAX_MS: u64 = 366 * 86_400_000;
+/// Longest downtime believed where nothing else is said: 30 days.
+pub(crate) const DOWNTIME_MAX: core::time::Duration = core::time::Duration::from_secs(30 * 86_400);
 
 /// The wall clock, and what earlier runs say of it.
 #[derive(Debug)]
 pub(crate) struct Wall {
     clock: Clock,
-    /// The latest time something was stored at by an earlier run, and when that was found.
+    /// The latest time of an earlier run that is known, and when it became known.
     newest: Option<(DtnTime, Instant)>,
+    /// Longest downtime believed, ms.
+    down_max_ms: u64,
+    /// The operator has confirmed the clock.
+    confirmed: bool,
     /// That it is doubted was told.
     doubted: bool,
 }
 
 impl Wall {
     /// No clock yet.
-    pub const UNKNOWN: Wall = Wall { clock: Clock::UNTRUSTED, newest: None, doubted: false };
+    pub const UNKNOWN: Wall = Wall {
+        clock: Clock::UNTRUSTED,
+        newest: None,
+        down_max_ms: DOWNTIME_MAX.as_millis() as u64,
+        confirmed: false,
+        doubted: false,
+    };
 
     /// The clock as it was told, believed or not: contact plans go by it.
     pub fn clock(&self) -> &Clock {
@@ -43,13 +53,26 @@ impl Wall {
         self.clock = clock;
         step_ms
     }
-    /// An earlier run stored something at this time; gives the downtime since that is believed, ms.
-    pub fn found(&mut self, now: Instant, stored_at: DtnTime) -> u64 {
-        if self.newest.is_none_or(|(newest, _)| stored_at > newest) {
-            self.newest = Some((stored_at, now));
+    /// An earlier run was there at this time, and the node may have been down so long since.
+    pub fn ran(&mut self, now: Instant, last: Option<DtnTime>, down_max_ms: u64) {
+        self.down_max_ms = down_max_ms;
+        if let Some(last) = last {
+            self.know(now, last);
         }
-        let down_ms = self.clock.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at));
-        if down_ms > DOWN_MAX_MS { 0 } else { down_ms }
+    }
+    fn know(&mut self, now: Instant, time: DtnTime) {
+        if self.newest.is_none_or(|(newest, _)| time > newest) {
+            self.newest = Some((time, now));
+        }
+    }
+    /// The operator says that the clock is right, whatever earlier runs say.
+    pub fn confirm(&mut self) {
+        (self.confirmed, self.doubted) = (true, false);
+    }
+    /// An earlier run stored something at this time; gives the time since, where the clock is believed, ms.
+    pub fn found(&mut self, now: Instant, stored_at: DtnTime) -> u64 {
+        self.know(now, stored_at);
+        self.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at))
     }
     /// Holds the clock against what was found; gives by how many ms it is off when it is doubted from
     /// now on.
@@ -62,7 +85,10 @@ impl Wall {
     fn off_ms(&self, now: Instant) -> Option<i64> {
         let ((newest, found), utc) = (self.newest?, self.clock.utc_at(now)?);
         let off_ms = utc.0 as i64 - newest.0 as i64;
-        let most = DOWN_MAX_MS as i64 + now.since(found).as_millis() as i64;
+        if self.confirmed {
+            return None;
+        }
+        let most = self.down_max_ms.saturating_add(now.since(found).as_millis() as u64).min(i64::MAX as u64) as i64;
         let believed = -(self.clock.error_ms as i64)..=most;
         (!believed.contains(&off_ms)).then_some(off_ms)
     }
@@ -72,6 +98,7 @@ impl Wall {
 mod tests {
     use super::*;
 
+    const DOWN_MAX_MS: u64 = DOWNTIME_MAX.as_millis() as u64;
     const THEN: DtnTime = DtnTime(800_000_000_000);
 
     fn judged(utc_ms: u64) -> (Option<DtnTime>, u64) {
@@ -83,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_believed_within_its_error_and_a_year() {
+    fn clock_is_believed_within_its_error_and_the_longest_downtime() {
         assert_eq!(judged(THEN.0 - 100), (Some(DtnTime(THEN.0 - 100)), 0));
         assert_eq!(judged(THEN.0 - 101), (None, 0));
         assert_eq!(judged(0), (None, 0));
@@ -103,6 +130,29 @@ mod tests {
         assert_eq!((wall.judge(hour), wall.utc_at(hour)), (None, Some(DtnTime(THEN.0 + 3_600_000))));
         let later = Instant(10 * DOWN_MAX_MS * 1_000_000);
         assert_eq!((wall.judge(later), wall.utc_at(later).is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_year_ahead_is_doubted_unless_it_is_allowed_or_confirmed() {
+        let year_ms = 365 * 86_400_000;
+        let ahead = || {
+            let mut wall = Wall::UNKNOWN;
+            wall.set(Clock { at: Instant(5), utc: Some(DtnTime(THEN.0 + year_ms)), error_ms: 100 });
+            wall
+        };
+        let mut wall = ahead();
+        assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (0, Some(year_ms as i64)));
+        assert_eq!(wall.utc_at(Instant(5)), None);
+        wall.confirm();
+        assert_eq!(wall.utc_at(Instant(5)), Some(DtnTime(THEN.0 + year_ms)));
+        assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (year_ms, None));
+        let mut wall = ahead();
+        wall.ran(Instant(5), None, 400 * 86_400_000);
+        assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (year_ms, None), "a true downtime");
+        // One bundle is old, the last run is not.
+        let mut wall = ahead();
+        wall.ran(Instant(5), Some(DtnTime(THEN.0 + year_ms - 60_000)), DOWN_MAX_MS);
+        assert_eq!((wall.found(Instant(5), THEN), wall.judge(Instant(5))), (year_ms, None));
     }
 
     #[test]

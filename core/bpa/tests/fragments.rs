@@ -119,8 +119,9 @@ fn one_deliverys_window_opens_when_the_first_part_is_forgotten() {
 #[test]
 fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
     let mut node = Node::new();
-    node.receive(1, whole().piece(0..128));
-    node.receive(2, whole().age_ms(1000).piece(128..256));
+    // Its source has no clock: the age counts.
+    node.receive(1, whole().created_ms(0).age_ms(0).piece(0..128));
+    node.receive(2, whole().created_ms(0).age_ms(51_000).piece(128..256));
     assert_eq!(node.held(), 3, "the second says that less of its lifetime is left");
     node.wait_ms(9500);
     assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));

@@ -800,6 +800,10 @@ impl Stack {
     pub fn heads(&self) -> u64 {
         self.agent.heads()
     }
+    /// Wall time, where the clock is believed.
+    pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
+        self.agent.utc(now)
+    }
     /// Whether the store was read: from then on bundles are taken.
     pub fn is_open(&self) -> bool {
         self.agent.is_open()

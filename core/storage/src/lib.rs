@@ -14,4 +14,4 @@ extern crate alloc;
 mod log;
 mod quota;
 
-pub use log::{Config, LogStore};
+pub use log::{Config, FORMAT, FORMAT_BYTES, LogStore, format_of};

@@ -62,6 +62,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let seed = |config: &NodeConfig| config.seed_given.then_some(config.stack.seed);
     differ("seed", &seed(running), &seed(fresh));
     differ("clock", &running.trusted_clock, &fresh.trusted_clock);
+    differ("downtime_max", &running.downtime_max, &fresh.downtime_max);
     differ("clock_error", &running.clock_error_ms, &fresh.clock_error_ms);
     let security = |config: &NodeConfig| {
         let longest = config.stack.security.as_ref().map(|security| security.bytes_max);

@@ -34,6 +34,12 @@ pub const NODE: Section = Section {
         key("clock", Choice(CLOCKS), Is("trusted"), "Or \"untrusted\": bundles get time 0 and an age block."),
         key("clock_error", Kind::Duration, Is("100 ms"), "Bound on the error of a trusted clock."),
         key(
+            "downtime_max",
+            Kind::Duration,
+            Is("720 h"),
+            "Longest time the node may be down: a clock that says more at a start is doubted until it is set right or confirmed.",
+        ),
+        key(
             "clock_offset",
             OFFSET,
             Absent,

@@ -44,10 +44,14 @@ pub struct NodeConfig {
     pub trusted_clock: bool,
     /// Bound on the error of a trusted clock, ms.
     pub clock_error_ms: u64,
+    /// Longest time that the node may have been down: a clock that says more at a start is doubted.
+    pub downtime_max: Duration,
     /// Added to what the machine's clock says, ns.
     pub clock_offset_ns: i64,
     /// Folder of the durable store.
     pub store_dir: Option<PathBuf>,
+    /// Takes over a store that belongs to another node.
+    pub adopt: bool,
     /// One per layer of the stack.
     pub layers: Vec<LayerSettings>,
     /// One per link of the stack.

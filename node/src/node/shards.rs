@@ -143,8 +143,9 @@ impl Node {
             AdminInput::SetPlan(_)
             | AdminInput::AddRoute { .. }
             | AdminInput::RemoveRoute { .. }
-            | AdminInput::SetLink { .. } => input.clone(),
-            AdminInput::Cancel { .. } | AdminInput::Shutdown => return,
+            | AdminInput::SetLink { .. }
+            | AdminInput::ConfirmClock => input.clone(),
+            AdminInput::Cancel { .. } | AdminInput::LastRun { .. } | AdminInput::Shutdown => return,
         };
         self.each_other(move |node| node.input(Input::Admin(all.clone())));
     }

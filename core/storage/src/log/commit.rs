@@ -276,7 +276,8 @@ impl LogStore {
         let reserved = self.take_reserve(now, out);
         let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
-        self.segments.insert(file, Segment { named: true, reserved: reserved.is_some(), ..Segment::default() });
+        self.segments
+            .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
         self.segments.begin(file);
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
@@ -394,7 +395,7 @@ impl LogStore {
                     // Its place is known once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
-                let header = RecordHeader { file: draw.file, ..copy.header };
+                let header = RecordHeader { file: draw.file, salt: self.salt, ..copy.header };
                 draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
                 draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
                 draw.push(Item::Copy(copy), &header, &Payload::new());

@@ -122,6 +122,7 @@ impl LogStore {
         let Some(compaction) = &mut self.compaction else { return };
         let Some((_, start, batch)) = compaction.reading.take_if(|(reading, ..)| *reading == op) else { return };
         let victim = compaction.victim;
+        let salt = self.salt_of(victim);
         let Ok(bytes) = result else {
             self.end_compaction();
             if let Some(segment) = self.segments.get_mut(victim) {
@@ -134,7 +135,7 @@ impl LogStore {
             let Some(owner) = self.owner(victim, at) else { continue };
             let range = (at - start) as usize..(at - start + size) as usize;
             let record = (range.end <= bytes.len()).then(|| bytes.slice(range));
-            let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, self.salt, victim, record));
+            let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, salt, victim, record));
             match (record, header) {
                 (Some(bytes), Some((header, _))) => {
                     if !self.forgettable(owner) {
@@ -149,6 +150,10 @@ impl LogStore {
                 _ => self.lose(now, owner, victim, at, size, out),
             }
         }
+    }
+    /// The salt of a file's records.
+    pub(super) fn salt_of(&self, file: u32) -> u64 {
+        self.segments.get(file).map_or(self.salt, |segment| segment.salt)
     }
     fn owner(&self, file: u32, offset: u64) -> Option<Owner> {
         Some(self.segments.get(file)?.records.get(&offset)?.0)

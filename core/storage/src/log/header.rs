@@ -12,9 +12,8 @@ pub(super) const LONG_HEADER: u64 = PAGE + HEADER_COPY;
 const PAGE: u64 = 4096;
 const HEADER_COPY: u64 = 64;
 const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
+/// The format that is written; those from [`VERSION_ONCE`] on are read. Records of format 3 have a digest of what they keep.
 const VERSION: u32 = 3;
-/// Records of files of this version have no digest.
-const VERSION_WITHOUT_DIGEST: u32 = 2;
 /// Files of this version were never written over, and the records in them name no file.
 const VERSION_ONCE: u32 = 1;
 /// Flag of a file that was made of another.
@@ -69,23 +68,39 @@ impl FileHeader {
         Some((found().find(|header| header.file == file).or_else(|| found().next())?, false))
     }
     fn decode_copy(accel: &Accel, copy: &[u8]) -> Option<FileHeader> {
+        let version = copy_version(accel, copy).filter(|version| (VERSION_ONCE..=VERSION).contains(version))?;
         let mut f = Fields(copy);
-        if f.take(8)? != FILE_MAGIC {
-            return None;
-        }
-        let version = f.u32()?;
-        if ![VERSION, VERSION_WITHOUT_DIGEST, VERSION_ONCE].contains(&version) {
-            return None;
-        }
+        f.take(12)?;
         let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);
         let (last_bundle, counter, clean_below) = (f.u64()?, f.u64()?, f.u32()?);
         // Files of earlier versions say 0.
         let len = f.u32()?.clamp(SHORT_HEADER as u32, LONG_HEADER as u32);
         let (remade, nameless) = (f.u32()? & REMADE != 0, version == VERSION_ONCE);
-        let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);
-        whole.then_some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below, len, remade, nameless })
+        Some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below, len, remade, nameless })
     }
 }
+
+/// The format of a whole copy of a header. Every format begins a copy with the magic and its number, makes it 64 bytes
+/// long, and ends it with the checksum of the rest: so a newer one is told from damage.
+fn copy_version(accel: &Accel, copy: &[u8]) -> Option<u32> {
+    let mut f = Fields(copy.get(..HEADER_COPY as usize)?);
+    if f.take(8)? != FILE_MAGIC {
+        return None;
+    }
+    let version = f.u32()?;
+    f.take(HEADER_COPY as usize - 16)?;
+    (f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4])).then_some(version)
+}
+
+/// Highest store format among the whole header copies that a file begins with; `None` where no copy is whole.
+pub fn format_of(accel: &Accel, bytes: &[u8]) -> Option<u32> {
+    let copies = [0, HEADER_COPY as usize, PAGE as usize];
+    copies.into_iter().filter_map(|at| copy_version(accel, bytes.get(at..)?)).max()
+}
+/// Bytes at the beginning of a file that [`format_of`] looks at.
+pub const FORMAT_BYTES: u64 = LONG_HEADER;
+/// Newest store format that this program reads; it is the one that is written.
+pub const FORMAT: u32 = VERSION;
 
 #[cfg(test)]
 mod tests {

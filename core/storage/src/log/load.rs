@@ -332,7 +332,7 @@ impl LogStore {
     /// Checks a record's header and meta part; gives the meta part and the bytes after it.
     fn open_record(&self, loc: &Loc, bytes: &Bytes) -> Option<(Meta, Bytes)> {
         let accel = &self.config.accel;
-        let header = RecordHeader::decode(accel, Some(self.salt), loc.file, bytes)?;
+        let header = RecordHeader::decode(accel, Some(self.salt_of(loc.file)), loc.file, bytes)?;
         let meta_end = (RECORD_HEADER + u64::from(loc.meta)) as usize;
         if header.loc(loc.file, loc.offset) != *loc || bytes.len() < meta_end {
             return None;

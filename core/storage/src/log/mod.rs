@@ -22,6 +22,7 @@ mod segment;
 mod spill;
 
 pub use config::Config;
+pub use header::{FORMAT, FORMAT_BYTES, format_of};
 
 use crate::quota::Quotas;
 use alloc::boxed::Box;
@@ -104,6 +105,9 @@ enum Op {
     Sync(u64),
     RecoveryRead,
     RecoverySettle(u32),
+    /// Of what is written again, so many bytes from there on.
+    RecoveryWrite,
+    RecoverySync,
     /// Of records from `start` on, one for each of the jobs.
     LoadRead {
         jobs: Vec<u64>,
@@ -373,6 +377,8 @@ impl LogStore {
             Op::List => self.listed(now, done.result, out),
             Op::RecoveryRead => self.recovery_read(now, done.result, out),
             Op::RecoverySettle(file) => self.recovery_settled(now, file, done.result, out),
+            Op::RecoveryWrite => self.written_again(now, done.result, false, out),
+            Op::RecoverySync => self.written_again(now, done.result, true, out),
             Op::Create(file) => self.created(now, file, done.result, out),
             Op::Write(group) => self.group_answered(now, group, done.result, false, out),
             Op::Sync(group) => self.group_answered(now, group, done.result, true, out),

@@ -386,6 +386,14 @@ impl Meta {
             Kind::Spill => Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
         })
     }
+    /// The bundle that it is about.
+    pub fn bundle(&self) -> Option<BundleHandle> {
+        match self {
+            Meta::Bundle(meta) => Some(meta.bundle),
+            Meta::Delete(meta) => Some(meta.bundle),
+            Meta::Counter(_) | Meta::Spill(_) => None,
+        }
+    }
     /// Checksums of the data.
     pub fn crcs(&self) -> &[u32] {
         match self {

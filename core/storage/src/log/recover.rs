@@ -2,8 +2,14 @@
 //!
 //! Files are read newest first: the newest header tells below which file everything was durable, so
 //! only the last files' data are checked byte by byte. Records are matched by bundle and sequence,
-//! whatever their order. A file that may hold bytes not yet durable is settled before it is read: what
-//! a killed run left in the cache becomes durable, or is not found.
+//! whatever their order. A file that may hold bytes not yet durable is settled before it is read, and what was
+//! found in it is written again, and synced, before it is told: what a killed run left in the cache becomes durable, or
+//! is not found.
+//!
+//! A file that cannot be read is tried again until it can: nothing is written to any file while one is unread, and a
+//! store with a file of a newer format stays closed.
+
+mod again;
 
 use super::header::FileHeader;
 use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
@@ -19,39 +25,61 @@ use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 /// Recovered bundles and deliveries told at once; the rest follow on `Wake`.
 const TOLD_AT_ONCE: usize = 1000;
 
-/// Tries after the first for a read that fails.
-const READ_ATTEMPTS: u8 = 2;
-/// Numbers left unused after a file that could not be read.
+/// Numbers left unused because of a file in which nothing can be recognised.
 const UNREAD: u64 = 1 << 32;
 
 /// Recovery under way.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
+    /// The files are known.
+    listed: bool,
     /// Files not read yet, the newest last.
     files: Vec<(u32, u64)>,
-    /// Files whose header is damaged, read when another has told the salt: what is found in them
-    /// must not depend on when one looks.
-    postponed: Vec<(u32, u64)>,
+    /// Files whose header is damaged, read when all others have told their salts: what is found in them
+    /// must not depend on when one looks. Each with the next salt to try.
+    postponed: Vec<(u32, u64, usize)>,
     scan: Option<Scan>,
-    salt: Option<u64>,
+    /// The salt to try after the one with which it is read.
+    trying: Option<usize>,
+    /// The salts found, the newest file's first. With each the lowest number from which on it numbered bundles: one
+    /// that began later than another never used numbers of before.
+    salts: Vec<(u64, u64)>,
+    /// The file being settled.
+    settling: Option<u32>,
+    /// Files that were settled, and where their last records end.
+    settled: BTreeMap<u32, u64>,
+    again: Option<again::Again>,
     clean_below: Option<u32>,
     found: BTreeMap<BundleHandle, Found>,
     deletes: BTreeMap<BundleHandle, (u64, Loc, Option<Remembered>)>,
     all_looked_at: bool,
-    read_attempts: u8,
     deliveries: VecDeque<Remembered>,
     bundles: VecDeque<Found>,
     wake_at: Option<Instant>,
     telling: bool,
+    /// A file is of a newer format.
+    newer: bool,
 }
 impl Recovery {
     pub fn next_timeout(&self) -> Option<Instant> {
         self.wake_at
     }
-    /// Whether the file that begins with `bytes` must wait until another has told the salt.
+    /// Whether the file that begins with `bytes` must wait until others have told their salts.
     fn postpones(&self, scan: &Scan, accel: &Accel, bytes: &[u8]) -> bool {
         let first = scan.next_read().is_some_and(|(at, _)| at == 0);
-        first && self.salt.is_none() && !self.all_looked_at && FileHeader::decode(accel, bytes, scan.file).is_none()
+        let nameless = || FileHeader::decode(accel, bytes, scan.file).is_none();
+        first && !self.all_looked_at && nameless() && super::format_of(accel, bytes).is_none()
+    }
+    /// Numbers above this one are of bundles of another salt: those of a salt that was given up for a newer one.
+    fn numbers_end(&self, salt: u64) -> u64 {
+        let newer = self.salts.iter().take_while(|(other, _)| *other != salt);
+        newer.map(|(_, first)| *first).min().unwrap_or(u64::MAX)
+    }
+    fn learn(&mut self, salt: u64, last_bundle: u64) {
+        match self.salts.iter_mut().find(|(other, _)| *other == salt) {
+            Some((_, first)) => *first = (*first).min(last_bundle),
+            None => self.salts.push((salt, last_bundle)),
+        }
     }
 }
 #[derive(Debug)]
@@ -74,20 +102,28 @@ impl LogStore {
             return;
         }
         recovery.wake_at = None;
-        if recovery.telling {
-            self.tell(now, out);
-        } else {
-            self.disk(Op::List, DiskAction::List, out);
+        match recovery.settling {
+            _ if recovery.telling => self.tell(now, out),
+            _ if recovery.again.is_some() => self.write_again(now, out),
+            _ if !recovery.listed => self.disk(Op::List, DiskAction::List, out),
+            Some(file) => self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out),
+            None => self.scan_on(now, out),
         }
+    }
+    /// The disk did not answer: it is asked the same again after a pause.
+    fn ask_again(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
+        if let Phase::Recovering(recovery) = &mut self.phase {
+            recovery.wake_at = Some(now + self.config.retry * 10);
+        }
+        self.report_failure(file, out);
     }
     pub(super) fn listed(&mut self, now: Instant, result: Result<DiskAnswer, DiskError>, out: &mut impl Sink<Output>) {
         let Phase::Recovering(recovery) = &mut self.phase else { return };
         let Ok(DiskAnswer::Files(mut files)) = result else {
-            recovery.wake_at = Some(now + self.config.retry * 10);
-            self.report_failure(0, out);
-            return;
+            return self.ask_again(now, 0, out);
         };
         files.sort_unstable();
+        recovery.listed = true;
         for (file, len) in &files {
             self.segments.insert(*file, Segment { len: *len, size: *len, sealed: true, ..Segment::default() });
         }
@@ -104,17 +140,32 @@ impl LogStore {
                     self.disk(Op::RecoveryRead, DiskAction::Read { file, offset, len }, out);
                     return;
                 }
-                if let Some(segment) = self.segments.get_mut(scan.file) {
-                    segment.foreign |= scan.content && !scan.ours;
+                let salt = scan.salt.filter(|_| scan.ours);
+                if let (Some(segment), Some(salt)) = (self.segments.get_mut(scan.file), salt) {
+                    segment.salt = salt;
+                } else if let Some(next) = recovery.trying.take().filter(|next| *next < recovery.salts.len()) {
+                    recovery.postponed.push((scan.file, scan.len, next));
+                } else if let Some(segment) = self.segments.get_mut(scan.file)
+                    && scan.content
+                {
+                    segment.foreign = true;
+                    // Nobody knows which numbers were used in it.
+                    self.last_bundle = self.last_bundle.saturating_add(UNREAD);
+                    self.sequence = self.sequence.saturating_add(UNREAD);
+                    self.spills.skip(UNREAD);
                 }
             }
-            let next = recovery.files.pop().or_else(|| {
+            let next = recovery.files.pop().map(|(file, len)| (file, len, None)).or_else(|| {
                 recovery.all_looked_at = true;
-                recovery.postponed.pop()
+                let (file, len, salt) = recovery.postponed.pop()?;
+                recovery.trying = Some(salt + 1);
+                Some((file, len, recovery.salts.get(salt).map(|(salt, _)| *salt)))
             });
-            let Some((file, len)) = next else { return self.finish_recovery(now, out) };
-            recovery.scan = Some(Scan::new(file, len, self.config.read_bytes));
-            if len > 0 && file >= recovery.clean_below.unwrap_or(0) {
+            let Some((file, len, salt)) = next else { return self.write_again(now, out) };
+            let first = recovery.salts.first().map(|(salt, _)| *salt);
+            recovery.scan = Some(Scan::new(file, len, salt.or(first), self.config.read_bytes));
+            if len > 0 && file >= recovery.clean_below.unwrap_or(0) && !recovery.settled.contains_key(&file) {
+                recovery.settling = Some(file);
                 return self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out);
             }
         }
@@ -125,34 +176,33 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
+        if matches!(&self.phase, Phase::Recovering(recovery) if recovery.again.is_some()) {
+            return self.read_back(now, result, out);
+        }
         // Taken apart while its records are sorted in.
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
         if let Some(mut scan) = recovery.scan.take() {
             match result {
                 Ok(DiskAnswer::Data(bytes)) if recovery.postpones(&scan, &self.config.accel, &bytes) => {
-                    recovery.postponed.push((scan.file, scan.len));
+                    recovery.postponed.push((scan.file, scan.len, 0));
                     self.phase = Phase::Recovering(recovery);
                     return self.scan_on(now, out);
                 }
                 Ok(DiskAnswer::Data(bytes)) => {
-                    let (accel, mut salt) = (self.config.accel, recovery.salt);
-                    scan.take(&accel, &mut salt, &bytes, |scan, find| self.sort_in(&mut recovery, scan, find, out));
-                    recovery.salt = salt;
-                    recovery.read_attempts = 0;
+                    let accel = self.config.accel;
+                    scan.take(&accel, &bytes, |scan, find| self.sort_in(&mut recovery, scan, find, out));
                 }
-                _ if recovery.read_attempts < READ_ATTEMPTS => recovery.read_attempts += 1,
                 _ => {
-                    recovery.read_attempts = 0;
-                    self.report_failure(scan.file, out);
-                    // What is there may come back one day: its file is kept, its numbers not reused.
-                    if let Some(segment) = self.segments.get_mut(scan.file) {
-                        segment.foreign = true;
-                    }
-                    self.last_bundle += UNREAD;
-                    self.sequence += UNREAD;
-                    self.spills.skip(UNREAD);
-                    scan.unreadable(|scan, find| self.sort_in(&mut recovery, scan, find, out));
+                    let file = scan.file;
+                    recovery.scan = Some(scan);
+                    self.phase = Phase::Recovering(recovery);
+                    return self.ask_again(now, file, out);
                 }
+            }
+            if recovery.newer {
+                // Not even the rest is read: whoever wrote it knows what is in it.
+                self.phase = Phase::Recovering(recovery);
+                return;
             }
             recovery.scan = Some(scan);
         }
@@ -162,7 +212,12 @@ impl LogStore {
     fn sort_in(&mut self, recovery: &mut Recovery, scan: &mut Scan, find: Find, out: &mut impl Sink<Output>) {
         let file = scan.file;
         match find {
+            Find::Newer => {
+                recovery.newer = true;
+                self.report_failure(file, out);
+            }
             Find::Header(header) => {
+                recovery.learn(header.salt, header.last_bundle);
                 let clean = *recovery.clean_below.get_or_insert(header.clean_below.min(file));
                 scan.verify = file >= clean;
                 self.sequence = self.sequence.max(header.sequence);
@@ -175,6 +230,18 @@ impl LogStore {
             }
             Find::Damage { offset, len } => self.report_damage(file, offset, len, out),
             Find::Record { sequence, loc, meta, whole } => {
+                if let Some(end) = recovery.settled.get_mut(&file) {
+                    *end = (*end).max(loc.offset + loc.size());
+                }
+                let number = meta.bundle().map_or(0, |bundle| bundle.0);
+                if number > scan.salt.map_or(u64::MAX, |salt| recovery.numbers_end(salt)) {
+                    // Another bundle has its number: it is left where it is.
+                    self.report_damage(file, loc.offset, loc.size(), out);
+                    if let Some(segment) = self.segments.get_mut(file) {
+                        segment.foreign = true;
+                    }
+                    return;
+                }
                 self.sequence = self.sequence.max(sequence + 1);
                 if !whole {
                     self.report_damage(file, loc.offset, loc.size(), out);
@@ -236,10 +303,11 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         if result.is_err() {
-            if let Some(segment) = self.segments.get_mut(file) {
-                segment.suspect = true;
-            }
-            self.report_failure(file, out);
+            return self.ask_again(now, file, out);
+        }
+        if let Phase::Recovering(recovery) = &mut self.phase {
+            recovery.settling = None;
+            recovery.settled.insert(file, 0);
         }
         self.scan_on(now, out);
     }
@@ -247,8 +315,11 @@ impl LogStore {
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
         // A new store's salt differs from that of a file whose header never reached the disk.
-        self.salt =
-            recovery.salt.unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
+        self.salt = recovery
+            .salts
+            .first()
+            .map(|(salt, _)| *salt)
+            .unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
         for (bundle, (_, loc, remember)) in core::mem::take(&mut recovery.deletes) {
             let copies = self.stale.remove(&bundle).unwrap_or_default();
             self.gone.insert(bundle, Gone { loc: Some(loc), copies, remember, ..Gone::default() });

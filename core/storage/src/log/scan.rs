@@ -11,6 +11,8 @@ use farlink_base::Accel;
 #[derive(Debug)]
 pub(super) enum Find {
     Header(FileHeader),
+    /// It was written by a program of a newer format.
+    Newer,
     Record {
         sequence: u64,
         loc: Loc,
@@ -29,6 +31,8 @@ pub(super) enum Find {
 pub(super) struct Scan {
     pub file: u32,
     pub len: u64,
+    /// The salt of its records: that of its own header, or, where that is lost, the one it was given.
+    pub salt: Option<u64>,
     window: u64,
     /// Where the next read begins, and its least length.
     read_from: u64,
@@ -60,10 +64,11 @@ struct Check {
 }
 
 impl Scan {
-    pub fn new(file: u32, len: u64, window: u64) -> Scan {
+    pub fn new(file: u32, len: u64, salt: Option<u64>, window: u64) -> Scan {
         Scan {
             file,
             len,
+            salt,
             window,
             read_from: 0,
             need: 0,
@@ -84,19 +89,6 @@ impl Scan {
         let len = self.window.max(need).min(self.len.saturating_sub(self.read_from));
         (!self.done).then_some((self.read_from, len))
     }
-    /// The read failed: leaves its range out.
-    pub fn unreadable(&mut self, mut find: impl FnMut(&mut Scan, Find)) {
-        let end = self.next_read().map_or(self.len, |(at, len)| at + len);
-        self.started = true;
-        let from = self.check.take().map_or(self.at.min(self.read_from), |check| check.loc.offset);
-        self.damage_from.get_or_insert(from);
-        self.at = end;
-        self.read_from = end;
-        self.need = 0;
-        if end >= self.len {
-            self.finish(&mut find);
-        }
-    }
     fn finish(&mut self, find: &mut impl FnMut(&mut Scan, Find)) {
         self.done = true;
         let tail = self.damage_from.take().or((self.at < self.len).then_some(self.at));
@@ -105,7 +97,7 @@ impl Scan {
         }
     }
     /// Takes the bytes of the last [`Scan::next_read`]. `find` may set [`Scan::verify`].
-    pub fn take(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], mut find: impl FnMut(&mut Scan, Find)) {
+    pub fn take(&mut self, accel: &Accel, bytes: &[u8], mut find: impl FnMut(&mut Scan, Find)) {
         let asked = self.next_read().map_or(0, |(_, len)| len);
         if (bytes.len() as u64) < asked {
             // The file is shorter than its listing said.
@@ -116,26 +108,28 @@ impl Scan {
             self.content = bytes.iter().any(|b| *b != 0);
         }
         if !self.started {
-            self.start(accel, salt, bytes, &mut find);
+            self.start(accel, bytes, &mut find);
         }
-        while !self.done && self.step(accel, salt, bytes, &mut find) {}
+        while !self.done && self.step(accel, bytes, &mut find) {}
     }
-    fn start(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
+    fn start(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
         self.started = true;
         self.at = SHORT_HEADER.min(self.len);
+        if super::header::format_of(accel, bytes).is_some_and(|format| format > super::header::FORMAT) {
+            self.done = true;
+            return find(self, Find::Newer);
+        }
         match FileHeader::decode(accel, bytes, self.file) {
             // What it is now never reached the disk, or only in part: there may be records.
             Some((before, _)) if before.file != self.file => {
-                self.ours = *salt.get_or_insert(before.salt) == before.salt;
+                (self.salt, self.ours) = (Some(before.salt), true);
                 (self.remade, self.damage_from) = (true, Some(0));
             }
             Some((header, whole)) => {
                 self.remade = header.remade;
                 self.at = u64::from(header.len).min(self.len);
-                if *salt.get_or_insert(header.salt) == header.salt {
-                    self.ours = true;
-                    find(self, Find::Header(header));
-                }
+                (self.salt, self.ours) = (Some(header.salt), true);
+                find(self, Find::Header(header));
                 if !whole {
                     find(self, Find::Damage { offset: 0, len: self.at });
                 }
@@ -144,13 +138,7 @@ impl Scan {
         }
     }
     /// One record, or one look for the next. False when more must be read.
-    fn step(
-        &mut self,
-        accel: &Accel,
-        salt: &mut Option<u64>,
-        bytes: &[u8],
-        find: &mut impl FnMut(&mut Scan, Find),
-    ) -> bool {
+    fn step(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) -> bool {
         let base = self.read_from;
         if self.check.is_some() {
             return self.check_data(accel, bytes, find);
@@ -164,11 +152,11 @@ impl Scan {
             self.read_from = self.at;
             return false;
         }
-        let header = RecordHeader::decode(accel, *salt, self.file, &bytes[inside..]);
+        let header = RecordHeader::decode(accel, self.salt, self.file, &bytes[inside..]);
         let Some((header, loc)) = header.map(|h| (h, h.loc(self.file, self.at))).filter(|(h, _)| self.fits(h)) else {
             self.damage_from.get_or_insert(self.at);
             // Without a salt only a record right behind a lost file header is trusted.
-            let next = salt.and_then(|salt| find_header(accel, Some(salt), self.file, bytes, inside + 1));
+            let next = self.salt.and_then(|salt| find_header(accel, Some(salt), self.file, bytes, inside + 1));
             self.at = match next {
                 Some(at) => base + at as u64,
                 None => (base + bytes.len() as u64 + 1).saturating_sub(RECORD_HEADER).max(self.at + 1),
@@ -181,7 +169,7 @@ impl Scan {
             self.need = RECORD_HEADER + u64::from(header.meta);
             return false;
         }
-        salt.get_or_insert(header.salt);
+        self.salt.get_or_insert(header.salt);
         self.ours = true;
         if let Some(offset) = self.damage_from.take() {
             find(self, Find::Damage { offset, len: self.at - offset });
@@ -257,15 +245,15 @@ mod tests {
     }
     /// Whole records, damaged data, and bytes left out.
     fn scan(bytes: &[u8], window: u64) -> (usize, usize, u64) {
-        let (accel, mut salt) = (Accel::default(), None);
-        let mut scan = Scan::new(1, bytes.len() as u64, window);
+        let accel = Accel::default();
+        let mut scan = Scan::new(1, bytes.len() as u64, None, window);
         let (mut good, mut bad, mut lost) = (0, 0, 0);
         while let Some((at, len)) = scan.next_read() {
-            scan.take(&accel, &mut salt, &bytes[at as usize..(at + len) as usize], |_, find| match find {
+            scan.take(&accel, &bytes[at as usize..(at + len) as usize], |_, find| match find {
                 Find::Record { whole: true, .. } => good += 1,
                 Find::Record { .. } => bad += 1,
                 Find::Damage { len, .. } => lost += len,
-                Find::Header(_) => {}
+                Find::Header(_) | Find::Newer => {}
             });
         }
         (good, bad, lost)
@@ -289,23 +277,23 @@ mod tests {
             let end = now.len();
             now.extend_from_slice(&before[end..]);
             for window in [200, 1000, 1 << 20] {
-                let mut scan = Scan::new(5, now.len() as u64, window);
+                let mut scan = Scan::new(5, now.len() as u64, Some(9), window);
                 let (mut found, mut lost) = (0, 0);
                 while let Some((at, len)) = scan.next_read() {
                     let bytes = &now[at as usize..(at + len) as usize];
-                    scan.take(&accel, &mut Some(9), bytes, |_, find| match find {
+                    scan.take(&accel, bytes, |_, find| match find {
                         Find::Record { whole: true, .. } => found += 1,
                         Find::Record { .. } | Find::Damage { .. } => lost += 1,
-                        Find::Header(_) => {}
+                        Find::Header(_) | Find::Newer => {}
                     });
                 }
                 assert_eq!((found, lost, scan.ours), (records, 0, true), "{records} records, window {window}");
             }
         }
         // Nothing of the new life reached the disk.
-        let (mut scan, mut salt) = (Scan::new(5, before.len() as u64, 1 << 20), None);
-        scan.take(&accel, &mut salt, &before, |_, find| panic!("{find:?}"));
-        assert!(scan.ours && scan.next_read().is_none() && salt == Some(9));
+        let mut scan = Scan::new(5, before.len() as u64, None, 1 << 20);
+        scan.take(&accel, &before, |_, find| panic!("{find:?}"));
+        assert!(scan.ours && scan.next_read().is_none() && scan.salt == Some(9));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Segment {
     pub len: u64,
     /// Bytes of the file: more, where it was made of another.
     pub size: u64,
+    /// The salt of its records.
+    pub salt: u64,
     /// All records in it name their file: it may be written over.
     pub named: bool,
     /// Records of bundles and spills that were added, copies not counted.
@@ -48,7 +50,7 @@ pub(super) struct Segment {
     pub removing: bool,
     /// It could not be read: compaction leaves it alone until the next start.
     pub unreadable: bool,
-    /// Not a file of this store, or not all of it could be read: never touched.
+    /// Not a file of this store, as far as can be told: never touched.
     pub foreign: bool,
 }
 impl Segment {

@@ -43,6 +43,23 @@ pub struct Disk {
     pub reserves_used: usize,
     /// Numbers given to files of this run.
     pub numbers: BTreeSet<u32>,
+    /// This file cannot be read from there on.
+    pub unreadable: Option<(u32, u64)>,
+    /// What is settled is read from memory all the same.
+    pub remembers: bool,
+    /// What was done to the files, where somebody counts.
+    pub touched: Option<Touch>,
+}
+
+/// Changes of a disk.
+#[derive(Clone, Debug, Default)]
+pub struct Touch {
+    pub writes: usize,
+    pub made: usize,
+    pub removed: usize,
+    /// Files not read when one was written.
+    pub unread: usize,
+    read: BTreeSet<u32>,
 }
 
 fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
@@ -101,6 +118,7 @@ impl Disk {
     }
     pub fn perform(&mut self, action: DiskAction, rng: &mut Rng) -> Result<DiskAnswer, DiskError> {
         self.count += 1;
+        self.watch(&action);
         if let DiskAction::Create { file, .. } | DiskAction::Reserve { file, .. } = action {
             assert!(self.numbers.insert(file), "file {file} was there before");
         }
@@ -108,6 +126,11 @@ impl Disk {
         if let Some(error) = failing {
             self.fail_at(action, rng);
             return Err(error);
+        }
+        if let DiskAction::Read { file, offset, len } = action
+            && self.unreadable.is_some_and(|(bad, from)| bad == file && offset + len > from)
+        {
+            return Err(DiskError::Io);
         }
         if let Some(error) = self.no_room(&action) {
             if self.tells_late || matches!(action, DiskAction::Reserve { .. }) {
@@ -146,7 +169,9 @@ impl Disk {
             }
             DiskAction::Settle { file } => {
                 self.perform(DiskAction::Sync { file }, rng)?;
-                self.files.get_mut(&file).expect("exists").forget();
+                if !self.remembers {
+                    self.files.get_mut(&file).expect("exists").forget();
+                }
             }
             DiskAction::Read { file, offset, len } => {
                 let file = &self.files.get(&file).expect("read of a removed file").cache;
@@ -174,6 +199,27 @@ impl Disk {
             }
         }
         Ok(DiskAnswer::Done)
+    }
+    fn watch(&mut self, action: &DiskAction) {
+        let Some(touched) = &mut self.touched else { return };
+        match action {
+            DiskAction::Read { file, .. } => {
+                touched.read.insert(*file);
+            }
+            DiskAction::Write { .. } => {
+                // Data of what was durable before are passed over.
+                let unread = |(file, f): &(&u32, &SimFile)| !f.cache.is_empty() && !touched.read.contains(file);
+                touched.unread += self.files.iter().filter(unread).count();
+                touched.writes += 1;
+            }
+            DiskAction::Create { .. } | DiskAction::Reserve { .. } => touched.made += 1,
+            DiskAction::Remove { .. } | DiskAction::Truncate { .. } => touched.removed += 1,
+            DiskAction::List | DiskAction::Sync { .. } | DiskAction::Settle { .. } => {}
+        }
+    }
+    /// What its files hold.
+    pub fn image(&self) -> BTreeMap<u32, Vec<u8>> {
+        self.files.iter().map(|(number, file)| (*number, file.cache.clone())).collect()
     }
     /// Why the operation finds no room.
     fn no_room(&self, action: &DiskAction) -> Option<DiskError> {

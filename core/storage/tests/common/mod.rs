@@ -62,6 +62,8 @@ pub struct World {
     pub next_bundle: u64,
     pub next_spill: u64,
     pub opened: Option<(u64, u64)>,
+    /// Operations performed when it opened.
+    pub opened_at: Option<u64>,
     pub recovered: BTreeMap<u64, (IndexEntry, Bytes, Payload, Bytes)>,
     pub deliveries: BTreeSet<u128>,
     pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
@@ -100,6 +102,7 @@ impl World {
             next_bundle: 1,
             next_spill: 1,
             opened: None,
+            opened_at: None,
             recovered: BTreeMap::new(),
             deliveries: BTreeSet::new(),
             loaded: BTreeMap::new(),
@@ -162,7 +165,10 @@ impl World {
                 self.deliveries.insert(remembered.fingerprint);
             }
             Output::CounterSet { value } => self.counter = self.counter.max(value),
-            Output::Opened { counter, last_bundle, .. } => self.opened = Some((counter, last_bundle)),
+            Output::Opened { counter, last_bundle, .. } => {
+                self.opened = Some((counter, last_bundle));
+                self.opened_at = Some(self.disk.count);
+            }
             Output::Event(Event::StoreDamage { .. }) => self.damage += 1,
             Output::Event(Event::StoreFailed { .. }) => self.failures += 1,
             Output::Event(_) => {}

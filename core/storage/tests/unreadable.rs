@@ -1,0 +1,223 @@
+//! A start that cannot read all of its store, or may not: nothing is written, and nothing is lost.
+
+mod common;
+use common::disk::{Disk, Touch};
+use common::{World, small};
+use farlink_base::store::DiskError;
+use farlink_base::{Accel, Duration, Rng};
+use farlink_storage::{FORMAT, format_of};
+
+/// A store of several files, some of them written over.
+fn filled(seed: u64) -> World {
+    let mut world = World::open(small(150_000), Disk::default(), seed);
+    world.settle();
+    for _ in 0..150 {
+        world.act(4000);
+        world.step();
+    }
+    world.finish_spills_surely();
+    world.settle();
+    assert!(world.disk.files.len() > 2, "{} files", world.disk.files.len());
+    world
+}
+/// Lets a store open for a while.
+fn wait(world: &mut World) {
+    let until = world.now + Duration::from_secs(30);
+    for _ in 0..5000 {
+        if world.now >= until || !world.step() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn read_error_at_any_moment_of_start_writes_nothing() {
+    let before = filled(7);
+    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    whole.settle();
+    let operations = whole.opened_at.expect("it opened");
+    assert!(operations > 10, "{operations} operations");
+    for at in 1..=operations {
+        let what = format!("errors from operation {at} on");
+        let mut disk = before.disk.killed();
+        let found = disk.image();
+        disk.fail = Some((at..u64::MAX, DiskError::Io));
+        disk.touched = Some(Touch::default());
+        let mut world = World::open(before.config, disk, at);
+        wait(&mut world);
+        assert!(world.opened.is_none() && world.recovered.is_empty() && world.failures > 0, "{what}");
+        let touched = world.disk.touched.take().expect("watched");
+        if touched.writes > 0 {
+            // All was read: the same bytes are written again.
+            assert_eq!(touched.unread, 0, "{what}");
+        }
+        assert_eq!((touched.made, touched.removed), (0, 0), "{what}");
+        assert!(world.disk.image() == found, "{what}: changed");
+        // The disk is repaired, while the node waits or before the next start.
+        let repaired = world.disk.killed();
+        world.disk.fail = None;
+        world.settle();
+        assert!(world.opened.is_some(), "{what}: still waits");
+        let again = before.reopen(repaired, &what);
+        assert_eq!(again.recovered.len(), world.recovered.len(), "{what}");
+        let next = again.reopen(again.disk.power_cut(&[], &mut Rng::new(at)), &what);
+        assert_eq!(next.damage, 0, "{what}");
+    }
+}
+
+#[test]
+fn file_that_stays_unreadable_keeps_the_store_closed() {
+    let before = filled(8);
+    for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
+        for from in [0, 100, 5000] {
+            let mut disk = before.disk.killed();
+            if disk.files[&file].cache.len() as u64 <= from {
+                continue;
+            }
+            let found = disk.image();
+            disk.unreadable = Some((file, from));
+            let mut world = World::open(before.config, disk, 1);
+            wait(&mut world);
+            assert!(world.opened.is_none() && world.failures > 0, "file {file} from {from}");
+            assert!(world.disk.image() == found, "file {file} from {from}");
+            let mut repaired = world.disk.killed();
+            repaired.unreadable = None;
+            before.reopen(repaired, "repaired");
+        }
+    }
+}
+
+/// Changes the format that a file's header names, in both copies.
+fn mark(bytes: &mut [u8], format: u32) {
+    for at in [0, 64, 4096] {
+        let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
+        copy[8..12].copy_from_slice(&format.to_le_bytes());
+        let crc = (Accel::default().crc32c)(0, &copy[..60]);
+        copy[60..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+#[test]
+fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
+    let before = filled(9);
+    for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
+        let mut disk = before.disk.killed();
+        disk.files.get_mut(&file).expect("there").damage(|bytes| mark(bytes, FORMAT + 1));
+        assert_eq!(format_of(&Accel::default(), &disk.files[&file].cache), Some(FORMAT + 1));
+        let found = disk.image();
+        disk.touched = Some(Touch::default());
+        let mut world = World::open(before.config, disk, 1);
+        wait(&mut world);
+        assert!(world.opened.is_none() && world.recovered.is_empty(), "file {file}");
+        assert_eq!((world.damage, world.disk.image() == found), (0, true), "file {file}");
+        let touched = world.disk.touched.take().expect("watched");
+        assert_eq!((touched.writes, touched.made, touched.removed), (0, 0, 0), "file {file}");
+        // The newer program comes back.
+        let mut disk = world.disk.killed();
+        disk.files.get_mut(&file).expect("there").damage(|bytes| mark(bytes, FORMAT));
+        before.reopen(disk, "as it was");
+    }
+}
+
+#[test]
+fn damaged_number_of_a_format_is_damage_and_not_newer() {
+    let before = filled(10);
+    let file = *before.disk.files.keys().next().expect("a file");
+    let mut disk = before.disk.killed();
+    disk.files.get_mut(&file).expect("there").damage(|bytes| bytes[8] ^= 0x40);
+    let again = before.reopen(disk, "a flipped byte");
+    assert!(again.damage > 0);
+}
+
+/// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
+#[test]
+fn files_with_salts_of_their_own_are_all_read() {
+    let mut first = filled(11);
+    let kept: Vec<u64> = first.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
+    // A store that began anew in the same folder, above its numbers.
+    let config = farlink_storage::Config { seed: 999, ..first.config };
+    let mut second = World::open(config, Disk::default(), 5);
+    second.settle();
+    second.next_bundle = 1 << 33;
+    let later: Vec<u64> = (0..10).map(|n| second.put(n * 100)).collect();
+    second.settle();
+    let numbers: Vec<u32> = second.disk.files.keys().copied().collect();
+    let above = first.disk.files.keys().max().expect("files") + 1;
+    let mut disk = first.disk.killed();
+    for file in numbers {
+        let mut moved = second.disk.files[&file].clone();
+        moved.damage(|bytes| renumber(bytes, file, file + above));
+        disk.files.insert(file + above, moved);
+    }
+    first.next_bundle = 1 << 34;
+    let mut again = World::open(first.config, disk, 1);
+    again.settle();
+    for number in kept.iter().chain(&later) {
+        assert!(again.recovered.contains_key(number), "bundle {number}");
+    }
+    again.next_bundle = 1 << 35;
+    // Compaction takes both along.
+    again.known = first.known.clone();
+    again.known.retain(|number, _| kept.contains(number));
+    for round in 0..200 {
+        let number = again.put(3000);
+        again.settle();
+        again.delete(number, round % 2 == 0);
+        again.settle();
+    }
+    let mut last = World::open(first.config, again.disk.killed(), 2);
+    last.settle();
+    for number in kept.iter().chain(&later) {
+        let payload = last.recovered[number].2.clone();
+        assert!(last.load_rope(payload).is_ok(), "bundle {number}");
+    }
+}
+/// Gives all records of a file another file's number.
+fn renumber(bytes: &mut [u8], from: u32, to: u32) {
+    let crc32c = Accel::default().crc32c;
+    for at in 0..bytes.len().saturating_sub(48) {
+        if bytes[at..].starts_with(b"FLr1") && bytes[at + 40..at + 44] == from.to_le_bytes() {
+            bytes[at + 40..at + 44].copy_from_slice(&to.to_le_bytes());
+            let crc = crc32c(0, &bytes[at..at + 44]);
+            bytes[at + 44..at + 48].copy_from_slice(&crc.to_le_bytes());
+        }
+    }
+    for at in [0, 64, 4096] {
+        let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
+        copy[12..16].copy_from_slice(&to.to_le_bytes());
+        // What the second knew of its numbers.
+        copy[32..40].copy_from_slice(&(1u64 << 32).to_le_bytes());
+        let crc = crc32c(0, &copy[..60]);
+        copy[60..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// A sync fails, the process is killed, and the memory of the system still shows what never reached the disk.
+#[test]
+fn what_a_killed_run_could_not_sync_is_written_again_before_it_is_told() {
+    let (mut shown, mut found) = (0, 0);
+    for seed in 0..common::points(300) {
+        let mut world = World::open(small(150_000), Disk { remembers: true, ..Disk::default() }, seed);
+        world.settle();
+        for _ in 0..40 {
+            world.act(3000);
+            world.step();
+        }
+        world.settle();
+        let from = world.disk.count + 1 + seed % 4;
+        world.disk.fail = Some((from..u64::MAX, DiskError::Io));
+        for _ in 0..6 {
+            world.put(700);
+            for _ in 0..seed % 7 {
+                world.step();
+            }
+        }
+        let what = format!("seed {seed}, errors from {from} on");
+        let killed = world.disk.killed();
+        shown += killed.files.values().filter(|file| file.shows_what_is_lost()).count();
+        let next = world.reopen(killed, &what);
+        found += next.recovered.len();
+        next.reopen(next.disk.power_cut(&[], &mut Rng::new(seed)), &what);
+    }
+    assert!(shown > 10 && found > 0, "{shown} files, {found} bundles");
+}

@@ -1,0 +1,177 @@
+//! The folder of a store before and after it is opened: whether this program can read it, and whose it is.
+
+pub mod offline;
+pub mod transfer;
+
+pub use farlink_storage::FORMAT;
+
+use farlink_bundle::EndpointId;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// File with the node IDs that the store belongs to, one a line.
+const OWNER: &str = "owner";
+
+/// Looks at the beginning of every file of a store, and at whose it is; writes nothing.
+///
+/// # Errors
+/// Which file cannot be read or is of a newer format, or which node the store is of where that is another.
+pub fn examine(dir: &Path, ids: &[EndpointId], adopt: bool) -> anyhow::Result<()> {
+    for path in files(dir).map_err(|why| unreadable(dir, &why))? {
+        not_newer(&path, format_of(&path).map_err(|why| unreadable(&path, &why))?)?;
+    }
+    let owner = owner(dir).map_err(|why| unreadable(&dir.join(OWNER), &why))?;
+    let own: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    if adopt || owner.is_empty() || owner.iter().any(|id| own.contains(id)) {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "the store {} belongs to {}, and this node is {}\nhint: give this node its own store folder, or take the store \
+         over with --adopt: bundles for {} are then passed on as those for any other node",
+        dir.display(),
+        owner.join(" "),
+        own.join(" "),
+        owner.join(" ")
+    )
+}
+
+fn not_newer(path: &Path, format: Option<u32>) -> anyhow::Result<()> {
+    match format {
+        Some(format) if format > farlink_storage::FORMAT => anyhow::bail!(
+            "{}: written by a newer Farlink (store format {format}; this one reads up to {})\nhint: run the newer \
+             program, or take the bundles along: `farlink node store export` of the newer one, `farlink node store \
+             import` of this one",
+            path.display(),
+            farlink_storage::FORMAT
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The node IDs that a store belongs to; none where that was never said.
+pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
+    match std::fs::read_to_string(dir.join(OWNER)) {
+        Ok(text) => Ok(text.lines().map(str::to_string).filter(|line| !line.is_empty()).collect()),
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(why) => Err(why),
+    }
+}
+/// Says durably whose the store is from now on.
+pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
+    if owner(dir)? == *own {
+        return Ok(());
+    }
+    let fresh = dir.join("owner.new");
+    let mut file = File::create(&fresh)?;
+    file.write_all((own.join("\n") + "\n").as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, dir.join(OWNER))?;
+    File::open(dir)?.sync_all()
+}
+
+/// When a run of the store was there last, by its clock: ms since 1970.
+pub fn last_run(dir: &Path) -> Option<u64> {
+    let time = std::fs::metadata(dir.join(OWNER)).and_then(|data| data.modified()).ok()?;
+    u64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+/// Notes that a run is there, for the next; as good as it can.
+pub fn note_run(dir: &Path, unix_ms: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
+    let _ = OpenOptions::new().append(true).open(dir.join(OWNER)).and_then(|file| file.set_modified(time));
+}
+
+/// The numbered files of a store.
+fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u32>().ok());
+        if number.is_some() && path.extension() == Some("farlink".as_ref()) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+fn format_of(path: &Path) -> io::Result<Option<u32>> {
+    // As a run opens it, so that one that may be read only is found here.
+    format_in(OpenOptions::new().read(true).write(true).open(path)?)
+}
+fn format_of_readable(path: &Path) -> io::Result<Option<u32>> {
+    format_in(File::open(path)?)
+}
+fn format_in(file: File) -> io::Result<Option<u32>> {
+    let mut bytes = Vec::new();
+    file.take(farlink_storage::FORMAT_BYTES).read_to_end(&mut bytes)?;
+    Ok(farlink_storage::format_of(&crate::accel(), &bytes))
+}
+
+/// Why a start ends where something of its store cannot be read.
+pub fn unreadable(what: &Path, why: &io::Error) -> anyhow::Error {
+    let folder = if what.is_dir() { what } else { what.parent().unwrap_or(what) }.display();
+    let hint = match why.kind() {
+        ErrorKind::PermissionDenied => format!(
+            "another user has written it, as a run as root does: give it to this one (chown -R USER {folder}), or run \
+             as the one it belongs to"
+        ),
+        ErrorKind::ReadOnlyFilesystem => "a node writes to its store: mount it so that it can".into(),
+        _ => format!(
+            "nothing was written. Repair the disk and start again; `farlink node store export` saves what can be \
+             read; with {folder} moved away the node starts with an empty store"
+        ),
+    };
+    anyhow::anyhow!("the store cannot be read: {}: {why}\nhint: {hint}", what.display())
+}
+/// Whether an error of a start may pass while it waits.
+pub fn may_pass(kind: ErrorKind) -> bool {
+    let lasting = [
+        ErrorKind::PermissionDenied,
+        ErrorKind::ReadOnlyFilesystem,
+        ErrorKind::IsADirectory,
+        ErrorKind::NotADirectory,
+        ErrorKind::NotFound,
+    ];
+    !lasting.contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(texts: &[&str]) -> Vec<EndpointId> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn store_belongs_to_whoever_shares_a_name_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let look = |texts: &[&str], adopt| examine(dir.path(), &ids(texts), adopt).map_err(|why| why.to_string());
+        assert_eq!(look(&["ipn:1.0"], false), Ok(()), "nobody's yet");
+        set_owner(dir.path(), &["ipn:1.0".into(), "dtn://one/".into()]).unwrap();
+        assert_eq!(owner(dir.path()).unwrap(), ["ipn:1.0", "dtn://one/"]);
+        assert_eq!(look(&["ipn:9.0", "dtn://one/"], false), Ok(()), "one name stayed");
+        let refused = look(&["ipn:2.0"], false).unwrap_err();
+        assert!(refused.contains("belongs to ipn:1.0 dtn://one/, and this node is ipn:2.0"), "{refused}");
+        assert!(refused.contains("--adopt"), "{refused}");
+        assert_eq!(look(&["ipn:2.0"], true), Ok(()));
+        std::fs::remove_file(dir.path().join(OWNER)).unwrap();
+        std::fs::create_dir(dir.path().join(OWNER)).unwrap();
+        assert!(look(&["ipn:1.0"], true).unwrap_err().contains("owner"), "unread is not unsaid");
+    }
+
+    #[test]
+    fn file_that_cannot_be_read_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("0000000003.farlink")).unwrap();
+        let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
+        assert!(refused.contains("0000000003.farlink") && refused.contains("hint: "), "{refused}");
+        let denied = unreadable(dir.path(), &ErrorKind::PermissionDenied.into()).to_string();
+        assert!(denied.contains("chown"), "{denied}");
+        assert!(!may_pass(ErrorKind::PermissionDenied) && may_pass(ErrorKind::Other));
+    }
+}

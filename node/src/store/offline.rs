@@ -1,0 +1,355 @@
+//! A store without its node: read as it is, or filled anew.
+
+use super::{files, format_of_readable, unreadable};
+use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
+use farlink_base::store::{IndexEntry, Input, Output, Remembered};
+use farlink_base::{BundleHandle, Bytes, Chunk, Event, EventClass, Instant, Payload, Sink};
+use farlink_os::disk::DiskFiles;
+use farlink_storage::{Config, LogStore};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a payload in memory at once.
+const PART: u64 = 1 << 20;
+/// What is left out of a file where it cannot be read.
+const BLOCK: u64 = 4096;
+
+/// A bundle found.
+#[derive(Debug)]
+pub struct Found {
+    /// Its number.
+    pub bundle: u64,
+    /// What the store knows of it.
+    pub index: IndexEntry,
+    /// Its bytes before the payload's.
+    pub head: Bytes,
+    payload: Payload,
+    /// Its bytes after the payload's.
+    pub tail: Bytes,
+}
+impl Found {
+    /// Bytes of its payload.
+    pub fn payload_len(&self) -> u64 {
+        self.payload.len()
+    }
+}
+
+/// Bytes of a file that are damaged or cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
+}
+
+/// What a store was found to hold.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Numbers, lengths and formats of its files.
+    pub files: Vec<(u32, u64, Option<u32>)>,
+    /// Bundles, the most urgent first.
+    pub bundles: Vec<Found>,
+    /// Deliveries remembered.
+    pub deliveries: Vec<Remembered>,
+    /// The counter of creation sequences.
+    pub counter: u64,
+    /// Numbers up to this one were used.
+    pub last_bundle: u64,
+    /// Everything that is not whole.
+    pub damage: Vec<Damage>,
+}
+
+/// Where the files are.
+enum Medium {
+    /// Read, and never changed.
+    Reading { paths: BTreeMap<u32, PathBuf>, unread: Vec<Damage>, _lock: Option<File> },
+    /// Being made.
+    Writing(Box<DiskFiles>),
+}
+
+#[derive(Default)]
+struct Said {
+    operations: VecDeque<DiskOp>,
+    rest: Vec<Output>,
+}
+impl Sink<Output> for Said {
+    fn push(&mut self, output: Output) {
+        match output {
+            Output::Disk(operation) => self.operations.push_back(operation),
+            other => self.rest.push(other),
+        }
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        class == EventClass::Node
+    }
+}
+
+/// A store whose node is stopped.
+pub struct Offline {
+    store: LogStore,
+    medium: Medium,
+    dir: PathBuf,
+    now: Instant,
+    said: Said,
+}
+
+impl Offline {
+    /// Reads a store; what cannot be read of it is damage.
+    ///
+    /// # Errors
+    /// When a node has it, there is none, or it is of a newer format.
+    pub fn read(dir: &Path) -> anyhow::Result<(Offline, Contents)> {
+        if !dir.is_dir() {
+            anyhow::bail!("{} is no store\nhint: give the folder that `[store] dir` names", dir.display());
+        }
+        let (mut paths, mut found) = (BTreeMap::new(), Contents::default());
+        for path in files(dir).map_err(|why| unreadable(dir, &why))? {
+            let number =
+                path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok()).unwrap_or(0);
+            // What cannot be read is told as damage later.
+            let format = format_of_readable(&path).ok().flatten();
+            super::not_newer(&path, format)?;
+            found.files.push((number, path.metadata().map_or(0, |data| data.len()), format));
+            paths.insert(number, path);
+        }
+        let medium = Medium::Reading { paths, unread: Vec::new(), _lock: lock(dir)? };
+        let mut offline = Offline::new(dir, medium);
+        offline.open(&mut found)?;
+        if let Medium::Reading { unread, .. } = &mut offline.medium {
+            found.damage.append(unread);
+        }
+        Ok((offline, found))
+    }
+    /// Makes a store in a folder that holds none.
+    ///
+    /// # Errors
+    /// When there is one, or the folder cannot be written.
+    pub fn make(dir: &Path) -> anyhow::Result<Offline> {
+        if !files(dir).map_err(|why| unreadable(dir, &why))?.is_empty() {
+            anyhow::bail!("{} holds a store\nhint: import into a new folder", dir.display());
+        }
+        let files = DiskFiles::open(dir).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))?;
+        let mut offline = Offline::new(dir, Medium::Writing(Box::new(files)));
+        offline.open(&mut Contents::default())?;
+        Ok(offline)
+    }
+    fn new(dir: &Path, medium: Medium) -> Offline {
+        let mut seed = [0; 8];
+        let _ = File::open("/dev/urandom").and_then(|file| io::Read::read_exact(&mut &file, &mut seed));
+        let config = Config {
+            seed: u64::from_ne_bytes(seed),
+            accel: crate::accel(),
+            remembered: usize::MAX,
+            segment_bytes: 8 << 20,
+            spares: 0,
+            ..Config::new(1 << 50)
+        };
+        let (store, dir) = (LogStore::new(config), dir.to_path_buf());
+        Offline { store, medium, dir, now: Instant::ZERO, said: Said::default() }
+    }
+    fn open(&mut self, found: &mut Contents) -> anyhow::Result<()> {
+        self.tell(Input::Open);
+        while !self.said.rest.iter().any(|output| matches!(output, Output::Opened { .. })) {
+            if !self.step() {
+                anyhow::bail!("the store {} does not open", self.dir.display());
+            }
+        }
+        for output in std::mem::take(&mut self.said.rest) {
+            match output {
+                Output::Recovered { bundle, index, head, payload, tail } => {
+                    found.bundles.push(Found { bundle: bundle.0, index: *index, head, payload, tail });
+                }
+                Output::RecoveredDelivery(remembered) => found.deliveries.push(remembered),
+                Output::Opened { counter, last_bundle } => (found.counter, found.last_bundle) = (counter, last_bundle),
+                Output::Event(Event::StoreDamage { file, offset, len }) => {
+                    found.damage.push(Damage { file: self.path(file), offset, len });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+    fn path(&self, file: u32) -> PathBuf {
+        self.dir.join(format!("{file:010}.farlink"))
+    }
+    fn tell(&mut self, input: Input) {
+        self.store.handle(self.now, input, &mut self.said);
+    }
+    /// Does one operation, or lets time pass; false when nothing is left to happen.
+    fn step(&mut self) -> bool {
+        if let Some(operation) = self.said.operations.pop_front() {
+            let result = self.medium.perform(&self.dir, operation.action);
+            self.tell(Input::DiskDone(DiskDone { id: operation.id, result }));
+            return true;
+        }
+        let Some(at) = self.store.next_timeout() else { return false };
+        self.now = self.now.max(at);
+        self.tell(Input::Wake);
+        true
+    }
+    /// Works until the store says what is waited for.
+    fn until<T>(&mut self, mut wanted: impl FnMut(Output) -> Option<T>) -> anyhow::Result<T> {
+        loop {
+            for output in std::mem::take(&mut self.said.rest) {
+                if let Some(answer) = wanted(output) {
+                    return Ok(answer);
+                }
+            }
+            if !self.step() {
+                anyhow::bail!("the store {} does not answer", self.dir.display());
+            }
+        }
+    }
+
+    /// Gives the bytes of a bundle's payload, part by part; false where they are damaged.
+    ///
+    /// # Errors
+    /// Those of whoever takes them.
+    pub fn payload(&mut self, found: &Found, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> anyhow::Result<bool> {
+        let len = found.payload.len();
+        for from in (0..len).step_by(PART as usize) {
+            let part = found.payload.slice(from, (len - from).min(PART));
+            self.tell(Input::Load { load: from, payload: part });
+            let loaded = self.until(|output| match output {
+                Output::Loaded { load, result } if load == from => Some(result),
+                _ => None,
+            })?;
+            let Some(bytes) = loaded.ok().and_then(|rope| rope.to_bytes()) else { return Ok(false) };
+            take(&bytes)?;
+        }
+        Ok(true)
+    }
+    /// Keeps a bundle whose payload `give` gives part by part.
+    ///
+    /// # Errors
+    /// When it cannot be read or kept.
+    pub fn put(
+        &mut self,
+        (bundle, index): (u64, IndexEntry),
+        (head, tail): (Bytes, Bytes),
+        len: u64,
+        mut give: impl FnMut(u64) -> io::Result<Bytes>,
+    ) -> anyhow::Result<()> {
+        let mut rope = Payload::new();
+        for from in (0..len).step_by(PART as usize) {
+            let part = Payload::from(give((len - from).min(PART))?);
+            if len <= PART {
+                rope = part;
+                break;
+            }
+            self.tell(Input::Spill { spill: bundle, quota: index.quota, data: part });
+            let result = self.until(|output| match output {
+                Output::Spilled { result, .. } => Some(result),
+                _ => None,
+            })?;
+            rope.append(result.map_err(|why| anyhow::anyhow!("{}: {why}", self.dir.display()))?);
+        }
+        let number = BundleHandle(bundle);
+        self.tell(Input::Put { bundle: number, index: Box::new(index), head, payload: rope, tail });
+        let refused = self.until(|output| match output {
+            Output::Stored { .. } => Some(None),
+            Output::Refused { reason, .. } => Some(Some(reason)),
+            _ => None,
+        })?;
+        refused.map_or(Ok(()), |why| Err(anyhow::anyhow!("{}: {why}", self.dir.display())))
+    }
+    /// Keeps what was delivered, under numbers above `last_bundle`, and the counter.
+    ///
+    /// # Errors
+    /// When they cannot be kept.
+    pub fn remember(&mut self, deliveries: &[Remembered], last_bundle: u64, counter: u64) -> anyhow::Result<()> {
+        for (remembered, number) in deliveries.iter().zip(last_bundle + 1..) {
+            self.tell(Input::Delete { bundle: BundleHandle(number), remember: Some(*remembered) });
+        }
+        let mut left = deliveries.len();
+        while left > 0 {
+            self.until(|output| matches!(output, Output::Deleted { .. }).then_some(()))?;
+            left -= 1;
+        }
+        self.tell(Input::SetCounter { value: counter });
+        self.until(|output| matches!(output, Output::CounterSet { .. }).then_some(()))
+    }
+}
+
+impl Medium {
+    fn perform(&mut self, dir: &Path, action: DiskAction) -> Result<DiskAnswer, DiskError> {
+        match self {
+            Medium::Reading { paths, unread, .. } => match action {
+                DiskAction::List => {
+                    let len = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
+                    Ok(DiskAnswer::Files(paths.iter().map(|(number, path)| (*number, len(path))).collect()))
+                }
+                DiskAction::Read { file, offset, len } => {
+                    let path = paths.get(&file).ok_or(DiskError::Io)?;
+                    Ok(DiskAnswer::Data(read_what_can_be(path, offset, len, unread)))
+                }
+                // What is in the files is all there is; it stays as it is.
+                DiskAction::Settle { .. } | DiskAction::Write { .. } | DiskAction::Sync { .. } => Ok(DiskAnswer::Done),
+                _ => Err(DiskError::Io),
+            },
+            Medium::Writing(files) => write(files, action).map_err(|why| {
+                tracing::error!("store {}: {why}", dir.display());
+                if farlink_os::disk::is_full(&why) { DiskError::Full } else { DiskError::Io }
+            }),
+        }
+    }
+}
+fn write(files: &mut DiskFiles, action: DiskAction) -> io::Result<DiskAnswer> {
+    match action {
+        DiskAction::List => return Ok(DiskAnswer::Files(files.list()?)),
+        DiskAction::Create { file, of } => _ = files.create(file, of)?,
+        DiskAction::Write { file, offset, data } => {
+            let parts: Vec<Bytes> = data
+                .chunks()
+                .iter()
+                .filter_map(|chunk| if let Chunk::Bytes(bytes) = chunk { Some(bytes.clone()) } else { None })
+                .collect();
+            files.write(file, offset, &mut parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
+        }
+        DiskAction::Sync { file } => files.sync(file)?,
+        DiskAction::Settle { file } => files.settle(file)?,
+        DiskAction::Read { file, offset, len } => return Ok(DiskAnswer::Data(files.read(file, offset, len)?)),
+        DiskAction::Truncate { file, len } => files.truncate(file, len)?,
+        DiskAction::Remove { file, .. } => {
+            files.remove(file, false)?;
+            files.syncing_names().run()?;
+        }
+        DiskAction::Reserve { .. } => {}
+    }
+    Ok(DiskAnswer::Done)
+}
+/// Reads bytes; zeros stand for what cannot be read.
+fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>) -> Bytes {
+    let size = path.metadata().map_or(0, |data| data.len());
+    let end = size.min(offset.saturating_add(len));
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
+    let opened = File::open(path);
+    if opened.as_ref().is_ok_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
+        return bytes.into();
+    }
+    bytes.fill(0);
+    for (part, at) in bytes.chunks_mut(BLOCK as usize).zip((offset..).step_by(BLOCK as usize)) {
+        if !opened.as_ref().is_ok_and(|file| file.read_exact_at(part, at).is_ok()) {
+            part.fill(0);
+            let damage = Damage { file: path.to_path_buf(), offset: at, len: part.len() as u64 };
+            if !unread.contains(&damage) {
+                unread.push(damage);
+            }
+        }
+    }
+    bytes.into()
+}
+/// Locks the store as a node does, where it was ever used.
+fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
+    let Ok(file) = File::open(dir.join("lock")) else { return Ok(None) };
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        anyhow::anyhow!("the store {} is in use by another process\nhint: stop the node first", dir.display())
+    })?;
+    Ok(Some(file))
+}

@@ -1,0 +1,265 @@
+//! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
+
+mod node_support;
+
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_apps::client::Client;
+use farlink_apps::http;
+use node_support::{Node, farlink, until};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A durable node whose bundles wait for a neighbour that never comes.
+fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, String) {
+    let text = format!(
+        "node_ids = [\"{id}\"]\n{more}[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
+    );
+    let file = folder.join("1.toml");
+    std::fs::write(&file, text).expect("the configuration");
+    (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
+}
+fn accepts(sender: &mut Client, bytes: usize) -> bool {
+    let adu = BundleAdu { dst_eid: "ipn:7.64".into(), ..Default::default() };
+    sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
+    sender.response().expect("the node answers").response_status() == Status::Success
+}
+fn held(at: &str) -> u64 {
+    let status: Value =
+        serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
+    status["bundles"].as_u64().expect("a number")
+}
+/// Fills a store with so many bundles.
+fn fill(file: &Path, socket: &Path, count: usize) {
+    let node = Node::start(file, socket.to_path_buf());
+    let mut sender = node.client("99", 0);
+    assert!((0..count).all(|_| accepts(&mut sender, 1000)));
+    node.kill();
+}
+fn ends(file: &Path, more: &[&str]) -> Output {
+    Command::new(farlink()).args(["node", "--config"]).arg(file).args(more).output().expect("it runs")
+}
+fn refuses(file: &Path, words: &[&str]) {
+    let output = ends(file, &[]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(words.iter().chain(&["hint: "]).all(|word| told.contains(word)), "{told}");
+}
+fn image(store: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = std::fs::read_dir(store).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.is_file()).map(|path| (path.clone(), std::fs::read(path).expect("a file"))).collect()
+}
+fn first_file(store: &Path) -> PathBuf {
+    image(store).into_keys().find(|path| path.extension() == Some("farlink".as_ref())).expect("a file")
+}
+
+#[test]
+fn unreadable_store_file_ends_the_start_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 50);
+    let store = folder.path().join("store");
+    let (path, aside) = (first_file(&store), folder.path().join("aside"));
+    std::fs::rename(&path, &aside).expect("it moves");
+    std::fs::create_dir(&path).expect("a folder in its place");
+    let before = image(&store);
+    for _ in 0..3 {
+        refuses(&file, &[&path.display().to_string()]);
+    }
+    assert_eq!(image(&store), before, "nothing was written");
+    std::fs::remove_dir(&path).expect("it goes");
+    std::fs::rename(&aside, &path).expect("it is back");
+    let node = Node::start(&file, socket);
+    until("all are there", || held(&at) == 50);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn store_of_another_user_ends_the_start_with_a_hint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 50);
+    let as_nobody = |program: &str, arguments: &[&str]| {
+        let setpriv = ["--reuid=65534", "--regid=65534", "--clear-groups", program];
+        Command::new("setpriv").args(setpriv).args(arguments).output()
+    };
+    if !as_nobody("true", &[]).is_ok_and(|output| output.status.success()) {
+        return eprintln!("not run: this user may not become another");
+    }
+    // All is everybody's but the files, as after one run as root.
+    for path in
+        [folder.path().to_path_buf(), folder.path().join("store"), folder.path().join("store/lock"), file.clone()]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(path, mode).expect("permissions");
+    }
+    let program = folder.path().join("farlink");
+    std::fs::copy(farlink(), &program).expect("a copy that everybody may run");
+    let before = image(&folder.path().join("store"));
+    let output = as_nobody(program.to_str().expect("text"), &["node", "--config", file.to_str().expect("text")]);
+    let output = output.expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(".farlink") && told.contains("chown"), "{told}");
+    assert_eq!(image(&folder.path().join("store")), before);
+    let node = Node::start(&file, socket);
+    until("all are there", || held(&at) == 50);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn newer_format_ends_the_start_untouched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 5);
+    let store = folder.path().join("store");
+    let path = first_file(&store);
+    let own = std::fs::read(&path).expect("a file");
+    let mut newer = own.clone();
+    for copy in [0, 64, 4096] {
+        let Some(copy) = newer.get_mut(copy..copy + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
+        copy[8..12].copy_from_slice(&999u32.to_le_bytes());
+        let crc = (farlink_base::Accel::default().crc32c)(0, &copy[..60]);
+        copy[60..].copy_from_slice(&crc.to_le_bytes());
+    }
+    std::fs::write(&path, newer).expect("it is written");
+    let before = image(&store);
+    refuses(&file, &["written by a newer Farlink (store format 999; this one reads up to "]);
+    assert_eq!(image(&store), before);
+    std::fs::write(&path, own).expect("it is written");
+    let node = Node::start(&file, socket);
+    until("all are there", || held(&at) == 5);
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn store_of_another_node_is_refused_until_it_is_adopted() {
+    for shards in ["", "shards = 2\n"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
+        fill(&file, &socket, 5);
+        configure(folder.path(), "ipn:2.0", shards);
+        refuses(&file, &["ipn:1.0", "ipn:2.0", "--adopt"]);
+        configure(folder.path(), "ipn:1.0\", \"ipn:5.0", shards);
+        let node = Node::start(&file, socket.clone());
+        until("a node with one name more is the same", || held(&at) == 5);
+        assert_eq!(node.terminate(), Some(0));
+        configure(folder.path(), "ipn:2.0", shards);
+        refuses(&file, &["ipn:1.0 ipn:5.0", "ipn:2.0"]);
+        let mut adopting =
+            Command::new(farlink()).args(["node", "--adopt", "--config"]).arg(&file).spawn().expect("it starts");
+        until("it has it", || http::request("GET", &at, "/status", "").is_ok() && held(&at) == 5);
+        adopting.kill().expect("it runs");
+        adopting.wait().expect("it ends");
+        let node = Node::start(&file, socket);
+        until("it is its own", || held(&at) == 5);
+        assert_eq!(node.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn clock_a_year_ahead_at_restart_expires_nothing_until_confirmed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 100);
+    configure(folder.path(), "ipn:1.0", "clock_offset = \"8760 h\"\n");
+    for _ in 0..2 {
+        let node = Node::start(&file, socket.clone());
+        until("all are there", || held(&at) == 100);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(held(&at), 100);
+        node.kill();
+    }
+    // A year passed in truth.
+    configure(folder.path(), "ipn:1.0", "clock_offset = \"8760 h\"\ndowntime_max = \"9000 h\"\n");
+    let node = Node::start(&file, socket);
+    until("what is over goes", || held(&at) == 0);
+    let confirm = Command::new(farlink()).args(["node", "confirm-clock", "--at", &at]).status().expect("it runs");
+    assert!(confirm.success());
+    assert_eq!(node.terminate(), Some(0));
+}
+
+fn store_command(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(farlink()).args(["node", "store"]).args(arguments).output().expect("it runs");
+    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.code(), told.concat())
+}
+
+#[test]
+fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
+    for shards in ["", "shards = 2\n"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, socket, at) = configure(folder.path(), "ipn:1.0", shards);
+        let node = Node::start(&file, socket.clone());
+        let mut sender = node.client("99", 0);
+        let sizes = [0, 1000, 900_000, 5_000_000];
+        assert!(sizes.iter().all(|bytes| accepts(&mut sender, *bytes)));
+        // One is delivered.
+        let mut receiver = node.client("64", 16);
+        let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+        sender.send(adu, &[7; 100]).expect("the node takes requests");
+        assert_eq!(sender.response().expect("an answer").response_status(), Status::Success);
+        receiver.delivery().expect("a delivery");
+        receiver.taken(true).expect("the node is there");
+        until("it went", || held(&at) == 4);
+        let [store, saved, moved] = ["store", "saved", "moved"].map(|name| folder.path().join(name));
+        let [store, saved, moved] = [&store, &saved, &moved].map(|path| path.to_str().expect("text"));
+        let (code, told) = store_command(&["check", store]);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains("in use"), "{told}");
+        assert_eq!(node.terminate(), Some(0));
+        let before = image(Path::new(store));
+        let (code, told) = store_command(&["check", store, "--json"]);
+        let document: Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!((code, &document["shards"][0]["node_ids"][0]), (Some(0), &Value::from("ipn:1.0")), "{told}");
+        assert_eq!(document["shards"][0]["bundles"], 4, "{told}");
+        assert_eq!(document["shards"][0]["deliveries"], 1, "{told}");
+        let (code, told) = store_command(&["export", store, saved]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(image(Path::new(store)), before, "the store is as it was");
+        let bundles = image(Path::new(saved)).into_keys().filter(|path| path.extension() == Some("bundle".as_ref()));
+        for bundle in bundles {
+            let decoded = Command::new(farlink()).args(["bundle", "decode"]).arg(&bundle).output().expect("it runs");
+            assert!(decoded.status.success(), "{}", bundle.display());
+        }
+        let (code, told) = store_command(&["import", saved, moved]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(store_command(&["import", saved, moved]).0, Some(1), "never into a store");
+        let again = folder.path().join("again");
+        let again = again.to_str().expect("text");
+        let (code, told) = store_command(&["export", moved, again]);
+        assert_eq!(code, Some(0), "{told}");
+        let names = |dir: &str| {
+            let files = image(Path::new(dir)).into_iter();
+            let files = files.filter(|(path, _)| path.extension() == Some("bundle".as_ref()));
+            files.map(|(path, bytes)| (path.file_name().expect("a name").to_owned(), bytes)).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(names(saved).len(), 4);
+        assert!(names(saved) == names(again), "every byte of every bundle");
+        // The node goes on from there.
+        std::fs::rename(store, folder.path().join("old")).expect("it moves");
+        std::fs::rename(moved, store).expect("it moves");
+        let node = Node::start(&file, socket);
+        until("all are there", || held(&at) == 4);
+        assert_eq!(node.terminate(), Some(0));
+    }
+}
+
+#[test]
+fn damaged_store_is_checked_and_what_is_intact_is_exported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
+    fill(&file, &socket, 20);
+    let store = folder.path().join("store");
+    let path = first_file(&store);
+    let mut bytes = std::fs::read(&path).expect("a file");
+    bytes[12_000] ^= 1;
+    std::fs::write(&path, bytes).expect("it is written");
+    let [store, saved] = [store, folder.path().join("saved")].map(|path| path.display().to_string());
+    let (code, told) = store_command(&["check", &store]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("damage         1"), "{told}");
+    let (code, told) = store_command(&["export", &store, &saved]);
+    assert!(code == Some(0) && told.contains("19 bundles") && told.contains("warning: "), "{told}");
+}

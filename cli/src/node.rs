@@ -5,6 +5,7 @@ use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
+use farlink_node::run::NodeSignals;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -263,6 +264,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match (args.question, args.config) {
         (Some(question), _) => ask(question),
         (None, Some(file)) => {
+            // Before the configuration is read: see `NodeSignals`.
+            let signals = if args.check { None } else { Some(NodeSignals::install()?) };
             let found = NodeConfig::look(&file);
             if args.check {
                 found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
@@ -273,12 +276,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
                 Failure::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
             })?;
-            if args.check {
-                return check(&config);
-            }
+            let Some(signals) = signals else { return check(&config) };
             config.adopt = args.adopt;
             let load = load(&args.load)?;
-            if let Some(report) = farlink_node::run::run(config, load)? {
+            if let Some(report) = farlink_node::run::run(config, load, signals)? {
                 println!("{report}");
             }
             Ok(())
@@ -513,8 +514,12 @@ fn print_quota(quota: &Value) {
     let of = [texts("sources"), texts("neighbours").iter().map(|name| format!("from {name}")).collect()].concat();
     let of_most = |most: &Value| most.as_u64().map_or_else(String::new, |most| format!(" of {most}"));
     let (bundles, bytes) = (of_most(&quota["bundles_max"]), of_most(&quota["bytes_max"]));
+    let strangers = match quota["strangers"]["bundles"].as_u64() {
+        Some(strangers @ 1..) => format!("; {strangers} bundles of it nobody vouches for, bounded apart"),
+        _ => String::new(),
+    };
     println!(
-        "quota          {}: {}{bundles} bundles, {}{bytes} B; {} refused",
+        "quota          {}: {}{bundles} bundles, {}{bytes} B; {} refused{strangers}",
         of.join(", "),
         quota["bundles"],
         quota["bytes"],

@@ -73,6 +73,7 @@ schema! {
     Accepted "accepted" "bundle accepted" "The bundle is kept, and was acknowledged." { bundle };
     Routed "routed" "bundle routed" "The router chose a link and a neighbour." { bundle, link, next_hop };
     Waiting "waiting" "bundle waits" "There is no way to go for now." { bundle };
+    Returned "returned" "bundle returned" "It came back after it was forwarded, and is held back for a while: routes may form a loop." { bundle };
     Transmitting "transmitting" "bundle handed to its layer" "The bundle was handed to the convergence layer."
         { bundle, link };
     Forwarded "forwarded" "bundle forwarded" "The neighbour confirmed it, or the layer cannot know and it left."

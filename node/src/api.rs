@@ -167,6 +167,7 @@ fn quota(quota: &QuotaStatus) -> Value {
         "neighbours": quota.neighbours,
         "bundles": quota.bundles,
         "bytes": quota.bytes,
+        "strangers": json!({ "bundles": quota.strangers.0, "bytes": quota.strangers.1 }),
         "bundles_max": quota.bundles_max,
         "bytes_max": quota.bytes_max,
         "refused": quota.refused,

@@ -15,6 +15,8 @@ pub const LEAST: u64 = 64 << 20;
 const BUNDLE_BYTES: u64 = 512 + SHORT_HEAD_BYTES;
 /// The table of bundles has this part of the whole, and what long heads take beyond it as much.
 const TABLE_PART: u64 = 8;
+/// Bundles with incomplete heads have this part of the whole where there are several shards.
+const HEADS_PART: u64 = 32;
 /// What one remembered identity takes, in the agent and in the store's index.
 const REMEMBERED_BYTES: u64 = 432;
 /// What one neighbour that came by itself takes, its session included.
@@ -57,6 +59,16 @@ pub struct Budget {
     looked: Instant,
 }
 
+/// Bytes that all shards of a node may use.
+fn whole(config: &NodeConfig) -> u64 {
+    config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes)
+}
+/// Bytes of bundles whose heads are incomplete, of all shards of a node together: of what may be arriving, this is no part
+/// of any shard.
+pub(crate) fn heads(config: &NodeConfig) -> u64 {
+    whole(config) / HEADS_PART
+}
+
 /// A bound that was lowered to its share of the budget.
 fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: &mut Vec<String>) {
     let most = (share / each).max(1);
@@ -72,7 +84,7 @@ impl Budget {
     /// Gives every table and buffer of the configuration its share, and says what that lowers of what the
     /// file gives: a bound is the smaller of its key and its share.
     pub fn apply(config: &mut NodeConfig) -> (Budget, Vec<String>) {
-        let whole = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let whole = whole(config);
         let shards = config.stack.shards.as_ref().map_or(1, |shards| u64::from(shards.count));
         let total = whole / shards.max(1);
         let mut said = Vec::new();
@@ -89,7 +101,8 @@ impl Budget {
             }
         };
         bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
-        bytes("limits.arriving_bytes", &mut limits.arriving_bytes, total / 8, default.arriving_bytes);
+        let arriving = if shards > 1 { total / 8 - total / HEADS_PART } else { total / 8 };
+        bytes("limits.arriving_bytes", &mut limits.arriving_bytes, arriving, default.arriving_bytes);
         bytes("limits.head_bytes", &mut limits.head_bytes, total / TABLE_PART, default.head_bytes);
         // What is longer goes to disk as it arrives, or is too large.
         let spill_from = &mut config.stack.spill_from.0;

@@ -4,14 +4,20 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::{Arc, Mutex};
 
 /// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, gives what it did.
 ///
 /// # Errors
 /// What cannot be opened, and why.
-pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Option<serde_json::Value>> {
+pub fn run(
+    config: NodeConfig,
+    load: Option<LoadSettings>,
+    signals: NodeSignals,
+) -> anyhow::Result<Option<serde_json::Value>> {
     let log = LogLevel::init(&config.log_level, config.log_json);
     let descriptors = farlink_os::process::raise_descriptor_limit();
     tracing::debug!("at most {descriptors} files and sockets at once");
@@ -24,7 +30,7 @@ pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Opt
     for place in &places {
         tracing::info!("control API at {}", place.name);
     }
-    watch_signals(node.handle())?;
+    signals.attach(node.handle());
     announce(&node);
     node.run()?;
     Ok(node.apps().load().map(|load| {
@@ -53,24 +59,72 @@ fn announce(node: &Node) {
     tracing::info!("node {} serves {}", ids.join(" "), layers.collect::<Vec<_>>().join(", "));
 }
 
-fn watch_signals(handle: Handle) -> anyhow::Result<()> {
-    // A file that may not grow is the store's business, as a full disk is: caught, it ends nobody.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever().filter(|signal| *signal != SIGXFSZ) {
-            let alive = handle.run(move |node| {
-                if signal != SIGHUP {
-                    node.stop();
-                } else if let Err(why) = node.reload() {
-                    tracing::error!("configuration not read again: {why}");
+/// Signal handlers of a node process, to be installed before anything else is done: the default action of SIGHUP would
+/// end a node that reads its configuration. Signals that arrive before [`NodeSignals::attach`] are carried out then.
+pub struct NodeSignals {
+    state: Arc<Mutex<SignalState>>,
+}
+
+#[derive(Default)]
+struct SignalState {
+    node: Option<Handle>,
+    /// Signals received during start, in order, each once.
+    pending: Vec<i32>,
+}
+
+impl NodeSignals {
+    /// Installs the handlers and starts the thread that carries signals out.
+    ///
+    /// # Errors
+    /// When the system gives no pipe or no thread.
+    pub fn install() -> io::Result<NodeSignals> {
+        // A file that may not grow is the store's business, as a full disk is: caught, it ends nobody. SIGUSR1 and SIGUSR2
+        // have no meaning for a node, and must not end it either.
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
+        let state = Arc::new(Mutex::<SignalState>::default());
+        let shared = state.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever().filter(|signal| [SIGTERM, SIGINT, SIGHUP].contains(signal)) {
+                let mut state = lock(&shared);
+                let SignalState { node, pending } = &mut *state;
+                match node {
+                    Some(node) => {
+                        if !carry_out(node, signal) {
+                            return;
+                        }
+                    }
+                    // A start that hangs can be ended by asking twice.
+                    None if signal != SIGHUP && pending.contains(&signal) => std::process::exit(128 + signal),
+                    None if pending.contains(&signal) => {}
+                    None => pending.push(signal),
                 }
-            });
-            if !alive {
-                return;
             }
+        })?;
+        Ok(NodeSignals { state })
+    }
+    /// Directs signals to a node that is up, beginning with those received during its start.
+    fn attach(self, node: Handle) {
+        let mut state = lock(&self.state);
+        for signal in std::mem::take(&mut state.pending) {
+            carry_out(&node, signal);
         }
-    })?;
-    Ok(())
+        state.node = Some(node);
+    }
+}
+
+fn lock(state: &Mutex<SignalState>) -> std::sync::MutexGuard<'_, SignalState> {
+    state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// SIGHUP reads the configuration again, all others end the node. False when it has ended.
+fn carry_out(node: &Handle, signal: i32) -> bool {
+    node.run(move |node| {
+        if signal != SIGHUP {
+            node.stop();
+        } else if let Err(why) = node.reload() {
+            tracing::error!("configuration not read again: {why}");
+        }
+    })
 }
 
 /// CPU seconds and largest resident memory of this process so far.

@@ -98,7 +98,7 @@ impl Mesh {
         let shards = config.stack.shards.as_ref().filter(|shards| shards.count > 1)?;
         Some(Box::new(Mesh::new(shards, config.stack.limits.arriving_bytes / OFFERED_PART)))
     }
-    fn new(ShardConfig { own, count, owners }: &ShardConfig, offered_max: u64) -> Mesh {
+    fn new(ShardConfig { own, count, owners, heads: _ }: &ShardConfig, offered_max: u64) -> Mesh {
         let (channel, inbox) = channel();
         Mesh {
             own: *own,
@@ -278,7 +278,7 @@ pub(crate) fn part(config: &NodeConfig, own: u8, count: u8) -> NodeConfig {
     let told = u64::from(config.shards.max(1));
     let stack = &mut part.stack;
     let owners = config.layers.iter().map(|layer| layer.shard).collect();
-    stack.shards = Some(ShardConfig { own, count, owners });
+    stack.shards = Some(ShardConfig::new(own, count, owners));
     let share = |bytes: u64| if bytes == u64::MAX { bytes } else { (bytes / told).max(1) };
     stack.store.capacity.0 = share(stack.store.capacity.0);
     let limits = &mut stack.limits;
@@ -317,7 +317,7 @@ mod tests {
     /// Shards that own a layer each and read no more from 1000 bytes on, and who wakes them.
     fn mesh(count: u8) -> Vec<(Mesh, Poller)> {
         let owners: Vec<u8> = (0..count).collect();
-        let new = |own| Mesh::new(&ShardConfig { own, count, owners: owners.clone() }, 1000);
+        let new = |own| Mesh::new(&ShardConfig::new(own, count, owners.clone()), 1000);
         let mut all: Vec<(Mesh, Poller)> = (0..count).map(|own| (new(own), Poller::new().unwrap())).collect();
         let doors: Vec<MeshDoor> = all.iter().map(|(mesh, poller)| mesh.door(poller.waker())).collect();
         all.iter_mut().for_each(|(mesh, _)| mesh.join(&doors));

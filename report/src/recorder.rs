@@ -91,6 +91,7 @@ impl Recorder {
             | Event::Recovered { bundle }
             | Event::Accepted { bundle }
             | Event::Waiting { bundle }
+            | Event::Returned { bundle }
             | Event::Delivered { bundle }
             | Event::Reassembled { bundle }
             | Event::CustodyTaken { bundle }

@@ -1,12 +1,12 @@
 //! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
 
-use super::settle::{Pieces, rename_to_free};
+use super::settle::{Pieces, rename_numbered};
 use super::{Header, Received, each_piece, hex};
 use crate::clock;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,12 +124,8 @@ fn name(from: &Path, out: &Path, name: &str) -> io::Result<PathBuf> {
     let mut plain = plain.filter(|name| !name.is_empty()).unwrap_or_else(|| "file".into());
     let end = (0..=NAME_MAX.min(plain.len())).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or_default();
     plain.truncate(end);
-    let (mut path, mut number) = (out.join(&plain), 1);
-    loop {
-        match rename_to_free(from, &path) {
-            Err(why) if why.kind() == ErrorKind::AlreadyExists => path = out.join(format!("{plain}.{number}")),
-            renamed => return renamed.map(|()| path),
-        }
-        number += 1;
-    }
+    rename_numbered(from, 0, |number| match number {
+        0 => out.join(&plain),
+        _ => out.join(format!("{plain}.{number}")),
+    })
 }

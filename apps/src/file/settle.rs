@@ -131,18 +131,41 @@ pub fn arriving(out: &Path, number: u64) -> PathBuf {
 }
 /// Gives such a bundle its name, or the next that is free.
 pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
-    let from = arriving(out, number);
-    let mut name = number;
+    rename_numbered(&arriving(out, number), number, |number| out.join(format!("bundle-{number}")))
+}
+/// Renames a file to the first free name found among `place(first)`, `place(first + 1)` and so on.
+///
+/// Probes in doubling steps, then halves the last one, so that the n-th file of one name costs O(log n) probes. Where
+/// names in between were removed it may find a free one behind the lowest.
+pub fn rename_numbered(from: &Path, first: u64, place: impl Fn(u64) -> PathBuf) -> io::Result<PathBuf> {
+    let mut number = first;
     loop {
-        let place = out.join(format!("bundle-{name}"));
-        match rename_to_free(&from, &place) {
-            Err(why) if why.kind() == ErrorKind::AlreadyExists => name += 1,
-            renamed => return renamed.map(|()| place),
+        let path = place(number);
+        match rename_to_free(from, &path) {
+            // Whoever took a name since it was looked for is met here, and looked past.
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => {
+                number = free_number(number, |number| place(number).symlink_metadata().is_ok());
+            }
+            renamed => return renamed.map(|()| path),
         }
     }
 }
+/// A number above `taken` that is free, found by O(log n) questions where n in a row are taken.
+fn free_number(mut taken: u64, is_taken: impl Fn(u64) -> bool) -> u64 {
+    let mut step = 1;
+    while is_taken(taken.saturating_add(step)) {
+        taken = taken.saturating_add(step);
+        step *= 2;
+    }
+    let mut free = taken.saturating_add(step);
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if is_taken(middle) { taken = middle } else { free = middle }
+    }
+    free
+}
 /// Renames a file, and never over another.
-pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // A file system that cannot promise it.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match to.symlink_metadata() {
@@ -157,6 +180,39 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::super::taken::Taken;
     use super::*;
+
+    #[test]
+    fn twenty_thousand_files_of_one_name_cost_few_probes() {
+        use std::cell::Cell;
+        let (mut there, mut most) = (std::collections::BTreeSet::from([0u64]), 0);
+        for _ in 1..20_000 {
+            let probes = Cell::new(0u64);
+            let number = free_number(0, |number| {
+                probes.set(probes.get() + 1);
+                there.contains(&number)
+            });
+            assert!(there.insert(number), "{number} is taken");
+            most = most.max(probes.get());
+        }
+        assert!(most <= 2 * 15, "{most} probes for one name");
+        assert_eq!(there.last(), Some(&19_999), "no number is left out");
+        (1_000..2_000).for_each(|gone| assert!(there.remove(&gone)));
+        assert!(!there.contains(&free_number(0, |number| there.contains(&number))), "gaps do not mislead it");
+    }
+
+    #[test]
+    fn numbered_names_go_up_and_replace_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..70u64 {
+            let from = dir.path().join("new");
+            std::fs::write(&from, n.to_string()).unwrap();
+            let place = |number| dir.path().join(format!("name.{number}"));
+            assert_eq!(rename_numbered(&from, 0, place).unwrap(), place(n));
+        }
+        for n in 0..70u64 {
+            assert_eq!(std::fs::read_to_string(dir.path().join(format!("name.{n}"))).unwrap(), n.to_string());
+        }
+    }
 
     /// One after the other is on disk, and where one cannot be, nothing that comes after it is begun.
     #[test]

@@ -158,6 +158,11 @@ pub enum Event {
         /// Number.
         bundle: BundleHandle,
     },
+    /// It came back after it was forwarded, and is held back for a while: routes may form a loop.
+    Returned {
+        /// Number.
+        bundle: BundleHandle,
+    },
     /// It was handed to the convergence layer.
     Transmitting {
         /// Number.

@@ -234,6 +234,8 @@ pub struct QuotaStatus {
     pub bundles: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Of those, bundles and bytes that nobody vouches for: they fill the same bounds apart from all others.
+    pub strangers: (u64, u64),
     /// Most bundles.
     pub bundles_max: Option<u64>,
     /// Most bytes.

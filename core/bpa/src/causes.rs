@@ -34,6 +34,7 @@ pub(crate) enum For {
     Acknowledgment,
     Room,
     Neighbour,
+    Back,
     Wider,
     Route,
 }
@@ -56,6 +57,7 @@ impl For {
             For::Acknowledgment => "acknowledgment",
             For::Room => "neighbour full",
             For::Neighbour => "neighbour refused",
+            For::Back => "came back",
             For::Wider => "wider link",
             For::Route => "no route",
         }
@@ -197,6 +199,9 @@ impl Agent {
         if let Some((link, peer)) = sending.filter(|_| !held.has(Reason::Route)) {
             return Cause { link: Some(link), peer: Some(peer), ..just(For::Acknowledgment) };
         }
+        if let Some((until, _)) = self.held_back(now, held).filter(|_| held.has(Reason::Route)) {
+            return Cause { at: Some(until), ..just(For::Back) };
+        }
         if let Some((peer, turned)) = self.turned(held) {
             let full = turned == Turned::Away(farlink_base::Refusal::NoResources);
             let at = [self.waits.due(bundle), self.rests.due(bundle)].into_iter().flatten().min();
@@ -277,6 +282,11 @@ impl Agent {
                 Some(why) => format!("{} {why}; will be tried again", peer()),
                 None => String::new(),
             },
+            For::Back => {
+                let (until, returns) = self.held_back(now, held).unwrap_or((now, 0));
+                let left = format_duration(until.since(now));
+                format!("{left} to pass: it came back {returns} times after it was forwarded, as in a loop of routes")
+            }
             For::Wider => format!("a link towards {} that takes a bundle of its length", to.node_id()),
             For::Route => match self.disabled_link_to(to) {
                 Some(link) => format!("no route to {}: link {link} is disabled", to.node_id()),

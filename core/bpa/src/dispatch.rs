@@ -46,6 +46,10 @@ impl Agent {
         if self.is_hello(held) {
             return self.repeat_hello(now, bundle, edge, out);
         }
+        if let Some((until, _)) = self.held_back(now, held) {
+            // Whoever calls for it earlier changes nothing.
+            return self.waits.until(&mut self.book, bundle, until);
+        }
         self.waits.cancel(bundle);
         if let Some(rests) = self.rests.made() {
             rests.leave(bundle);
@@ -56,6 +60,10 @@ impl Agent {
         self.route(now, bundle, edge, out);
     }
 
+    /// Until when a bundle that came back is held back, and how often it did.
+    pub(crate) fn held_back(&self, now: Instant, held: &Held) -> Option<(Instant, u8)> {
+        if held.flags.has(Flags::ASIDE) { self.waits.held_back(held.handle(), now) } else { None }
+    }
     /// Neighbours that refused it lately.
     pub(crate) fn tried(&self, held: &Held) -> Vec<PeerId> {
         if held.flags.has(Flags::ASIDE) {

@@ -304,6 +304,9 @@ impl Agent {
         let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
         let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
         let id = self.sends.begin(&mut self.book, sending);
+        if self.may_loop(&meta) {
+            self.loops.forwarded(meta.id, now);
+        }
         if let Some(custody) = &mut self.custody {
             custody.handed(number.0, peer);
         }

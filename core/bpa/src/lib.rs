@@ -41,6 +41,7 @@ mod journeys;
 mod keep;
 mod lifetime;
 mod link;
+mod loops;
 mod memory;
 mod narrow;
 mod neighbours;

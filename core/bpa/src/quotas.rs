@@ -3,6 +3,9 @@
 //!
 //! Bundles are counted by source and by giver, and each quota is the sum of those it is about: other quotas are in force
 //! without a walk over what is held.
+//!
+//! Arrivals that nobody vouches for ([`Flags::STRANGE`]) say what they like of their source, and their neighbour of
+//! itself. Each quota bounds them apart from all others, so that they take no room from whom they name.
 
 use crate::agent::Agent;
 use crate::app::QuotaStatus;
@@ -11,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
-use farlink_book::{Held, Identity, Peer};
+use farlink_book::{Flags, Held, Identity, Peer};
 
 /// What some sources, or bundles of some neighbours, may fill together. One of the two: a bundle counts once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,11 +55,42 @@ impl Sum {
     }
 }
 
+/// What is vouched for, and what is not: each counts for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Sums([Sum; 2]);
+impl Sums {
+    fn of(&self, held: &Held) -> &Sum {
+        &self.0[usize::from(held.flags.has(Flags::STRANGE))]
+    }
+    fn of_mut(&mut self, held: &Held) -> &mut Sum {
+        &mut self.0[usize::from(held.flags.has(Flags::STRANGE))]
+    }
+    fn add(&mut self, other: &Sums) {
+        for (sum, other) in self.0.iter_mut().zip(&other.0) {
+            sum.bundles += other.bundles;
+            sum.bytes += other.bytes;
+        }
+    }
+    fn subtract(&mut self, other: &Sums) {
+        for (sum, other) in self.0.iter_mut().zip(&other.0) {
+            sum.bundles = sum.bundles.saturating_sub(other.bundles);
+            sum.bytes = sum.bytes.saturating_sub(other.bytes);
+        }
+    }
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|sum| sum.bundles == 0)
+    }
+    fn total(&self) -> Sum {
+        let [vouched, strange] = self.0;
+        Sum { bundles: vouched.bundles + strange.bundles, bytes: vouched.bytes + strange.bytes }
+    }
+}
+
 /// One source, or one neighbour.
 #[derive(Debug)]
 struct Party {
     name: EndpointId,
-    sum: Sum,
+    sums: Sums,
     /// The quotas that are about it.
     of: Vec<u16>,
 }
@@ -65,7 +99,7 @@ struct Party {
 #[derive(Debug)]
 struct Account {
     quota: Quota,
-    sum: Sum,
+    sums: Sums,
     refused: u64,
 }
 
@@ -99,16 +133,14 @@ impl Quotas {
         self.accounts = quotas
             .into_iter()
             .take(usize::from(u16::MAX))
-            .map(|quota| Account { quota, sum: Sum::default(), refused: 0 })
+            .map(|quota| Account { quota, sums: Sums::default(), refused: 0 })
             .collect();
         let Quotas { accounts, sources, neighbours, .. } = self;
         let parties = sources.values_mut().map(|party| (party, true));
         for (party, source) in parties.chain(neighbours.values_mut().map(|party| (party, false))) {
             party.of = about(accounts, &party.name, source);
             for at in &party.of {
-                let sum = &mut accounts[usize::from(*at)].sum;
-                sum.bundles += party.sum.bundles;
-                sum.bytes += party.sum.bytes;
+                accounts[usize::from(*at)].sums.add(&party.sums);
             }
         }
         let begins = !self.counting && !self.accounts.is_empty();
@@ -121,14 +153,10 @@ impl Quotas {
         let Some(party) = neighbours.get_mut(&neighbour).filter(|party| party.name != name) else { return };
         let of = about(accounts, &name, false);
         for at in core::mem::replace(&mut party.of, of) {
-            let sum = &mut accounts[usize::from(at)].sum;
-            sum.bundles = sum.bundles.saturating_sub(party.sum.bundles);
-            sum.bytes = sum.bytes.saturating_sub(party.sum.bytes);
+            accounts[usize::from(at)].sums.subtract(&party.sums);
         }
         for at in &party.of {
-            let sum = &mut accounts[usize::from(*at)].sum;
-            sum.bundles += party.sum.bundles;
-            sum.bytes += party.sum.bytes;
+            accounts[usize::from(*at)].sums.add(&party.sums);
         }
         party.name = name;
     }
@@ -137,14 +165,14 @@ impl Quotas {
         let source = &held.bundle.source;
         let of = |name: EndpointId, source: bool| {
             let of = about(accounts, &name, source);
-            Party { name, sum: Sum::default(), of }
+            Party { name, sums: Sums::default(), of }
         };
         let party = sources.entry(source.node()).or_insert_with(|| of(source.node_id(), true));
-        party.sum.come(held.size());
+        party.sums.of_mut(held).come(held.size());
         let mut all = party.of.clone();
         if held.from != PeerId::NONE {
             let party = neighbours.entry(held.from).or_insert_with(|| of(giver.clone(), false));
-            party.sum.come(held.size());
+            party.sums.of_mut(held).come(held.size());
             all.extend(&party.of);
         }
         all
@@ -155,7 +183,7 @@ impl Quotas {
             return;
         }
         for at in self.parties(held, giver) {
-            self.accounts[usize::from(at)].sum.come(held.size());
+            self.accounts[usize::from(at)].sums.of_mut(held).come(held.size());
         }
     }
     /// A bundle leaves.
@@ -167,20 +195,20 @@ impl Quotas {
         let mut all: Vec<u16> = Vec::new();
         let source = held.bundle.source.node();
         if let Some(party) = sources.get_mut(&source) {
-            party.sum.go(held.size());
+            party.sums.of_mut(held).go(held.size());
             all.extend(&party.of);
-            if party.sum.bundles == 0 {
+            if party.sums.is_empty() {
                 sources.remove(&source);
             }
         }
         if let Some(party) = neighbours.get_mut(&held.from) {
-            party.sum.go(held.size());
+            party.sums.of_mut(held).go(held.size());
             all.extend(&party.of);
-            if party.sum.bundles == 0 {
+            if party.sums.is_empty() {
                 neighbours.remove(&held.from);
             }
         }
-        all.into_iter().for_each(|at| accounts[usize::from(at)].sum.go(held.size()));
+        all.into_iter().for_each(|at| accounts[usize::from(at)].sums.of_mut(held).go(held.size()));
     }
     /// Whether a newcomer finds room in every quota that is about it; of the first where it does not, that is counted.
     ///
@@ -198,7 +226,7 @@ impl Quotas {
                 continue;
             }
             let Quota { bytes, bundles, .. } = quota;
-            let (size, Sum { bundles: held, bytes: filled }) = (new.size(), account.sum);
+            let (size, Sum { bundles: held, bytes: filled }) = (new.size(), *account.sums.of(new));
             if size > *bytes || *bundles == 0 {
                 account.refused += 1;
                 return Err(Refusal::TooLarge);
@@ -221,16 +249,17 @@ impl Quotas {
     /// When something does not agree.
     #[cfg(feature = "audit")]
     pub fn audit(&self, again: &Quotas) {
-        fn sums<K: Copy>(parties: &BTreeMap<K, Party>) -> Vec<(K, Sum)> {
-            parties.iter().map(|(key, party)| (*key, party.sum)).collect()
+        fn sums<K: Copy>(parties: &BTreeMap<K, Party>) -> Vec<(K, Sums)> {
+            parties.iter().map(|(key, party)| (*key, party.sums)).collect()
         }
         assert_eq!(sums(&self.sources), sums(&again.sources), "bundles and bytes by source, for quotas");
         assert_eq!(sums(&self.neighbours), sums(&again.neighbours), "bundles and bytes by neighbour, for quotas");
         for (at, account) in self.accounts.iter().enumerate() {
             let parties = self.sources.values().chain(self.neighbours.values());
             let about = parties.filter(|party| party.of.contains(&(at as u16)));
-            let all = about.fold((0, 0), |(n, bytes), of| (n + of.sum.bundles, bytes + of.sum.bytes));
-            assert_eq!((account.sum.bundles, account.sum.bytes), all, "quota {at}");
+            let mut all = Sums::default();
+            about.for_each(|party| all.add(&party.sums));
+            assert_eq!(account.sums, all, "quota {at}");
         }
     }
     /// Whether every quota that is about a newcomer has room for it beside so many bundles and bytes more.
@@ -239,7 +268,8 @@ impl Quotas {
             return true;
         }
         let (source, giver, of_giver) = (new.bundle.source.node_id(), giver(), new.from != PeerId::NONE);
-        self.accounts.iter().all(|Account { quota, sum, .. }| {
+        self.accounts.iter().all(|Account { quota, sums, .. }| {
+            let sum = sums.of(new);
             let about = quota.is_about(&source, true) || of_giver && quota.is_about(&giver, false);
             let filled = sum.bytes.saturating_add(bytes).saturating_add(new.size());
             !about || filled <= quota.bytes && sum.bundles.saturating_add(bundles) < quota.bundles
@@ -250,8 +280,9 @@ impl Quotas {
         let row = |account: &Account| QuotaStatus {
             sources: account.quota.sources.clone(),
             neighbours: account.quota.neighbours.clone(),
-            bundles: account.sum.bundles,
-            bytes: account.sum.bytes,
+            bundles: account.sums.total().bundles,
+            bytes: account.sums.total().bytes,
+            strangers: (account.sums.0[1].bundles, account.sums.0[1].bytes),
             bundles_max: Some(account.quota.bundles).filter(|most| *most < u64::MAX),
             bytes_max: Some(account.quota.bytes).filter(|most| *most < u64::MAX),
             refused: account.refused,

@@ -140,7 +140,7 @@ impl Agent {
                 }
                 self.note_return(known, from, hop);
                 self.answer_again(now, &bundle, carrier, hop, edge, out);
-                return self.on_known(known, token, from, hop, out);
+                return self.on_known(now, known, token, from, hop, out);
             }
         };
         // What came through a tunnel no neighbour says.
@@ -171,6 +171,7 @@ impl Agent {
         if bundle.duties.has(Duties::REPORT) {
             self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
         }
+        self.hold_back_return(now, handle, out);
         self.heed(now, handle, edge, out);
     }
 
@@ -215,7 +216,15 @@ impl Agent {
 
     /// A bundle comes that is here already. It was acknowledged or will be; if all of it is on its
     /// way out, it is routed anew, so that a late confirmation does not lose it.
-    fn on_known<S: Sink<Output>>(&mut self, handle: Handle, token: OfferToken, from: PeerId, hop: &Hop, out: &mut S) {
+    fn on_known<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        token: OfferToken,
+        from: PeerId,
+        hop: &Hop,
+        out: &mut S,
+    ) {
         let Some(held) = self.book.get(handle) else { return };
         let (anew, number) = (self.comes_anew(held, from, hop), held.number);
         // Of a whole with parts that are not durable nothing can be promised yet.
@@ -238,6 +247,7 @@ impl Agent {
         }
         self.cuts.begin_anew(&self.book, handle);
         self.book.hold(handle, Reason::Route);
+        self.hold_back_return(now, handle, out);
         if let Some(held) = self.book.get_mut(handle) {
             held.hops = held.hops.max(hop.hops);
             // Its own labels are under way; it has those it came back with.

@@ -43,6 +43,8 @@ pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
+    /// Those that came back, which nobody gets before, and how often they did.
+    back: BTreeMap<Handle, (Instant, u8)>,
     /// Of which it was said that the link they would take is too narrow.
     unfit: BTreeSet<Handle>,
 }
@@ -99,6 +101,15 @@ impl Waits {
             held.flags.set(Flags::ASIDE, true);
         }
     }
+    /// A bundle came back: nobody gets it before then.
+    pub fn hold_back(&mut self, book: &mut Book, bundle: Handle, until: Instant, returns: u8) {
+        self.back.insert(bundle, (until, returns));
+        self.until(book, bundle, until);
+    }
+    /// Until when a bundle that came back is held back, and how often it did.
+    pub fn held_back(&self, bundle: Handle, now: Instant) -> Option<(Instant, u8)> {
+        self.back.get(&bundle).copied().filter(|(until, _)| *until > now)
+    }
     /// Neighbours that refused it since they came up last.
     pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {
         let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
@@ -137,13 +148,14 @@ impl Waits {
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         assert_eq!(self.due.len(), self.at.len(), "each waits once");
-        self.due.len() + self.refused.len() + self.unfit.len()
+        self.due.len() + self.refused.len() + self.unfit.len() + self.back.len()
     }
     /// Forgets a bundle.
     pub fn forget(&mut self, bundle: Handle) {
         self.cancel(bundle);
         self.refused.remove(&bundle);
         self.unfit.remove(&bundle);
+        self.back.remove(&bundle);
     }
 }
 

@@ -80,6 +80,28 @@ fn a_neighbour_whose_name_becomes_surer_counts_by_that_name() {
     assert_eq!(counts(&node), [0, 0], "nothing is left behind");
 }
 
+/// Whoever is not configured writes another's name as its source, or calls itself so.
+#[test]
+fn quota_filled_in_a_name_leaves_room_for_its_owner() {
+    for quotas in [vec![quota(&["ipn:2.0"], &[], 1 << 20, 10)], vec![quota(&[], &["ipn:2.0"], 1 << 20, 10)]] {
+        let mut node = node(quotas);
+        let stranger = node.comes(0, EndpointId::ipn(2, 0));
+        for n in 0..30 {
+            node.receive_over(stranger, n, bundle(2, n));
+        }
+        let quota = &node.agent.status(node.now).quotas[0];
+        assert_eq!((quota.bundles, quota.strangers.0), (10, 10), "a quota holds for strangers, too, apart from others");
+        for n in 100..111 {
+            node.receive_over(0, n, bundle(2, n));
+            assert_eq!(verdict(&node, n), if n < 110 { Ok(()) } else { FULL }, "{n}");
+        }
+        let held = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 99);
+        held.iter().for_each(|row| node.admin(AdminInput::Cancel { bundle: row.handle }));
+        let quota = &node.agent.status(node.now).quotas[0];
+        assert_eq!((quota.bundles, quota.strangers), (0, (0, 0)), "nothing is left behind");
+    }
+}
+
 /// It says who it is with its first bundle, not when it comes up: what it gave counts by that name from then on.
 #[test]
 fn a_neighbour_that_says_its_name_with_a_bundle_fills_no_more_than_its_quota() {

@@ -143,3 +143,47 @@ fn two_agents_that_route_to_each_other_end_by_hop_limit_and_not_by_loss() {
         assert_eq!(net.nodes.iter().map(Node::held).sum::<u64>(), 0, "{delay_ms} ms");
     }
 }
+
+/// Nodes in a ring, each taking the next for the way to ipn:9.
+fn ring(nodes: u64) -> Net {
+    let node = |me: u64| {
+        let [before, next] = [(me + nodes - 2) % nodes + 1, me % nodes + 1].map(|node| EndpointId::ipn(node, 0));
+        let links = match nodes {
+            2 => vec![farlink_bpa::LinkSettings { peer: next.clone(), ..link(0) }],
+            _ => [before, next.clone()]
+                .into_iter()
+                .zip(0..)
+                .map(|(peer, n)| farlink_bpa::LinkSettings { peer, ..link(n) })
+                .collect(),
+        };
+        let routes = vec![("ipn:9.*".into(), next)];
+        Node::with(Settings { node_ids: vec![EndpointId::ipn(me, 0)], links, routes, ..settings() }, None)
+    };
+    let mut net = Net::new((1..=nodes).map(node).collect(), Duration::from_millis(1));
+    match nodes {
+        2 => net.wire((0, 0), (1, 0)),
+        _ => (0..nodes as usize).for_each(|n| net.wire((n, 1), ((n + 1) % nodes as usize, 0))),
+    }
+    net
+}
+
+#[test]
+fn loop_of_routes_forwards_what_counts_no_hops_ever_more_rarely() {
+    for nodes in [2, 3, 4] {
+        let mut net = ring(nodes);
+        let bundle = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(9, 1), 1).lifetime_ms(2 * 3_600_000);
+        net.nodes[0].receive(1, bundle);
+        net.run(Duration::from_secs(5));
+        assert!(net.crossed.len() as u64 > nodes, "the first return waits a second only: {}", net.crossed.len());
+        net.run(Duration::from_secs(3600));
+        assert!(net.crossed.len() < 100, "{nodes} nodes: {} times in an hour", net.crossed.len());
+        let held = net.nodes.iter().find(|node| node.held() == 1).expect("it is kept");
+        let row = held.agent.bundles(held.now, farlink_base::BundleHandle(0), 1).remove(0);
+        assert_eq!((row.reason, row.leaves.is_some()), ("came back", true), "{}", row.waits_for);
+        let told =
+            |node: &Node| node.events().iter().filter(|e| matches!(e, farlink_base::Event::Returned { .. })).count();
+        assert!(net.nodes.iter().all(|node| told(node) > 5), "{nodes} nodes: each tells of returns");
+        net.run(Duration::from_secs(3700));
+        assert_eq!(net.nodes.iter().map(Node::held).sum::<u64>(), 0, "its lifetime ends");
+    }
+}

@@ -49,6 +49,33 @@ fn strangers_fill_their_share_and_neighbours_and_applications_the_rest() {
 }
 
 #[test]
+fn share_of_a_source_is_filled_by_nobody_who_only_names_it() {
+    let limits = Limits { source_bytes: 3 * SIZE, stranger_bytes: 5 * SIZE, ..Default::default() };
+    let mut before = node(limits);
+    let stranger = before.comes(0, EndpointId::ipn(2, 0));
+    for n in 0..9 {
+        // It names the real one as who gave it, too: that is all a restart knows of it.
+        before.receive_over(stranger, n, bundle(2, n).previous(2));
+    }
+    assert_eq!(taken(&before), 5, "the strangers' share");
+    let mut after = node(limits);
+    for output in &before.said {
+        let Output::Put { bundle, index, meta } = output else { continue };
+        let hop = Box::new(Hop { previous: EndpointId::ipn(2, 0), ..Hop::default() });
+        after.tell(Input::Recovered { bundle: *bundle, index: *index, meta: meta.clone(), hop });
+    }
+    assert_eq!(after.agent.status(after.now).strangers.0, after.held());
+    for node in [&mut before, &mut after] {
+        for n in 20..24 {
+            node.receive_over(0, n, bundle(2, n));
+        }
+        let of_two = node.verdicts().into_iter().filter(|(ticket, _)| *ticket >= 20);
+        let of_two: Vec<bool> = of_two.map(|(_, verdict)| verdict.is_ok()).collect();
+        assert_eq!(of_two, [true, true, true, false], "its own share, whole");
+    }
+}
+
+#[test]
 fn what_strangers_brought_counts_to_their_share_after_a_restart() {
     let limits = Limits { stranger_bytes: 2 * SIZE, ..Default::default() };
     let mut before = node(limits);

@@ -178,6 +178,8 @@ pub(crate) struct Arrivals {
     undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
+    /// Of those, bytes of neighbours nobody configured, who have half.
+    strange: u64,
     bounds: Bounds,
     spools: Spools,
 }
@@ -199,6 +201,7 @@ impl Arrivals {
             undecided: BTreeMap::new(),
             next_spill: 1,
             memory: 0,
+            strange: 0,
             bounds,
             spools: Spools::new(),
         }
@@ -260,17 +263,22 @@ impl Arrivals {
                 false => Do::Refuse(token, Refusal::TooLarge),
             });
         }
-        let memory = self.memory;
+        let (memory, strange) = (self.memory, self.strange);
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
-        if !self.bounds.takes(end) {
+        // Strangers have half.
+        let stranger = arrival.link.is_dynamic();
+        let most = if stranger { self.bounds.memory / 2 } else { self.bounds.memory };
+        if !(Bounds { memory: most, ..self.bounds }).takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
         let more = if arrival.spills.is_empty() { part.len() } else { 0 };
-        if memory + more > self.bounds.memory {
+        let full = memory + more > self.bounds.memory;
+        if full || stranger && strange + more > most {
             return self.refuse(token, Refusal::NoResources, out);
         }
         self.memory += part.len();
+        self.strange += if stranger { part.len() } else { 0 };
         if let Some(opened) = arrival.opened.as_mut().filter(|_| !arrival.spills.is_empty()) {
             opened.watch.pass(&part);
             if let Some(pieces) = &mut arrival.pieces {
@@ -353,6 +361,9 @@ impl Arrivals {
             return self.refuse(token, Refusal::StoreFailed, out);
         };
         self.memory = self.memory.saturating_sub(len);
+        if arrival.link.is_dynamic() {
+            self.strange = self.strange.saturating_sub(len);
+        }
         arrival.rope.append(extents);
         if let Some(pieces) = &mut arrival.pieces {
             let link = arrival.link;
@@ -389,6 +400,9 @@ impl Arrivals {
         self.open.get(&token)?.as_ref()?;
         let arrival = self.open.remove(&token)??;
         self.memory = self.memory.saturating_sub(arrival.memory());
+        if arrival.link.is_dynamic() {
+            self.strange = self.strange.saturating_sub(arrival.memory());
+        }
         for spill in &arrival.spills {
             self.spills.remove(spill);
         }

@@ -59,10 +59,13 @@ impl Bench {
         Ok(Some(Opening { meta, hop: Hop::default(), watch, starts_at: 0, payload_at }))
     }
     fn part(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
+        self.part_over(LinkId(0), n, part, last, total, out);
+    }
+    fn part_over(&mut self, link: LinkId, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
         let none = Bounds { memory: 0, bundle: 0, spill_from: 0 };
         let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(none));
         let door = Door { open: &|prefix| self.open(prefix), cut: &|_, _, _| Some(Box::new(Fragment)) };
-        arrivals.part(token(n), LinkId(0), part, last, total, door, out);
+        arrivals.part(token(n), link, part, last, total, door, out);
         self.arrivals = arrivals;
     }
     /// Gives a part; what is to be done but for telling the agent that it begins.
@@ -102,6 +105,23 @@ fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
     let mut a = arrivals(1 << 20, 4 << 20, 1 << 20);
     let said = a.give(3, bytes(1), false, Some(2 << 20));
     assert!(said.is_empty(), "it goes to disk: {said:?}");
+}
+
+#[test]
+fn strangers_leave_half_of_the_memory_to_neighbours() {
+    let mut a = arrivals(1000, 1000, 0);
+    let stranger = LinkId(LinkId::DYNAMIC | 1);
+    let head = || Payload::from(alloc::vec![0xee; 90]);
+    let give = |a: &mut Bench, link, n| {
+        let mut out = Vec::new();
+        a.part_over(link, n, head(), false, None, &mut out);
+        out.is_empty()
+    };
+    assert_eq!((0..9).filter(|n| give(&mut a, stranger, *n)).count(), 5, "heads that never end");
+    assert_eq!((10..19).filter(|n| give(&mut a, LinkId(0), *n)).count(), 6);
+    (0..20).for_each(|n| a.abort(token(n), &mut Vec::new()));
+    assert_eq!(a.memory(), 0);
+    assert!(give(&mut a, stranger, 30), "their room comes back");
 }
 
 #[test]

@@ -266,7 +266,7 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
             Ok(opening) => opening.map(|opening| desk.is_central(&opening.meta)),
             Err(_) => Some(false),
         };
-        let (away, least, part) = match desk.part(ticket, part, last, central) {
+        let (away, least, part) = match desk.part((ticket, link.is_dynamic()), part, last, central) {
             Part::Kept | Part::Dropped => return None,
             Part::Refused => {
                 let refused = layer::Input::Refused { ticket, reason: Refusal::NoResources };

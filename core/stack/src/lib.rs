@@ -44,5 +44,5 @@ pub use io::{Input, Output};
 pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};
 pub use reporting::CompressedConfig;
 pub use security::{KeyRing, Secret, SecurityConfig, SecurityCounts};
-pub use shards::{Across, SHARD_BUNDLES_MAX, SHARDS_MAX, ShardConfig};
+pub use shards::{Across, HeadBudget, SHARD_BUNDLES_MAX, SHARDS_MAX, ShardConfig};
 pub use stack::{LINKS_MAX, Stack};

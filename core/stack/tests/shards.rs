@@ -63,7 +63,7 @@ fn tune(index: usize, config: &mut Config) {
                 }
             }
             let own = (index - FIRST) as u8;
-            config.shards = Some(ShardConfig { own, count: 2, owners: vec![0, 1] });
+            config.shards = Some(ShardConfig::new(own, 2, vec![0, 1]));
             config.limits.bundles = 1 << 20;
             via(config, 1, 1);
             via(config, 4, 4);

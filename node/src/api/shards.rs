@@ -92,6 +92,7 @@ fn add(all: &mut Snapshot, shard: Snapshot) {
     for (quota, part) in sum.quotas.iter_mut().zip(more.quotas) {
         quota.bundles += part.bundles;
         quota.bytes += part.bytes;
+        quota.strangers = (quota.strangers.0 + part.strangers.0, quota.strangers.1 + part.strangers.1);
         quota.refused += part.refused;
         quota.bundles_max = quota.bundles_max.zip(part.bundles_max).map(|(a, b)| a.saturating_add(b));
         quota.bytes_max = quota.bytes_max.zip(part.bytes_max).map(|(a, b)| a.saturating_add(b));

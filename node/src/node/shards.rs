@@ -8,7 +8,8 @@ use anyhow::Context;
 use farlink_base::ConfigError;
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::Waker;
-use farlink_stack::Input;
+use farlink_stack::{HeadBudget, Input};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// The thread of a shard, with what it said at its end.
@@ -31,10 +32,18 @@ impl Node {
     /// Opens all shards of a node.
     pub(super) fn of_shards(mut config: NodeConfig, log: &LogLevel, count: u8) -> anyhow::Result<Node> {
         super::place_plan(&mut config);
-        let main = Node::open(part(&config, 0, count), log.clone(), None).with_context(|| left_over(&config, count))?;
+        let heads = Arc::new(HeadBudget::new(crate::budget::heads(&config)));
+        let part = |own| {
+            let mut part = part(&config, own, count);
+            if let Some(shards) = &mut part.stack.shards {
+                shards.heads = heads.clone();
+            }
+            part
+        };
+        let main = Node::open(part(0), log.clone(), None).with_context(|| left_over(&config, count))?;
         let mut nodes = vec![main];
         for own in 1..count {
-            let node = Node::open(part(&config, own, count), log.clone(), Some(&nodes[0].io.events))?;
+            let node = Node::open(part(own), log.clone(), Some(&nodes[0].io.events))?;
             nodes.push(node);
         }
         let door = |node: &Node| node.io.mesh.as_ref().map(|mesh| mesh.door(node.io.poller.waker()));

@@ -1,9 +1,10 @@
 //! Where other shards come to a layer of this one: their bundles wait until it takes them, and what it offers is given to
 //! the shard that the bundle belongs to.
 
-use super::{Across, tagged, untagged};
+use super::{Across, HeadBudget, ShardConfig, tagged, untagged};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{BundleMeta, Facts, Instant, LinkId, NodeId, Payload};
@@ -14,8 +15,6 @@ pub(crate) const CENTRE: u8 = 0;
 const IN_TURN: usize = 8;
 /// First bytes of a bundle in which its destination is looked for.
 const HEAD: u64 = 64 << 10;
-/// Bytes of bundles whose heads are incomplete, all of them: a thousand of the longest.
-const ASKED: u64 = 64 << 20;
 
 /// Accounts for a bundle of another shard on a link, or says when it may leave.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(LinkId, u64) -> Option<Instant>;
@@ -38,7 +37,7 @@ struct Line {
 #[derive(Debug)]
 enum Place {
     /// Its first bytes, while its head is incomplete, and fewest bytes of a piece where it is to be kept in pieces.
-    Asked { parts: Payload, least: Option<u64>, look: u64 },
+    Asked { parts: Payload, least: Option<u64>, look: u64, strange: bool },
     /// This shard's.
     Here,
     /// Nobody's: it was too much, and its layer is about to hear of it.
@@ -69,8 +68,8 @@ pub(crate) struct Desk {
     local: Box<[NodeId]>,
     lines: BTreeMap<LinkId, Line>,
     places: BTreeMap<Ticket, Place>,
-    /// Bytes of those whose heads are incomplete.
-    asked: u64,
+    /// Memory for those whose heads are incomplete, with all other layers and shards.
+    heads: Arc<HeadBudget>,
     /// Bytes offered to others, all of them, that have no verdict yet.
     away: u64,
     /// When bundles that wait may leave, as far as is known; `None`: their layer takes none, or there are none.
@@ -82,11 +81,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// For a layer of shard `own`, with these links, of a node with these names.
-    pub fn new(own: u8, count: u8, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
+    /// For a layer of this shard, with these links, of a node with these names.
+    pub fn new(shard: &ShardConfig, local: Box<[NodeId]>, links: impl Iterator<Item = LinkId>) -> Self {
+        let (own, count, heads) = (shard.own, shard.count, shard.heads.clone());
         let lines = links.map(|link| (link, Line::default())).collect();
         let (places, taken) = (BTreeMap::new(), Vec::new());
-        Desk { own, count, local, lines, places, asked: 0, away: 0, pending: None, under_way: 0, taken }
+        Desk { own, count, local, lines, places, heads, away: 0, pending: None, under_way: 0, taken }
     }
     /// All shards but this one.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
@@ -235,8 +235,8 @@ impl Desk {
     /// Nothing more is to be known of an offer.
     fn leave(&mut self, ticket: Ticket) -> Option<Place> {
         let place = self.places.remove(&ticket)?;
-        if let Place::Asked { parts, .. } = &place {
-            self.asked = self.asked.saturating_sub(parts.len());
+        if let Place::Asked { parts, strange, .. } = &place {
+            self.heads.give_back(parts.len(), *strange);
         }
         Some(place)
     }
@@ -306,7 +306,7 @@ impl Desk {
                 return None;
             }
             Output::InParts { ticket, least, .. } if self.gives_away() => {
-                let place = Place::Asked { parts: Payload::new(), least: Some(least), look: 0 };
+                let place = Place::Asked { parts: Payload::new(), least: Some(least), look: 0, strange: false };
                 self.places.insert(ticket, place);
                 return None;
             }
@@ -326,15 +326,15 @@ impl Desk {
     }
 
     /// A part of a bundle came, not all of it at once. `central` reads its head: whether the bundle is the centre's;
-    /// `None`: more is needed.
+    /// `None`: more is needed. `strange`: it comes from a neighbour nobody configured.
     pub fn part(
         &mut self,
-        ticket: Ticket,
+        (ticket, strange): (Ticket, bool),
         part: Payload,
         last: bool,
         central: impl FnOnce(&Self, &Payload) -> Option<bool>,
     ) -> Part {
-        let asked = Place::Asked { parts: Payload::new(), least: None, look: 0 };
+        let asked = Place::Asked { parts: Payload::new(), least: None, look: 0, strange };
         match self.leave(ticket).unwrap_or(asked) {
             Place::Refused => {
                 self.places.insert(ticket, Place::Refused);
@@ -350,25 +350,34 @@ impl Desk {
                 self.lend(ticket, bytes, part.len(), last);
                 Part::Away { least: None, part }
             }
-            Place::Asked { mut parts, least, look } => {
-                parts.gather(part);
-                let len = parts.len();
-                let known = if len >= look || last { central(self, &parts.slice(0, HEAD)) } else { None };
+            Place::Asked { mut parts, least, look, strange: _ } => {
+                let len = parts.len() + part.len();
+                let known = (len >= look || last).then(|| {
+                    let mut whole = parts.clone();
+                    whole.gather(part.clone());
+                    (central(self, &whole.slice(0, HEAD)), whole)
+                });
+                let undecided = !last && len < HEAD && known.as_ref().is_none_or(|(known, _)| known.is_none());
+                if undecided {
+                    if !self.heads.take(len, strange) {
+                        self.places.insert(ticket, Place::Refused);
+                        return Part::Refused;
+                    }
+                    // A few bytes must not keep alive the large buffer they came in.
+                    parts.gather(part.own());
+                    // Ever more rarely, so that parts of a byte each cost no more than others.
+                    let look = if len < look { look } else { HEAD.min(2 * len) };
+                    self.places.insert(ticket, Place::Asked { parts, least, look, strange });
+                    return Part::Kept;
+                }
+                let (known, parts) = known.unwrap_or_else(|| {
+                    parts.gather(part);
+                    (None, parts)
+                });
                 match known {
                     Some(true) => {
                         self.lend(ticket, 0, len, last);
                         Part::Away { least, part: parts }
-                    }
-                    None if !last && len < HEAD && self.asked + len > ASKED => {
-                        self.places.insert(ticket, Place::Refused);
-                        Part::Refused
-                    }
-                    None if !last && len < HEAD => {
-                        self.asked += len;
-                        // Ever more rarely, so that parts of a byte each cost no more than others.
-                        let look = if len < look { look } else { HEAD.min(2 * len) };
-                        self.places.insert(ticket, Place::Asked { parts, least, look });
-                        Part::Kept
                     }
                     // What cannot be read is this shard's to refuse.
                     Some(false) | None => {

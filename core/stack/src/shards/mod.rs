@@ -8,6 +8,7 @@
 mod answer_tests;
 pub(crate) mod desk;
 pub(crate) mod elsewhere;
+mod heads;
 pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,12 @@ use crate::config::Config;
 use crate::kinds::Layer;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use desk::Desk;
 use farlink_base::layer::{self, SendId, Ticket};
 use farlink_base::{ConfigError, LinkId};
+pub use heads::HeadBudget;
 
 /// Most shards of a node.
 pub const SHARDS_MAX: u8 = 64;
@@ -38,7 +41,17 @@ pub struct ShardConfig {
     pub count: u8,
     /// Which shard owns each layer of [`Config::layers`].
     pub owners: Vec<u8>,
+    /// Memory for incomplete heads, shared by all shards of the node.
+    pub heads: Arc<HeadBudget>,
 }
+impl ShardConfig {
+    /// Shard `own` of `count`, with a bound of its own for incomplete heads.
+    pub fn new(own: u8, count: u8, owners: Vec<u8>) -> Self {
+        ShardConfig { own, count, owners, heads: Arc::new(HeadBudget::new(HEADS)) }
+    }
+}
+/// Bytes of incomplete heads where nobody gives a bound.
+const HEADS: u64 = 8 << 20;
 
 /// What crosses from one shard to another about a layer.
 #[derive(Clone, Debug)]
@@ -142,7 +155,7 @@ pub(crate) fn placed(
         }
         _ => {
             let local = config.node_ids.iter().map(farlink_base::EndpointId::node).collect();
-            let desk = Desk::new(shards.own, shards.count, local, links);
+            let desk = Desk::new(shards, local, links);
             Ok(Layer::Shared(alloc::boxed::Box::new(Shared { layer: make()?, desk })))
         }
     }

@@ -2,7 +2,7 @@
 
 use super::desk::{Desk, Part};
 use super::elsewhere::{Do, Elsewhere};
-use super::{Across, tagged, untagged};
+use super::{Across, ShardConfig, tagged, untagged};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, LinkState, Output, SendId, Ticket};
 use farlink_base::{Instant, LinkId, NodeId, Payload, Refusal};
@@ -14,7 +14,7 @@ pub(super) fn bytes(len: usize) -> Payload {
     Payload::from(alloc::vec![1u8; len])
 }
 pub(super) fn desk(own: u8) -> Desk {
-    Desk::new(own, 3, [NodeId::ipn(1)].into(), [LINK].into_iter())
+    Desk::new(&ShardConfig::new(own, 3, Vec::new()), [NodeId::ipn(1)].into(), [LINK].into_iter())
 }
 pub(super) fn send(id: u64, len: usize) -> Input {
     Input::send(LINK, SendId(id), bytes(len), true)
@@ -147,15 +147,17 @@ fn a_bundle_that_waits_is_taken_back_here_and_another_by_the_layer() {
 
 #[test]
 fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
-    let part =
-        |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk
-            .part(TICKET, bytes(len), last, |_, _| answer)
-        {
-            Part::Kept => ("kept", 0, None),
-            Part::Here { part, least } => ("here", part.len(), least),
-            Part::Away { part, least } => ("away", part.len(), least),
-            Part::Refused | Part::Dropped => ("refused", 0, None),
-        };
+    let part = |desk: &mut Desk, len: usize, last, answer: Option<bool>| match desk.part(
+        (TICKET, false),
+        bytes(len),
+        last,
+        |_, _| answer,
+    ) {
+        Part::Kept => ("kept", 0, None),
+        Part::Here { part, least } => ("here", part.len(), least),
+        Part::Away { part, least } => ("away", part.len(), least),
+        Part::Refused | Part::Dropped => ("refused", 0, None),
+    };
     let mut one = desk(1);
     assert_eq!(part(&mut one, 10, false, None), ("kept", 0, None));
     assert_eq!(part(&mut one, 30, false, Some(true)), ("away", 40, None), "with what came before");
@@ -169,7 +171,7 @@ fn a_head_is_asked_for_until_it_is_there_and_never_for_ever() {
     assert!(!one.knows(TICKET));
     // Parts of a byte each: looked at ever more rarely, and no longer than a head may be.
     let (mut looked, mut kept) = (0, 0);
-    while let Part::Kept = one.part(TICKET, bytes(1), false, |_, _| {
+    while let Part::Kept = one.part((TICKET, false), bytes(1), false, |_, _| {
         looked += 1;
         None
     }) {
@@ -188,7 +190,7 @@ fn an_offer_refused_half_way_is_closed_and_its_number_may_come_again() {
     let mut owner = desk(1);
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let part = |last| Output::Offer { ticket: TICKET, link: LINK, part: bytes(9), last, total: None, reliable: true };
-    let offer = |owner: &mut Desk, last| drop(owner.part(TICKET, bytes(9), last, |_, _| Some(true)));
+    let offer = |owner: &mut Desk, last| drop(owner.part((TICKET, false), bytes(9), last, |_, _| Some(true)));
     let said = |home: &mut Elsewhere, what: Across| {
         let mut out = Vec::new();
         home.hear(what, &mut out);

@@ -139,7 +139,13 @@ impl Codec for Stub {
         first == FIRST
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
-        Ok(take(&start(prefix))?.map(|(meta, hop)| Opening { meta, hop, watch: Box::new(()), starts_at: 0, payload_at: None }))
+        Ok(take(&start(prefix))?.map(|(meta, hop)| Opening {
+            meta,
+            hop,
+            watch: Box::new(()),
+            starts_at: 0,
+            payload_at: None,
+        }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
         let (mut bundle, hop) = take(&start(rope))?.ok_or(wrong(0, "its head is cut"))?;

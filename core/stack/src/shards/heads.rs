@@ -1,0 +1,57 @@
+//! Memory for bundles whose heads are incomplete, at all layers of all shards of a node.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// One bound for all shards, of which neighbours nobody configured have half: heads that never end lock no neighbour out.
+#[derive(Debug)]
+pub struct HeadBudget {
+    used: AtomicU64,
+    strange: AtomicU64,
+    most: u64,
+}
+
+impl HeadBudget {
+    /// Bytes of which nothing is in use.
+    pub const fn new(most: u64) -> Self {
+        HeadBudget { used: AtomicU64::new(0), strange: AtomicU64::new(0), most }
+    }
+    /// Most bytes.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+    /// Takes so many bytes, for a stranger or for a neighbour. Whether there were as many.
+    pub(crate) fn take(&self, bytes: u64, stranger: bool) -> bool {
+        if !reserve(&self.used, bytes, self.most) {
+            return false;
+        }
+        let fits = !stranger || reserve(&self.strange, bytes, self.most / 2);
+        if !fits {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+    /// Gives back what [`HeadBudget::take`] took.
+    pub(crate) fn give_back(&self, bytes: u64, stranger: bool) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if stranger {
+            self.strange.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Configurations are the same where their bounds are.
+impl PartialEq for HeadBudget {
+    fn eq(&self, other: &Self) -> bool {
+        self.most == other.most
+    }
+}
+impl Eq for HeadBudget {}
+
+fn reserve(sum: &AtomicU64, bytes: u64, most: u64) -> bool {
+    let more = |sum: u64| sum.checked_add(bytes).filter(|sum| *sum <= most);
+    sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}

@@ -1,0 +1,147 @@
+//! Signals to a node that is still starting. Its configuration is a named pipe, so that it stands still in the middle of
+//! its start for as long as the test wants.
+
+mod node_support;
+
+use farlink_apps::client::Client;
+use node_support::{farlink, port, until};
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// A node that has begun to read its configuration.
+struct Starting {
+    dir: tempfile::TempDir,
+    node: Child,
+    pipe: std::fs::File,
+}
+
+impl Starting {
+    fn begin() -> Starting {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("node.toml");
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let log = std::fs::File::create(dir.path().join("node.log")).unwrap();
+        let node = Command::new(farlink())
+            .args(["node", "--config"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        // Opening it for writing waits until the node reads.
+        let pipe = OpenOptions::new().write(true).open(&file).unwrap();
+        Starting { dir, node, pipe }
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+    fn signal(&self, name: &str) {
+        kill(&self.node, name);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    /// Gives it the rest of its configuration: `first` by the pipe, and `second` in its place for whoever reads it later.
+    fn go_on(&mut self, first: &str, second: &str) {
+        std::fs::write(self.path("later.toml"), second).unwrap();
+        std::fs::rename(self.path("later.toml"), self.path("node.toml")).unwrap();
+        self.pipe.write_all(first.as_bytes()).unwrap();
+        self.pipe = std::fs::File::open("/dev/null").unwrap();
+    }
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.path("node.log")).unwrap()
+    }
+    fn ended(&mut self) -> ExitStatus {
+        let mut ended = None;
+        until("the node ends", || {
+            ended = self.node.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let _ = self.node.kill();
+        let _ = self.node.wait();
+    }
+}
+
+fn kill(node: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &node.id().to_string()]).status().unwrap().success());
+}
+fn configuration(level: &str) -> String {
+    format!(
+        "node_ids = [\"ipn:1.0\"]\n[log]\nlevel = \"{level}\"\n[store]\ndir = \"store\"\n[layer.main]\nkind = \"tcpclv4\"\n\
+         listen = [\"127.0.0.1:{}\"]\n[app]\nsocket = \"app.sock\"\n",
+        port()
+    )
+}
+fn is_up(at: &Path) -> bool {
+    Client::connect(&at.display().to_string()).is_ok()
+}
+
+#[test]
+fn hang_up_during_start_is_heeded_once_up() {
+    let mut starting = Starting::begin();
+    for signal in ["-HUP", "-USR1", "-USR2", "-HUP"] {
+        starting.signal(signal);
+    }
+    let first = configuration("info");
+    starting.go_on(&first, &first.replace("\"info\"", "\"debug\""));
+    let socket = starting.path("app.sock");
+    until("the node is up", || is_up(&socket));
+    let control = starting.path("node.control.sock").display().to_string();
+    let level = || {
+        let told = Command::new(farlink()).args(["node", "log", "--at", &control]).output().unwrap();
+        String::from_utf8(told.stdout).unwrap()
+    };
+    until("the configuration is read again", || level().contains("debug"));
+    kill(&starting.node, "-USR1");
+    kill(&starting.node, "-TERM");
+    assert_eq!(starting.ended().code(), Some(0), "{}", starting.log());
+}
+
+#[test]
+fn end_during_start_is_clean() {
+    for signal in ["-TERM", "-INT"] {
+        let mut starting = Starting::begin();
+        starting.signal(signal);
+        let first = configuration("info");
+        starting.go_on(&first, &first);
+        assert_eq!(starting.ended().code(), Some(0), "{signal}: {}", starting.log());
+        assert!(starting.log().contains("stopped"), "{signal}: {}", starting.log());
+        assert!(!starting.path("app.sock").exists(), "{signal}: sockets are taken away");
+    }
+}
+
+#[test]
+fn second_end_during_start_is_immediate() {
+    let mut starting = Starting::begin();
+    starting.signal("-INT");
+    assert!(starting.node.try_wait().unwrap().is_none());
+    starting.signal("-INT");
+    assert_eq!(starting.ended().code(), Some(130));
+    let mut nothing = Vec::new();
+    std::fs::File::open(starting.path("node.log")).unwrap().read_to_end(&mut nothing).unwrap();
+    assert!(!starting.path("store").exists(), "{}", String::from_utf8_lossy(&nothing));
+}
+
+/// A process that another program is still loading has no handlers yet; from its first own step on it has.
+#[test]
+fn hang_up_at_any_moment_of_start_ends_no_node() {
+    for after_ms in [0, 1, 2, 5, 10, 20, 50] {
+        let mut starting = Starting::begin();
+        let first = configuration("info");
+        starting.go_on(&first, &first);
+        std::thread::sleep(Duration::from_millis(after_ms));
+        kill(&starting.node, "-HUP");
+        let socket = starting.path("app.sock");
+        until("the node is up", || is_up(&socket));
+        kill(&starting.node, "-TERM");
+        assert_eq!(starting.ended().code(), Some(0), "{after_ms} ms: {}", starting.log());
+    }
+}

@@ -20,7 +20,8 @@ fn asked(said: &[Output]) -> Vec<(bool, Option<String>)> {
     said.iter().filter_map(ask).collect()
 }
 fn secured(stream: StreamId, proven: &[&str]) -> Input {
-    Input::Socket(socket::Input::Secured { stream, proven: proven.iter().map(ToString::to_string).collect() })
+    let proven = proven.iter().map(ToString::to_string).collect();
+    Input::Socket(socket::Input::Secured { stream, proven, contradicts: false })
 }
 fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     fn peer(output: &Output) -> Option<(Option<&str>, Option<&str>)> {

@@ -313,7 +313,7 @@ fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::Tem
 }
 fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
     seen.iter().find_map(|i| match i {
-        Input::Socket(_, socket::Input::Secured { stream, proven }) if *stream == id => Some(proven.clone()),
+        Input::Socket(_, socket::Input::Secured { stream, proven, .. }) if *stream == id => Some(proven.clone()),
         _ => None,
     })
 }

@@ -21,6 +21,7 @@ fn rule(role: Role, service: Service, key: &str) -> Rule {
         aes_bits: 256,
         scope: 7,
         required: true,
+        fragments: false,
     }
 }
 fn secret(name: &str, byte: u8) -> (String, Secret) {

@@ -138,7 +138,13 @@ impl Codec for Stub {
         first == FIRST
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
-        Ok(take(&start(prefix))?.map(|(meta, hop)| Opening { meta, hop, watch: Box::new(()), payload_at: None }))
+        Ok(take(&start(prefix))?.map(|(meta, hop)| Opening {
+            meta,
+            hop,
+            watch: Box::new(()),
+            payload_at: None,
+            named: false,
+        }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
         let (mut bundle, hop) = take(&start(rope))?.ok_or(wrong(0, "its head is cut"))?;

@@ -277,18 +277,15 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Blocks that are enciphered together with a hash, as far as who has no key can tell (RFC 9172 3.9): by a block of a
-    /// known context that has the result of each, and a block integrity block among its targets.
+    /// Blocks that are enciphered where hashes are, too, as far as who has no key can tell: by blocks of a known context,
+    /// which have both a block integrity block and these as targets (RFC 9172 3.9 wants the hash of what is enciphered
+    /// enciphered). Who deciphers it looks at the hash.
     // 9172-3.9-7
     fn hidden_with_hash(&self) -> Result<Vec<u64>, DeleteReason> {
-        let mut hidden = Vec::new();
-        for Section { block, .. } in self.sections(CONFIDENTIALITY)? {
-            let is_hash = |target: &u64| self.kind_of(*target) == Some(INTEGRITY);
-            if block.context == AES_GCM && block.targets.iter().any(is_hash) {
-                hidden.extend(block.targets.into_iter().filter(|target| self.kind_of(*target).is_some()));
-            }
-        }
-        Ok(hidden)
+        let known = self.sections(CONFIDENTIALITY)?.into_iter().filter(|bcb| bcb.block.context == AES_GCM);
+        let hidden: Vec<u64> = known.flat_map(|bcb| bcb.block.targets).collect();
+        let hashes = hidden.iter().any(|target| self.kind_of(*target) == Some(INTEGRITY));
+        Ok(if hashes { hidden } else { Vec::new() })
     }
     /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
     /// is the business of who deciphers it.

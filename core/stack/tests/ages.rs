@@ -195,6 +195,7 @@ impl Bench {
     }
 }
 
+/// Keeps 9171-5.4-9.
 #[test]
 fn behind_a_peer_that_reads_nothing_bundles_age() {
     for over in STREAMS {
@@ -211,6 +212,7 @@ fn behind_a_peer_that_reads_nothing_bundles_age() {
     }
 }
 
+/// Keeps 9171-5.4-9.
 #[test]
 fn behind_a_rate_and_a_closed_contact_bundles_age() {
     for over in DATAGRAMS {

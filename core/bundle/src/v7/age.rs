@@ -8,7 +8,7 @@ use farlink_base::{Accel, Payload};
 
 /// Writes another age, ms, into the first bytes of an encoded bundle, with the CRC of its block. `None`: they have no age
 /// block of this age.
-// 9171-4.4.2-3, 9171-5.4-8
+// 9171-5.4-9
 pub fn restamp(bundle: &Payload, was: u64, is: u64) -> Option<Payload> {
     let accel = Accel::default();
     let (at, block) = with_head(bundle, |head| {

@@ -10,6 +10,8 @@ use Fallback::{Absent, Is, Required};
 
 /// What may be covered besides a target, in the order of its bits (RFC 9173 3.3.3).
 const SCOPE: &[&str] = &["primary", "target", "security"];
+/// What becomes of fragments that cannot be checked.
+const FRAGMENTS: &[&str] = &["refuse", "pass"];
 const HASHES: &[&str] = &["256", "384", "512"];
 const CIPHERS: &[&str] = &["128", "256"];
 const TARGETS: Kind = other("list of \"payload\", \"primary\" and numbers of types", "[\"payload\"]");
@@ -63,6 +65,12 @@ pub const RULE: &[Key] = &[
         Is("true"),
         "As verifier or acceptor: bundles without the operation are deleted; a block that is neither payload nor primary is left out instead.",
     ),
+    key(
+        "fragments",
+        Kind::Choice(FRAGMENTS),
+        Is("refuse"),
+        "As verifier or acceptor of integrity that is required: what becomes of fragments on their way, which nobody can check before they are whole. \"pass\" leaves that to their destination.",
+    ),
 ];
 
 /// Reads one rule and says what contradicts itself in it.
@@ -90,6 +98,7 @@ pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
         aes_bits: CIPHERS[reader.choice("cipher")?].parse().unwrap_or(256),
         scope,
         required: reader.flag("required")?,
+        fragments: FRAGMENTS[reader.choice("fragments")?] == "pass",
     };
     contradictions(reader, &rule);
     Some(rule)
@@ -119,6 +128,7 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
         ("cipher", !source || rule.service != Service::Confidentiality || !rule.wrap),
         ("scope", !source),
         ("required", source),
+        ("fragments", source || rule.service != Service::Integrity || !rule.required),
     ];
     for (name, _) in without_use.iter().filter(|(name, unused)| *unused && reader.given_here(name)) {
         reader.warn(name, "does nothing in this rule", "take it out");

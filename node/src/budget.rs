@@ -28,7 +28,7 @@ const REGISTRATION_BYTES: u64 = 1024;
 /// Most pieces of read buffers kept for use again.
 const READ_BUFFERS_MAX: u64 = 64;
 /// Least bytes a layer may have queued on one stream: of a fast link's, what leaves between two turns.
-const STREAM_QUEUE_LEAST: u64 = 256 << 10;
+const STREAM_QUEUE_LEAST: u64 = 64 << 10;
 /// How often it is looked whether the allocator keeps too many free pages.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often scarce memory is said again.

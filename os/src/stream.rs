@@ -103,6 +103,20 @@ pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Re
     Ok(n)
 }
 
+/// The kernel takes bytes of a TCP socket only while fewer than so many of those before wait to be sent
+/// (TCP_NOTSENT_LOWAT, tcp(7)): what is sent and not acknowledged does not count.
+///
+/// # Errors
+/// What the kernel says of a socket that is no TCP connection.
+pub fn bound_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+    let (name, size) = (libc::TCP_NOTSENT_LOWAT, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: the option is one number of 32 bits, which lives until the call returns.
+    crate::check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, (&raw const bytes).cast(), size)
+    })?;
+    Ok(())
+}
+
 /// Bytes written to a connected TCP socket that the other host has not acknowledged, sent or not (SIOCOUTQ, tcp(7)).
 ///
 /// # Errors

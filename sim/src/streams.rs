@@ -271,7 +271,8 @@ impl Streams {
                         let (node, layer) = (side.node, side.layer);
                         if heard.secured {
                             let proven = self.node_ids.get(peer).cloned().unwrap_or_default();
-                            todo.push_back((node, Input::Socket(layer, socket::Input::Secured { stream, proven })));
+                            let input = socket::Input::Secured { stream, proven, contradicts: false };
+                            todo.push_back((node, Input::Socket(layer, input)));
                         }
                         if !heard.plain.is_empty() {
                             let input = socket::Input::Data { stream, data: heard.plain };

@@ -14,6 +14,7 @@
 use crate::error::Refusal;
 use crate::event::Event;
 use crate::id::{LayerId, LinkId, NodeId};
+use crate::leaving::Leaving;
 use crate::payload::Payload;
 use crate::sink::Sink;
 use crate::socket;
@@ -132,9 +133,12 @@ pub enum Input {
         part: Payload,
         /// Whether it must arrive (LTP red) or may be lost (LTP green).
         reliable: bool,
+        /// How it ages while it waits in the layer, which stamps it as its first byte leaves. One that expired until then does
+        /// not leave, and is answered by `SendFailed`.
+        leaving: Leaving,
     },
     /// The range a [`Output::Want`] asked for, whole; the ranges of one bundle are given in the order
-    /// they were asked for. What comes after `Sent` or `SendFailed` is ignored.
+    /// they were asked for, and counted as in the bundle that was given, whatever its stamp added. What comes after `Sent` or `SendFailed` is ignored.
     SendMore {
         /// Over which link.
         link: LinkId,
@@ -216,9 +220,9 @@ pub enum Input {
     Shutdown,
 }
 impl Input {
-    /// A [`Input::Send`] of a bundle that is all in memory.
+    /// A [`Input::Send`] of a bundle that is all in memory, and leaves as it is.
     pub fn send(link: LinkId, id: SendId, bundle: Payload, reliable: bool) -> Input {
-        Input::Send { link, id, total: bundle.len(), part: bundle, reliable }
+        Input::Send { link, id, total: bundle.len(), part: bundle, reliable, leaving: Leaving::AS_IT_IS }
     }
 }
 

@@ -104,4 +104,7 @@ pub struct Rule {
     pub scope: u8,
     /// As verifier or acceptor: bundles without the operation are deleted, other blocks left out.
     pub required: bool,
+    /// As verifier or acceptor of integrity that is required: whether fragments pass, which cannot be checked before they
+    /// are whole.
+    pub fragments: bool,
 }

@@ -72,6 +72,8 @@ pub enum Input {
         /// The node IDs the peer's certificate proves, as text; a node with several names proves
         /// each. Empty where the certificate names no node.
         proven: Vec<String>,
+        /// Whether the certificate names no node, and another host than the peer's.
+        contradicts: bool,
     },
 }
 

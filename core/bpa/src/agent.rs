@@ -333,6 +333,10 @@ impl Agent {
             }
             Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),
             Input::Malformed { link, token, error } => self.on_malformed(link, token, error, out),
+            Input::Damaged { link, token, bundle, error } => {
+                self.on_malformed(link, token, error, out);
+                self.report_damaged(now, &bundle, edge, out);
+            }
             Input::Carrier { link, up } => self.on_carrier(now, link, up, out),
             Input::Ready { link, ready } => self.on_ready(link, ready, false),
             Input::TakesOne { link, ready } => self.on_ready(link, ready, true),

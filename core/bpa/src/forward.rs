@@ -293,7 +293,7 @@ impl Agent {
         let Parting { bundle, labels, keep, range } = parting;
         let Some(held) = self.book.get(bundle) else { return };
         let gave = labels.map(|split| split.theirs);
-        let (meta, number) = (held.bundle.clone(), held.name());
+        let (meta, number, lives) = (held.bundle.clone(), held.name(), [now, held.expires]);
         let mut hop = self.outgoing(now, held, gave);
         self.say_custody(held, &mut hop);
         let size = edge.size(&meta, &hop, range.clone());
@@ -332,7 +332,7 @@ impl Agent {
             self.event(out, Event::Fragmented { bundle: number, link, offset, length });
         }
         self.event(out, Event::Transmitting { bundle: number, link });
-        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable });
+        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable, lives });
         for side in [Side::Router, Side::Control] {
             let news = News::Handed { bundle, to: peer, gave: gave[side as usize], keep };
             if self.is_told(side, &news) {

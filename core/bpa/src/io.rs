@@ -10,7 +10,8 @@ use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Clock, DeleteReason, EndpointId, Event, Hop, LayerId, LinkId, Malformed, NodeId, Refusal,
+    BundleHandle, BundleMeta, Clock, DeleteReason, EndpointId, Event, Hop, Instant, LayerId, LinkId, Malformed, NodeId,
+    Refusal,
 };
 
 /// Names an offer of one of the stack's layers.
@@ -94,6 +95,17 @@ pub enum Input {
         link: LinkId,
         /// Whom to tell.
         token: OfferToken,
+        /// Why.
+        error: Malformed,
+    },
+    /// Something is wrong in what arrived behind its head, which is right.
+    Damaged {
+        /// Over which link.
+        link: LinkId,
+        /// Whom to tell.
+        token: OfferToken,
+        /// Which bundle it is; nothing is known of its payload but the length.
+        bundle: Arc<BundleMeta>,
         /// Why.
         error: Malformed,
     },
@@ -289,6 +301,8 @@ pub enum Output {
         size: u64,
         /// Whether it must arrive.
         reliable: bool,
+        /// The moment of which the age in `hop` is, and the end of its lifetime.
+        lives: [Instant; 2],
     },
     /// Forget a transmission if it has not left; it is answered all the same.
     Cancel {

@@ -30,6 +30,26 @@ impl Agent {
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
+    /// RFC 9171 5.6 step 3, 5.10 step 1: what arrived of a bundle is deleted, and it may have asked to be told, once; its
+    /// head is right.
+    // 9171-5.6-2, 9171-5.10-1
+    pub(crate) fn report_damaged<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: &BundleMeta,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let spared = self.known(bundle).is_some() || self.has_memory_of(bundle);
+        let why = DeleteReason::BlockUnintelligible;
+        if !spared
+            && !self.remembered.was_reported(bundle.id)
+            && self.report_about(now, bundle, Status::Deleted, why, edge, out)
+        {
+            self.remembered.report(bundle.id);
+        }
+    }
+
     /// What arrived cannot be taken by this node, whoever it is from.
     pub(crate) fn on_unwanted<S: Sink<Output>>(
         &mut self,

@@ -86,7 +86,16 @@ impl Agent {
         }
         self.event(out, Event::Transmitting { bundle: name, link: LinkId::TUNNEL });
         let (link, hop) = (LinkId::TUNNEL, Box::new(hop));
-        out.push(Output::Send { link, id, bundle: meta, hop, cut: None, size: 0, reliable });
+        out.push(Output::Send {
+            link,
+            id,
+            bundle: meta,
+            hop,
+            cut: None,
+            size: 0,
+            reliable,
+            lives: [now, Instant::MAX],
+        });
         true
     }
 

@@ -141,3 +141,35 @@ fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
     assert!(node.verdicts().iter().all(|(_, verdict)| *verdict == Err(farlink_base::Refusal::Expired)));
     assert_eq!(node.sent().len(), 2, "one for each");
 }
+
+/// RFC 9171 5.6 step 3, 5.10 step 1: of a bundle whose head is right it is known who is to be told, once.
+/// Keeps 9171-5.6-2, 9171-5.10-1.
+#[test]
+fn the_deletion_of_a_bundle_that_is_damaged_behind_its_head_is_reported_once_to_who_asked() {
+    let asks = Facts::REPORT_DELETION;
+    for (facts, enabled, held, count) in [
+        (asks, true, false, 1),
+        (asks, false, false, 0),
+        (Facts::REPORT_RECEPTION, true, false, 0),
+        (asks, true, true, 0),
+    ] {
+        let mut node = Node::with(Settings { status_reports: enabled, ..settings() }, None);
+        let bundle = || from_two(1, EndpointId::ipn(8, 1)).facts(facts).report_to(EndpointId::ipn(2, 0));
+        if held {
+            node.receive(1, bundle());
+            node.take_sent();
+        }
+        for ticket in 3..6 {
+            let error = farlink_base::Malformed { offset: 70, reason: "the CRC of a payload" };
+            let (link, token, bundle) = (LinkId(0), support::token(ticket), bundle().parts().0);
+            node.tell(farlink_bpa::Input::Damaged { link, token, bundle, error });
+            assert!(node.verdicts().contains(&(ticket, Err(farlink_base::Refusal::NotAcceptable))));
+        }
+        let reports: Vec<Sent> = node.sent().into_iter().filter(|sent| sent.bundle.is_administrative()).collect();
+        assert_eq!(reports.len(), count, "{facts:?} {enabled} {held}");
+        for report in reports {
+            let (status, reason, ..) = Toy::report(&report.bundle);
+            assert_eq!((status, reason), (farlink_bpa::Status::Deleted as u8, DeleteReason::BlockUnintelligible as u8));
+        }
+    }
+}

@@ -63,6 +63,16 @@ pub(crate) fn with_head<T>(rope: &Payload, mut read: impl FnMut(&[u8]) -> Result
     }
 }
 
+/// The bundle with other bytes in place of some of its head: all up to their end in one piece.
+pub(crate) fn spliced(bundle: &Payload, at: Range<usize>, with: &[u8]) -> Payload {
+    let mut head = BytesMut::zeroed(at.start);
+    bundle.copy_to(0, &mut head);
+    head.extend_from_slice(with);
+    let mut spliced = Payload::from(head.freeze());
+    spliced.append(bundle.slice(at.end as u64, u64::MAX));
+    spliced
+}
+
 fn too_long(error: Malformed) -> Stop {
     Stop::Bad(Malformed { reason: "the blocks before the payload are longer than 64 KiB", ..error })
 }

@@ -4,7 +4,7 @@ mod tcpcl_v4_script;
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
-use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
+use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{SpanConfig, Usage};
 use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 
@@ -210,7 +210,7 @@ fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
 /// The first 40 bytes of a bundle of 90, number `id`.
 fn begin(id: u64) -> Input {
     let part = Payload::from(vec![id as u8; 40]);
-    Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true }
+    Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true, leaving: Leaving::AS_IT_IS }
 }
 fn more(id: u64) -> Input {
     Input::SendMore { link: LinkId(0), id: SendId(id), from: 40, part: Payload::from(vec![id as u8; 50]) }

@@ -4,7 +4,7 @@ mod oneway_script;
 
 use farlink_base::layer::{Input, LinkState, Output, SendId};
 use farlink_base::socket;
-use farlink_base::{Duration, LinkId, Payload, Refusal};
+use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::oneway::{Config, Framing, SpanConfig, Usage};
 use oneway_script::{FRAMINGS, Lone, closed, downs, failed, frame, ours, send, sent, span, ups, vectors};
 
@@ -129,7 +129,14 @@ fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_b
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let (link, id, total) = (LinkId(0), SendId(1), 3000);
-        lone.give(Input::Send { link, id, total, part: Payload::from(vec![1; 1000]), reliable: true });
+        lone.give(Input::Send {
+            link,
+            id,
+            total,
+            part: Payload::from(vec![1; 1000]),
+            reliable: true,
+            leaving: Leaving::AS_IT_IS,
+        });
         let said = lone.said();
         assert!(
             matches!(said[..], [Output::Want { id: SendId(1), from: 1000, len: 2000, .. }]),
@@ -147,7 +154,7 @@ fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_b
         lone.said();
         for total in [0, 1 << 32, u64::MAX].into_iter().filter(|total| framing == Framing::Stcp || *total != 1 << 32) {
             let part = Payload::from(vec![1; total.min(10) as usize]);
-            lone.give(Input::Send { link, id: SendId(2), total, part, reliable: true });
+            lone.give(Input::Send { link, id: SendId(2), total, part, reliable: true, leaving: Leaving::AS_IT_IS });
             let said = lone.said();
             assert!(matches!(said[..], [Output::SendFailed { refused: Some(Refusal::TooLarge), .. }]), "{said:?}");
         }
@@ -163,7 +170,7 @@ fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
         lone.room(50);
         let (link, part) = (LinkId(0), || Payload::from(vec![1; 60]));
         for id in [1, 2].map(SendId) {
-            lone.give(Input::Send { link, id, total: 100, part: part(), reliable: true });
+            lone.give(Input::Send { link, id, total: 100, part: part(), reliable: true, leaving: Leaving::AS_IT_IS });
         }
         lone.wrote();
         lone.said();

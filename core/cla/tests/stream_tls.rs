@@ -20,7 +20,8 @@ fn asked(said: &[Output]) -> Vec<(bool, Option<String>)> {
     said.iter().filter_map(ask).collect()
 }
 fn secured(stream: StreamId, proven: &[&str]) -> Input {
-    Input::Socket(socket::Input::Secured { stream, proven: proven.iter().map(ToString::to_string).collect() })
+    let proven = proven.iter().map(ToString::to_string).collect();
+    Input::Socket(socket::Input::Secured { stream, proven, contradicts: false })
 }
 fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     fn peer(output: &Output) -> Option<(Option<&str>, Option<&str>)> {
@@ -165,6 +166,24 @@ fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothi
     let said = lone.said();
     assert_eq!(peers(&said), [(None, Some("ipn:1.0"))]);
     assert!(said.iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "the link of that name");
+}
+
+/// RFC 9174 4.4.4.2: who is told why can mend it.
+/// Keeps 9174-4.4.4.2-4.
+#[test]
+fn a_certificate_for_another_host_ends_the_session_with_contact_failure() {
+    for tls in [Tls::Allow, Tls::Require] {
+        let mut lone = visited(tls);
+        lone.hear(&message("contact_tls"));
+        lone.said();
+        lone.wrote();
+        lone.give(Input::Socket(socket::Input::Secured { stream: lone.stream, proven: Vec::new(), contradicts: true }));
+        let said = lone.said();
+        assert_eq!(lone.wrote(), [5, 0, 4], "nothing but SESS_TERM");
+        assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
+        lone.hear(&message("sess_init_ipn"));
+        assert!(peers(&lone.said()).is_empty());
+    }
 }
 
 #[test]

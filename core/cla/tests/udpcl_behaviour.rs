@@ -3,7 +3,7 @@
 mod udpcl_common;
 
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
-use farlink_base::{Chunk, DataRate, Duration, Extent, LinkId, Payload, Refusal};
+use farlink_base::{Chunk, DataRate, Duration, Extent, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::udpcl::packet::announcement;
 use farlink_cla::udpcl::{SpanConfig, Usage};
 use std::net::SocketAddr;
@@ -58,7 +58,8 @@ fn what_cannot_be_sent_fails_at_once() {
         assert_eq!(outcomes(&bench.send(id, bad)), [(id, Err(None))]);
     }
     let (link, part) = (LINK, bundle(1, 100));
-    let out = bench.input(Input::Send { link, id: SendId(3), total: 50, part, reliable: false });
+    let out =
+        bench.input(Input::Send { link, id: SendId(3), total: 50, part, reliable: false, leaving: Leaving::AS_IT_IS });
     assert_eq!(outcomes(&out), [(3, Err(None))], "more than all of it");
     let out = bench.input(Input::send(LinkId(7), SendId(4), bundle(1, 20), false));
     assert_eq!(outcomes(&out), [(4, Err(None))], "no such link");
@@ -112,7 +113,14 @@ fn a_bundle_is_taken_back_before_and_while_it_leaves_and_answered_once() {
 fn a_bundle_that_cannot_be_read_on_ends_and_the_next_leaves() {
     let mut bench = Bench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
-    let first = Input::Send { link, id: SendId(1), total: 9000, part: whole.slice(0, 2000), reliable: false };
+    let first = Input::Send {
+        link,
+        id: SendId(1),
+        total: 9000,
+        part: whole.slice(0, 2000),
+        reliable: false,
+        leaving: Leaving::AS_IT_IS,
+    };
     let out = bench.input(first);
     assert!(out.iter().any(|o| matches!(o, Output::Want { id: SendId(1), from: 2000, len: 7000, .. })), "{out:?}");
     bench.send(2, bundle(2, 100));

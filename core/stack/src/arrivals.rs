@@ -31,7 +31,8 @@ pub(crate) enum Do {
     /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict. `digest`: of its payload, where that was made as it came; else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
     /// It is not what it should be.
-    Malformed(OfferToken, LinkId, Malformed),
+    /// The rope is all of it, where its first bytes are in memory.
+    Malformed(OfferToken, LinkId, Malformed, Payload),
     /// Tell the agent that a bundle that began does not come.
     Abandoned(OfferToken),
     /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
@@ -388,7 +389,7 @@ impl Arrivals {
             && let Err(error) = opened.watch.finish(&rope)
         {
             out.extend(arrival.spills.into_iter().map(|spill| Do::DropSpill { spill }));
-            return out.push(Do::Malformed(token, link, error));
+            return out.push(Do::Malformed(token, link, error, rope));
         }
         if known {
             self.undecided.insert(token, arrival.spills);
@@ -425,7 +426,7 @@ impl Arrivals {
     }
     fn malformed(&mut self, token: OfferToken, error: Malformed, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
-            out.push(Do::Malformed(token, arrival.link, error));
+            out.push(Do::Malformed(token, arrival.link, error, Payload::new()));
         }
     }
 

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
     Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DigestKey, Digester, DtnTime, Duties,
-    EndpointId, Facts, Hop, LinkId, Malformed, Payload, Refusal,
+    EndpointId, Facts, Hop, LinkId, Malformed, Payload, Refusal, Restamp,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -85,6 +85,8 @@ pub struct Opening {
     /// The same, where a part of it that arrived may be a fragment for this node:
     /// not under BPSec, which is about all of it (RFC 9172 5.2).
     pub payload_at: Option<u64>,
+    /// Whether its primary block is known to be right: then this is the bundle, whatever is wrong with what follows.
+    pub named: bool,
 }
 
 /// A piece of a payload that is to leave although its bytes are on disk.
@@ -143,6 +145,10 @@ pub trait Codec: Send {
         _cut: Range<u64>,
         _room: &mut BytesMut,
     ) -> Option<Box<dyn Piece>> {
+        None
+    }
+    /// What writes another age into the first bytes of such a bundle as it leaves; `None`: it has none.
+    fn restamp(&self, _bundle: &BundleMeta) -> Option<Restamp> {
         None
     }
     /// Its length.
@@ -242,7 +248,7 @@ impl Codec for BpV7 {
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v7::begin(prefix, self.profile, &self.accel)?;
-        Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check, guarded }| {
+        Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check, guarded, named }| {
             let (meta, hop) = self.note((meta, hop));
             let watch = Passing { check, payload_at, payload_end: payload_at + payload_len, passed: 0 };
             Opening {
@@ -251,6 +257,7 @@ impl Codec for BpV7 {
                 watch: Box::new(watch),
                 starts_at: payload_at,
                 payload_at: (!guarded).then_some(payload_at),
+                named,
             }
         }))
     }
@@ -275,6 +282,9 @@ impl Codec for BpV7 {
     }
     fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         Some(Box::new(v7::piece(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)))
+    }
+    fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
+        has_age(bundle).then_some(v7::restamp as Restamp)
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
         v7::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
@@ -338,6 +348,11 @@ impl Codec for BpV7 {
             Err(_) => Record::Unreadable,
         }
     }
+}
+
+/// Whether what is rendered of a bundle has an age block: its own, or one that it gets for want of a creation time.
+pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
+    bundle.created_ms == 0 || bundle.facts.has(Facts::AGE)
 }
 
 /// A payload and what follows it (RFC 9171 4.3.3), among all bytes of a bundle.
@@ -458,7 +473,15 @@ impl Edges {
     pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload, digest: u64) -> Input {
         match self.read(rope) {
             Ok((meta, hop)) => self.taken(token, link, BundleMeta { digest, ..meta }, hop),
-            Err(error) => Input::Malformed { link, token, error },
+            Err(error) => self.damaged(token, link, rope, error),
+        }
+    }
+    /// What the agent is told of one in which something is wrong: of which bundle, where its head is right (RFC 9171 5.6
+    /// step 3).
+    pub fn damaged(&self, token: OfferToken, link: LinkId, rope: &Payload, error: Malformed) -> Input {
+        match self.begin(rope) {
+            Ok(Some(Opening { meta, named: true, .. })) => Input::Damaged { link, token, bundle: meta.into(), error },
+            _ => Input::Malformed { link, token, error },
         }
     }
     /// The same, unless it belongs elsewhere.
@@ -472,7 +495,7 @@ impl Edges {
         match self.read(rope) {
             Ok((meta, _)) if elsewhere(&meta) => None,
             Ok((meta, hop)) => Some(self.taken(token, link, meta, hop)),
-            Err(error) => Some(Input::Malformed { link, token, error }),
+            Err(error) => Some(self.damaged(token, link, rope, error)),
         }
     }
     fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: Hop) -> Input {
@@ -533,6 +556,10 @@ impl Edges {
         let rendered = self.of(bundle.version).map(|codec| codec.render(bundle, payload, hop, cut, &mut room));
         self.room = room;
         rendered.map(Encoded::into_payload).unwrap_or_default()
+    }
+    /// What writes another age into its first bytes; `None`: it has none.
+    pub fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
+        self.of(bundle.version)?.restamp(bundle)
     }
     /// A piece that leaves on this hop, from disk; `None`: its bytes are wanted in memory.
     pub fn piece(&mut self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>) -> Option<Box<dyn Piece>> {

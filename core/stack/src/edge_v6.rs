@@ -1,11 +1,11 @@
 //! Bundle protocol version 6 at the edge (RFC 5050, RFC 6260).
 
 use crate::custody;
-use crate::edge::{Codec, Opening, Piece};
+use crate::edge::{Codec, Opening, Piece, has_age};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal, Restamp,
 };
 use farlink_bpa::{Draft, Record, Signal, Status};
 use farlink_bundle::{Encoded, Profile, v6};
@@ -46,7 +46,14 @@ impl Codec for BpV6 {
         // There are no check sums; what follows the payload is read with the whole.
         Ok(begun.map(|v6::Begun { meta, hop, payload_at, .. }| {
             let (meta, hop) = self.heed((meta, hop));
-            Opening { meta, hop, watch: Box::new(()), starts_at: payload_at, payload_at: Some(payload_at) }
+            Opening {
+                meta,
+                hop,
+                watch: Box::new(()),
+                starts_at: payload_at,
+                payload_at: Some(payload_at),
+                named: false,
+            }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
@@ -74,6 +81,9 @@ impl Codec for BpV6 {
     fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         let hop = self.hop(hop).unwrap_or_else(|| hop.clone());
         Some(Box::new(Around(v6::render_loaded(bundle, Payload::new(), &hop, Some(cut), room))))
+    }
+    fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
+        has_age(bundle).then_some(v6::restamp as Restamp)
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
         v6::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)

@@ -35,8 +35,8 @@ pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
                 work.push_back(Work::Agent(Input::Begun { link, token, bundle: meta.into(), hop: hop.into() }));
                 continue;
             }
-            Arrival::Malformed(token, link, error) => {
-                work.push_back(Work::Agent(Input::Malformed { link, token, error }));
+            Arrival::Malformed(token, link, error, rope) => {
+                work.push_back(Work::Damaged(token, link, Box::new((error, rope))));
                 continue;
             }
             Arrival::Abandoned(token) => {
@@ -156,8 +156,8 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
             O::Close { link } => {
                 self.work.push_back(Work::Layer(layer_of(self.link_layer, link), layer::Input::CloseLink { link }));
             }
-            O::Send { link, id, bundle, hop, cut, size, reliable } => {
-                self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, size, reliable }));
+            O::Send { link, id, bundle, hop, cut, size, reliable, lives } => {
+                self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, size, reliable, lives }));
             }
             O::Cancel { link, id } => self.work.push_back(Work::Cancel(link, id)),
             O::Hello { link, content } => self.out.push(Output::MessageHello { link, content }),

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, SendId, WINDOW};
-use farlink_base::{Chunk, Empty, LinkId, Payload, Refusal};
+use farlink_base::{Chunk, Empty, Leaving, LinkId, Payload, Refusal};
 
 /// Bundles of one link read ahead of their turn, and most bytes of them beyond the first.
 const AHEAD: usize = 8;
@@ -38,6 +38,7 @@ struct Waiting {
     id: SendId,
     rope: Payload,
     reliable: bool,
+    leaving: Leaving,
     /// Its first bytes, in memory.
     first: Option<Payload>,
     load: Option<u64>,
@@ -147,13 +148,20 @@ impl Outgoing {
     }
 
     /// Takes an encoded bundle, all of it in memory or some on disk.
-    pub fn send(&mut self, link: LinkId, id: SendId, rope: Payload, reliable: bool, out: &mut Vec<Do>) {
+    pub fn send(
+        &mut self,
+        link: LinkId,
+        (id, rope): (SendId, Payload),
+        (reliable, leaving): (bool, Leaving),
+        out: &mut Vec<Do>,
+    ) {
         if !self.waits(link) && !rope.is_stored() {
-            return out.push(Do::Layer(link, Input::send(link, id, rope, reliable)));
+            let input = Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
+            return out.push(Do::Layer(link, input));
         }
         let first = (!rope.is_stored()).then(|| rope.clone());
         let queue = self.links.entry(link).or_default();
-        queue.push_back(Waiting { id, rope, reliable, first, load: None });
+        queue.push_back(Waiting { id, rope, reliable, leaving, first, load: None });
         if queue.len() == BACKLOG {
             out.push(Do::Ready { link, ready: false });
         }
@@ -195,12 +203,12 @@ impl Outgoing {
         let Some(queue) = self.links.get_mut(&link) else { return };
         let before = queue.len();
         while open && queue.front().is_some_and(|waiting| waiting.first.is_some()) {
-            let Some(Waiting { id, rope, reliable, first: Some(part), .. }) = queue.pop_front() else { break };
+            let Some(Waiting { id, rope, reliable, leaving, first: Some(part), .. }) = queue.pop_front() else { break };
             let total = rope.len();
             if part.len() < total {
                 self.streaming.insert(id, Streaming::new(link, rope, part.len()));
             }
-            out.push(Do::Layer(link, Input::Send { link, id, total, part, reliable }));
+            out.push(Do::Layer(link, Input::Send { link, id, total, part, reliable, leaving }));
         }
         if before >= BACKLOG && queue.len() < BACKLOG {
             out.push(Do::Ready { link, ready: open });
@@ -336,6 +344,7 @@ mod tests {
     use farlink_base::Extent;
 
     const LINK: LinkId = LinkId(3);
+    const PLAIN: (bool, Leaving) = (true, Leaving::AS_IT_IS);
 
     fn stored(record: u64, offset: u64, len: u64) -> Payload {
         let mut rope = Payload::from(&b"head"[..]);
@@ -362,11 +371,11 @@ mod tests {
     #[test]
     fn what_is_in_memory_goes_at_once_and_nothing_overtakes() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
-        outgoing.send(LINK, SendId(1), Payload::fill(1, 10), true, &mut out);
+        outgoing.send(LINK, (SendId(1), Payload::fill(1, 10)), PLAIN, &mut out);
         assert_eq!(sends(&out), [(1, 10, 10)]);
-        outgoing.send(LINK, SendId(2), stored(5, 0, 100), true, &mut out);
-        outgoing.send(LINK, SendId(3), Payload::fill(1, 20), true, &mut out);
-        outgoing.send(LINK, SendId(4), stored(6, 0, 200), true, &mut out);
+        outgoing.send(LINK, (SendId(2), stored(5, 0, 100)), PLAIN, &mut out);
+        outgoing.send(LINK, (SendId(3), Payload::fill(1, 20)), PLAIN, &mut out);
+        outgoing.send(LINK, (SendId(4), stored(6, 0, 200)), PLAIN, &mut out);
         assert_eq!((sends(&out).len(), loads(&out)), (1, alloc::vec![(1, 108), (2, 208)]));
         out.clear();
         outgoing.loaded(2, Ok(Payload::fill(1, 208)), &mut out);
@@ -380,7 +389,7 @@ mod tests {
     fn a_long_bundle_is_read_as_its_layer_asks_in_blocks_of_the_disk() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
-        outgoing.send(LINK, SendId(1), rope.clone(), true, &mut out);
+        outgoing.send(LINK, (SendId(1), rope.clone()), PLAIN, &mut out);
         assert_eq!(loads(&out), [(1, 4 + 1000)]);
         out.clear();
         outgoing.loaded(1, Ok(Payload::fill(1, 1004)), &mut out);
@@ -411,7 +420,7 @@ mod tests {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         let begin = |outgoing: &mut Outgoing, id, len| {
             let mut out = Vec::new();
-            outgoing.send(LINK, SendId(id), stored(5, 0, len), true, &mut out);
+            outgoing.send(LINK, (SendId(id), stored(5, 0, len)), PLAIN, &mut out);
             let (load, first) = loads(&out)[0];
             outgoing.loaded(load, Ok(Payload::fill(1, first)), &mut out);
             first
@@ -455,7 +464,7 @@ mod tests {
         };
         outgoing.on_ready(LINK, false, &mut out);
         for id in 1..=BACKLOG as u64 {
-            outgoing.send(LINK, SendId(id), stored(id, 0, WINDOW / 2), true, &mut out);
+            outgoing.send(LINK, (SendId(id), stored(id, 0, WINDOW / 2)), PLAIN, &mut out);
         }
         assert_eq!(told(&out), [false, false]);
         let first = loads(&out);
@@ -474,15 +483,15 @@ mod tests {
     fn a_failed_read_fails_the_bundle_and_says_whether_for_good() {
         for (reason, for_good) in [(Refusal::StoreFailed, false), (Refusal::Damaged, true), (Refusal::Unknown, true)] {
             let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
-            outgoing.send(LINK, SendId(1), stored(5, 0, 100), true, &mut out);
-            outgoing.send(LINK, SendId(2), Payload::fill(1, 20), true, &mut out);
+            outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
+            outgoing.send(LINK, (SendId(2), Payload::fill(1, 20)), PLAIN, &mut out);
             out.clear();
             outgoing.loaded(1, Err(reason), &mut out);
             assert!(matches!(out[0], Do::Unreadable { id: SendId(1), for_good: f } if f == for_good));
             assert_eq!(sends(&out), [(2, 20, 20)], "the next goes on");
             // In the middle, the layer ends it.
             out.clear();
-            outgoing.send(LINK, SendId(3), stored(5, 0, 3 * WINDOW), true, &mut out);
+            outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
             outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
             outgoing.want(SendId(3), 4 + WINDOW, WINDOW, &mut out);
             out.clear();
@@ -495,15 +504,15 @@ mod tests {
     #[test]
     fn one_taken_back_lets_those_behind_it_go() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
-        outgoing.send(LINK, SendId(1), stored(5, 0, 100), true, &mut out);
-        outgoing.send(LINK, SendId(2), Payload::fill(1, 20), true, &mut out);
+        outgoing.send(LINK, (SendId(1), stored(5, 0, 100)), PLAIN, &mut out);
+        outgoing.send(LINK, (SendId(2), Payload::fill(1, 20)), PLAIN, &mut out);
         out.clear();
         assert!(outgoing.cancel(LINK, SendId(1), &mut out) && !outgoing.cancel(LINK, SendId(1), &mut out));
         assert_eq!(sends(&out), [(2, 20, 20)]);
         outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
         assert!(out.len() == 1 && !outgoing.owns(1) && !outgoing.waits(LINK));
         // What the layer has, the layer must be asked for.
-        outgoing.send(LINK, SendId(3), stored(5, 0, 3 * WINDOW), true, &mut out);
+        outgoing.send(LINK, (SendId(3), stored(5, 0, 3 * WINDOW)), PLAIN, &mut out);
         outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
         assert!(!outgoing.cancel(LINK, SendId(3), &mut out) && outgoing.ended(SendId(3)).is_none());
         assert!(outgoing.streaming.is_empty(), "and is forgotten with its answer");
@@ -513,7 +522,7 @@ mod tests {
     fn few_are_read_ahead_and_a_link_that_goes_down_gives_all_back() {
         let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
         for id in 0..20 {
-            outgoing.send(LINK, SendId(id), stored(id, 0, 100), true, &mut out);
+            outgoing.send(LINK, (SendId(id), stored(id, 0, 100)), PLAIN, &mut out);
         }
         assert_eq!(loads(&out).len(), AHEAD);
         out.clear();

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::layer::SendId;
-use farlink_base::{BundleMeta, Empty, Hop, LinkId, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, Hop, Instant, LinkId, Payload, Refusal};
 use farlink_bpa::Reading;
 use farlink_bpa::app::{AppOutput, DeliveryId};
 
@@ -34,6 +34,8 @@ pub(crate) struct Departure {
     /// Encoded length of what leaves.
     pub size: u64,
     pub reliable: bool,
+    /// The moment of which the age in `hop` is, and the end of its lifetime.
+    pub lives: [Instant; 2],
 }
 impl Departure {
     /// What of the payload leaves.

@@ -25,8 +25,8 @@ use core::net::IpAddr;
 use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
-    Sink, StreamId,
+    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, Leaving, LinkId,
+    Malformed, Payload, Refusal, Sink, StreamId,
 };
 use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status, Sum};
 use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
@@ -48,6 +48,8 @@ pub(crate) enum Work {
         /// Of its payload, where that was made as it came; else 0.
         digest: u64,
     },
+    /// Something is wrong in a whole bundle of which parts are on disk.
+    Damaged(OfferToken, LinkId, Box<(Malformed, Payload)>),
     /// A piece of what is arriving is on disk.
     Piece(OfferToken, LinkId, Box<Kept>),
     Send(Departure),
@@ -455,6 +457,10 @@ impl Stack {
                     self.work.push_back(Work::Agent(input));
                 }
             }
+            Work::Damaged(token, link, damaged) => {
+                let input = self.edges.damaged(token, link, &damaged.1, damaged.0);
+                self.work.push_back(Work::Agent(input));
+            }
             Work::Piece(token, link, kept) => {
                 let Kept { promises, encoded } = *kept;
                 if let Some((bundle, hop)) = self.edges.piece_of(encoded) {
@@ -594,27 +600,31 @@ impl Stack {
                 if piece.wants_bytes() {
                     return self.read(Waiting::Piece(departure, piece), payload);
                 }
-                self.leave(departure.link, departure.id, piece.finish(payload).into_payload(), departure.reliable);
+                self.leave(&departure, piece.finish(payload).into_payload());
             }
             _ => self.render(departure, payload),
         }
     }
     fn render(&mut self, departure: Departure, payload: Payload) {
-        let Departure { link, id, bundle, hop, cut, reliable, .. } = departure;
-        let rope = self.edges.render(&bundle, payload, &hop, cut);
-        if link == LinkId::TUNNEL {
-            return self.work.push_back(Work::Agent(farlink_bpa::Input::Rendered { id, rope }));
+        let Departure { link, id, bundle, hop, cut, .. } = &departure;
+        let rope = self.edges.render(bundle, payload, hop, cut.clone());
+        if *link == LinkId::TUNNEL {
+            return self.work.push_back(Work::Agent(farlink_bpa::Input::Rendered { id: *id, rope }));
         }
-        self.leave(link, id, rope, reliable);
+        self.leave(&departure, rope);
     }
     /// Hands an encoded bundle over, in the order of its link.
-    fn leave(&mut self, link: LinkId, id: layer::SendId, rope: Payload, reliable: bool) {
+    fn leave(&mut self, departure: &Departure, rope: Payload) {
+        let Departure { link, id, bundle, hop, reliable, lives: [written, expires], .. } = departure;
+        let (link, id, reliable) = (*link, *id, *reliable);
+        let restamp = self.edges.restamp(bundle);
+        let leaving = Leaving { written: *written, age_ms: hop.age_ms, expires: *expires, restamp };
         if !rope.is_stored() && !self.outgoing.waits(link) {
-            let input = layer::Input::send(link, id, rope, reliable);
+            let input = layer::Input::Send { link, id, total: rope.len(), part: rope, reliable, leaving };
             return self.work.push_back(Work::Layer(layer_of(&self.link_layer, link), input));
         }
         let mut todo = Vec::new();
-        self.outgoing.send(link, id, rope, reliable, &mut todo);
+        self.outgoing.send(link, (id, rope), (reliable, leaving), &mut todo);
         departed(todo, &mut self.work, &self.link_layer);
     }
     fn read(&mut self, waiting: Waiting, payload: Payload) {
@@ -703,7 +713,7 @@ impl Stack {
                 }
             }
             Some((Waiting::Piece(departure, piece), Ok(payload))) => {
-                self.leave(departure.link, departure.id, piece.finish(payload).into_payload(), departure.reliable);
+                self.leave(&departure, piece.finish(payload).into_payload());
             }
             Some((Waiting::Delivery(output, Some(bundle)), Ok(payload))) => self.open(output, &bundle, payload, out),
             Some((Waiting::Delivery(output, None), Ok(payload))) => {

@@ -169,6 +169,7 @@ fn secured(signs: bool, service: Service) -> Line {
             aes_bits: 256,
             scope: 7,
             required: true,
+            fragments: false,
         };
         let keys = KeyRing::new([("key".into(), Secret::new(vec![1; 32]))]);
         let told =

@@ -20,6 +20,7 @@ fn rule(role: Role, service: Service, required: bool) -> Rule {
         aes_bits: 256,
         scope: 7,
         required,
+        fragments: false,
     }
 }
 /// The first of `count` nodes makes bundles of version 6; the one at `place` has these rules.

@@ -76,13 +76,13 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     }
     // What is wrong with rules themselves was told when they were read.
     let quiet = Errors::new(None, "");
-    let mut uses: Vec<(String, Service, bool)> = Vec::new();
+    let mut uses = Vec::new();
     for (path, of_rule) in table.tables("rule") {
         let reader = Reader::new(&quiet, &keys::RULE, vec![(path.clone(), of_rule)]);
         if let Some(rule) = rule(&reader) {
-            let reader = Reader::new(top.errors, &keys::RULE, vec![(path, of_rule)]);
+            let reader = Reader::new(top.errors, &keys::RULE, vec![(path.clone(), of_rule)]);
             fits(&reader, &rule, &told.keys);
-            one_service(&reader, &rule, &mut uses);
+            one_service(&reader, &rule, (&told.keys, &path), &mut uses);
         }
     }
 }
@@ -117,18 +117,28 @@ fn or(lengths: &[usize]) -> String {
     format!("{} or {last}", rest.join(", "))
 }
 
-/// Warns, once, of a key for both services: RFC 9173 3.2 relies on keys that no other context uses. Each use has its
-/// key, its service, and whether that was told.
-fn one_service(reader: &Reader<'_>, rule: &Rule, uses: &mut Vec<(String, Service, bool)>) {
-    match uses.iter_mut().find(|(key, ..)| *key == rule.key) {
-        None => uses.push((rule.key.clone(), rule.service, false)),
-        Some((key, service, told)) if *service != rule.service && !*told => {
-            *told = true;
-            let what =
-                format!("`{key}` is for both services, and a key must not serve two security contexts (RFC 9173 3.2)");
-            reader.warn("key", what, "give each service a key of its own");
+/// A key serves one security context (RFC 9173 6.2), by whatever name. Each use has the name of its key, its service, and
+/// where it is.
+// 9173-6.2-1, 9173-6.2-2, 9173-6.2-3
+fn one_service(
+    reader: &Reader<'_>,
+    rule: &Rule,
+    (ring, path): (&KeyRing, &str),
+    uses: &mut Vec<(String, Service, String)>,
+) {
+    let same = |name: &str| {
+        name == rule.key || ring.get(name).iter().any(|one| ring.get(&rule.key).iter().any(|other| one == other))
+    };
+    match uses.iter().find(|(name, service, _)| *service != rule.service && same(name)) {
+        Some((name, _, first)) => {
+            let other = if *name == rule.key { String::new() } else { format!(", the same as `{name}`,") };
+            let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);
+            let what = format!(
+                "`{key}`{other} is for {service} here and for another service in {first}, and a key serves one security context (RFC 9173 6.2)"
+            );
+            reader.fail("key", what, "give each service a key of its own");
         }
-        Some(_) => {}
+        None => uses.push((rule.key.clone(), rule.service, path.to_string())),
     }
 }
 
@@ -269,16 +279,32 @@ mod tests {
         assert!(said(RULE, &many, 0o600).1[0].contains("more than 8 generations"));
     }
 
+    /// Keeps 9173-6.2-1, 9173-6.2-2, 9173-6.2-3.
     #[test]
-    fn a_key_for_both_services_is_told_once() {
+    fn a_key_for_both_services_is_refused_with_both_places_whatever_it_is_called() {
         let acceptor = RULE.replace("confidentiality", "integrity").replace("source", "acceptor");
         assert!(said(&acceptor, KEYS, 0o600).1.is_empty());
         let more = format!("{acceptor}from = \"ipn:5.*\"\n");
-        for rules in [format!("{RULE}{acceptor}"), format!("{acceptor}{RULE}"), format!("{RULE}{more}{acceptor}")] {
+        for (rules, places) in [
+            (format!("{RULE}{acceptor}"), ["security.rule[2].key: `moon` is for integrity", "in security.rule[1]"]),
+            (
+                format!("{acceptor}{RULE}"),
+                ["security.rule[2].key: `moon` is for confidentiality", "in security.rule[1]"],
+            ),
+            (
+                format!("{more}{more}{RULE}").replacen("ipn:5", "ipn:6", 1),
+                ["security.rule[3].key", "in security.rule[1]"],
+            ),
+        ] {
             let (config, told) = said(&rules, KEYS, 0o600);
-            assert!(config.is_some() && told.len() == 1, "{told:?}");
-            assert!(told[0].contains("`moon` is for both services"), "{told:?}");
+            assert!(config.is_none() && told.len() == 1, "{told:?}");
+            assert!(places.iter().all(|place| told[0].contains(place)) && told[0].contains("RFC 9173 6.2"), "{told:?}");
         }
+        let twice = format!("{KEYS}{}", KEYS.replace("moon", "sun"));
+        let told = said(&format!("{RULE}{}", acceptor.replace("moon", "sun")), &twice, 0o600).1;
+        assert!(told.len() == 1 && told[0].contains("`sun`, the same as `moon`, is for integrity"), "{told:?}");
+        let own = twice.replace("name = \"sun\"\nid = \"1\"\nsecret = \"00", "name = \"sun\"\nsecret = \"01");
+        assert!(said(&format!("{RULE}{}", acceptor.replace("moon", "sun")), &own, 0o600).1.is_empty());
     }
 
     #[test]

@@ -28,7 +28,6 @@ pub(super) struct Stream {
     pub phase: Phase,
     pub out: VecDeque<Bytes>,
     pub queued: u64,
-    pub freed: u64,
     /// Bytes given to the kernel.
     pub sent: u64,
     /// The layer wants to know what the peer's host acknowledged.
@@ -132,13 +131,10 @@ impl Stream {
         }
         more
     }
-    /// Tells the layer about room once a worthwhile part of the queue has left.
+    /// Tells the layer about room once the kernel has all there was: what it does not take yet ages in the layer.
     pub fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
-        self.freed += written;
-        if written > 0 && (self.queued == 0 || self.freed >= bound / 8) {
-            self.freed = 0;
-            let room = bound.saturating_sub(self.queued);
-            inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));
+        if written > 0 && self.queued == 0 {
+            inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room: bound }));
         }
     }
 }

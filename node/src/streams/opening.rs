@@ -155,6 +155,10 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let from = canonical(from);
         stream.peer = Some(from);
+        if let Phase::Open(socket) = &stream.phase {
+            // A kernel that does not know it has more unsent, which makes ages less exact.
+            let _ = stream::bound_unsent(socket, u32::try_from(self.queue_bound).unwrap_or(u32::MAX));
+        }
         if let Some(link) = stream.link {
             self.unreachable.remove(&link);
         }

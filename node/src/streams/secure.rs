@@ -41,19 +41,23 @@ impl Streams {
     /// TLS ends a stream.
     // 9174-4.4.3-9
     pub(super) fn insecure(&mut self, id: StreamId, why: &str, inputs: &mut VecDeque<Input>) {
+        self.warn(id, why);
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let from = stream.peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
-        let ip = stream.peer.map(|peer| peer.ip());
-        let now = std::time::Instant::now();
-        if let Some(times) = ip.map_or(Some(0), |ip| self.insecurities.say(ip, now)) {
-            tracing::warn!("TLS with {from}: {why}{}", more(times));
-        }
         // The peer is told, as far as its host takes it at once.
         if let Some(records) = stream.tls.as_mut().and_then(|tls| tls.take().ok()).flatten() {
             stream.push(records);
             let _ = stream.write_out();
         }
         self.fail(id, inputs);
+    }
+    /// Says why a peer is not believed, now and then.
+    fn warn(&mut self, id: StreamId, why: &str) {
+        let peer = self.streams.get(&id).and_then(|stream| stream.peer);
+        let from = peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
+        let now = std::time::Instant::now();
+        if let Some(times) = peer.map_or(Some(0), |peer| self.insecurities.say(peer.ip(), now)) {
+            tracing::warn!("TLS with {from}: {why}{}", more(times));
+        }
     }
     /// Queues what TLS has to say.
     pub(super) fn seal(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
@@ -77,7 +81,11 @@ impl Streams {
             Err(why) => return self.insecure(id, &why, inputs),
         };
         if let Some(proven) = heard.proven {
-            inputs.push_back(Input::Socket(layer, socket::Input::Secured { stream: id, proven }));
+            let contradicts = heard.contradicts.is_some();
+            if let Some(why) = heard.contradicts {
+                self.warn(id, &why);
+            }
+            inputs.push_back(Input::Socket(layer, socket::Input::Secured { stream: id, proven, contradicts }));
         }
         if !plain.is_empty() {
             let data = Payload::from(plain.freeze());

@@ -102,8 +102,8 @@ fn cannot_read(path: &Path, what: &str, why: &rustls::pki_types::pem::Error) -> 
 /// The records of one stream.
 pub struct Session {
     tls: Connection,
-    /// Where the peer connected from, of a server.
-    from: Option<IpAddr>,
+    /// Where the peer is: the host that was connected to, or the address that connected.
+    host: ServerName<'static>,
     told: bool,
     ended: bool,
 }
@@ -118,6 +118,8 @@ impl fmt::Debug for Session {
 pub struct Heard {
     /// The handshake is over: the Node IDs the peer proved.
     pub proven: Option<Vec<String>>,
+    /// It proved none, and its certificate is of another host: what that is, for a log.
+    pub contradicts: Option<String>,
     /// The peer says nothing more.
     pub ended: bool,
 }
@@ -130,8 +132,8 @@ impl Session {
     // 9174-4.4.3-3
     pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
         let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
-        let tls = ClientConnection::new(credentials.client.clone(), name).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into(), None))
+        let tls = ClientConnection::new(credentials.client.clone(), name.clone()).map_err(|why| reason(&why))?;
+        Ok(Session::new(tls.into(), name))
     }
     /// The side that was connected to from this address.
     ///
@@ -139,12 +141,12 @@ impl Session {
     /// When the library cannot begin.
     pub fn server(credentials: &Credentials, from: IpAddr) -> Result<Session, String> {
         let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into(), Some(from)))
+        Ok(Session::new(tls.into(), ServerName::IpAddress(from.into())))
     }
-    fn new(mut tls: Connection, from: Option<IpAddr>) -> Session {
+    fn new(mut tls: Connection, host: ServerName<'static>) -> Session {
         // The driver bounds what waits.
         tls.set_buffer_limit(None);
-        Session { tls, from, told: false, ended: false }
+        Session { tls, host, told: false, ended: false }
     }
 
     /// Takes bytes as they came from the peer; what was inside is put behind `plain`.
@@ -160,14 +162,13 @@ impl Session {
             self.tls.reader().read_exact(&mut plain[from..]).map_err(|why| why.to_string())?;
             self.ended = state.peer_has_closed();
         }
-        let mut heard = Heard { ended: self.ended, proven: None };
+        let mut heard = Heard { ended: self.ended, ..Heard::default() };
         if !self.told && !self.tls.is_handshaking() {
             self.told = true;
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);
             let proven = shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default();
-            if let (Some(shown), Some(from), true) = (shown, self.from, proven.is_empty()) {
-                verify::verify_address(shown, from).map_err(|why| reason(&why))?;
-            }
+            let nameless = shown.filter(|_| proven.is_empty());
+            heard.contradicts = nameless.and_then(|shown| Some(reason(&verify::verify_host(shown, &self.host).err()?)));
             heard.proven = Some(proven);
         }
         Ok(heard)

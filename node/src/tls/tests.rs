@@ -91,6 +91,7 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 
                 let Ok((proven, heard)) = &mut ends[1 - side] else { break };
                 let mut plain = BytesMut::new();
                 match to.hear(piece, &mut plain) {
+                    Ok(Heard { contradicts: Some(why), .. }) => ends[1 - side] = Err(why),
                     Ok(news) => {
                         heard.extend_from_slice(&plain);
                         proven.extend(news.proven.into_iter().flatten());

@@ -1,6 +1,5 @@
 //! Whose certificates are believed (RFC 9174 4.4.4).
 
-use super::certificate;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
@@ -11,7 +10,6 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, RootCertStore,
     SignatureScheme,
 };
-use std::net::IpAddr;
 use std::sync::Arc;
 use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage};
 
@@ -98,16 +96,17 @@ fn reason(why: webpki::Error) -> CertificateError {
     }
 }
 
-/// Whether a certificate that names no node is of the host at this address (RFC 9174 4.4.4.2).
+/// Whether a certificate that names no node is of this host (RFC 9174 4.4.4.2).
 ///
 /// # Errors
 /// What it is of instead.
-pub fn verify_address(shown: &CertificateDer<'_>, address: IpAddr) -> Result<(), Error> {
-    verify_server_name(&ParsedCertificate::try_from(shown)?, &ServerName::IpAddress(address.into()))
+// 9174-4.4.4.2-1, 9174-4.4.4.2-2
+pub fn verify_host(shown: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), Error> {
+    verify_server_name(&ParsedCertificate::try_from(shown)?, host)
 }
 
-/// A server is believed that shows a certificate of an authority, still valid, which names a node (RFC 9174
-/// 4.4.3: its layer compares it with what it claims to be) or the host that was connected to.
+/// A server is believed that shows a certificate of an authority, still valid. Which node or host it names, its session
+/// looks at: what contradicts there is told to the peer, after the handshake.
 #[derive(Debug)]
 pub struct Servers(Believed);
 impl Servers {
@@ -118,21 +117,16 @@ impl Servers {
 }
 
 impl ServerCertVerifier for Servers {
-    // 9174-4.4.2-1, 9174-4.4.2-2, 9174-4.4.2-3, 9174-4.4.4.1-1, 9174-4.4.4.2-1, 9174-4.4.4.2-2
-    // 9174-4.4.4.2-4
+    // 9174-4.4.2-1, 9174-4.4.2-2, 9174-4.4.2-3, 9174-4.4.4.1-1
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
         between: &[CertificateDer<'_>],
-        host: &ServerName<'_>,
+        _host: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.0.verify(SERVER, shown, between, now)?;
-        if certificate::node_ids(shown).is_empty() {
-            verify_server_name(&ParsedCertificate::try_from(shown)?, host)?;
-        }
-        Ok(ServerCertVerified::assertion())
+        self.0.verify(SERVER, shown, between, now).map(|()| ServerCertVerified::assertion())
     }
     fn verify_tls12_signature(
         &self,

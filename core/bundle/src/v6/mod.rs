@@ -11,6 +11,7 @@
 //!
 //! Times on the wire are seconds, those of the engine milliseconds; ages of ION's block are microseconds.
 
+mod age;
 mod block;
 mod end;
 mod facts;
@@ -28,6 +29,7 @@ mod view;
 mod wire;
 
 pub use crate::v7::{Draft, Status};
+pub use age::restamp;
 pub use block::{Meaning, Service, block_flags, kind};
 pub use end::end;
 pub use head::MAX_TAIL_BYTES;

@@ -1,9 +1,9 @@
 //! Bundles that are still coming: their facts are there before their payload is.
 
 use super::facts::Found;
-use crate::Profile;
 use crate::check::Check;
 use crate::head::{Head, Stop, with_head};
+use crate::{CrcType, Profile};
 use farlink_base::{Accel, BundleMeta, Hop, Malformed, Payload};
 
 /// A bundle whose head has come.
@@ -22,6 +22,8 @@ pub struct Begun {
     pub check: Check,
     /// Whether it has blocks of BPSec: who receives a part of it cannot check them.
     pub guarded: bool,
+    /// Whether its primary block has a CRC: then it is this bundle, whatever is wrong with what follows.
+    pub named: bool,
 }
 
 impl Begun {
@@ -47,9 +49,10 @@ pub fn begin(prefix: &Payload, profile: Profile, accel: &Accel) -> Result<Option
             return Err(Stop::Bad(Malformed { offset: payload_at, reason: "a payload too long to exist" }));
         }
         let (check, guarded) = (head.check(bytes, accel), found.guarded);
+        let named = head.primary.crc != CrcType::None;
         let outline = head.outline(bytes, &found);
         let (meta, hop) = found.into_meta(outline, Payload::fill(0, payload_len), 0);
-        Ok(Begun { meta, hop, payload_at, payload_len, check, guarded })
+        Ok(Begun { meta, hop, payload_at, payload_len, check, guarded, named })
     });
     match begun {
         Ok(begun) => Ok(Some(begun)),

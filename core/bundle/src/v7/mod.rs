@@ -6,6 +6,7 @@
 //! anything. Only this module reads [`BundleMeta::head`]: the bytes before the payload's, as they
 //! came but for blocks that their sender wanted discarded.
 
+mod age;
 mod begin;
 pub mod custody;
 mod facts;
@@ -19,6 +20,7 @@ mod tests;
 pub mod tunnel;
 
 pub use crate::check::Check;
+pub use age::restamp;
 pub use begin::{Begun, begin};
 pub use custody::CustodyCodes;
 pub use facts::facts_of;

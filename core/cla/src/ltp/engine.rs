@@ -5,6 +5,7 @@ use super::export::Export;
 use super::guard::ClosedSessions;
 use super::guests::Guests;
 use super::import::Import;
+use super::riders::Rider;
 use super::segment::SessionId;
 use super::span::{Control, Span};
 use super::timers::Wait;
@@ -331,7 +332,9 @@ impl ConvergenceLayer for Ltp {
                 addresses.first().into_iter().for_each(|address| self.peer_is_at(link, *address));
             }
             Input::Link { link, state } => self.link(now, link, state, out),
-            Input::Send { link, id, total, part, reliable } => self.send(now, link, (id, total, part), reliable, out),
+            Input::Send { link, id, total, part, reliable, leaving } => {
+                self.send(now, link, (Rider::new(id, part, leaving), total), reliable, out);
+            }
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),
             Input::SendBroken { id, .. } => self.send_broken(id, out),
             Input::CancelSend { link, id } => self.cancel_send(link, id, out),

@@ -4,6 +4,7 @@
 use super::cookies::Cookies;
 use super::pace::Mark;
 use super::ranges::Ranges;
+use super::riders::Riders;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
 use super::source::Source;
 use crate::sdnv;
@@ -72,7 +73,7 @@ pub(super) enum Reported {
 /// A session of ours.
 pub(super) struct Export {
     pub(super) span: usize,
-    pub(super) bundles: Vec<SendId>,
+    pub(super) riders: Riders,
     pub(super) source: Source,
     /// Bytes of the block that are red: those before the others.
     red: u64,
@@ -85,8 +86,9 @@ pub(super) struct Export {
     pub(super) in_resends: bool,
     /// Times the session was asked for progress without an answer.
     pub(super) stalls: u32,
-    /// Bytes sent at least once.
+    /// Bytes sent at least once, and those of them in the last segment.
     sent: u64,
+    last: u64,
     /// Bytes of red data that left, each as often as it did, and those of them a report told about.
     left: u64,
     told: u64,
@@ -122,7 +124,7 @@ impl Export {
     pub(super) fn new(
         id: SessionId,
         span: usize,
-        (bundles, source): (Vec<SendId>, Source),
+        (riders, source): (Riders, Source),
         red: u64,
         first_serial: u64,
         cutting: Cutting,
@@ -130,7 +132,7 @@ impl Export {
         let block_bytes = source.len();
         Export {
             span,
-            bundles,
+            riders,
             source,
             red: red.min(block_bytes),
             service: SERVICE_BUNDLE,
@@ -139,6 +141,7 @@ impl Export {
             in_resends: false,
             stalls: 0,
             sent: 0,
+            last: 0,
             left: 0,
             told: 0,
             silent: 0,
@@ -160,6 +163,22 @@ impl Export {
     /// Bytes of the block that were not sent once.
     pub(super) fn unsent(&self) -> u64 {
         self.source.len() - self.sent
+    }
+    /// Whether the next segment may hold bytes of bundles that have not begun.
+    pub(super) fn begins_next(&self) -> bool {
+        self.riders.are_to_begin() && self.source.end() < self.sent + self.datagram
+    }
+    /// The bundles of the next segment get the age they leave with at `now`; those that expired are left out, and given.
+    pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
+        let all_red = self.red == self.source.len();
+        let late = self.riders.begin(now, self.sent + self.datagram, &mut self.source);
+        self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
+        if self.unsent() == 0 && self.begun() {
+            // What left last is the end of the block now, and leaves again to say so.
+            self.sent -= self.last;
+            self.silent = self.silent.saturating_sub(self.last);
+        }
+        late
     }
     pub(super) fn begun(&self) -> bool {
         self.sent > 0
@@ -292,7 +311,7 @@ impl Export {
                 self.cut_closing(start, self.red, 0)
             }
         };
-        self.sent = data.end();
+        (self.sent, self.last) = (data.end(), data.length);
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(Cut { data, resend: false })
     }
@@ -495,7 +514,7 @@ mod tests {
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32) -> Export {
-        let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, len)));
+        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, len)));
         Export::new(ID, 0, block, u64::MAX, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
@@ -628,7 +647,7 @@ mod tests {
 
     #[test]
     fn where_data_is_lost_checkpoints_leave_twice() {
-        let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, 5000)));
+        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);

@@ -28,6 +28,7 @@ mod ranges;
 mod receiving;
 mod report;
 mod reported;
+mod riders;
 pub mod segment;
 mod sending;
 mod source;

@@ -6,6 +6,7 @@ use super::authentication::{Authentication, Seal};
 use super::cookies::with_cookies;
 use super::ending::End;
 use super::engine::{Ltp, Parted};
+use super::riders::Rider;
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
 use crate::trains::Trains;
@@ -233,7 +234,7 @@ impl Ltp {
         if core::mem::take(&mut span.ready) {
             out.push(Output::Ready { link, ready: false });
         }
-        for (id, _) in core::mem::take(&mut span.traffic.pending).bundles {
+        for Rider { id, .. } in core::mem::take(&mut span.traffic.pending).bundles {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         let engine = span.engine;

@@ -8,6 +8,7 @@ use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
+use super::riders::{MARK, Rider, Riders};
 use super::segment::{Body, Data, Head, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, reason};
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, tell};
@@ -23,8 +24,6 @@ use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 const TRAINS_PER_CALL: u32 = 16;
 /// Cancelled sessions that wait for an acknowledgment; further ones end in silence.
 const CANCELLED_MAX: usize = 4096;
-/// What is before a bundle in a marked block: its service, as an SDNV.
-const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
 /// Session numbers stay within 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
 
@@ -53,35 +52,31 @@ impl Ltp {
         &mut self,
         now: Instant,
         link: LinkId,
-        (id, total, bundle): (SendId, u64, Payload),
+        (bundle, total): (Rider, u64),
         reliable: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let good = !self.closing && !bundle.is_empty() && !bundle.is_stored() && bundle.len() <= total;
+        let (id, len) = (bundle.id, bundle.bytes.len());
+        let good = !self.closing && len > 0 && !bundle.bytes.is_stored() && len <= total;
         let Some(index) = self.by_link.get(&link).copied().filter(|_| good) else {
             out.push(Output::SendFailed { id, link, refused: None });
             return;
         };
         self.touch(index);
-        if bundle.len() < total {
-            self.close_block(index);
-            self.open_export(index, (Vec::from([id]), Source::streamed(id, total, bundle)), reliable, SERVICE_BUNDLE);
-            return;
-        }
         let limit = self.spans[index].rules.aggregate_bytes;
         // A bundle with a green part is a block of its own.
         let all_red = reliable && self.spans[index].rules.red_of(u64::MAX) == u64::MAX;
-        if !all_red || bundle.len() >= limit {
+        if len < total || !all_red || len >= limit {
             self.close_block(index);
-            self.open_export(index, (Vec::from([id]), Source::whole(bundle)), reliable, SERVICE_BUNDLE);
+            self.open_export(index, (Vec::from([bundle]), total), reliable, SERVICE_BUNDLE);
             return;
         }
-        if self.spans[index].traffic.pending.bytes + bundle.len() > limit {
+        if self.spans[index].traffic.pending.bytes + len > limit {
             self.close_block(index);
         }
         let span = &mut self.spans[index];
-        span.traffic.pending.bytes += bundle.len();
-        span.traffic.pending.bundles.push((id, bundle));
+        span.traffic.pending.bytes += len;
+        span.traffic.pending.bundles.push(bundle);
         span.traffic.pending.until.get_or_insert(now + span.rules.aggregate_wait);
         if span.traffic.pending.bytes >= limit {
             self.close_block(index);
@@ -90,25 +85,20 @@ impl Ltp {
     /// Makes a block of the bundles that waited to share one.
     pub(super) fn close_block(&mut self, index: usize) {
         let Some(traffic) = self.spans[index].traffic.made() else { return };
-        let Pending { bundles, .. } = core::mem::take(&mut traffic.pending);
+        let Pending { bundles, bytes, .. } = core::mem::take(&mut traffic.pending);
         if bundles.is_empty() {
             return;
         }
         let marked = bundles.len() > 1 && self.spans[index].rules.is_marked();
-        let mut block = Payload::new();
-        let ids = bundles.into_iter().map(|(id, bundle)| {
-            if marked {
-                block.push_bytes(Bytes::from_static(MARK));
-            }
-            block.append(bundle);
-            id
-        });
-        let ids: Vec<_> = ids.collect();
         let service = if marked { SERVICE_AGGREGATE } else { SERVICE_BUNDLE };
-        self.open_export(index, (ids, Source::whole(block)), true, service);
+        let marks = if marked { bundles.len() * MARK.len() } else { 0 };
+        self.open_export(index, (bundles, bytes + marks as u64), true, service);
     }
     // 5326-4.1-1, 5326-4.1-2
-    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), reliable: bool, service: u64) {
+    fn open_export(&mut self, index: usize, (bundles, len): (Vec<Rider>, u64), reliable: bool, service: u64) {
+        let streamed = bundles.first().filter(|first| bundles.len() == 1 && first.bytes.len() < len);
+        let source = Source::new(len, streamed.map(|first| first.id));
+        let block = (Riders::new(bundles, service == SERVICE_AGGREGATE), source);
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
@@ -123,7 +113,7 @@ impl Ltp {
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
         export.service = service;
-        self.sessions.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
+        self.sessions.by_send.extend(export.riders.ids().map(|id| (id, number)));
         self.sessions.exports.insert(number, export);
     }
     /// A number that no session has. They count up from where nobody but the peer of the span knows:
@@ -149,8 +139,8 @@ impl Ltp {
     // 5326-6.19-1, 5326-6.20-1
     fn remove_export(&mut self, number: u64, end: End, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
-        for id in &export.bundles {
-            self.sessions.by_send.remove(id);
+        for id in export.riders.ids() {
+            self.sessions.by_send.remove(&id);
         }
         let span = &mut self.spans[export.span];
         span.exports -= 1;
@@ -175,7 +165,7 @@ impl Ltp {
         let Some(export) = self.remove_export(number, End::Complete, out) else { return };
         self.spans[export.span].completed();
         let link = self.spans[export.span].link;
-        for id in export.bundles {
+        for id in export.riders.ids() {
             out.push(Output::Sent { id, link });
         }
     }
@@ -187,7 +177,7 @@ impl Ltp {
     ) -> Option<usize> {
         let export = self.remove_export(number, end, out)?;
         let link = self.spans[export.span].link;
-        for id in export.bundles {
+        for id in export.riders.ids() {
             out.push(Output::SendFailed { id, link, refused });
         }
         Some(export.span)
@@ -291,6 +281,27 @@ impl Ltp {
         }
         tell(wanted, control.event, out);
     }
+    /// The bundles of a block that leave next get their age; one that expired does not leave. Of a block of those alone
+    /// nothing is left.
+    fn begin(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
+        let Some(export) = self.sessions.exports.get_mut(&number) else { return };
+        let counts = |export: &Export| [export.source.weight(), export.source.len(), export.unsent()];
+        let before = counts(export);
+        let late = export.begin(now);
+        let (after, span) = (counts(export), &mut self.spans[export.span]);
+        let (link, empty, traffic) = (span.link, export.source.len() == 0, &mut *span.traffic);
+        let counted = [&mut self.in_flight_bytes, &mut traffic.in_flight, &mut traffic.unsent];
+        for (count, (before, after)) in counted.into_iter().zip(before.into_iter().zip(after)) {
+            *count = *count - before + after;
+        }
+        for id in late {
+            self.sessions.by_send.remove(&id);
+            out.push(Output::SendFailed { id, link, refused: None });
+        }
+        if empty {
+            self.remove_export(number, End::Silent, out);
+        }
+    }
     /// Sends the next data segment of the span; false when there is none.
     // 5326-5-2, 7122-3.3-1, 5326-6.2-1
     fn transmit_data(
@@ -316,6 +327,10 @@ impl Ltp {
         };
         if !again && export.is_red_next() && export.is_between_checkpoints() && span.holds_back() {
             return false;
+        }
+        if !again && export.begins_next() {
+            self.begin(now, number, out);
+            return true;
         }
         if !export.is_at_hand(again) {
             // It comes back to its queue with the bytes.
@@ -513,35 +528,31 @@ impl Ltp {
             return;
         };
         let Some(export) = self.remove_export(number, End::Peer(why), out) else { return };
+        let link = self.spans[export.span].link;
+        let kept = |id: &SendId| parts.iter().any(|part| part.id == *id);
+        for id in export.riders.ids().filter(|id| !kept(id)) {
+            out.push(Output::SendFailed { id, link, refused: None });
+        }
         for part in parts {
-            self.open_export(export.span, part, true, SERVICE_BUNDLE);
+            let len = part.bytes.len();
+            self.open_export(export.span, (Vec::from([part]), len), true, SERVICE_BUNDLE);
         }
         self.touch(export.span);
     }
     /// The bundles of a block; `None` for one alone, and where they cannot be told apart.
-    fn apart(&self, number: u64) -> Option<Vec<(Vec<SendId>, Source)>> {
-        let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
-        let mut block = export.source.block()?;
-        let marked = export.service == SERVICE_AGGREGATE;
-        let mut part = |id: &SendId| {
-            if marked && block.len() >= MARK.len() as u64 {
-                drop(block.split_to(MARK.len() as u64));
-            }
-            let len = (self.config.split)(&block).ok()?.filter(|len| (1..=block.len()).contains(len))?;
-            Some((Vec::from([*id]), Source::whole(block.split_to(len))))
-        };
-        let parts = export.bundles.iter().map(&mut part).collect::<Option<_>>()?;
-        block.is_empty().then_some(parts)
+    fn apart(&self, number: u64) -> Option<Vec<Rider>> {
+        let export = self.sessions.exports.get(&number).filter(|export| export.riders.len() > 1 && !self.closing)?;
+        export.riders.apart(export.source.block()?, |block| (self.config.split)(block).ok().flatten())
     }
 
     /// Takes back a bundle. One that waits to share a block is forgotten; a session of its own is
-    /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along.
+    /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along where its first byte has
+    /// left, until none of them is wanted.
     // 5326-4.2-1, 5326-4.2-2
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
-        if let Some(at) = span.traffic.pending.bundles.iter().position(|(other, _)| *other == id) {
-            let (_, bundle) = span.traffic.pending.bundles.remove(at);
-            span.traffic.pending.bytes -= bundle.len();
+        if let Some(at) = span.traffic.pending.bundles.iter().position(|other| other.id == id) {
+            span.traffic.pending.bytes -= span.traffic.pending.bundles.remove(at).bytes.len();
             if span.traffic.pending.bundles.is_empty() {
                 span.traffic.pending.until = None;
             }
@@ -550,10 +561,13 @@ impl Ltp {
             return;
         }
         let Some(number) = self.sessions.by_send.get(&id).copied() else { return };
-        match self.sessions.exports.get(&number) {
-            Some(export) if export.span != index || export.bundles.len() > 1 => {}
-            Some(export) if export.begun() => self.cancel_export(number, reason::USER, out),
-            _ => drop(self.fail_export(number, (None, End::Silent), out)),
+        let Some(export) = self.sessions.exports.get_mut(&number).filter(|export| export.span == index) else { return };
+        if export.riders.take_back(id) {
+            return;
+        }
+        match export.begun() {
+            true => self.cancel_export(number, reason::USER, out),
+            false => drop(self.fail_export(number, (None, End::Silent), out)),
         }
     }
     /// Gives back all that has not begun to leave.

@@ -26,10 +26,15 @@ struct Streamed {
     send: SendId,
     /// Asked for up to here.
     wanted: u64,
+    /// By how many bytes it is longer than the bundle whose ranges are asked for.
+    grown: u64,
     /// What was asked for again, at `again_start`.
     again: Payload,
     again_start: u64,
-    asked_again: Option<u64>,
+    /// From where on, and from where on it was asked for.
+    asked_again: Option<(u64, u64)>,
+    /// Its first bytes as they left: those that are asked for say another age.
+    stamped: Payload,
 }
 
 /// What bytes that came are for.
@@ -44,15 +49,42 @@ pub(super) enum Given {
 }
 
 impl Source {
-    /// All is here.
-    pub(super) fn whole(block: Payload) -> Source {
-        Source { len: block.len(), run: block, start: 0, cursor: Cursor::default(), streamed: None }
+    /// Of a block of so many bytes, none of which is here yet. `streamed`: of the bundle that it is, only the first are
+    /// given, others are to be asked for.
+    pub(super) fn new(len: u64, streamed: Option<SendId>) -> Source {
+        let streamed = streamed.map(|send| {
+            let (again, stamped) = Default::default();
+            Box::new(Streamed { send, wanted: 0, grown: 0, again, again_start: 0, asked_again: None, stamped })
+        });
+        Source { len, run: Payload::new(), start: 0, cursor: Cursor::default(), streamed }
     }
-    /// The first bytes of a bundle of `len`.
-    pub(super) fn streamed(send: SendId, len: u64, first: Payload) -> Source {
-        let wanted = first.len();
-        let streamed = Streamed { send, wanted, again: Payload::new(), again_start: 0, asked_again: None };
-        Source { len, run: first, start: 0, cursor: Cursor::default(), streamed: Some(Box::new(streamed)) }
+    /// All is here.
+    #[cfg(test)]
+    pub(super) fn whole(block: Payload) -> Source {
+        let mut source = Source::new(block.len(), None);
+        source.begin(block, 0);
+        source
+    }
+    /// The next bytes of the block begin to leave, which make it longer by some.
+    pub(super) fn begin(&mut self, bytes: Payload, grown: u64) {
+        self.len += grown;
+        if let Some(streamed) = &mut self.streamed {
+            (streamed.wanted, streamed.grown) = (bytes.len(), grown);
+            // What is written anew is the first piece.
+            if let [first, _, ..] = bytes.chunks() {
+                streamed.stamped.push(first.clone());
+            }
+        }
+        self.run.append(bytes);
+    }
+    /// So many bytes that were to come are not in the block.
+    pub(super) fn leave_out(&mut self, bytes: u64) {
+        // Of one that is not all here, nothing else is in it.
+        self.len = if self.streamed.is_some() { 0 } else { self.len - bytes };
+    }
+    /// Where the bytes end that are here.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.run.len()
     }
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -104,26 +136,28 @@ impl Source {
         }
         let (from, len) = (streamed.wanted, WINDOW.min(self.len - streamed.wanted));
         streamed.wanted += len;
-        Some((from, len))
+        Some((from - streamed.grown, len))
     }
     /// What to ask for so that bytes from `from` on can be sent again, none beyond `end`; `None`
     /// while it is on its way.
     pub(super) fn want_again(&mut self, from: u64, end: u64) -> Option<(u64, u64)> {
         let streamed = self.streamed.as_mut().filter(|streamed| streamed.asked_again.is_none())?;
-        streamed.asked_again = Some(from);
-        Some((from, WINDOW.min(end.min(self.len) - from)))
+        let asked = from.max(streamed.stamped.len());
+        streamed.asked_again = Some((from, asked));
+        Some((asked - streamed.grown, WINDOW.min(end.min(self.len).max(asked + 1) - asked)))
     }
     /// Bytes that were asked for.
     pub(super) fn give(&mut self, from: u64, part: Payload) -> Given {
         let Some(streamed) = &mut self.streamed else { return Given::Nothing };
+        let from = from.saturating_add(streamed.grown);
         if from == self.start + self.run.len() && from + part.len() <= streamed.wanted {
             self.run.append(part);
             return Given::Fresh;
         }
-        if streamed.asked_again != Some(from) {
-            return Given::Nothing;
-        }
-        (streamed.again, streamed.again_start, streamed.asked_again) = (part, from, None);
+        let Some((start, _)) = streamed.asked_again.filter(|(_, asked)| *asked == from) else { return Given::Nothing };
+        let mut again = streamed.stamped.slice(start.min(from), from - start);
+        again.append(part);
+        (streamed.again, streamed.again_start, streamed.asked_again) = (again, start, None);
         Given::Again
     }
     /// Bytes in memory.
@@ -187,7 +221,8 @@ mod tests {
     fn a_streamed_block_holds_what_leaves_next_and_what_leaves_again() {
         let total = 9 * WINDOW + 5;
         let whole = Payload::fill(1, total);
-        let mut source = Source::streamed(SendId(1), total, whole.slice(0, 70_000));
+        let mut source = Source::new(total, Some(SendId(1)));
+        source.begin(whole.slice(0, 70_000), 0);
         let (mut sent, mut out) = (0, Payload::new());
         while sent < total {
             while let Some((from, len)) = source.want_ahead(sent) {

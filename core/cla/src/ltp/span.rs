@@ -3,6 +3,7 @@
 use super::SpanConfig;
 use super::authentication::Seal;
 use super::pace::Pace;
+use super::riders::Rider;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
 use crate::trains::TRAIN_BYTES;
@@ -12,10 +13,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
-use farlink_base::layer::{Destination, LinkState, Output, SendId};
-use farlink_base::{
-    DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey,
-};
+use farlink_base::layer::{Destination, LinkState, Output};
+use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Sink, TimerKey};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.
@@ -36,7 +35,7 @@ pub(super) struct Control {
 /// Bundles that wait to share a block.
 #[derive(Default)]
 pub(super) struct Pending {
-    pub(super) bundles: Vec<(SendId, Payload)>,
+    pub(super) bundles: Vec<Rider>,
     pub(super) bytes: u64,
     pub(super) until: Option<Instant>,
 }

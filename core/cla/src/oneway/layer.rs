@@ -299,8 +299,8 @@ impl ConvergenceLayer for OneWay {
             }
             Input::Socket(socket::Input::Closed { stream, error }) => self.on_closed(now, stream, error, out),
             Input::Link { link, state } => self.on_link(now, link, state, out),
-            Input::Send { link, id, total, part, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part }, out)
+            Input::Send { link, id, total, part, leaving, .. } => {
+                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => {
                 if let Some(sending) = self.sending_of(link)

@@ -191,18 +191,24 @@ impl Sending {
         all
     }
 
-    /// Begins the next bundle; false when there is none, or the last one has not been given whole.
-    fn begin(&mut self) -> bool {
+    /// Begins the next bundle that may leave still; false when there is none, or the last one has not been given whole.
+    fn begin(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.filling.is_some() {
             return false;
         }
-        let Some(Waiting { send, total, part }) = self.waiting.pop() else { return false };
+        let (Waiting { send, total, part, .. }, grown) = loop {
+            let Some(first) = self.waiting.pop() else { return false };
+            match first.leaves(now, self.framing.longest()) {
+                Ok(leaves) => break leaves,
+                Err(id) => out.push(Output::SendFailed { id, link: self.link, refused: None }),
+            }
+        };
         self.put_head(total);
         self.end += total;
         self.flights.push_back(Flight { send, end: self.end });
         self.pending.push(&part);
         let given = part.len();
-        self.filling = (given < total).then(|| Filling::new(send, total, given));
+        self.filling = (given < total).then(|| Filling::new(send, total, given, grown));
         true
     }
     fn put_head(&mut self, total: u64) {
@@ -254,7 +260,7 @@ impl Sending {
             return;
         }
         let allowed = self.room.min(window.saturating_sub(self.written - self.confirmed));
-        while self.pending.len() < allowed && self.begin() {}
+        while self.pending.len() < allowed && self.begin(now, out) {}
         let n = allowed.min(self.pending.len());
         if n > 0 {
             let data = self.pending.take(n);

@@ -1,8 +1,8 @@
 //! Bundles that wait to leave over a stream, and the one of which bytes are still to be given.
 
 use alloc::collections::VecDeque;
-use farlink_base::Payload;
 use farlink_base::layer::{SendId, WINDOW};
+use farlink_base::{Instant, Leaving, Payload};
 
 /// What one bundle costs beside its bytes.
 pub(crate) const OVERHEAD: u64 = 128;
@@ -16,6 +16,21 @@ pub(crate) struct Waiting {
     pub total: u64,
     /// Its first bytes, or all.
     pub part: Payload,
+    pub leaving: Leaving,
+}
+impl Waiting {
+    /// The bundle with its age at `now`, when its first byte leaves, and by how many bytes it has grown.
+    ///
+    /// # Errors
+    /// The bundle's number where it expired while it waited, or became longer than `longest`.
+    pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(Waiting, u64), SendId> {
+        if self.leaving.is_over(now) {
+            return Err(self.send);
+        }
+        let grown = self.leaving.stamp(now, &mut self.part);
+        self.total += grown;
+        if self.total > longest { Err(self.send) } else { Ok((self, grown)) }
+    }
 }
 
 /// Bundles not begun, in order.
@@ -66,15 +81,17 @@ pub(crate) struct Filling {
     pub total: u64,
     pub given: u64,
     wanted: u64,
+    /// By how many bytes it is longer than the bundle whose ranges are asked for.
+    grown: u64,
 }
 impl Filling {
-    /// Of a bundle of which so many bytes were given with it.
-    pub const fn new(send: SendId, total: u64, given: u64) -> Self {
-        Filling { send, total, given, wanted: given }
+    /// Of a bundle of which so many bytes are here, and which has grown by some of them.
+    pub const fn new(send: SendId, total: u64, given: u64, grown: u64) -> Self {
+        Filling { send, total, given, wanted: given, grown }
     }
     /// Whether these are the bytes it lacks next.
     pub fn lacks(&self, send: SendId, from: u64) -> bool {
-        self.send == send && self.given == from
+        self.send == send && self.given == from.saturating_add(self.grown)
     }
     /// What to ask for next, where so many bytes of it have left: bundle, first byte, length.
     pub fn want(&mut self, left: u64) -> Option<(SendId, u64, u64)> {
@@ -83,7 +100,7 @@ impl Filling {
         }
         let (from, len) = (self.wanted, WINDOW.min(self.total - self.wanted));
         self.wanted += len;
-        Some((self.send, from, len))
+        Some((self.send, from - self.grown, len))
     }
 }
 
@@ -95,7 +112,7 @@ mod tests {
     fn a_queue_counts_what_it_holds() {
         let mut queue = Queue::default();
         for id in 1..=3 {
-            queue.push(Waiting { send: SendId(id), total: id, part: Payload::fill(0, 1) });
+            queue.push(Waiting { send: SendId(id), total: id, part: Payload::fill(0, 1), leaving: Leaving::AS_IT_IS });
         }
         assert_eq!(queue.bytes(), 6 + 3 * OVERHEAD);
         assert!(queue.cancel(SendId(2)) && !queue.cancel(SendId(2)));
@@ -107,7 +124,7 @@ mod tests {
     #[test]
     fn a_bundle_is_asked_for_a_little_ahead_of_what_left_and_never_beyond_its_end() {
         let total = 3 * WINDOW + 5;
-        let mut filling = Filling::new(SendId(1), total, 10);
+        let mut filling = Filling::new(SendId(1), total, 10, 0);
         assert_eq!(filling.want(0), Some((SendId(1), 10, WINDOW)));
         assert_eq!(filling.want(0), Some((SendId(1), 10 + WINDOW, WINDOW)));
         assert_eq!(filling.want(0), None);

@@ -367,7 +367,9 @@ impl TcpclV4 {
     /// that it names: of many small bundles at once much can be written together.
     pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let stream = match input {
-            Input::Send { link, id, total, part, .. } => self.take_send(link, Waiting { send: id, total, part }, out),
+            Input::Send { link, id, total, part, leaving, .. } => {
+                self.take_send(link, Waiting { send: id, total, part, leaving }, out)
+            }
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             other => {
                 self.handle(now, other, out);
@@ -599,7 +601,13 @@ impl ConvergenceLayer for TcpclV4 {
                     self.flush(now, stream, out);
                 }
             }
-            Input::Socket(socket::Input::Secured { stream, proven }) => {
+            // 9174-4.4.4.2-4
+            Input::Socket(socket::Input::Secured { stream, contradicts: true, .. }) => {
+                let why = "the peer's certificate names another host than the peer's, and no node";
+                self.refuse(now, stream, (term::CONTACT_FAILURE, why), out);
+                self.flush(now, stream, out);
+            }
+            Input::Socket(socket::Input::Secured { stream, proven, .. }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_secured(proven, &self.config);
                     self.settle(now, stream, out);
@@ -613,8 +621,8 @@ impl ConvergenceLayer for TcpclV4 {
                 }
             }
             Input::Link { link, state } => self.on_link(now, link, state, out),
-            Input::Send { link, id, total, part, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part }, out)
+            Input::Send { link, id, total, part, leaving, .. } => {
+                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
             Input::SendBroken { link, id } => self.on_broken(now, link, id, out),

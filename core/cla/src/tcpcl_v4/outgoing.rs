@@ -9,7 +9,7 @@ use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::SendId;
-use farlink_base::{Bytes, Payload};
+use farlink_base::{Bytes, Instant, Payload};
 
 /// The transfer being sent.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ struct Flight {
     /// Bytes put into segments so far.
     sent: u64,
     acked: u64,
+    /// By how many bytes it is longer than the bundle that was given.
+    grown: u64,
     /// Segments put out and not answered, and the length announced of it in version 3, which may be refused, too.
     unanswered: u64,
     /// Whether its length was announced (version 3).
@@ -55,6 +57,8 @@ pub struct Outgoing {
     flights: VecDeque<Flight>,
     /// Bytes of them not acknowledged.
     flight_bytes: u64,
+    /// Bundles whose turn came too late.
+    late: Vec<SendId>,
     next_transfer: u64,
     /// Segments of a refused transfer that had left already: a peer of version 3 may refuse each of them.
     crossing: u64,
@@ -129,22 +133,36 @@ impl Outgoing {
         self.flight_bytes = 0;
         let (keeps, flights) = (self.keeps_parts, core::mem::take(&mut self.flights));
         let waiting = self.take_waiting();
-        let begun = flights.into_iter().map(|flight| (flight.send, if keeps { flight.acked } else { 0 }));
+        let begun = flights
+            .into_iter()
+            .map(|flight| (flight.send, if keeps { flight.acked.saturating_sub(flight.grown) } else { 0 }));
         begun.chain(waiting.into_iter().map(|bundle| (bundle.send, 0))).collect()
     }
 
+    /// Bundles that were to leave and had expired.
+    pub fn take_late(&mut self) -> Vec<SendId> {
+        core::mem::take(&mut self.late)
+    }
+    /// Takes the next bundle that may leave at `now`, and by how many bytes it has grown.
+    fn next_bundle(&mut self, now: Instant) -> Option<(Waiting, u64)> {
+        loop {
+            match self.waiting.pop()?.leaves(now, self.transfer_limit) {
+                Ok(leaves) => return Some(leaves),
+                Err(send) => self.late.push(send),
+            }
+        }
+    }
+
     /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
-    /// allows a new transfer.
+    /// is the moment of a new transfer, where one may begin.
     // 9174-4.6-1, 9174-5.2-1, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1
     // 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3
     // 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2
-    pub fn next_segment(&mut self, begin: bool, old: Option<Terms>, out: &mut ChunkQueue) -> bool {
+    pub fn next_segment(&mut self, begin: Option<Instant>, old: Option<Terms>, out: &mut ChunkQueue) -> bool {
         let mut flags = 0;
         if self.rest.is_none() {
-            if !begin || self.segment_limit == 0 {
-                return false;
-            }
-            let Some(Waiting { send, total, part }) = self.waiting.pop() else { return false };
+            let Some(now) = begin.filter(|_| self.segment_limit > 0) else { return false };
+            let Some((Waiting { send, total, part, .. }, grown)) = self.next_bundle(now) else { return false };
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
@@ -154,6 +172,7 @@ impl Outgoing {
                 total,
                 sent: 0,
                 acked: 0,
+                grown,
                 unanswered: 0,
                 announced: false,
                 end: 0,
@@ -161,7 +180,7 @@ impl Outgoing {
             if part.len() == total && total < SHORT.min(self.segment_limit) && old.is_none() {
                 return self.put_whole(&part, out);
             }
-            let filling = Filling::new(send, total, part.len());
+            let filling = Filling::new(send, total, part.len(), grown);
             let mut rest = Rest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
             self.rest = Some(rest);
@@ -304,14 +323,17 @@ impl Outgoing {
 mod tests {
     use super::*;
     use crate::streams::waiting::AHEAD;
+    use farlink_base::Leaving;
     use farlink_base::layer::WINDOW;
+
+    const NOW: Option<Instant> = Some(Instant(1));
 
     fn sender(limit: u64) -> Outgoing {
         Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
     }
 
     fn bundle(send: SendId, part: Payload) -> Waiting {
-        Waiting { send, total: part.len(), part }
+        Waiting { send, total: part.len(), part, leaving: Leaving::AS_IT_IS }
     }
 
     /// Keeps 9174-4.6-1, 9174-4.6-2, 9174-5.2-1, 9174-5.2-3, 9174-5.2.2-4, 9174-5.2.2-5.
@@ -323,7 +345,7 @@ mod tests {
         assert!(!out.push(bundle(SendId(3), Payload::fill(0, 101))));
         let mut wire = ChunkQueue::default();
         let mut segments = 0;
-        while out.next_segment(true, None, &mut wire) {
+        while out.next_segment(NOW, None, &mut wire) {
             segments += 1;
         }
         assert_eq!(segments, 4);
@@ -346,12 +368,12 @@ mod tests {
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
         let mut wire = ChunkQueue::default();
-        assert!(out.next_segment(true, None, &mut wire));
+        assert!(out.next_segment(NOW, None, &mut wire));
         assert_eq!(out.on_refuse(0), Ok(Some(SendId(1))));
-        assert!(!out.next_segment(false, None, &mut wire), "no new transfer while ending");
-        assert!(out.next_segment(true, None, &mut wire));
+        assert!(!out.next_segment(None, None, &mut wire), "no new transfer while ending");
+        assert!(out.next_segment(NOW, None, &mut wire));
         assert_eq!(out.on_ack(1, 2, false), Ok(Some(SendId(2))));
-        assert!(!out.next_segment(true, None, &mut wire));
+        assert!(!out.next_segment(NOW, None, &mut wire));
     }
 
     #[test]
@@ -359,7 +381,7 @@ mod tests {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
-        out.next_segment(true, None, &mut ChunkQueue::default());
+        out.next_segment(NOW, None, &mut ChunkQueue::default());
         assert!(!out.cancel(SendId(1)) && out.cancel(SendId(2)));
         out.push(bundle(SendId(3), Payload::from(&b"xy"[..])));
         assert_eq!(out.take_all(), [(SendId(1), 0), (SendId(3), 0)]);
@@ -370,13 +392,13 @@ mod tests {
     fn a_long_bundle_is_asked_for_while_it_leaves() {
         let total = 5 * WINDOW + 7;
         let mut out = Outgoing { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..Outgoing::default() };
-        assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100) }));
+        assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100), leaving: Leaving::AS_IT_IS }));
         assert!(out.push(bundle(SendId(2), Payload::from(&b"xy"[..]))));
         assert_eq!(out.want(), None, "not begun");
         let (mut wire, mut asked) = (ChunkQueue::default(), VecDeque::new());
         let whole = Payload::fill(1, total);
         let mut most_here = 0;
-        while out.next_segment(true, None, &mut wire) || !asked.is_empty() {
+        while out.next_segment(NOW, None, &mut wire) || !asked.is_empty() {
             while let Some(want) = out.want() {
                 asked.push_back(want);
             }

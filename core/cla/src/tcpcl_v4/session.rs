@@ -468,11 +468,14 @@ impl Session {
             self.control.shrink_to(CONTROL_KEPT);
         }
         if may_transmit {
-            let begin = !self.is_ending();
+            let begin = (!self.is_ending()).then_some(now);
             if self.phase == Phase::Established {
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
                     self.outgoing.ends_at(self.written + self.pending.len());
+                }
+                for (id, link) in self.outgoing.take_late().into_iter().zip(self.link.into_iter().cycle()) {
+                    out.push(Output::SendFailed { id, link, refused: None });
                 }
                 while let (Some(link), Some((id, from, len))) = (self.link, self.outgoing.want()) {
                     out.push(Output::Want { link, id, from, len });
@@ -514,6 +517,7 @@ impl Session {
 mod tests {
     use super::*;
     use crate::streams::waiting::Waiting;
+    use farlink_base::Leaving;
     use farlink_base::layer::SendId;
 
     #[test]
@@ -534,7 +538,12 @@ mod tests {
         // The stream takes all it is given; ten bundles came, and are acknowledged.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
-                session.outgoing.push(Waiting { send: SendId(next), total: 100_000, part: Payload::fill(1, 100_000) });
+                session.outgoing.push(Waiting {
+                    send: SendId(next),
+                    total: 100_000,
+                    part: Payload::fill(1, 100_000),
+                    leaving: Leaving::AS_IT_IS,
+                });
                 next += 1;
             }
             session.on_writable(Instant(turn), 64 << 10);

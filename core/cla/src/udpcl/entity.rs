@@ -157,7 +157,9 @@ impl ConvergenceLayer for Udpcl {
                 self.peer_is_at(link, addresses.first().copied(), out);
             }
             Input::Link { link, state } => self.link(now, link, state, out),
-            Input::Send { link, id, total, part, reliable: _ } => self.send(link, id, total, part, out),
+            Input::Send { link, id, total, part, reliable: _, leaving } => {
+                self.send(link, (id, total, leaving), part, out);
+            }
             Input::SendMore { link, id, from, part } => self.send_more(link, id, from, part, out),
             Input::SendBroken { link, id } | Input::CancelSend { link, id } => self.take_back(link, id, out),
             Input::RemoveLink { link } => self.remove_link(link, out),

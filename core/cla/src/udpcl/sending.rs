@@ -7,14 +7,20 @@ use super::span::Job;
 use crate::trains::Trains;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, SendId, Train};
-use farlink_base::{Bytes, Instant, LinkId, Payload, Refusal, Sink, socket};
+use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
 /// Trains sent per call: the driver gets its turn in between.
 const TRAINS_PER_CALL: u32 = 16;
 
 impl Udpcl {
     /// Takes a bundle to send.
-    pub(super) fn send(&mut self, link: LinkId, id: SendId, total: u64, part: Payload, out: &mut impl Sink<Output>) {
+    pub(super) fn send(
+        &mut self,
+        link: LinkId,
+        (id, total, leaving): (SendId, u64, Leaving),
+        part: Payload,
+        out: &mut impl Sink<Output>,
+    ) {
         let good = !self.closing && !part.is_empty() && !part.is_stored() && part.len() <= total;
         let index = self.by_link.get(&link).copied().filter(|index| good && self.spans[*index].state.transmit);
         let Some(index) = index else {
@@ -25,7 +31,7 @@ impl Udpcl {
             return out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
         }
         span.unsent += total;
-        span.queue.push_back(Job::new(id, total, part));
+        span.queue.push_back(Job::new(id, total, part, leaving));
         self.ask(index, out);
         self.touch(index);
     }
@@ -85,6 +91,7 @@ impl Udpcl {
         let mut trains = Trains::new(span.to);
         let mut left: Vec<SendId> = Vec::new();
         while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+            self.begin(index, now, out);
             if !self.spans[index].has_work() {
                 break;
             }
@@ -98,6 +105,23 @@ impl Udpcl {
         // Nobody says whether it arrived.
         left.into_iter().for_each(|id| out.push(Output::Sent { id, link }));
         self.touch(index);
+    }
+    /// The bundle in front gets the age it leaves with, where none of it has left; those that expired do not leave.
+    fn begin(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        let link = span.config.link;
+        while let Some(job) = span.queue.front_mut().filter(|job| job.at == 0) {
+            let (id, before, leaves) = (job.id, job.total, job.begin(now));
+            let total = job.total;
+            let fits = total <= DATAGRAM_MAX || span.in_segments(total);
+            span.unsent = span.unsent - before + total;
+            if leaves && fits {
+                return;
+            }
+            span.queue.pop_front();
+            span.unsent -= total;
+            out.push(Output::SendFailed { id, link, refused: leaves.then_some(Refusal::TooLarge) });
+        }
     }
     /// Sends the next datagram of the bundle in front, all of which is here.
     // 7122-3.2-1

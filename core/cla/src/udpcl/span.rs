@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, SendId, WINDOW};
-use farlink_base::{DataRate, Duration, Instant, Payload, TimerKey};
+use farlink_base::{DataRate, Duration, Instant, Leaving, Payload, TimerKey};
 
 /// Longest burst: what one train may hold, and how much a late driver may catch up.
 const BURST: Duration = Duration::from_millis(2);
@@ -29,13 +29,22 @@ pub(super) struct Job {
     rest: Payload,
     /// Where what was asked for ends.
     asked: u64,
+    /// How it ages until it leaves, and by how many bytes it has grown since it was given.
+    leaving: Leaving,
+    grown: u64,
     /// The number of its transfer, once it has one.
     pub(super) transfer: Option<u64>,
 }
 impl Job {
-    pub(super) fn new(id: SendId, total: u64, part: Payload) -> Job {
+    pub(super) fn new(id: SendId, total: u64, part: Payload, leaving: Leaving) -> Job {
         let asked = part.len();
-        Job { id, total, at: 0, window: Payload::new(), rest: part, asked, transfer: None }
+        Job { id, total, at: 0, window: Payload::new(), rest: part, asked, leaving, grown: 0, transfer: None }
+    }
+    /// It is to leave at `now` and gets its age; false: it expired.
+    pub(super) fn begin(&mut self, now: Instant) -> bool {
+        let grown = self.leaving.stamp(now, &mut self.rest);
+        (self.total, self.asked, self.grown) = (self.total + grown, self.asked + grown, self.grown + grown);
+        !self.leaving.is_over(now)
     }
     /// Bytes of it that are here and have not left.
     pub(super) fn have(&self) -> u64 {
@@ -54,12 +63,12 @@ impl Job {
         }
         let len = WINDOW.min(self.total - from);
         self.asked += len;
-        Some((from, len))
+        Some((from - self.grown, len))
     }
     /// What was asked for came.
     pub(super) fn give(&mut self, from: u64, part: Payload) {
         let expected = self.at + self.have();
-        if from == expected && part.len() <= self.asked - expected && !part.is_stored() {
+        if from.saturating_add(self.grown) == expected && part.len() <= self.asked - expected && !part.is_stored() {
             self.rest.append(part);
         }
     }
@@ -270,7 +279,7 @@ mod tests {
     #[test]
     fn a_bundle_given_in_parts_is_asked_for_window_by_window_and_taken_in_order() {
         let whole = Payload::fill(1, 5 * WINDOW + 10);
-        let mut job = Job::new(SendId(1), whole.len(), whole.slice(0, 100));
+        let mut job = Job::new(SendId(1), whole.len(), whole.slice(0, 100), Leaving::AS_IT_IS);
         let (mut sent, mut asked) = (Payload::new(), 100);
         while !job.is_done() {
             while let Some((from, len)) = job.want() {

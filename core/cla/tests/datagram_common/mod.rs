@@ -5,7 +5,8 @@
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
 use farlink_base::socket;
 use farlink_base::{
-    Chunk, DataRate, Duration, Event, Instant, LinkId, LtpSegmentEvent, Malformed, NodeId, Payload, Refusal, Rng,
+    Chunk, DataRate, Duration, Event, Instant, Leaving, LinkId, LtpSegmentEvent, Malformed, NodeId, Payload, Refusal,
+    Rng,
 };
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -249,7 +250,11 @@ impl World {
             let total = payload.len();
             let first = if total > self.stream_from { 1 + self.rng.below(100_000) } else { total };
             let part = payload.slice(0, first);
-            s.ltp.handle(self.now, Input::Send { link: LINK, id, total, part, reliable }, &mut out);
+            s.ltp.handle(
+                self.now,
+                Input::Send { link: LINK, id, total, part, reliable, leaving: Leaving::AS_IT_IS },
+                &mut out,
+            );
             self.carry_out(side, out);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{LINK, Plan};
 use farlink_base::layer::{Input, Output, SendId, Ticket};
-use farlink_base::{Payload, Refusal};
+use farlink_base::{Leaving, Payload, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub struct Agent {
@@ -77,7 +77,7 @@ impl Agent {
         let bundle = Payload::from(content(self.side, index, self.lengths[index]));
         let (total, len) = (bundle.len(), self.lengths[index]);
         let part = if len > self.stream_from { bundle.slice(0, 1 + id.0 * 7919 % total) } else { bundle };
-        Some(Input::Send { link: LINK, id, total, part, reliable: true })
+        Some(Input::Send { link: LINK, id, total, part, reliable: true, leaving: Leaving::AS_IT_IS })
     }
     /// The answer to a want.
     pub fn more(&self, id: SendId, from: u64, len: u64, broken: bool) -> Input {

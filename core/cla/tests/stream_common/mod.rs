@@ -231,7 +231,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     let proven = certificates[1 - side].clone();
                     if let Some(stream) = self.connections[index].stream(side) {
                         self.connections[index].in_tls[side] = false;
-                        self.give(side, Input::Socket(socket::Input::Secured { stream, proven }));
+                        self.give(side, Input::Socket(socket::Input::Secured { stream, proven, contradicts: false }));
                     }
                 }
             }

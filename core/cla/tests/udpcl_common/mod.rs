@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Train};
-use farlink_base::{Bytes, Duration, Event, Instant, LinkId, Malformed, Payload, Refusal, Rng, socket};
+use farlink_base::{Bytes, Duration, Event, Instant, Leaving, LinkId, Malformed, Payload, Refusal, Rng, socket};
 use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -221,7 +221,11 @@ impl World {
             let first = if total > self.stream_from { 1 + self.rng.below(100_000) } else { total };
             let mut out = Vec::new();
             let part = bundle.slice(0, first);
-            self.layers[side].handle(self.now, Input::Send { link: LINK, id, total, part, reliable: false }, &mut out);
+            self.layers[side].handle(
+                self.now,
+                Input::Send { link: LINK, id, total, part, reliable: false, leaving: Leaving::AS_IT_IS },
+                &mut out,
+            );
             self.carry_out(side, out);
         }
     }

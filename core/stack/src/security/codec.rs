@@ -5,7 +5,8 @@ use crate::edge::{BpV7, Codec, Opening, Piece};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload, Refusal,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload,
+    Refusal, Restamp,
 };
 use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
 use farlink_bundle::Encoded;
@@ -62,6 +63,9 @@ impl Codec for Secured {
     }
     fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         self.codec.piece(bundle, hop, cut, room)
+    }
+    fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
+        self.codec.restamp(bundle)
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
         self.codec.size(bundle, hop, cut)

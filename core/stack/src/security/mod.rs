@@ -255,13 +255,21 @@ impl Security {
         (wishes(rules, &self.node_ids, meta, false), adds)
     }
     /// A bundle as it came or lay here: no fragment in clear passes where payloads are enciphered. Every fragment says
-    /// what it is (RFC 9172 3.8), nothing can be added to it (5.2), and what lacks confidentiality goes (5.1.1).
-    // 9172-5.1.1-7, 9172-5.2-2
+    /// what it is (RFC 9172 3.8), nothing can be added to it (5.2), and what lacks confidentiality goes (5.1.1). None
+    /// passes where integrity is required and the rule does not let it: it cannot be checked.
+    // 9172-5.1.1-7, 9172-5.1.2-6, 9172-5.2-2
     fn recall(&self, meta: BundleMeta) -> BundleMeta {
-        if meta.fragment().is_none() || self.is_singly_for_us(&meta) || bpsec::has_cipher(&meta.head, PAYLOAD) {
+        if meta.fragment().is_none() || self.is_singly_for_us(&meta) {
             return meta;
         }
         let (checks, adds) = self.wanted(&self.rules, &meta);
+        let refuses = |wish: &Wish<'_>| wish.rule.service == Service::Integrity && !wish.rule.fragments;
+        if checks.iter().any(|wish| wish.rule.required && refuses(wish)) {
+            return self.lacking(meta);
+        }
+        if bpsec::has_cipher(&meta.head, PAYLOAD) {
+            return meta;
+        }
         let mut demands = checks.iter().filter(|wish| wish.rule.required).chain(&adds);
         if demands.any(|wish| wish.is(Service::Confidentiality, PAYLOAD)) {
             return self.lacking(meta);

@@ -4,7 +4,7 @@ use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Service};
 use farlink_base::{AesGcm, DeleteReason};
-use farlink_bundle::bpsec::{self, CONFIDENTIALITY, Fault, INTEGRITY, Secret, Section};
+use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, Fault, INTEGRITY, Secret, Section};
 use farlink_bundle::{Bundle, CrcType};
 
 /// Where the node is on a bundle's way.
@@ -86,6 +86,13 @@ impl<'a> Reception<'a> {
         let numbers = self.bundle.extensions.iter().map(|block| block.number).chain([PRIMARY, PAYLOAD]);
         Ok(numbers.filter(|number| targets.binary_search(number).is_ok()).collect())
     }
+    /// The security blocks of these one of whose targets the bundle does not have: RFC 9172 3.6 forbids it, and none of
+    /// their operations is believed.
+    // 9172-3.6-5
+    fn astray(&self, sections: &[Section]) -> Vec<u64> {
+        let astray = |section: &&Section| section.block.targets.iter().any(|target| self.kind_of(*target).is_none());
+        sections.iter().filter(astray).map(|section| section.header.number).collect()
+    }
     /// The type of the block of this number; `None`: there is none.
     fn kind_of(&self, number: u64) -> Option<u64> {
         match number {
@@ -151,7 +158,7 @@ impl<'a> Reception<'a> {
     // 9172-2.2-1, 9172-5.1.1-2, 9172-5.1.1-9, 9172-5.1.1-12
     fn decipher(&mut self) -> Result<(), DeleteReason> {
         let sections = self.sections(CONFIDENTIALITY)?;
-        let opens_hashes = self.opens_hashes(&sections);
+        let (opens_hashes, astray) = (self.opens_hashes(&sections), self.astray(&sections));
         for mut section in sections {
             for target in section.block.targets.clone() {
                 let Some(kind) = self.kind_of(target).filter(|kind| *kind != INTEGRITY || opens_hashes) else {
@@ -165,7 +172,9 @@ impl<'a> Reception<'a> {
                 };
                 let (keys, accepts) = (self.keys_for(&wish, kind), self.role(&wish) == Role::Acceptor);
                 let (block, header) = (&section.block, section.header);
-                let opened = if accepts {
+                let opened = if astray.contains(&header.number) {
+                    Err(Fault::Target)
+                } else if accepts {
                     bpsec::open(self.bundle, block, header, target, &keys, self.aes_gcm.as_ref())
                 } else {
                     bpsec::open(&mut self.bundle.clone(), block, header, target, &keys, self.aes_gcm.as_ref())
@@ -191,13 +200,19 @@ impl<'a> Reception<'a> {
     fn verify(&mut self) -> Result<(), DeleteReason> {
         let hidden = self.enciphered()?;
         let mut last: Option<Section> = None;
-        for mut section in self.sections(INTEGRITY)? {
+        let sections = self.sections(INTEGRITY)?;
+        let astray = self.astray(&sections);
+        for mut section in sections {
             for target in section.block.targets.clone() {
                 let wish = self.kind_of(target).and_then(|kind| self.wish_of_hash(kind));
                 let Some(wish) = wish.filter(|_| !hidden.contains(&target)) else { continue };
                 // 9173-3.3.2-2, 9173-3.8.2-3
                 let keys = self.keys.get(&wish.rule.key);
-                if let Err(fault) = bpsec::check(self.bundle, &section.block, section.header, target, keys) {
+                let checked = match astray.contains(&section.header.number) {
+                    true => Err(Fault::Target),
+                    false => bpsec::check(self.bundle, &section.block, section.header, target, keys),
+                };
+                if let Err(fault) = checked {
                     self.fails(target, fault)?;
                     section.block.remove(target);
                     continue;
@@ -262,11 +277,21 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
+    /// Blocks that are enciphered where hashes are, too, as far as who has no key can tell: by blocks of a known context,
+    /// which have both a block integrity block and these as targets (RFC 9172 3.9 wants the hash of what is enciphered
+    /// enciphered). Who deciphers it looks at the hash.
+    // 9172-3.9-7
+    fn hidden_with_hash(&self) -> Result<Vec<u64>, DeleteReason> {
+        let known = self.sections(CONFIDENTIALITY)?.into_iter().filter(|bcb| bcb.block.context == AES_GCM);
+        let hidden: Vec<u64> = known.flat_map(|bcb| bcb.block.targets).collect();
+        let hashes = hidden.iter().any(|target| self.kind_of(*target) == Some(INTEGRITY));
+        Ok(if hashes { hidden } else { Vec::new() })
+    }
     /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
-    /// to this node is the business of who deciphers it.
+    /// is the business of who deciphers it.
     // 9172-5.1.1-7, 9172-5.1.2-6
     fn demand(&mut self) -> Result<(), DeleteReason> {
-        let hidden = if self.at == Place::End { Vec::new() } else { self.enciphered()? };
+        let hidden = if self.at == Place::End { Vec::new() } else { self.hidden_with_hash()? };
         let wishes = self.wishes;
         for wish in wishes.iter().filter(|wish| wish.rule.required) {
             let service = wish.rule.service;

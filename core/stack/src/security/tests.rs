@@ -21,6 +21,7 @@ fn rule(role: Role, service: Service, key: &str) -> Rule {
         aes_bits: 256,
         scope: 7,
         required: true,
+        fragments: false,
     }
 }
 fn secret(name: &str, byte: u8) -> (String, Secret) {
@@ -182,9 +183,12 @@ fn what_the_source_enciphers_gets_no_hash_besides_and_counts_as_whole() {
     assert_eq!(blocks(&meta).iter().filter(|kind| matches!(kind, 11 | 12)).count(), 1, "RFC 9172 3.9");
     let arrived = arrives(&mut end, &meta);
     assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
-    // A node on the way without the key cannot judge, and does not hold it up.
-    let mut relay = node(2, vec![rule(Verifier, Integrity, "mac")]);
-    assert_eq!(arrives(&mut relay, &meta).duties.security(), None);
+    // A node on the way without the key cannot judge: where it is to see a hash, that there is a cipher is none.
+    let seen = |required| {
+        let mut relay = node(2, vec![Rule { required, ..rule(Verifier, Integrity, "mac") }]);
+        arrives(&mut relay, &meta).duties.security()
+    };
+    assert_eq!((seen(true), seen(false)), (Some(DeleteReason::MissingSecurity), None));
 }
 
 /// Keeps 9172-3.8-5, 9172-3.9-1, 9172-3.9-2, 9172-3.9-10, 9172-3.9-11, 9172-3.11.2-2, 9172-5.1-1, 9172-5.1.1-12.
@@ -424,11 +428,12 @@ fn what_is_enciphered_is_neither_checked_nor_signed() {
     let added = by_hand(&sealed, |bundle| empty(11, 20, &[PAYLOAD]).insert(bundle));
     let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
     let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
-    for meta in [sealed, added, both] {
+    let missing = Some(DeleteReason::MissingSecurity);
+    for (meta, lacks) in [(sealed, missing), (added, missing), (both, None)] {
         let passed = arrives(&mut relay, &meta);
-        assert_eq!((passed.duties.security(), blocks(&passed)), (None, blocks(&sent(&meta))));
+        assert_eq!((passed.duties.security(), blocks(&passed)), (lacks, blocks(&sent(&meta))));
     }
-    assert_eq!(relay.counts(), SecurityCounts::default());
+    assert_eq!(relay.counts(), SecurityCounts { missing: 2, ..SecurityCounts::default() });
 }
 
 /// Keeps 9172-5.1.1-3, 9172-5.1.1-4, 9172-5.1.1-6, 9172-5.1.1-7, 9172-5.1.1-8, 9172-5.1.1-10, 9172-5.1.1-11.
@@ -588,7 +593,7 @@ fn a_fragment_in_clear_passes_no_border_where_payloads_are_enciphered() {
         (rule(Verifier, Confidentiality, "cipher"), Some(DeleteReason::MissingSecurity)),
         (Rule { required: false, ..rule(Verifier, Confidentiality, "cipher") }, None),
         (rule(Source, Integrity, "mac"), None),
-        (of_primary, None),
+        (Rule { fragments: true, ..of_primary }, None),
     ] {
         let mut border = node(2, vec![of.clone()]);
         assert_eq!(border.arrive(clear.clone()).unwrap().duties.security(), reason, "{of:?}");
@@ -653,4 +658,88 @@ fn an_enciphered_hash_of_what_is_no_business_of_a_node_stays() {
         assert_eq!((passed.duties.security(), blocks(&passed)), (None, blocks(&sent(&both))), "{role:?}");
         assert_eq!(relay.counts(), SecurityCounts::default());
     }
+}
+
+/// RFC 9172 3.6: a target is a block of the bundle.
+/// Keeps 9172-3.6-5.
+#[test]
+fn an_operation_beside_one_on_a_block_that_is_not_there_is_not_accepted() {
+    let missing = Some(DeleteReason::FailedSecurity);
+    let astray = |meta: &BundleMeta, kind| {
+        by_hand(meta, |bundle| {
+            let mut section = bpsec::Section::all(bundle, kind).next().unwrap().unwrap();
+            section.block.targets.push(9);
+            section.block.results.push(vec![]);
+            let at = bundle.extensions.iter().position(|block| block.kind == kind).unwrap();
+            bundle.extensions.remove(at);
+            section.insert(bundle);
+        })
+    };
+    for (service, key, kind) in [(Integrity, "mac", 11), (Confidentiality, "cipher", 12)] {
+        let whole = node(1, vec![rule(Source, service, key)]).protect(hello()).unwrap();
+        for (place, role) in [(2, Verifier), (2, Acceptor), (3, Acceptor)] {
+            for required in [true, false] {
+                let mut judge = node(place, vec![Rule { required, ..rule(role, service, key) }]);
+                assert_eq!(arrives(&mut judge, &whole).duties.security(), None);
+                assert_eq!(
+                    arrives(&mut judge, &astray(&whole, kind)).duties.security(),
+                    missing,
+                    "{service:?} {role:?}"
+                );
+            }
+        }
+        let mut stranger = node(2, vec![Rule { from: String::from("ipn:5.*"), ..rule(Verifier, service, key) }]);
+        assert_eq!(arrives(&mut stranger, &astray(&whole, kind)).duties.security(), None, "not its business");
+    }
+}
+
+/// What cannot be checked is not checked: that a block says it enciphers is no hash.
+/// Keeps 9172-3.9-7, 9172-5.1.2-6.
+#[test]
+fn a_cipher_nobody_here_can_check_stands_for_a_hash_only_where_one_is_enciphered_by_a_known_context() {
+    let mut signer = node(1, vec![rule(Source, Integrity, "mac")]);
+    let signed = signer.protect(hello()).unwrap();
+    let mut relay = node(2, vec![rule(Verifier, Integrity, "mac")]);
+    let unknown = |mut section: Section| {
+        section.block.context = 77;
+        section
+    };
+    let missing = Some(DeleteReason::MissingSecurity);
+    for (sections, reason) in [
+        (vec![empty(12, 20, &[PAYLOAD])], missing),
+        (vec![empty(12, 20, &[PAYLOAD]), empty(11, 21, &[PRIMARY])], missing),
+        (vec![unknown(empty(12, 20, &[PAYLOAD, 21])), empty(11, 21, &[PAYLOAD])], missing),
+        (vec![unknown(empty(12, 20, &[PAYLOAD])), empty(12, 22, &[21]), empty(11, 21, &[PAYLOAD])], missing),
+        (vec![empty(12, 20, &[PAYLOAD, 21]), empty(11, 21, &[PAYLOAD])], None),
+    ] {
+        let meta = by_hand(&hello(), |bundle| sections.iter().rev().for_each(|section| section.insert(bundle)));
+        assert_eq!(arrives(&mut relay, &meta).duties.security(), reason, "{sections:?}");
+    }
+    assert_eq!(arrives(&mut relay, &signed).duties.security(), None);
+}
+
+/// RFC 9172 5.2: of a fragment nothing can be checked.
+/// Keeps 9172-5.1.2-6.
+#[test]
+fn a_fragment_passes_a_verifier_only_as_its_rule_says_also_one_of_the_whole_payload() {
+    let fragment = |meta: &BundleMeta| BundleMeta {
+        rare: Some(Box::new(farlink_base::Rare {
+            fragment: Some(farlink_base::FragmentInfo { offset: 0, total: meta.payload.len() }),
+            ..meta.rare.as_deref().cloned().unwrap_or_default()
+        })),
+        ..meta.clone()
+    };
+    let all = fragment(&hello());
+    assert!(all.fragment().is_some());
+    for (role, required, fragments, reason) in [
+        (Verifier, true, false, Some(DeleteReason::MissingSecurity)),
+        (Acceptor, true, false, Some(DeleteReason::MissingSecurity)),
+        (Verifier, true, true, None),
+        (Verifier, false, false, None),
+    ] {
+        let mut relay = node(2, vec![Rule { required, fragments, ..rule(role, Integrity, "mac") }]);
+        assert_eq!(relay.arrive(all.clone()).unwrap().duties.security(), reason, "{role:?} {required} {fragments}");
+    }
+    let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
+    assert_eq!(end.arrive(all).unwrap().duties.security(), None, "judged when it is whole");
 }

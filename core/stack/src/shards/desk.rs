@@ -135,7 +135,7 @@ impl Desk {
     /// goes to `out`.
     pub fn take(&mut self, from: u8, input: Input, out: &mut Vec<Across>) -> Option<Input> {
         Some(match input {
-            Input::Send { link, id, total, part, reliable } => {
+            Input::Send { link, id, total, part, reliable, leaving } => {
                 let bytes = part.len();
                 let line = self.lines.get_mut(&link).filter(|line| !line.down && line.up != Some(false));
                 let Some(line) = line else {
@@ -143,7 +143,7 @@ impl Desk {
                     out.push(Across::Output(Output::SendFailed { id, link, refused: None }));
                     return None;
                 };
-                let input = Input::Send { link, id: tagged(from, id), total, part, reliable };
+                let input = Input::Send { link, id: tagged(from, id), total, part, reliable, leaving };
                 line.waiting.push_back((from, input));
                 if line.ready {
                     self.pending = Some(Instant::ZERO);

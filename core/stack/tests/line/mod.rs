@@ -171,6 +171,12 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
+    /// What the first node wrote and when, where that is watched.
+    pub left: Option<Vec<(Instant, Payload)>>,
+    /// The node that reads nothing for now.
+    pub deaf: Option<usize>,
+    /// Bytes read of streams whose writers want to know.
+    confirmed: BTreeMap<(usize, StreamId), u64>,
     /// Streams asked for.
     pub connects: usize,
     /// The first of those nodes that are shards of one, and the layer that each node's streams are of.
@@ -228,6 +234,9 @@ impl Line {
             runs: 0,
             pending: BTreeMap::new(),
             order: 0,
+            left: None,
+            deaf: None,
+            confirmed: BTreeMap::new(),
             connects: 0,
             shards: 0,
             layers: vec![LayerId(0); count],
@@ -340,6 +349,9 @@ impl Line {
     fn carry(&mut self, from: usize, to: usize, rope: Payload) -> Payload {
         let data = self.memory.of(to, || flat(&rope));
         self.memory.of(from, || drop(rope));
+        if let Some(left) = self.left.as_mut().filter(|_| from == 0) {
+            left.push((self.now, data.clone()));
+        }
         self.heard[to] += data.len();
         data
     }
@@ -353,6 +365,7 @@ impl Line {
                 let train = Train { stride: train.stride, data: self.carry(node, peer, train.data) };
                 let input = Input::Socket(self.layers[peer], socket::Input::Datagrams { from: address(node), train });
                 match self.nodes[peer] {
+                    Some(_) if self.deaf == Some(peer) => drop(input),
                     Some(_) => self.later(DELAY, peer, input),
                     None => self.memory.of(peer, || drop(input)),
                 }
@@ -454,7 +467,8 @@ impl Line {
                 self.later(CROSSING, self.shards + usize::from(to), Input::Across { from, layer, what });
             }
             Output::Event(event) => self.events.push((node, event)),
-            Output::Socket(_, socket::Output::StartTls { .. } | socket::Output::Confirm { .. })
+            Output::Socket(_, socket::Output::Confirm { stream }) => drop(self.confirmed.insert((node, stream), 0)),
+            Output::Socket(_, socket::Output::StartTls { .. })
             | Output::Message { .. }
             | Output::MessageCancel { .. }
             | Output::MessageHello { .. }
@@ -477,6 +491,17 @@ impl Line {
         };
         self.later(Duration::ZERO, node, next);
     }
+    /// The node that read nothing reads again.
+    pub fn hears(&mut self) {
+        let Some(node) = self.deaf.take() else { return };
+        let all = self.ends.iter_mut().filter(|((of, _), _)| *of == node);
+        let waiting: Vec<_> = all.map(|((_, stream), end)| (*stream, std::mem::take(&mut end.waiting))).collect();
+        for (stream, data) in
+            waiting.into_iter().flat_map(|(stream, all)| all.into_iter().map(move |one| (stream, one)))
+        {
+            self.at(Duration::ZERO, node, Happening::Bytes(stream, data));
+        }
+    }
     fn pause(&mut self, node: usize, stream: StreamId, paused: bool) {
         if let Some(end) = self.ends.get_mut(&(node, stream)) {
             end.paused = paused;
@@ -493,13 +518,18 @@ impl Line {
             }
             Happening::Bytes(stream, data) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
-                if end.paused {
+                if end.paused || self.deaf == Some(node) {
                     return end.waiting.push_back(data);
                 }
                 let (peer, other) = end.peer;
                 if let Some(writer) = self.ends.get_mut(&(peer, other)) {
                     writer.unread -= data.len();
                     self.at(DELAY, peer, Happening::Room(other));
+                }
+                if let Some(read) = self.confirmed.get_mut(&(peer, other)) {
+                    *read += data.len();
+                    let input = socket::Input::Confirmed { stream: other, bytes: *read };
+                    self.later(DELAY, peer, Input::Socket(self.layers[peer], input));
                 }
                 self.tell(node, Input::Socket(self.layers[node], socket::Input::Data { stream, data }));
             }

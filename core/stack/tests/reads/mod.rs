@@ -1,7 +1,8 @@
 //! A codec whose reading of whole bundles a test looks at, or spoils.
 
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload, Refusal,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload,
+    Refusal, Restamp,
 };
 use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
 use farlink_bundle::Encoded;
@@ -37,6 +38,9 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Sen
     }
     fn piece(&self, b: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         self.0.piece(b, hop, cut, room)
+    }
+    fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
+        self.0.restamp(bundle)
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
         self.0.size(bundle, hop, cut)

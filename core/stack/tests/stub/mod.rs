@@ -145,6 +145,7 @@ impl Codec for Stub {
             watch: Box::new(()),
             starts_at: 0,
             payload_at: None,
+            named: false,
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {

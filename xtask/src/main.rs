@@ -20,6 +20,7 @@ mod one_reference;
 mod overload;
 mod profile;
 mod python;
+mod relation;
 mod sim_speed;
 mod simfuzz;
 mod soak;
@@ -54,6 +55,7 @@ const CHORES: &[Chore] = &[
     overload::CHORE,
     interop::CHORE,
     python::CHORE,
+    relation::CHORE,
     agreement::CHORE,
     bench::CHORE,
     profile::CHORE,

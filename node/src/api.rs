@@ -1,6 +1,7 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
+mod bodies;
 mod bundles;
 mod door;
 mod shards;
@@ -35,6 +36,8 @@ const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
 
 /// Longest body of a request: a contact plan of some 200,000 lines.
 const BODY_MAX: usize = 16 << 20;
+/// Bodies of all requests together have this part of the node's memory.
+const BODIES_PART: u64 = 16;
 /// Items of a list that is asked for without a limit, and the most anyone gets at once: a page of 10,000 and one to
 /// see that there are more.
 const PAGE: usize = 100;
@@ -58,15 +61,16 @@ pub fn start(settings: &ApiSettings, node: &Node) -> anyhow::Result<Vec<door::Pl
     let (doors, places): (Vec<_>, Vec<_>) = door::open(settings)?.into_iter().unzip();
     let (handle, others) = (node.handle(), node.others());
     let api = Api { node: handle, others, metrics: node.all_metrics(), live: node.live(), log: node.log.clone() };
+    let bodies = bodies::BodyRoom::new(node.memory().0.total() / BODIES_PART);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("control".into()).spawn(move || {
-        let router = router(api);
+        let router = router(api, bodies);
         runtime.block_on(join_all(doors.into_iter().map(|door| door.serve(router.clone()))));
     })?;
     Ok(places)
 }
 
-fn router(api: Api) -> Router {
+fn router(api: Api, bodies: Arc<bodies::BodyRoom>) -> Router {
     Router::new()
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
         .route("/status", get(status))
@@ -85,6 +89,7 @@ fn router(api: Api) -> Router {
         .route("/clock", post(confirm_clock))
         .route("/shutdown", post(shutdown))
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(axum::middleware::from_fn_with_state(bodies, bodies::read))
         .with_state(api)
 }
 

@@ -376,3 +376,33 @@ fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
     let times: Vec<_> = events.iter().map(|event| event["time_ns"].as_u64().unwrap()).collect();
     assert!(times.is_sorted());
 }
+
+#[test]
+fn half_sent_bodies_are_bounded_together() {
+    let pair = Pair::new("tcpclv4", false);
+    let _node = pair.start(1, "[limits]\nmemory = \"64 MiB\"");
+    let place = pair.control(1);
+    let begin = |bytes: usize| {
+        let mut stream = UnixStream::connect(&place).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+        stream.set_write_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        let head = "PUT /contacts HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n";
+        // Who is refused in the middle of it may be told by a closed connection.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'#'; bytes]));
+        stream
+    };
+    let mut open: Vec<_> = (0..40).map(|_| begin(900_000)).collect();
+    let mut refused = 0;
+    for stream in &mut open {
+        let mut answer = [0; 12];
+        refused += usize::from(stream.read_exact(&mut answer).is_ok() && answer.ends_with(b"503"));
+    }
+    assert!((30..40).contains(&refused), "{refused} of 40 are refused: four fit into a sixteenth of 64 MiB");
+    let (code, said) =
+        http::request("POST", &place, "/routes", "{\"pattern\": \"ipn:5.*\", \"next_hop\": \"ipn:2.0\"}").unwrap();
+    assert_eq!(code, 200, "commands still work: {said}");
+    drop(open);
+    until("their room is given back", || {
+        http::request("PUT", &place, "/contacts", &"#".repeat(1_000_000)).is_ok_and(|(code, _)| code == 200)
+    });
+}

@@ -1,0 +1,95 @@
+//! Memory for the bodies of requests, of all connections at all doors together.
+
+use super::{BODY_MAX, Problem};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes of each body that are always taken, so that half-sent long ones do not keep commands out; as many connections as
+/// there may be have 8 MiB of them.
+const SHORT: u64 = 64 << 10;
+
+/// Bytes of bodies that were read and not yet dealt with, and most of them.
+pub struct BodyRoom {
+    used: AtomicU64,
+    most: u64,
+}
+impl BodyRoom {
+    /// With nothing in it.
+    pub fn new(most: u64) -> Arc<BodyRoom> {
+        Arc::new(BodyRoom { used: AtomicU64::new(0), most })
+    }
+}
+
+/// One body's part of the room; given back when it is dropped, however its request ends.
+struct Part {
+    room: Arc<BodyRoom>,
+    bytes: u64,
+}
+impl Part {
+    /// Takes more. Whether there is room.
+    fn grow(&mut self, bytes: u64) -> bool {
+        let (most, short) = (self.room.most, self.bytes + bytes <= SHORT);
+        let more = |used: u64| Some(used + bytes).filter(|used| short || *used <= most);
+        let fits = self.room.used.fetch_update(Relaxed, Relaxed, more).is_ok();
+        self.bytes += if fits { bytes } else { 0 };
+        fits
+    }
+}
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.room.used.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Reads the body of a request within the room, which it keeps until it is answered.
+pub async fn read(State(room): State<Arc<BodyRoom>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let (mut part, mut whole, mut chunks) = (Part { room, bytes: 0 }, Vec::new(), body.into_data_stream());
+    while let Some(chunk) = chunks.next().await {
+        let Ok(chunk) = chunk else {
+            return Problem(StatusCode::BAD_REQUEST, "the body ended early".into()).into_response();
+        };
+        if whole.len() + chunk.len() > BODY_MAX {
+            let why = format!("a body has at most {BODY_MAX} bytes");
+            return Problem(StatusCode::PAYLOAD_TOO_LARGE, why).into_response();
+        }
+        if !part.grow(chunk.len() as u64) {
+            return full(&part.room).into_response();
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    next.run(Request::from_parts(head, Body::from(whole))).await
+}
+
+fn full(room: &BodyRoom) -> Problem {
+    let why = format!(
+        "bodies of requests may take {} bytes of memory together, and there is no room for this one\n\
+         hint: try again when others have ended, send it in parts, or raise `[limits] memory`",
+        room.most
+    );
+    Problem(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_share_one_bound_and_short_ones_always_fit() {
+        let room = BodyRoom::new(1 << 20);
+        let part = || Part { room: room.clone(), bytes: 0 };
+        let (mut first, mut second, mut short) = (part(), part(), part());
+        assert!(first.grow(SHORT) && first.grow((1 << 20) - SHORT));
+        assert!(!second.grow(SHORT + 1) && short.grow(SHORT) && !short.grow(1));
+        drop(first);
+        assert!(second.grow(SHORT + 1));
+        drop((second, short));
+        assert_eq!(room.used.load(Relaxed), 0);
+    }
+}

@@ -110,7 +110,7 @@ schema! {
         { link, engine, session, cancelled, why };
     ClockStepped "clock_stepped" "the wall clock stepped" "The wall clock jumped." { step_ms };
     ClockDoubted "clock_doubted" "the wall clock is not believed"
-        "The clock is before what the store kept, or over a year after it: until it is set right, or that is gone, \
+        "The clock is before what the store kept, or further ahead of the last run than `downtime_max`: until it is set right, or that is gone, \
          lifetimes run on ages." { off_ms };
     StoreDamage "store_damage" "damaged record left out of the store"
         "A damaged record was found in the store and left out." { file, offset, len };

@@ -172,3 +172,46 @@ fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
     }
     assert!(world.remade > 10 && left / tried > 500, "{} written over, {left} bytes of former lives", world.remade);
 }
+
+/// A flipped bit in one of the last records of a file that was written over is not taken for the end of what was written.
+#[test]
+fn damage_to_last_records_of_a_recycled_file_is_told() {
+    let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
+    let mut world = World::open(config, Disk::default(), 12);
+    world.settle();
+    let (mut tried, mut told) = (0, 0);
+    for round in 0..22 {
+        for _ in 0..20 {
+            world.act(900);
+            world.step();
+        }
+        world.settle();
+        let kept: Vec<u64> = world.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
+        let whole = world.reopen(world.disk.killed(), "whole");
+        let recycled = |f: &common::disk::SimFile| f.end > 128 && f.end < f.cache.len() as u64;
+        let files: Vec<(u32, u64)> =
+            world.disk.files.iter().filter(|(_, f)| recycled(f)).map(|(file, f)| (*file, f.end)).collect();
+        for (file, end) in files {
+            for at in (end.saturating_sub(400).max(128)..end).step_by(7) {
+                let what = format!("round {round}, file {file}, byte {at} of {end}");
+                let mut disk = world.disk.killed();
+                disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at as usize] ^= 1 << (at % 8));
+                let mut again = World::open(world.config, disk, 1);
+                again.settle();
+                for number in &kept {
+                    let Some((_, _, payload, _)) = again.recovered.get(number).cloned() else { continue };
+                    again.input(Input::Load { load: *number, payload });
+                }
+                again.settle();
+                let lost = kept.iter().filter(|n| !again.loaded.get(n).is_some_and(|loaded| loaded.is_ok())).count();
+                let back = again.recovered.keys().filter(|n| !whole.recovered.contains_key(n)).count();
+                let forgotten = whole.deliveries.difference(&again.deliveries).count();
+                assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {back} back, {forgotten} forgotten");
+                assert!(again.damage > 0 || lost + back + forgotten == 0, "{what}: damage not told");
+                tried += 1;
+                told += usize::from(again.damage > 0);
+            }
+        }
+    }
+    assert!(tried > 300 && told > 200, "{told} of {tried} told");
+}

@@ -21,7 +21,7 @@ pub(super) const CHUNK: u64 = 256 * 1024;
 pub(super) const RECORD_HEADER: u64 = 48;
 /// Longest meta part: bounds what recovery reads at once.
 pub(super) const META_MAX: u64 = 16 << 20;
-const RECORD_MAGIC: &[u8; 4] = b"FLr1";
+pub(super) const RECORD_MAGIC: &[u8; 4] = b"FLr1";
 
 /// Where a record is, and how long its parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! Reads one file from front to back in bounded windows. Where it meets damage it looks for the
 //! next whole record header and goes on from there. In a file that was made of another, what comes behind the last
-//! record is of the other, and no damage.
+//! record is of the other, and no damage, unless it looks like a record header of this file.
 
 use super::header::{FileHeader, LONG_HEADER, SHORT_HEADER};
-use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RecordHeader, find_header};
+use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RECORD_MAGIC as MAGIC, RecordHeader, find_header};
 use alloc::vec::Vec;
 use farlink_base::Accel;
 
@@ -50,6 +50,8 @@ pub(super) struct Scan {
     pub content: bool,
     /// It was made of another file.
     remade: bool,
+    /// Behind its last whole record is a damaged one of its own, of so many bytes.
+    broken_end: Option<u64>,
     done: bool,
 }
 /// The data of a record being checked.
@@ -80,6 +82,7 @@ impl Scan {
             ours: false,
             content: false,
             remade: false,
+            broken_end: None,
             done: len == 0,
         }
     }
@@ -92,8 +95,13 @@ impl Scan {
     fn finish(&mut self, find: &mut impl FnMut(&mut Scan, Find)) {
         self.done = true;
         let tail = self.damage_from.take().or((self.at < self.len).then_some(self.at));
-        if let Some(offset) = tail.filter(|_| !self.remade) {
-            find(self, Find::Damage { offset, len: self.len - offset });
+        if let Some(offset) = tail {
+            let rest = self.len - offset;
+            match self.broken_end {
+                _ if !self.remade => find(self, Find::Damage { offset, len: rest }),
+                Some(len) => find(self, Find::Damage { offset, len: len.min(rest) }),
+                None => {}
+            }
         }
     }
     /// Takes the bytes of the last [`Scan::next_read`]. `find` may set [`Scan::verify`].
@@ -154,7 +162,10 @@ impl Scan {
         }
         let header = RecordHeader::decode(accel, self.salt, self.file, &bytes[inside..]);
         let Some((header, loc)) = header.map(|h| (h, h.loc(self.file, self.at))).filter(|(h, _)| self.fits(h)) else {
-            self.damage_from.get_or_insert(self.at);
+            if self.damage_from.is_none() {
+                self.damage_from = Some(self.at);
+                self.broken_end = damaged_len(accel, self.salt, self.file, &bytes[inside..]);
+            }
             // Without a salt only a record right behind a lost file header is trusted.
             let next = self.salt.and_then(|salt| find_header(accel, Some(salt), self.file, bytes, inside + 1));
             self.at = match next {
@@ -221,6 +232,31 @@ impl Scan {
         find(self, Find::Record { sequence, loc, meta, whole });
         true
     }
+}
+
+/// Length of the record that a damaged header of this file, and not of a former life of it, begins; `None` where the bytes
+/// are no such header. A former life's header names another file and is whole, or differs in few bits from one that is.
+fn damaged_len(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<u64> {
+    const FILE: core::ops::Range<usize> = 40..44;
+    const SAME: usize = 9;
+    let header: [u8; RECORD_HEADER as usize] = bytes.get(..RECORD_HEADER as usize)?.try_into().ok()?;
+    let whole = |header: &[u8; RECORD_HEADER as usize]| (accel.crc32c)(0, &header[..44]).to_le_bytes() == header[44..];
+    let of_file = |number: u32| {
+        let mut header = header;
+        header[FILE].copy_from_slice(&number.to_le_bytes());
+        header
+    };
+    let named = u32::from_le_bytes(header[FILE].try_into().ok()?);
+    let expected = MAGIC.iter().chain(salt?.to_le_bytes().iter()).copied().collect::<Vec<u8>>();
+    let found = header[..4].iter().chain(&header[8..16]);
+    let same = found.zip(&expected).filter(|(found, expected)| found == expected).count();
+    let ours = match named == file {
+        true => same >= SAME && !(0..u32::BITS).any(|bit| whole(&of_file(file ^ 1 << bit))),
+        false => whole(&of_file(file)),
+    };
+    let meta = u32::from_le_bytes(header[24..28].try_into().ok()?);
+    let data = u64::from_le_bytes(header[32..40].try_into().ok()?);
+    ours.then(|| data.saturating_add(RECORD_HEADER + u64::from(meta)))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub const HELP: &str = "every: plants a mutant at each call statement, many in o
   --crates LIST   crates to plant in (storage,bpa,stack)\n\
   --tests LIST    crates whose tests are to notice (storage,bpa,stack)\n\
   --kinds LIST    calls, assignments, conditions, comparisons, jumps, arms (calls)\n\
-  --only WORDS    those with these words in item or text\n\
+  --only WORDS    those with these words in item or text; `a|b`: these or those\n\
   --rule RULE     those under the mark of this rule; `any`: under any mark\n\
   --sample N      so many, drawn by --seed S (1)\n\
   --list          says which, and plants none\n\
@@ -91,8 +91,8 @@ impl Asked {
             Some("any") => !site.marks.is_empty(),
             Some(rule) => site.marks.iter().any(|mark| mark == rule),
         };
-        let mut chosen: Vec<Site> =
-            sites.iter().filter(|site| site.anchor().contains(&self.only) && rule(site)).cloned().collect();
+        let only = |site: &Site| self.only.split('|').any(|words| site.anchor().contains(words));
+        let mut chosen: Vec<Site> = sites.iter().filter(|site| only(site) && rule(site)).cloned().collect();
         if let Some((count, seed)) = self.sample {
             chosen.sort_by_key(|site| sites::digest(&format!("{seed} {}", site.number)));
             chosen.truncate(count);
@@ -123,7 +123,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let built = tree::build(&root, &asked.crates, &asked.kinds, &asked.packages())?;
     let bar = bar("tests traced");
-    let reach = trial::trace(&built.programs, asked.jobs, &|done, all| {
+    let reach = trial::trace(&built.programs, asked.jobs, &tools::target().join("mutants"), &|done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     })?;
@@ -206,4 +206,133 @@ fn try_all(
     })?;
     bar.finish_and_clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sites::{Kind, Site, Wanted, of_crate};
+    use super::tree::Program;
+    use super::trial::{Verdict, each, trace};
+    use super::{accepted, tools};
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::process::Command;
+    use std::sync::Mutex;
+
+    const ALL: [Kind; 6] = [Kind::Call, Kind::Assignment, Kind::Condition, Kind::Comparison, Kind::Jump, Kind::Arm];
+
+    fn sites(root: &Path, folder: &str, kinds: &[Kind]) -> Vec<Site> {
+        let sources = of_crate(root, folder, &Wanted { kinds, may: &|_| true }).unwrap();
+        sources.into_iter().flat_map(|source| source.sites).collect()
+    }
+
+    #[test]
+    fn accepted_mutants_are_mutants_with_a_reason() {
+        let root = tools::root();
+        let all: Vec<Site> =
+            ["core/storage", "core/bpa", "core/stack"].iter().flat_map(|folder| sites(&root, folder, &ALL)).collect();
+        assert!(all.len() > 4000, "{}", all.len());
+        for row in accepted::all().unwrap() {
+            assert!(all.iter().any(|site| row.is_of(site)), "no such mutant: {row:?}");
+            assert!(row.why.len() > 20, "{row:?}");
+        }
+    }
+
+    const TOY: &str = r#"
+pub struct Toy { pub list: Vec<u32>, pub sum: u32 }
+impl Toy {
+    // 9171-1-1
+    pub fn put(&mut self, value: u32) {
+        self.list.push(value);
+        self.list.shrink_to_fit();
+        self.sum += value;
+    }
+    pub fn drain(&mut self) {
+        while !self.list.is_empty() {
+            self.list.pop();
+        }
+    }
+    pub fn never(&mut self) {
+        self.list.clear();
+    }
+    pub fn small(&self, most: u32) -> bool {
+        if self.sum == 77 {
+            return false;
+        }
+        match self.sum {
+            0 => true,
+            sum if sum < most && let Some(first) = self.list.first() => *first <= sum,
+            _ => false,
+        }
+    }
+    pub const fn constant(value: u32) -> bool {
+        value < 3
+    }
+}
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn put_and_drain() {
+        let mut toy = super::Toy { list: Vec::new(), sum: 0 };
+        toy.put(5);
+        toy.put(2);
+        assert_eq!((toy.list.len(), toy.sum), (2, 7));
+        assert!(toy.small(8) && !toy.small(7));
+        toy.drain();
+        assert!(toy.list.is_empty());
+    }
+}
+"#;
+
+    /// Instruments a toy, builds it, and tries every mutant.
+    #[test]
+    fn mutants_of_a_toy_are_found_and_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("core/toy/src")).unwrap();
+        std::fs::write(root.join("core/toy/src/lib.rs"), TOY).unwrap();
+        std::fs::write(root.join("switch.rs"), include_str!("switch.rs")).unwrap();
+        let source = of_crate(root, "core/toy", &Wanted { kinds: &ALL, may: &|_| true }).unwrap().remove(0);
+        assert_eq!(source.text.lines().count(), TOY.lines().count(), "line numbers hold");
+        std::fs::write(root.join("toy.rs"), &source.text).unwrap();
+        let rustc = |arguments: &[&str]| {
+            let mut command = Command::new("rustc");
+            command.current_dir(root).args(["--edition", "2024"]).args(arguments);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}{}", source.text, String::from_utf8_lossy(&output.stderr));
+        };
+        rustc(&["--crate-type", "lib", "--crate-name", "farlink_mutant", "switch.rs"]);
+        rustc(&["--test", "--extern", "farlink_mutant=libfarlink_mutant.rlib", "-o", "toy", "toy.rs"]);
+        let programs = [Program { path: root.join("toy"), folder: root.to_path_buf(), name: "toy".into() }];
+        let reach = trace(&programs, 1, root, &|_, _| {}).unwrap();
+        assert_eq!((reach.tests.len(), reach.failing.len()), (1, 0));
+        let verdicts = Mutex::new(BTreeMap::new());
+        each(2, source.sites.len(), &|at| {
+            let verdict = reach.judge(&source.sites[at], &programs, &|_, _| true)?;
+            verdicts.lock().unwrap().insert(source.sites[at].anchor(), verdict.word());
+            Ok(())
+        })
+        .unwrap();
+        let verdicts = verdicts.into_inner().unwrap();
+        let of = |words: &str| verdicts.iter().find(|(anchor, _)| anchor.contains(words)).map(|(_, word)| *word);
+        for (words, word) in [
+            ("calls toy::Toy::put: self.list.push(value);", "killed"),
+            ("calls toy::Toy::put: self.list.shrink_to_fit();", "survived"),
+            ("assignments toy::Toy::put: self.sum += value;", "killed"),
+            ("calls toy::Toy::drain: self.list.pop();", "hung"),
+            ("calls toy::Toy::never", "unreached"),
+            ("comparisons toy::Toy::small: self.sum == 77", "killed"),
+            ("jumps toy::Toy::small: return false;", "unreached"),
+            ("arms toy::Toy::small: 0", "unreached"),
+            ("conditions toy::Toy::small: sum < most && let", "killed"),
+            ("comparisons toy::Toy::small: sum < most", "killed"),
+            ("comparisons toy::Toy::small: *first <= sum", "survived"),
+        ] {
+            assert_eq!(of(words), Some(word), "{words}: {verdicts:#?}");
+        }
+        assert!(!verdicts.keys().any(|anchor| anchor.contains("constant")), "it cannot ask a switch");
+        let marked = source.sites.iter().filter(|site| site.marks == ["9171-1-1"]).count();
+        assert_eq!(marked, 3, "what stands under the mark of a rule");
+        assert!(matches!(Verdict::Killed("a test".into()), verdict if verdict.is_noticed()));
+    }
 }

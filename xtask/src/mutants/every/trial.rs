@@ -149,12 +149,17 @@ fn stamp(program: &Program) -> Result<String> {
     Ok(format!("{} {}", changed.as_nanos(), about.len()))
 }
 
-/// Runs every test once, unless its program was traced before.
+/// Runs every test once, unless its program was traced before, which a file in the folder `place` says.
 ///
 /// # Errors
 /// When a test cannot be run or its trace not be read.
-pub fn trace(programs: &[Program], jobs: usize, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Reach> {
-    let cache = tools::target().join("mutants/reach.json");
+pub fn trace(
+    programs: &[Program],
+    jobs: usize,
+    place: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Reach> {
+    let cache = place.join("reach.json");
     let before: Value =
         std::fs::read_to_string(&cache).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let (mut open, mut traced) = (Vec::new(), BTreeMap::new());
@@ -166,7 +171,7 @@ pub fn trace(programs: &[Program], jobs: usize, progress: &(dyn Fn(usize, usize)
             open.extend(names(program)?.into_iter().map(|name| (at, name)));
         }
     }
-    let folder = tools::target().join("mutants/traces");
+    let folder = place.join("traces");
     std::fs::create_dir_all(&folder)?;
     let (found, done) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     each(jobs, open.len(), &|at| {

@@ -52,6 +52,10 @@ fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
 
 /// What the processor does faster than portable code; the portable code where both disagree.
 pub fn accel() -> farlink_base::Accel {
-    let accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
+    let accel = farlink_base::Accel {
+        crc32c: crc32c::crc32c_append,
+        nh: |key, block| farlink_os::simd::widest(|| farlink_base::nh(key, block)),
+        ..Default::default()
+    };
     if accel.agrees_with_portable() { accel } else { farlink_base::Accel::default() }
 }

@@ -21,6 +21,7 @@ pub mod poll;
 pub mod pressure;
 pub mod process;
 pub mod schedule;
+pub mod simd;
 pub mod stream;
 pub mod tap;
 pub mod udp;

@@ -166,7 +166,9 @@ impl Offline {
                     found.bundles.push(Found { bundle: bundle.0, index: *index, head, payload, tail });
                 }
                 Output::RecoveredDelivery(remembered) => found.deliveries.push(remembered),
-                Output::Opened { counter, last_bundle } => (found.counter, found.last_bundle) = (counter, last_bundle),
+                Output::Opened { counter, last_bundle, .. } => {
+                    (found.counter, found.last_bundle) = (counter, last_bundle)
+                }
                 Output::Event(Event::StoreDamage { file, offset, len }) => {
                     found.damage.push(Damage { file: self.path(file), offset, len });
                 }

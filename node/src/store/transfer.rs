@@ -148,7 +148,9 @@ pub fn import(from: &Path, dir: &Path) -> anyhow::Result<Moved> {
             moved.bundles += 1;
         }
         let delivered = |line: &Value| {
-            Ok(Remembered { fingerprint: fingerprint(line, "delivered")?, until: DtnTime(number(line, "until")?) })
+            // Contents are known by the secret of the store they were in.
+            let (fingerprint, until) = (fingerprint(line, "delivered")?, DtnTime(number(line, "until")?));
+            Ok(Remembered { fingerprint, until, content: 0 })
         };
         let deliveries = lines.iter().filter(of).filter(|line| line["delivered"].is_string()).map(delivered);
         let deliveries = deliveries.collect::<anyhow::Result<Vec<_>>>()?;
@@ -174,6 +176,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
     let (head, payload, tail) =
         (number(line, "head_bytes")?, number(line, "payload_bytes")?, number(line, "tail_bytes")?);
     let index = IndexEntry {
+        digest: 0,
         priority: Priority::from_number(u8::try_from(number(line, "priority")?)?),
         expires: line["expires"].as_u64().map(DtnTime),
         stored_at: line["stored_at"].as_u64().map(DtnTime),

@@ -57,9 +57,9 @@ pub fn run(root: &Path, only: &str) -> Result<()> {
     let crates: Vec<String> = CRATES.iter().map(|name| format!("core/{name}")).collect();
     let packages: Vec<String> = CRATES.iter().map(|name| format!("farlink-{name}")).collect();
     let kinds: Vec<sites::Kind> = sites::Kind::ALL.iter().map(|(kind, _)| *kind).collect();
-    let built = tree::build(root, &crates, &kinds, &packages)?;
+    let built = tree::build(root, &crates, (&kinds, true), &packages)?;
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let reach = trial::trace(&built.programs, jobs, &|_, _| {})?;
+    let reach = trial::trace(&built.programs, jobs, &tools::target().join("mutants"), &|_, _| {})?;
     let before = noticed(root)?;
     let rules: Vec<(&table::Rule, &marks::Kept)> = standings
         .iter()
@@ -84,7 +84,10 @@ pub fn run(root: &Path, only: &str) -> Result<()> {
             let verdict = reach.judge(site, &built.programs, &named)?;
             if verdict.is_noticed() {
                 let one = Noticed { mutant: site.anchor(), by: verdict.by().to_string() };
-                found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(rule.id.clone(), one);
+                let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                found.insert(rule.id.clone(), one);
+                // As it goes: what was found stays where the run is stopped.
+                write(root, before.clone(), &found, &[])?;
                 break;
             }
         }

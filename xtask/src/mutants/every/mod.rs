@@ -112,7 +112,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (asked, root) = (Asked::read(arguments)?, tools::root());
     std::fs::create_dir_all(tools::target().join("mutants"))?;
     if asked.list {
-        let (sources, left_out) = tree::instrument(&root, &asked.crates, &asked.kinds)?;
+        let (sources, left_out) = tree::instrument(&root, &asked.crates, (&asked.kinds, false))?;
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
         for site in &chosen {
@@ -121,7 +121,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         eprintln!("{} mutants of {}; {left_out} do not compile", chosen.len(), all.len());
         return Ok(());
     }
-    let built = tree::build(&root, &asked.crates, &asked.kinds, &asked.packages())?;
+    let built = tree::build(&root, &asked.crates, (&asked.kinds, false), &asked.packages())?;
     let bar = bar("tests traced");
     let reach = trial::trace(&built.programs, asked.jobs, &tools::target().join("mutants"), &|done, all| {
         bar.set_length(all as u64);
@@ -222,7 +222,7 @@ mod tests {
     const ALL: [Kind; 6] = [Kind::Call, Kind::Assignment, Kind::Condition, Kind::Comparison, Kind::Jump, Kind::Arm];
 
     fn sites(root: &Path, folder: &str, kinds: &[Kind]) -> Vec<Site> {
-        let sources = of_crate(root, folder, &Wanted { kinds, may: &|_| true }).unwrap();
+        let sources = of_crate(root, folder, &Wanted { kinds, marked: false, may: &|_| true }).unwrap();
         sources.into_iter().flat_map(|source| source.sites).collect()
     }
 
@@ -292,7 +292,8 @@ mod tests {
         std::fs::create_dir_all(root.join("core/toy/src")).unwrap();
         std::fs::write(root.join("core/toy/src/lib.rs"), TOY).unwrap();
         std::fs::write(root.join("switch.rs"), include_str!("switch.rs")).unwrap();
-        let source = of_crate(root, "core/toy", &Wanted { kinds: &ALL, may: &|_| true }).unwrap().remove(0);
+        let source =
+            of_crate(root, "core/toy", &Wanted { kinds: &ALL, marked: false, may: &|_| true }).unwrap().remove(0);
         assert_eq!(source.text.lines().count(), TOY.lines().count(), "line numbers hold");
         std::fs::write(root.join("toy.rs"), &source.text).unwrap();
         let rustc = |arguments: &[&str]| {

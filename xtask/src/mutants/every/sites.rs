@@ -74,6 +74,8 @@ impl Site {
 /// Which sites are wanted.
 pub struct Wanted<'a> {
     pub kinds: &'a [Kind],
+    /// Only under marks of rules.
+    pub marked: bool,
     /// Whether one with this anchor may stand: not one that does not compile.
     pub may: &'a dyn Fn(&str) -> bool,
 }
@@ -226,6 +228,9 @@ impl Finder<'_> {
         let lines = (span.start().line, span.end().line);
         let mut under: BTreeSet<&String> = self.under.iter().collect();
         under.extend(self.marks.get(&lines.0).into_iter().flatten());
+        if self.wanted.marked && under.is_empty() {
+            return None;
+        }
         let mut site = Site {
             number: 0,
             kind,

@@ -41,17 +41,18 @@ fn unguardable_file() -> PathBuf {
     tools::target().join("mutants/unguardable.txt")
 }
 
-/// The sources of these crates (folders of the root), instrumented.
+/// The sources of these crates (folders of the root), instrumented with these kinds, and only under marks of rules or
+/// everywhere.
 ///
 /// # Errors
 /// When one cannot be read.
-pub fn instrument(root: &Path, crates: &[String], kinds: &[Kind]) -> Result<(Vec<Source>, usize)> {
+pub fn instrument(root: &Path, crates: &[String], wanted: (&[Kind], bool)) -> Result<(Vec<Source>, usize)> {
     let left_out = std::fs::read_to_string(unguardable_file()).unwrap_or_default();
     let left_out: BTreeSet<&str> = left_out.lines().collect();
     let may = |anchor: &str| !left_out.contains(anchor);
     let mut sources = Vec::new();
     for folder in crates {
-        sources.extend(sites::of_crate(root, folder, &Wanted { kinds, may: &may })?);
+        sources.extend(sites::of_crate(root, folder, &Wanted { kinds: wanted.0, marked: wanted.1, may: &may })?);
     }
     let mut numbers = BTreeMap::new();
     for site in sources.iter().flat_map(|source| &source.sites) {
@@ -66,9 +67,9 @@ pub fn instrument(root: &Path, crates: &[String], kinds: &[Kind]) -> Result<(Vec
 ///
 /// # Errors
 /// When the tree does not build for other reasons.
-pub fn build(root: &Path, crates: &[String], kinds: &[Kind], packages: &[String]) -> Result<Instrumented> {
+pub fn build(root: &Path, crates: &[String], wanted: (&[Kind], bool), packages: &[String]) -> Result<Instrumented> {
     loop {
-        let (sources, unguardable) = instrument(root, crates, kinds)?;
+        let (sources, unguardable) = instrument(root, crates, wanted)?;
         let texts = sources.iter().map(|source| (source.file.clone(), source.text.clone()));
         let mut changed: BTreeMap<String, String> = texts.collect();
         let read = |file: &str| std::fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"));

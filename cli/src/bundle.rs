@@ -216,6 +216,7 @@ pub(crate) fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
         12 => "block confidentiality",
         193 => "quality of service",
         240 => "policy labels",
+        241 => "unvouched",
         192..=255 => "private or experimental",
         _ => "unknown",
     }
@@ -254,6 +255,7 @@ fn content(kind: u64, data: &BlockData) -> (String, Value) {
         BlockData::Labels([router, control]) => {
             (format!("router {router}, control {control}"), json!({ "router": router, "control": control }))
         }
+        BlockData::Unvouched => ("nobody vouches for it".into(), json!({ "unvouched": true })),
         BlockData::Unknown(bytes) => (hex(bytes, 32), json!({ "data": hex(bytes, usize::MAX) })),
     }
 }

@@ -43,6 +43,7 @@ fn block_name(code: u8) -> &'static str {
         kind::AGE => "bundle age",
         kind::PERMITS => "spray-and-wait permits",
         kind::LABELS => "policy labels",
+        kind::UNVOUCHED => "unvouched",
         192..=255 => "private or experimental",
         _ => "unknown",
     }
@@ -70,6 +71,7 @@ fn content(block: &BlockView) -> (String, Value) {
             format!("number {id} of {}", v6::text(custodian)),
             json!({ "number": id, "custodian": v6::text(custodian) }),
         ),
+        Meaning::Unvouched => ("nobody vouches for it".into(), json!({ "unvouched": true })),
         Meaning::Unknown => (hex(&block.data, 32), json!({ "data": hex(&block.data, usize::MAX) })),
     }
 }

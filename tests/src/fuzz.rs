@@ -9,7 +9,7 @@
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
 use farlink_base::socket;
-use farlink_base::{Accel, Bytes, Duration, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
+use farlink_base::{Accel, Bytes, Duration, Instant, Leaving, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
     Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
@@ -288,7 +288,11 @@ pub fn ltp_engine(data: &[u8]) {
     let bundle = Payload::from(vec![7; 3000]);
     layer.handle(now, Input::send(LinkId(0), SendId(1), bundle, true), &mut out);
     let (link, part) = (LinkId(0), Payload::from(vec![8; 1000]));
-    layer.handle(now, Input::Send { link, id: SendId(2), total: 3000, part, reliable: true, leaving: None }, &mut out);
+    layer.handle(
+        now,
+        Input::Send { link, id: SendId(2), total: 3000, part, reliable: true, leaving: Leaving::AS_IT_IS },
+        &mut out,
+    );
     let mut rest = data;
     let mut said = 0u64;
     for _ in 0..1000 {
@@ -446,7 +450,11 @@ fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u
                         // The first is given in parts.
                         let (id, total) = (SendId(next), 100);
                         let part = Payload::from(vec![9; if next == 1 { 30 } else { 100 }]);
-                        layer.handle(now, Input::Send { link, id, total, part, reliable: true, leaving: None }, &mut out);
+                        layer.handle(
+                            now,
+                            Input::Send { link, id, total, part, reliable: true, leaving: Leaving::AS_IT_IS },
+                            &mut out,
+                        );
                     }
                     _ => {}
                 }

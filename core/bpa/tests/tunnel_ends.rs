@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{Duration, EndpointId, Event, Payload, Refusal};
+use farlink_base::{Duration, EndpointId, Event, Payload};
 use farlink_bpa::{Answer, CustodySettings, Input, Numbers, Settings};
 use support::tunnels::*;
 use support::{Node, from_two};

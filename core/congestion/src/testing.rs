@@ -37,6 +37,7 @@ fn bundle(id: u128, destination: u64, size: usize) -> BundleMeta {
         tail: 0,
         primary_end: 0,
         tail_len: 0,
+        digest: 0,
     }
 }
 

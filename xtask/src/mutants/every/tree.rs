@@ -136,11 +136,15 @@ fn leave_out(sites: &[Site], messages: &[Value]) -> Result<()> {
         };
         let near = sites.iter().filter(|site| spans().any(|span| within(site, span, false)));
         let mut found: Vec<String> = near.map(Site::anchor).collect();
-        // A jump not taken, a variable moved: the error is elsewhere in the function.
-        let kinds = [Kind::Jump, Kind::Arm, Kind::Assignment];
-        let around =
-            sites.iter().filter(|site| kinds.contains(&site.kind) && spans().any(|span| within(site, span, true)));
-        found.extend(around.map(Site::anchor));
+        // A jump not taken, a variable moved or let go of later: the error is elsewhere in the function.
+        let around = || sites.iter().filter(|site| spans().any(|span| within(site, span, true)));
+        let elsewhere = |site: &&Site| {
+            matches!(site.kind, Kind::Jump | Kind::Arm | Kind::Assignment) || site.text.starts_with("drop(")
+        };
+        found.extend(around().filter(elsewhere).map(Site::anchor));
+        if found.is_empty() {
+            found.extend(around().map(Site::anchor));
+        }
         if found.is_empty() && spans().next().is_some() {
             bail!("the copy does not build:\n{}", error["rendered"].as_str().unwrap_or_default());
         }

@@ -186,6 +186,23 @@ impl Agent {
         self.same(&held.bundle, bundle, edge).unwrap_or(vouched)
     }
 
+    /// Whether a bundle that begins to arrive is held or was delivered, by all that is told of it: in a real node its
+    /// payload is a stand-in, which is like none, in simulations of whole messages the one that comes.
+    pub(crate) fn is_here_or_was(&self, bundle: &BundleMeta, strange: bool, edge: &mut dyn Edge) -> bool {
+        if bundle.is_anonymous() {
+            return false;
+        }
+        if let Some(held) = self.known(bundle) {
+            let vouched = !strange || self.is_unvouched(held.handle());
+            return vouched && self.same(&held.bundle, bundle, edge) == Some(true);
+        }
+        let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();
+        delivered.is_some_and(|delivered| match bundle.fragment() {
+            Some(_) => !strange && delivered.vouched,
+            None => delivered.content != 0 && self.content(bundle, edge) == delivered.content,
+        })
+    }
+
     /// Whether this very bundle is held, and durable.
     pub(crate) fn is_durably_here(&self, bundle: &BundleMeta, edge: &mut dyn Edge) -> bool {
         let Some(held) = self.known(bundle).filter(|held| self.is_durable(held)) else { return false };

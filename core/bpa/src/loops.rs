@@ -41,6 +41,10 @@ impl Empty for Loops {
     }
 }
 
+/// By what a bundle is known when it comes back: its identity, and where it goes, which no node changes.
+pub(crate) fn known_by(bundle: &BundleMeta) -> u128 {
+    bundle.id ^ u128::from(bundle.destination_node().0)
+}
 fn tag(id: u128) -> u64 {
     ((id >> 64) as u64 ^ id as u64).max(1)
 }
@@ -105,7 +109,7 @@ impl Agent {
         out: &mut S,
     ) -> bool {
         let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return false };
-        let (id, number) = (held.bundle.id, held.name());
+        let (id, number) = (known_by(&held.bundle), held.name());
         let Some(returns) = self.loops.made().and_then(|loops| loops.returned(id, now)) else { return false };
         self.waits.hold_back(&mut self.book, bundle, now + back_off(returns), returns);
         self.event(out, Event::Returned { bundle: number });

@@ -84,16 +84,27 @@ impl Agent {
         self.promise_ends(token);
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, hop.unvouched || self.neighbours.is_strange(link));
-        // Whether it is what is here already nobody knows before its payload is here: it is taken in to be compared.
+        // Whether it is what is here already nobody knows where its payload is not told yet: it is taken in to be compared.
+        let same = self.is_here_or_was(&bundle, new.flags.has(Flags::STRANGE), edge);
         let refusal = match self.known(&bundle) {
+            // What is durable here need not come again.
+            Some(held) if same && self.is_kept(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => self.judge(now, &new).err(),
+            None if same => Some(Refusal::Duplicate),
             None if self.was_there(&bundle, from) => Some(Refusal::NotAcceptable),
             None => self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out)).err(),
         };
         match refusal {
             None => self.promise_room(token, new),
             Some(reason) => {
-                self.turn_away(now, link, &bundle, reason, edge, out);
+                if reason == Refusal::Duplicate {
+                    if let Some(known) = self.known(&bundle).map(Held::handle) {
+                        self.note_return(known, from, hop);
+                    }
+                    self.answer_again(now, &bundle, from, hop, edge, out);
+                } else {
+                    self.turn_away(now, link, &bundle, reason, edge, out);
+                }
                 out.push(Output::Verdict { token, result: Err(reason) });
             }
         }

@@ -219,9 +219,13 @@ fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
     node.begins(0, 4, from_two(4, here()).payload(Payload::fill(0, 4500)));
     node.begins(0, 5, from_two(5, EndpointId::Null));
     node.begins(0, 6, from_two(6, here()));
-    let refusals = [Refusal::TooLarge, Refusal::NoResources, Refusal::NotAcceptable];
-    let want: Vec<_> = (3..).zip(refusals.map(Err)).collect();
-    assert_eq!(node.verdicts()[1..], want, "the last may come, and what has the head of one that is here");
+    let refusals = [Refusal::Duplicate, Refusal::TooLarge, Refusal::NoResources, Refusal::NotAcceptable];
+    let want: Vec<_> = (2..).zip(refusals.map(Err)).collect();
+    assert_eq!(node.verdicts()[1..], want, "the last may come");
+    // Of a payload that is not told yet nobody knows whether it is the one that is here.
+    let standing_in = Payload::fill(77, from_two(1, here()).meta.payload.len());
+    node.begins(0, 7, from_two(1, here()).payload(standing_in));
+    assert_eq!(node.verdicts().len(), 5);
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "recovery from what may be memory only",
         "core/storage/src/log/recover.rs",
-        "if len > 0 && file >= recovery.clean_below.unwrap_or(0) {",
+        "if len > 0 && file >= recovery.clean_below.unwrap_or(0) && !recovery.settled.contains_key(&file) {",
         "if false {",
         &["-p farlink-storage"],
     ),
@@ -85,8 +85,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "file headers are not checked",
         "core/storage/src/log/header.rs",
-        "let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);",
-        "let whole = f.u32().is_some() && accel.agrees_with_portable();",
+        "(f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4])).then_some(version)",
+        "(f.u32().is_some() && accel.agrees_with_portable()).then_some(version)",
         &["-p farlink-storage"],
     ),
     durable(

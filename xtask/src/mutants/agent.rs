@@ -28,8 +28,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a bundle that begins again is a duplicate before it is kept",
         "core/bpa/src/receive.rs",
-        "Some(held) if self.is_kept(held) && !self.comes_anew",
-        "Some(held) if !self.comes_anew",
+        "Some(held) if same && self.is_kept(held) && !self.comes_anew",
+        "Some(held) if same && !self.comes_anew",
         &["-p farlink-bpa"],
     ),
     durable(
@@ -76,9 +76,9 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "what was delivered before a restart comes again",
-        "core/bpa/src/keep.rs",
-        "if self.known(&meta).is_some() || self.was_delivered(&meta) {",
-        "if self.known(&meta).is_some() {",
+        "core/bpa/src/content.rs",
+        "let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();\n        let differs",
+        "let delivered: Option<crate::remembered::Delivered> = None;\n        let differs",
         &["-p farlink-bpa"],
     ),
     durable(

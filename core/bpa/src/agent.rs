@@ -39,7 +39,6 @@ use crate::deliveries::Deliveries;
 use crate::edge::Edge;
 use crate::fragments::Fragments;
 use crate::io::{Input, OfferToken, Output};
-use crate::loops::Loops;
 use crate::memory::Memory;
 use crate::neighbours::Neighbours;
 use crate::offers::{Offers, Turn};
@@ -163,7 +162,6 @@ pub struct Agent {
     pub(crate) compressed: Option<Box<Compressed>>,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
-    pub(crate) loops: Lazy<Loops>,
     pub(crate) rests: Lazy<Rests>,
     pub(crate) offers: Lazy<Offers>,
     pub(crate) deliveries: Lazy<Deliveries>,
@@ -223,7 +221,6 @@ impl Agent {
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             cuts: Cuts::default(),
             waits: Waits::default(),
-            loops: Lazy::default(),
             rests: Lazy::default(),
             offers: Lazy::default(),
             deliveries: Lazy::default(),

@@ -305,7 +305,7 @@ impl Agent {
         let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
         let id = self.sends.begin(&mut self.book, sending);
         if self.may_loop(&meta) {
-            self.loops.forwarded(crate::loops::known_by(&meta), now);
+            self.remembered.loops().forwarded(crate::loops::known_by(&meta), now);
         }
         if let Some(custody) = &mut self.custody {
             custody.handed(number.0, peer);

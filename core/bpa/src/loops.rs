@@ -6,7 +6,7 @@ use crate::agent::Agent;
 use crate::waits::back_off;
 use alloc::vec::Vec;
 use core::time::Duration;
-use farlink_base::{BundleMeta, Empty, Event, Facts, Instant, Sink};
+use farlink_base::{BundleMeta, Event, Facts, Instant, Sink};
 use farlink_book::Handle;
 
 /// Bundles remembered at most: 384 KiB. A bundle that others push out before it is back is forwarded at once.
@@ -32,15 +32,6 @@ pub(crate) struct Loops {
     used: usize,
 }
 
-/// Most nodes forward none without a hop count.
-impl Empty for Loops {
-    type From = ();
-    const EMPTY: &'static Self = &Loops { slots: Vec::new(), used: 0 };
-    fn make((): ()) -> Self {
-        Loops::default()
-    }
-}
-
 /// By what a bundle is known when it comes back: its identity, and where it goes, which no node changes.
 pub(crate) fn known_by(bundle: &BundleMeta) -> u128 {
     bundle.id ^ u128::from(bundle.destination_node().0)
@@ -50,6 +41,8 @@ fn tag(id: u128) -> u64 {
 }
 
 impl Loops {
+    /// None was forwarded yet.
+    pub const NONE: Loops = Loops { slots: Vec::new(), used: 0 };
     fn place(&self, tag: u64) -> usize {
         (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.slots.len().wrapping_sub(1)
     }
@@ -77,7 +70,7 @@ impl Loops {
         }
         let tag = tag(id);
         let at = self.place(tag);
-        let slot = &mut self.slots[at];
+        let slot = self.slots.get_mut(at)?;
         if slot.tag != tag || now.since(slot.at) >= REMEMBERED {
             return None;
         }
@@ -110,7 +103,7 @@ impl Agent {
     ) -> bool {
         let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return false };
         let (id, number) = (known_by(&held.bundle), held.name());
-        let Some(returns) = self.loops.made().and_then(|loops| loops.returned(id, now)) else { return false };
+        let Some(returns) = self.remembered.loops_met().and_then(|loops| loops.returned(id, now)) else { return false };
         self.waits.hold_back(&mut self.book, bundle, now + back_off(returns), returns);
         self.event(out, Event::Returned { bundle: number });
         true

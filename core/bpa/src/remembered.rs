@@ -1,6 +1,7 @@
 //! Bounded memories of identities: what was delivered, what policies banned, and what was reported as deleted on
 //! arrival. Apart, so that one kind cannot push another out.
 
+use crate::loops::Loops;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Empty, Lazy};
@@ -52,11 +53,18 @@ struct Kinds {
     delivered: Newest,
     banned: Newest,
     reported: Newest,
+    /// What was forwarded lately, and may come back.
+    loops: Loops,
 }
 impl Kinds {
     const fn new(capacity: usize) -> Self {
         let few = if capacity < REPORTED_MAX { capacity } else { REPORTED_MAX };
-        Kinds { delivered: Newest::new(capacity), banned: Newest::new(capacity), reported: Newest::new(few) }
+        Kinds {
+            delivered: Newest::new(capacity),
+            banned: Newest::new(capacity),
+            reported: Newest::new(few),
+            loops: Loops::NONE,
+        }
     }
 }
 impl Empty for Kinds {
@@ -101,6 +109,14 @@ impl Remembered {
     /// It was delivered here; `kept` as [`Delivered::kept`] gives it.
     pub fn deliver(&mut self, id: u128, kept: u64) {
         self.0.delivered.insert(id, kept);
+    }
+    /// What was forwarded lately.
+    pub fn loops(&mut self) -> &mut Loops {
+        &mut self.0.loops
+    }
+    /// The same, where anything is remembered.
+    pub fn loops_met(&mut self) -> Option<&mut Loops> {
+        self.0.made().map(|kinds| &mut kinds.loops)
     }
     /// Whether a policy refuses this bundle.
     pub fn is_banned(&self, id: u128) -> bool {

@@ -15,10 +15,10 @@ pub(crate) const DOWNTIME_MAX: core::time::Duration = core::time::Duration::from
 #[derive(Debug)]
 pub(crate) struct Wall {
     clock: Clock,
-    /// The latest time of an earlier run that is known, and when it became known.
-    newest: Option<(DtnTime, Instant)>,
-    /// Longest downtime believed, ms.
-    down_max_ms: u64,
+    /// The latest time of an earlier run that is known, and when it became known; 0: none is.
+    newest: (DtnTime, Instant),
+    /// Longest downtime believed, s.
+    down_max_s: u32,
     /// The operator has confirmed the clock.
     confirmed: bool,
     /// That it is doubted was told.
@@ -29,8 +29,8 @@ impl Wall {
     /// No clock yet.
     pub const UNKNOWN: Wall = Wall {
         clock: Clock::UNTRUSTED,
-        newest: None,
-        down_max_ms: DOWNTIME_MAX.as_millis() as u64,
+        newest: (DtnTime(0), Instant::ZERO),
+        down_max_s: DOWNTIME_MAX.as_secs() as u32,
         confirmed: false,
         doubted: false,
     };
@@ -55,14 +55,14 @@ impl Wall {
     }
     /// An earlier run was there at this time, and the node may have been down so long since.
     pub fn ran(&mut self, now: Instant, last: Option<DtnTime>, down_max_ms: u64) {
-        self.down_max_ms = down_max_ms;
+        self.down_max_s = u32::try_from(down_max_ms / 1000).unwrap_or(u32::MAX);
         if let Some(last) = last {
             self.know(now, last);
         }
     }
     fn know(&mut self, now: Instant, time: DtnTime) {
-        if self.newest.is_none_or(|(newest, _)| time > newest) {
-            self.newest = Some((time, now));
+        if time > self.newest.0 {
+            self.newest = (time, now);
         }
     }
     /// The operator says that the clock is right, whatever earlier runs say.
@@ -83,12 +83,17 @@ impl Wall {
         off_ms.filter(|_| !before)
     }
     fn off_ms(&self, now: Instant) -> Option<i64> {
-        let ((newest, found), utc) = (self.newest?, self.clock.utc_at(now)?);
+        let ((newest, found), utc) = (self.newest, self.clock.utc_at(now)?);
+        if newest == DtnTime(0) {
+            return None;
+        }
         let off_ms = utc.0 as i64 - newest.0 as i64;
         if self.confirmed {
             return None;
         }
-        let most = self.down_max_ms.saturating_add(now.since(found).as_millis() as u64).min(i64::MAX as u64) as i64;
+        let most = (u64::from(self.down_max_s) * 1000)
+            .saturating_add(now.since(found).as_millis() as u64)
+            .min(i64::MAX as u64) as i64;
         let believed = -(self.clock.error_ms as i64)..=most;
         (!believed.contains(&off_ms)).then_some(off_ms)
     }

@@ -121,6 +121,10 @@ pub trait Codec: Send {
     /// # Errors
     /// What is wrong with it, and where.
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed>;
+    /// What the machine does faster.
+    fn accel(&self) -> Accel {
+        Accel::default()
+    }
     /// What comes before the payload, for the store.
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
         &bundle.head
@@ -245,6 +249,9 @@ impl Codec for BpV7 {
     }
     fn recognises(&self, first: u8) -> bool {
         first == 0x9f
+    }
+    fn accel(&self) -> Accel {
+        self.accel
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v7::begin(prefix, self.profile, &self.accel)?;
@@ -389,14 +396,20 @@ impl Piece for v7::Piece {
     }
 }
 
+/// Of which bundles digests are made, and by which key.
+enum Digests {
+    /// Of those that something is compared with, by a key of this secret.
+    WhereNeeded(u64),
+    /// The same, once there was one: an idle node has no key.
+    Needed(DigestKey),
+    /// Of all that arrive, as their payloads may leave memory; once the store has said its secret.
+    OfAll(Option<DigestKey>),
+}
+
 /// All versions a node speaks.
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
-    /// Makes digests; `None`: no store said its secret yet.
-    key: Option<DigestKey>,
-    accel: Accel,
-    /// Whether every bundle that arrives gets a digest, as its payload may leave memory.
-    digests: bool,
+    digests: Digests,
     /// Heads are rendered into it, one after the other.
     room: BytesMut,
 }
@@ -404,8 +417,12 @@ pub(crate) struct Edges {
 impl Edges {
     /// A node that speaks these; the first is for bundles of versions it does not know. `digests`: its bundles do not
     /// stay in memory.
-    pub fn new(codecs: Vec<Box<dyn Codec>>, accel: Accel, digests: bool) -> Self {
-        Edges { codecs: codecs.into_boxed_slice(), key: None, accel, digests, room: BytesMut::new() }
+    pub fn new(codecs: Vec<Box<dyn Codec>>, digests: bool) -> Self {
+        let digests = if digests { Digests::OfAll(None) } else { Digests::WhereNeeded(0) };
+        Edges { codecs: codecs.into_boxed_slice(), digests, room: BytesMut::new() }
+    }
+    fn key(&self, secret: u64) -> DigestKey {
+        DigestKey::new(secret, &self.of(7).map_or_else(Accel::default, Codec::accel))
     }
     /// The payload, deciphered where this node can do that.
     fn in_clear(&self, bundle: &BundleMeta) -> Payload {
@@ -447,8 +464,7 @@ impl Edges {
     /// Reads the head of an arriving bundle; `None`: more bytes are needed.
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
-        if let (Some(opening), Some(key)) = (&mut begun, &self.key)
-            && self.digests
+        if let (Some(opening), Digests::OfAll(Some(key))) = (&mut begun, &self.digests)
             && !self.guards(&opening.meta)
         {
             let payload = opening.starts_at..opening.starts_at + opening.meta.payload.len();
@@ -514,7 +530,7 @@ impl Edges {
             None => Ok(meta),
         };
         match judged {
-            Ok(mut meta) if self.digests && meta.digest == 0 => {
+            Ok(mut meta) if matches!(self.digests, Digests::OfAll(_)) && meta.digest == 0 => {
                 meta.digest = Edge::digest(self, &meta);
                 Input::Arrived { link, token, bundle: Arc::new(meta), hop }
             }
@@ -576,13 +592,20 @@ impl Edge for Edges {
             return bundle.digest;
         }
         let payload = self.in_clear(bundle);
-        // Before the store is read nothing is taken.
-        let accel = self.accel;
-        let key = self.key.get_or_insert_with(|| DigestKey::new(0, &accel));
-        key.of(&payload).unwrap_or(0)
+        if let Digests::WhereNeeded(secret) = self.digests {
+            self.digests = Digests::Needed(self.key(secret));
+        }
+        match &self.digests {
+            Digests::Needed(key) | Digests::OfAll(Some(key)) => key.of(&payload).unwrap_or(0),
+            // Before the store is read nothing is taken.
+            _ => 0,
+        }
     }
     fn set_secret(&mut self, secret: u64) {
-        self.key = Some(DigestKey::new(secret, &self.accel));
+        self.digests = match self.digests {
+            Digests::OfAll(_) => Digests::OfAll(Some(self.key(secret))),
+            _ => Digests::WhereNeeded(secret),
+        };
     }
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         self.of(draft.version).ok_or(Refusal::NotAcceptable)?.make(draft, creation, payload)

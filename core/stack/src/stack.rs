@@ -93,8 +93,8 @@ pub struct Stack {
     /// What arrivals want done; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
-    /// When the agent wants to be woken; asked after it was told something.
-    agent_at: Option<Instant>,
+    /// When the agent wants to be woken, [`Instant::MAX`] where it does not; asked after it was told something.
+    agent_at: Instant,
     started: bool,
 }
 
@@ -155,7 +155,7 @@ impl Stack {
         let layers = build::layers(&config)?;
         Ok(Stack {
             agent,
-            edges: Edges::new(codecs, config.accel, durable),
+            edges: Edges::new(codecs, durable),
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
@@ -164,7 +164,7 @@ impl Stack {
             reads: Lazy::new(config.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
-            agent_at: None,
+            agent_at: Instant::MAX,
             started: false,
         })
     }
@@ -184,7 +184,7 @@ impl Stack {
 
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let first = Instant::earliest([self.agent_at, self.store.next_timeout()]);
+        let first = Instant::earliest([self.agent_at(), self.store.next_timeout()]);
         self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
     }
 
@@ -215,7 +215,7 @@ impl Stack {
             self.step(now, work, out);
         }
         if agent {
-            self.agent_at = self.agent.next_timeout();
+            self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
             // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
@@ -346,7 +346,7 @@ impl Stack {
     }
     /// What follows from a change of links.
     fn wake_agent<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        self.agent_at = self.agent.next_timeout();
+        self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         let wake = self.agent.is_due(now).then_some(Work::Agent(farlink_bpa::Input::Wake));
         self.work_off(now, wake, out);
     }
@@ -437,7 +437,7 @@ impl Stack {
         let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
         let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
         let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));
-        let agent = due(self.agent_at).then_some(Work::Agent(farlink_bpa::Input::Wake));
+        let agent = due(self.agent_at()).then_some(Work::Agent(farlink_bpa::Input::Wake));
         let mut works = layers.chain(store).chain(agent);
         let first = works.next();
         self.work.extend(works);
@@ -774,6 +774,10 @@ impl Stack {
                 self.work.push_back(Work::Store(store::Input::Delete { bundle, remember: None }));
             }
         }
+    }
+
+    fn agent_at(&self) -> Option<Instant> {
+        Some(self.agent_at).filter(|at| *at < Instant::MAX)
     }
 
     /// A snapshot for operators.

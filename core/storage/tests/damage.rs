@@ -147,7 +147,7 @@ fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
     let mut world = World::open(config, Disk::default(), 11);
     world.settle();
     let (mut tried, mut left, mut rng) = (0, 0, farlink_base::Rng::new(11));
-    for round in 0..40 {
+    for round in 0..60 {
         for _ in 0..20 {
             world.act(2500);
             world.step();

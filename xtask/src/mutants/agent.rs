@@ -84,8 +84,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "any downtime is believed",
         "core/bpa/src/wall.rs",
-        "if down_ms > DOWN_MAX_MS { 0 } else { down_ms }",
-        "down_ms",
+        "self.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at))",
+        "self.clock.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at))",
         &["-p farlink-bpa"],
     ),
     durable(

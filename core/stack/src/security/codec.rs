@@ -88,6 +88,9 @@ impl Codec for Secured {
     fn security(&self) -> Option<&Security> {
         Some(&self.security)
     }
+    fn accel(&self) -> farlink_base::Accel {
+        self.codec.accel()
+    }
     fn security_mut(&mut self) -> Option<&mut Security> {
         Some(&mut self.security)
     }

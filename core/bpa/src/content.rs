@@ -99,8 +99,11 @@ impl Agent {
             return Place::New(bundle.clone());
         }
         let counts = bundle.duties.security().is_none();
-        if let Some((here, held)) = self.book.find(bundle.id).map(|held| (held.handle(), held.bundle.clone())) {
-            match (self.same(&held, bundle, edge), self.is_unvouched(here)) {
+        if let Some(held) = self.book.find(bundle.id) {
+            let (here, own, held) = (held.handle(), held.is_own(), held.bundle.clone());
+            // Of what was made here nobody else has another content; a copy that cannot be compared loses nothing.
+            let same = self.same(&held, bundle, edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
+            match (same, self.is_unvouched(here)) {
                 (Some(true), unvouched) => {
                     if unvouched && !strange && counts {
                         self.vouch(now, here, edge, out);

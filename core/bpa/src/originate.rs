@@ -90,11 +90,15 @@ impl Agent {
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        meta: BundleMeta,
+        mut meta: BundleMeta,
         request: Option<RequestId>,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> Result<(), Refusal> {
+        if self.settings.durable && !meta.is_anonymous() {
+            // Its payload may have left memory when somebody brings it back.
+            meta.digest = edge.digest(&meta);
+        }
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
         new.expires = now + self.lifetime_here(Duration::from_millis(new.bundle.lifetime_ms));
         if new.bundle.facts.has(Facts::CUSTODY) && !self.takes_custody(&new) {

@@ -126,8 +126,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a signal that a restart found is believed",
         "core/bpa/src/custody_hears.rs",
-        "let known = !held.flags.has(Flags::SEEN_BEFORE) &&",
-        "let known =",
+        "![Flags::SEEN_BEFORE, Flags::VIRTUAL, Flags::STRANGE]",
+        "![Flags::VIRTUAL, Flags::STRANGE]",
         &["-p farlink-bpa --test custody"],
     ),
     plain(

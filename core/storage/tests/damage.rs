@@ -143,11 +143,11 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
 /// Behind its last record a file that was written over holds what it held before, in whatever state.
 #[test]
 fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
-    let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
+    let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
     let mut world = World::open(config, Disk::default(), 11);
     world.settle();
     let (mut tried, mut left, mut rng) = (0, 0, farlink_base::Rng::new(11));
-    for round in 0..60 {
+    for round in 0..40 {
         for _ in 0..20 {
             world.act(2500);
             world.step();

@@ -271,7 +271,7 @@ fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
 fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries() {
     let mut world = large(3, None);
     tenths(&mut world, 1);
-    for round in 0..3 {
+    for round in 0..4 {
         let numbers: Vec<u64> = (0..1700).map(|_| world.put(1400)).collect();
         tenths(&mut world, 5);
         assert!(world.disk.files.len() > 2);

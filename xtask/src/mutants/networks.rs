@@ -7,9 +7,9 @@ use super::{Mutant, plain};
 pub const TABLE: &[Mutant] = &[
     plain(
         "what was delivered is not known again",
-        "core/bpa/src/receive.rs",
-        "&& self.remembered.was_delivered(bundle.original_id())",
-        "&& self.remembered.was_delivered(bundle.original_id() / 2)",
+        "core/bpa/src/content.rs",
+        "        let Some(delivered) = self.remembered.delivered(bundle.original_id()) else",
+        "        let Some(delivered) = self.remembered.delivered(bundle.original_id() / 2) else",
         &["-p farlink-bpa"],
     ),
     plain(
@@ -106,8 +106,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "lifetimes stand still while a node is down",
         "core/bpa/src/wall.rs",
-        "if down_ms > DOWN_MAX_MS { 0 }",
-        "if down_ms > 0 { 0 }",
+        "|utc| utc.saturating_since_ms(stored_at))",
+        "|utc| utc.saturating_since_ms(stored_at) / 1_000_000_000)",
         &["-p farlink-bpa"],
     ),
     plain(

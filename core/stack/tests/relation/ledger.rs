@@ -69,10 +69,11 @@ impl Ledger {
     pub fn delivered(&mut self, node: usize, delivery: &Delivery, payload: &Bytes) -> Result<(), Violation> {
         let strange = payload.iter().all(|byte| *byte == STRANGE) && [LENGTH, LENGTH - 7].contains(&payload.len());
         let half = LENGTH / 2;
-        let own = |at: usize, part: &[u8]| {
-            part.iter().all(|byte| *byte == part[0]) && self.pieces.contains(&(at as u64, part[0]))
+        // A node that cuts its bundle cuts elsewhere than in the middle.
+        let own = |(at, byte): (usize, &u8)| {
+            *byte == STRANGE || self.pieces.contains(&(if at < half { 0 } else { half as u64 }, *byte))
         };
-        let pieced = payload.len() == LENGTH && own(0, &payload[..half]) && own(half, &payload[half..]);
+        let pieced = payload.len() == LENGTH && !self.pieces.is_empty() && payload.iter().enumerate().all(own);
         let mut known = strange || pieced;
         for sent in self.sent.iter_mut().flatten() {
             let honest = &sent.honest;

@@ -100,7 +100,8 @@ impl Agent {
         }
         let counts = bundle.duties.security().is_none();
         if let Some(held) = self.book.find(bundle.id) {
-            let (here, own, held) = (held.handle(), held.is_own(), held.bundle.clone());
+            let own = held.is_own() && self.is_local(held.bundle.source.node());
+            let (here, held) = (held.handle(), held.bundle.clone());
             // Of what was made here nobody else has another content; a copy that cannot be compared loses nothing.
             let same = self.same(&held, bundle, edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
             match (same, self.is_unvouched(here)) {
@@ -130,7 +131,7 @@ impl Agent {
             };
         }
         let content = self.content(bundle, edge);
-        if content == delivered.content && content != 0 || delivered.content == 0 && !strange {
+        if content == delivered.content && content != 0 || delivered.content == 0 && !strange && delivered.vouched {
             return Place::Delivered;
         }
         if strange { Place::Forged } else { self.place_beside(bundle, edge) }
@@ -160,7 +161,9 @@ impl Agent {
         let differs = match (here, delivered) {
             (Some(held), _) => self.same(&held, bundle, edge) != Some(true),
             (None, Some(delivered)) => {
-                bundle.fragment().is_none() && ![0, self.content(bundle, edge)].contains(&delivered.content)
+                let content = self.content(bundle, edge);
+                let known = delivered.content != 0;
+                bundle.fragment().is_none() && if known { content != delivered.content } else { !delivered.vouched }
             }
             (None, None) => return Some(bundle.clone()),
         };

@@ -84,12 +84,18 @@ pub(crate) struct Delivered {
     pub vouched: bool,
 }
 impl Delivered {
+    /// Stands for a content that is not known.
+    const UNKNOWN: u64 = 2;
+
     fn of(kept: u64) -> Self {
-        Delivered { content: kept & !1, vouched: kept & 1 != 0 || kept == 0 }
+        let content = kept & !1;
+        let known = if content == Delivered::UNKNOWN { 0 } else { content };
+        Delivered { content: known, vouched: kept & 1 != 0 || kept == 0 }
     }
     /// The same as one number; 0 of what was kept before contents were.
     pub fn kept(self) -> u64 {
-        self.content & !1 | u64::from(self.vouched)
+        let content = if self.content == 0 { Delivered::UNKNOWN } else { self.content & !1 };
+        content | u64::from(self.vouched)
     }
 }
 

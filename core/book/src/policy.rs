@@ -116,8 +116,9 @@ impl Why {
     /// As events and status reports say it.
     pub const fn reason(self) -> DeleteReason {
         match self {
-            Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked | Why::Displaced => DeleteReason::Done,
+            Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked => DeleteReason::Done,
             Why::Overflow => DeleteReason::DepletedStorage,
+            Why::Displaced => DeleteReason::TrafficPared,
             Why::Deleted(reason) => reason,
         }
     }

@@ -105,6 +105,10 @@ impl Agent {
             // Of what was made here nobody else has another content; a copy that cannot be compared loses nothing.
             let same = self.same(&held, bundle, edge).or(Some(true).filter(|_| own && same_primary(&held, bundle)));
             match (same, self.is_unvouched(here)) {
+                // Its record says that nobody vouches for it, and after a restart it would leave so: it is kept anew.
+                (Some(true), true) if !strange && counts && self.settings.durable && !self.is_for_members(bundle) => {
+                    self.depart(now, here, Why::Displaced, None, edge, out);
+                }
                 (Some(true), unvouched) => {
                     if unvouched && !strange && counts {
                         self.vouch(now, here, edge, out);

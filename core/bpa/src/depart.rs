@@ -27,7 +27,8 @@ impl Agent {
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
         let sends = held.sends;
         let remember = remember.or_else(|| self.remembrance_of_group(now, held, edge));
-        if reason != DeleteReason::Done {
+        // Of what had another's identity nobody is told: they would take it for the other.
+        if reason != DeleteReason::Done && why != Why::Displaced {
             let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
             if ours {
                 // 5050-5.13-1

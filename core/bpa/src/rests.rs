@@ -44,6 +44,8 @@ struct Rest {
     waiting: BTreeMap<u64, Handle>,
     /// The one tried last.
     tried: u64,
+    /// Refusals in a row when it was tried.
+    times_then: u8,
 }
 
 /// All neighbours without room.
@@ -129,14 +131,16 @@ impl Rests {
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             let rest = self.full.get_mut(&key)?;
-            let from = if rest.times > SAME_MAX { rest.tried.saturating_add(1) } else { 0 };
+            // One that came to nothing for another reason than room says nothing of the others: it is their turn.
+            let other = rest.times > SAME_MAX || rest.times == rest.times_then;
+            let from = if other { rest.tried.saturating_add(1) } else { 0 };
             let chosen = rest.waiting.range(from..).next().or(rest.waiting.first_key_value());
             let Some((number, bundle)) = chosen.map(|(number, bundle)| (*number, *bundle)) else {
                 self.due.remove(&(rest.again, key));
                 self.full.remove(&key);
                 continue;
             };
-            rest.tried = number;
+            (rest.tried, rest.times_then) = (number, rest.times);
             let at = now + back_off(rest.times);
             self.come_again(key, at);
             self.leave(bundle);
@@ -200,6 +204,24 @@ mod tests {
         assert!(rests.took(PEER, alike, at(1)).is_empty());
         assert_eq!(rests.pop(at(99)), None);
         assert!(rests.full.is_empty() && rests.due.is_empty() && rests.at.is_empty());
+    }
+
+    #[test]
+    fn bundle_refused_for_itself_keeps_no_other_waiting() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 2]);
+        let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
+        let mut rests = Rests::default();
+        rests.begin(PEER, alike, at(0));
+        handles.iter().for_each(|bundle| assert!(rests.wait(&mut book, *bundle, &[PEER])));
+        let mut tried = Vec::new();
+        for _ in 0..3 {
+            let now = rests.next().unwrap();
+            let bundle = rests.pop(now).unwrap();
+            // Not for want of room: no rest begins.
+            rests.wait(&mut book, bundle, &[PEER]);
+            tried.push(bundle);
+        }
+        assert_eq!(tried, [handles[0], handles[1], handles[0]]);
     }
 
     #[test]

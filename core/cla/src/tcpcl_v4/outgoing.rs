@@ -6,7 +6,6 @@ use super::wire::{END, START, put_segment};
 use crate::streams::chunk_queue::{ChunkQueue, SHORT};
 use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
 use crate::tcpcl_v3::{self, Terms};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::SendId;
@@ -59,7 +58,7 @@ pub struct Outgoing {
     /// Bytes of them not acknowledged.
     flight_bytes: u64,
     /// Bundles whose turn came too late.
-    late: Option<Box<Vec<SendId>>>,
+    late: Vec<SendId>,
     next_transfer: u64,
     /// Segments of a refused transfer that had left already: a peer of version 3 may refuse each of them.
     crossing: u64,
@@ -142,14 +141,14 @@ impl Outgoing {
 
     /// Bundles that were to leave and had expired.
     pub fn take_late(&mut self) -> Vec<SendId> {
-        self.late.take().map(|late| *late).unwrap_or_default()
+        core::mem::take(&mut self.late)
     }
     /// Takes the next bundle that may leave at `now`, and by how many bytes it has grown.
     fn next_bundle(&mut self, now: Instant) -> Option<(Waiting, u64)> {
         loop {
             match self.waiting.pop()?.leaves(now, self.transfer_limit) {
                 Ok(leaves) => return Some(leaves),
-                Err(send) => self.late.get_or_insert_default().push(send),
+                Err(send) => self.late.push(send),
             }
         }
     }

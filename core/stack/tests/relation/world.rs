@@ -239,9 +239,11 @@ impl World {
             Step::Send { bundle } => self.send(bundle),
             Step::Forge { bundle, alteration, node } if usize::from(node) < self.setup.nodes => {
                 let honest = self.honest(bundle);
-                if let Some(cut) = alteration.cut().filter(|cut| cut.end - cut.start < LENGTH as u64) {
-                    let byte = if alteration.is_true() { honest.payload[0] } else { STRANGE };
-                    self.ledger.pieces.insert((cut.start, byte));
+                // What it sends whole may be cut on the way.
+                let cut = alteration.cut().unwrap_or(0..LENGTH as u64);
+                let byte = if alteration.is_true() { honest.payload[0] } else { STRANGE };
+                for start in [0, LENGTH as u64 / 2].into_iter().filter(|start| cut.contains(start)) {
+                    self.ledger.pieces.insert((start, byte));
                 }
                 let data = forge(&honest, alteration, self.setup.version);
                 let train = Train { stride: data.len() as u32, data: Payload::from(data) };

@@ -34,8 +34,8 @@ impl Agent {
         self.await_delivery(bundle);
         let Some(held) = self.book.get(bundle) else { return };
         if held.is_tired() {
+            // 9171-5.4.2-2, 5050-5.4.2-2
             if held.has(Reason::Whole) {
-                // 9171-5.4.2-2, 5050-5.4.2-2
                 // It goes no further, and is for members here still.
                 let last = self.book.release(bundle, Reason::Route);
                 debug_assert!(!last, "it is to be delivered");

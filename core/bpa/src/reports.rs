@@ -80,6 +80,7 @@ impl Agent {
             Status::Delivered => Facts::REPORT_DELIVERY,
             Status::Deleted => Facts::REPORT_DELETION,
         };
+        // 9171-5.1-1
         self.settings.status_reports && self.report_if(now, meta, flag, status, reason, edge, out)
     }
 

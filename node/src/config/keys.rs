@@ -429,7 +429,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(arriving_bytes, Bytes, "Bundles that are still arriving, where they are in memory."),
     limit!(head_bytes, Bytes, "What blocks before payloads take in memory beyond 256 B of each bundle kept."),
     limit!(bundles, Count, "Bundles kept."),
-    limit!(remembered, Count, "Identities remembered as delivered."),
+    limit!(remembered, Count, "Deliveries remembered, at 56 bytes each."),
     limit!(registrations, Count, "Endpoints registered by applications."),
     limit!(fragments, Count, "Fragments waiting to be joined."),
     limit!(dynamic_links, Count, "Links opened by unconfigured peers."),

@@ -95,7 +95,6 @@ fn hold(params: &mut CertificateParams, valid: Duration) {
 ///
 /// # Errors
 /// When a name cannot be in a certificate, or the key is none.
-// 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.2.1-1, 9174-4.4.3-5, 9174-4.4.3-8
 pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<Made> {
     let key = KeyPair::from_pem(&authority.key)?;
     let signer = Issuer::new(authority_params(&key, valid)?, key);
@@ -106,6 +105,7 @@ pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: D
 }
 
 /// What the certificate of a node says (RFC 9174 4.4.2).
+// 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.2.1-1, 9174-4.4.3-5, 9174-4.4.3-8
 pub(super) fn node_params(node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, node_ids.first().map_or("node", String::as_str));

@@ -78,6 +78,7 @@ impl SecurityBlock {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_head(&mut out, ARRAY, self.targets.len() as u64);
+        // 9172-3.4-1
         self.targets.iter().for_each(|target| put_uint(&mut out, *target));
         match u64::try_from(self.context) {
             Ok(context) => put_uint(&mut out, context),

@@ -15,7 +15,6 @@ const fn flags(config: &Config) -> u8 {
     can::ACKS | can::REFUSALS | can::LENGTHS | if config.reactive > 0 { can::PARTS } else { 0 }
 }
 /// What 0 s mean as a delay: never again (RFC 7242 6.1).
-// 7242-6.1-3
 const NEVER: Duration = Duration::from_secs(3650 * 86_400);
 
 /// What both sides agreed on (RFC 7242 4.2).
@@ -128,6 +127,7 @@ impl Session {
                 })
             }
             Message::Shutdown { delay_s, .. } => {
+                // 7242-6.1-3
                 let rest = |s: u64| if s == 0 { NEVER } else { Duration::from_secs(s).min(NEVER) };
                 let leaving = Some(term::UNKNOWN);
                 self.old = self.old.map(|old| Old { rest: delay_s.map_or(old.rest, rest), leaving, ..old });

@@ -84,11 +84,11 @@ impl Security {
                 let plan = Plan { rule: wish.rule, target };
                 // What is enciphered already gets no hash, and what this node enciphers needs none: the cipher
                 // authenticates, too (RFC 9172 3.9).
-                // 9172-3.9-6
                 let enciphered = has(&bcbs, target);
                 // 9172-3.9-12
                 let hashed = has(&bibs, target) || wishes.iter().any(|w| w.is(Service::Confidentiality, wish.kind));
                 match wish.rule.service {
+                    // 9172-3.9-6
                     Service::Integrity if !enciphered && !hashed => hashes.push(plan),
                     Service::Confidentiality if !enciphered && target != PRIMARY => ciphers.push(plan),
                     _ => {}
@@ -112,8 +112,8 @@ impl Security {
             self.sign(bundle, plan)?;
         }
         // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
-        // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         let mut with: Vec<u64> = Vec::new();
+        // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         for plan in &ciphers {
             self.seal(bundle, plan)?;
             for bib in bibs.iter().filter(|bib| bib.block.targets.contains(&plan.target)) {

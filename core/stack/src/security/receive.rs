@@ -125,7 +125,6 @@ impl<'a> Reception<'a> {
         let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
         self.wishes.iter().find(fits).copied()
     }
-    // 9172-5.1.1-1, 9172-5.1.1-6, 9172-5.1.2-1
     fn role(&self, wish: &Wish<'_>) -> Role {
         match self.at {
             Place::End => Role::Acceptor,
@@ -172,6 +171,7 @@ impl<'a> Reception<'a> {
                 };
                 let (keys, accepts) = (self.keys_for(&wish, kind), self.role(&wish) == Role::Acceptor);
                 let (block, header) = (&section.block, section.header);
+                // 9172-5.1.1-1, 9172-5.1.1-6
                 let opened = if astray.contains(&header.number) {
                     Err(Fault::Target)
                 } else if accepts {
@@ -206,18 +206,19 @@ impl<'a> Reception<'a> {
             for target in section.block.targets.clone() {
                 let wish = self.kind_of(target).and_then(|kind| self.wish_of_hash(kind));
                 let Some(wish) = wish.filter(|_| !hidden.contains(&target)) else { continue };
-                // 9173-3.3.2-2, 9173-3.8.2-3
                 let keys = self.keys.get(&wish.rule.key);
                 let checked = match astray.contains(&section.header.number) {
                     true => Err(Fault::Target),
                     false => bpsec::check(self.bundle, &section.block, section.header, target, keys),
                 };
+                // 9173-3.3.2-2, 9173-3.8.2-3
                 if let Err(fault) = checked {
                     self.fails(target, fault)?;
                     section.block.remove(target);
                     continue;
                 }
                 self.holds(Service::Integrity, target);
+                // 9172-5.1.2-1
                 if self.at == Place::End || self.role(&wish) != Role::Acceptor {
                     continue;
                 }

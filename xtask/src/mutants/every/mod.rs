@@ -28,9 +28,9 @@ pub const USAGE: &str = "every [--crates LIST] [--tests LIST] [--kinds LIST] [--
 
 /// What it does and how to use it.
 pub const HELP: &str = "every: plants a mutant at each call statement, many in one build, and says which of them no test notices.\n\n\
-  --crates LIST   crates to plant in (storage,bpa,stack)\n\
+  --crates LIST   crates to plant in: those of core, and node (storage,bpa,stack)\n\
   --tests LIST    crates whose tests are to notice (storage,bpa,stack)\n\
-  --kinds LIST    calls, assignments, conditions, comparisons, jumps, arms (calls)\n\
+  --kinds LIST    calls, assignments, conditions, comparisons, jumps, arms, numbers (calls)\n\
   --only WORDS    those with these words in item or text; `a|b`: these or those\n\
   --rule RULE     those under the mark of this rule; `any`: under any mark\n\
   --sample N      so many, drawn by --seed S (1)\n\
@@ -60,7 +60,8 @@ impl Asked {
     fn read(arguments: &[String]) -> Result<Asked> {
         let mut arguments = tools::Arguments::new(arguments);
         let folders = |list: Option<&str>| -> Vec<String> {
-            list.unwrap_or("storage,bpa,stack").split(',').map(|name| format!("core/{name}")).collect()
+            let folder = |name: &str| if name == "node" { "node".into() } else { format!("core/{name}") };
+            list.unwrap_or("storage,bpa,stack").split(',').map(folder).collect()
         };
         let kinds = arguments.word("--kinds")?.unwrap_or("calls").split(',').map(|word| {
             let found = Kind::ALL.iter().find(|(_, name)| *name == word);
@@ -100,7 +101,8 @@ impl Asked {
         chosen
     }
     fn packages(&self) -> Vec<String> {
-        self.tests.iter().map(|folder| folder.replacen("core/", "farlink-", 1)).collect()
+        let name = |folder: &String| format!("farlink-{}", folder.trim_start_matches("core/"));
+        self.tests.iter().map(name).collect()
     }
 }
 
@@ -116,7 +118,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let all: Vec<Site> = sources.into_iter().flat_map(|source| source.sites).collect();
         let chosen = asked.chosen(&all);
         for site in &chosen {
-            println!("{:>10} {}:{} {}", site.number, site.file, site.lines.0, site.anchor());
+            let (file, line, rules) = (&site.file, site.lines.0, site.marks.join(" "));
+            println!("{:>10} {file}:{line} {} {rules}", site.number, site.anchor());
         }
         eprintln!("{} mutants of {}; {left_out} do not compile", chosen.len(), all.len());
         return Ok(());

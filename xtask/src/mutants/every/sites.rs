@@ -23,16 +23,19 @@ pub enum Kind {
     Jump,
     /// An arm of a `match` is not there; the last one takes its place.
     Arm,
+    /// A number, written out or a constant of the same crate, is one more.
+    Number,
 }
 impl Kind {
     /// Every kind, with its word on the command line.
-    pub const ALL: [(Kind, &str); 6] = [
+    pub const ALL: [(Kind, &str); 7] = [
         (Kind::Call, "calls"),
         (Kind::Assignment, "assignments"),
         (Kind::Condition, "conditions"),
         (Kind::Comparison, "comparisons"),
         (Kind::Jump, "jumps"),
         (Kind::Arm, "arms"),
+        (Kind::Number, "numbers"),
     ];
     /// Its word.
     pub fn word(self) -> &'static str {
@@ -95,7 +98,7 @@ pub struct Source {
 pub fn of_crate(root: &Path, folder: &str, wanted: &Wanted) -> Result<Vec<Source>> {
     let top = root.join(folder).join("src");
     let name = folder.rsplit('/').next().unwrap_or(folder).to_string();
-    let mut sources = Vec::new();
+    let (mut parts, mut constants) = (Vec::new(), BTreeMap::new());
     let mut open = vec![(top.join("lib.rs"), top.clone(), name)];
     while let Some((path, folder, module)) = open.pop() {
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -111,14 +114,26 @@ pub fn of_crate(root: &Path, folder: &str, wanted: &Wanted) -> Result<Vec<Source
             open.push((path, folder.join(&word), format!("{module}::{word}")));
         }
         let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-        sources.push(instrument(&text, &parsed, file, &module, wanted));
+        constants.extend(constants_of(&parsed, &marked_lines(&text)));
+        parts.push((text, parsed, file, module));
     }
+    let instrumented = |(text, parsed, file, module): (String, syn::File, String, String)| {
+        instrument(&text, &parsed, file, &module, &constants, wanted)
+    };
+    let mut sources: Vec<Source> = parts.into_iter().map(instrumented).collect();
     sources.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(sources)
 }
 
 /// Instruments one source. Line numbers hold.
-fn instrument(text: &str, parsed: &syn::File, file: String, module: &str, wanted: &Wanted) -> Source {
+fn instrument(
+    text: &str,
+    parsed: &syn::File,
+    file: String,
+    module: &str,
+    constants: &BTreeMap<String, Vec<String>>,
+    wanted: &Wanted,
+) -> Source {
     let mut finder = Finder {
         text,
         file: &file,
@@ -126,6 +141,7 @@ fn instrument(text: &str, parsed: &syn::File, file: String, module: &str, wanted
         path: vec![module.to_string()],
         function: None,
         marks: marked_lines(text),
+        constants,
         under: Vec::new(),
         unit: HashSet::new(),
         unit_blocks: HashSet::new(),
@@ -162,6 +178,38 @@ fn marked_lines(text: &str) -> BTreeMap<usize, Vec<String>> {
     marked
 }
 
+/// The constants of a source that are whole numbers, and the rules whose marks stand before them.
+fn constants_of(file: &syn::File, marks: &BTreeMap<usize, Vec<String>>) -> BTreeMap<String, Vec<String>> {
+    struct Constants<'a>(&'a BTreeMap<usize, Vec<String>>, BTreeMap<String, Vec<String>>);
+    impl Constants<'_> {
+        fn one(&mut self, name: &syn::Ident, kind: &syn::Type, line: usize) {
+            const WHOLE: [&str; 7] = ["u8", "u16", "u32", "u64", "u128", "usize", "i64"];
+            if matches!(kind, syn::Type::Path(path) if WHOLE.iter().any(|word| path.path.is_ident(word))) {
+                self.1.insert(name.to_string(), self.0.get(&line).cloned().unwrap_or_default());
+            }
+        }
+    }
+    impl<'ast> Visit<'ast> for Constants<'_> {
+        fn visit_item_const(&mut self, it: &'ast syn::ItemConst) {
+            let line = first_line(it.const_token.span, &it.vis);
+            self.one(&it.ident, &it.ty, line);
+        }
+        fn visit_impl_item_const(&mut self, it: &'ast syn::ImplItemConst) {
+            let line = first_line(it.const_token.span, &it.vis);
+            self.one(&it.ident, &it.ty, line);
+        }
+    }
+    let mut constants = Constants(marks, BTreeMap::new());
+    constants.visit_file(file);
+    constants.1
+}
+fn first_line(keyword: proc_macro2::Span, visibility: &syn::Visibility) -> usize {
+    match visibility {
+        syn::Visibility::Inherited => keyword.start().line,
+        visible => visible.span().start().line,
+    }
+}
+
 struct Edit {
     at: usize,
     ends: bool,
@@ -181,6 +229,8 @@ struct Finder<'a> {
     path: Vec<String>,
     function: Option<Function>,
     marks: BTreeMap<usize, Vec<String>>,
+    /// Whole numbers that are constants of the crate, and rules whose marks stand before them.
+    constants: &'a BTreeMap<String, Vec<String>>,
     under: Vec<String>,
     /// Expressions whose value is `()`, by their address.
     unit: HashSet<*const Expr>,
@@ -267,6 +317,60 @@ impl Finder<'_> {
             self.wrap(span, format!("(::farlink_mutant::live({number}) == ("), "))".into());
         }
     }
+    /// A call whose outcome is returned is not made.
+    fn tail(&mut self, call: &Expr) {
+        if let Some(number) = self.site(Kind::Call, call.span()) {
+            self.wrap(call.span(), format!("if ::farlink_mutant::live({number}) {{ "), " } else { Ok(()) }".into());
+        }
+    }
+    /// A number becomes one more.
+    fn add_one(&mut self, span: proc_macro2::Span, more: &str) {
+        if let Some(number) = self.site(Kind::Number, span) {
+            let before = format!("(if ::farlink_mutant::live({number}) {{ ");
+            self.wrap(span, before, format!(" }} else {{ {more} }})"));
+        }
+    }
+    /// A literal, or a constant of the crate, as a value.
+    fn number(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(it), .. }) => {
+                if let Some(more) = it.base10_parse::<u128>().ok().and_then(|value| value.checked_add(1)) {
+                    self.add_one(expr.span(), &format!("{more}{}", it.suffix()));
+                }
+            }
+            Expr::Path(it) => {
+                let Some(name) = it.path.segments.last().map(|last| last.ident.to_string()) else { return };
+                let Some(marks) = self.constants.get(&name).cloned() else { return };
+                let before = self.under.len();
+                self.under.extend(marks);
+                self.add_one(expr.span(), &format!("{} + 1", &self.text[expr.span().byte_range()]));
+                self.under.truncate(before);
+            }
+            _ => {}
+        }
+    }
+    /// An expression that is true or false, and no `if` or `match`: their arms are.
+    fn truth(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Block(it) => self.truth_of(&it.block),
+            Expr::If(it) => {
+                self.truth_of(&it.then_branch);
+                if let Some((_, other)) = &it.else_branch {
+                    self.truth(other);
+                }
+            }
+            Expr::Match(it) => it.arms.iter().for_each(|arm| self.truth(&arm.body)),
+            Expr::Return(_) | Expr::Lit(_) | Expr::Macro(_) => {}
+            Expr::Binary(it) if is_assigning(&it.op) || matches!(it.op, BinOp::And(_) | BinOp::Or(_)) => {}
+            _ if is_equality(expr) || has_let(expr) => {}
+            _ => self.negate(Kind::Condition, expr.span()),
+        }
+    }
+    fn truth_of(&mut self, block: &Block) {
+        if let Some(Stmt::Expr(last, None)) = block.stmts.last() {
+            self.marked(last.span().start().line, |finder| finder.truth(last));
+        }
+    }
     /// The condition of an `if` or `while`, or a guard of an arm.
     fn condition(&mut self, condition: &Expr) {
         if has_let(condition) {
@@ -323,6 +427,20 @@ impl Finder<'_> {
         if matches!(signature.output, syn::ReturnType::Default) {
             self.is_unit_block(block);
         }
+        if gives_nothing(&signature.output)
+            && let Some(Stmt::Expr(last @ (Expr::Call(_) | Expr::MethodCall(_)), None)) = block.stmts.last()
+            && !is_wrapped(last)
+        {
+            let lines = [signature.span().start().line, last.span().start().line];
+            self.marked(lines[0], |finder| finder.marked(lines[1], |finder| finder.tail(last)));
+        }
+        let is_truth = matches!(&signature.output, syn::ReturnType::Type(_, kind)
+            if matches!(&**kind, syn::Type::Path(path) if path.path.is_ident("bool")));
+        self.marked(signature.span().start().line, |finder| {
+            if is_truth {
+                finder.truth_of(block);
+            }
+        });
         self.marked(signature.span().start().line, |finder| finder.visit_block(block));
         self.path.pop();
         self.function = before;
@@ -341,6 +459,19 @@ impl Finder<'_> {
     }
 }
 
+/// Whether what is returned is success without a value, or an error.
+fn gives_nothing(output: &syn::ReturnType) -> bool {
+    let syn::ReturnType::Type(_, kind) = output else { return false };
+    let syn::Type::Path(path) = &**kind else { return false };
+    let Some(last) = path.path.segments.last().filter(|last| last.ident == "Result") else { return false };
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return false };
+    let first = arguments.args.first();
+    matches!(first, Some(syn::GenericArgument::Type(syn::Type::Tuple(unit))) if unit.elems.is_empty())
+}
+/// Whether a call only says how it went: `Ok(..)`, `Err(..)`.
+fn is_wrapped(call: &Expr) -> bool {
+    matches!(call, Expr::Call(it) if matches!(&*it.func, Expr::Path(path) if path.path.is_ident("Ok") || path.path.is_ident("Err")))
+}
 fn has_let(condition: &Expr) -> bool {
     match condition {
         Expr::Let(_) => true,
@@ -373,6 +504,21 @@ fn is_assigning(op: &BinOp) -> bool {
             | BinOp::Ge(_)
             | BinOp::Gt(_)
     )
+}
+/// Methods whose closure says yes or no.
+const JUDGES: [&str; 11] = [
+    "filter", "any", "all", "is_some_and", "is_ok_and", "is_none_or", "find", "position", "retain", "take_while",
+    "skip_while",
+];
+/// Whether one pattern is a name for whatever comes, or the same variant as another, with whatever in it.
+fn covers(wide: &syn::Pat, narrow: &syn::Pat) -> bool {
+    if matches!(wide, syn::Pat::Ident(name) if name.ident.to_string().starts_with(char::is_lowercase)) {
+        return true;
+    }
+    let (syn::Pat::TupleStruct(wide), syn::Pat::TupleStruct(narrow)) = (wide, narrow) else { return false };
+    let any = |pat: &syn::Pat| matches!(pat, syn::Pat::Wild(_) | syn::Pat::Rest(_));
+    let names = |path: &syn::Path| path.segments.iter().map(|part| part.ident.to_string()).collect::<Vec<_>>();
+    names(&wide.path) == names(&narrow.path) && wide.elems.iter().all(any)
 }
 /// What a comparison becomes.
 fn turned(op: &BinOp) -> Option<&'static str> {
@@ -483,13 +629,21 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                     self.is_unit(&closure.body);
                 }
             }
+            Expr::MethodCall(it) if JUDGES.iter().any(|judge| it.method == judge) => {
+                if let Some(Expr::Closure(closure)) = it.args.last() {
+                    self.truth(&closure.body);
+                }
+            }
+            Expr::Lit(_) | Expr::Path(_) => self.number(expr),
             Expr::Match(it) => {
-                let falls =
-                    it.arms.last().is_some_and(|arm| arm.guard.is_none() && matches!(arm.pat, syn::Pat::Wild(_)));
+                let falls = |arm: &syn::Arm| {
+                    let last = it.arms.last().filter(|last| last.guard.is_none());
+                    last.is_some_and(|last| matches!(last.pat, syn::Pat::Wild(_)) || covers(&last.pat, &arm.pat))
+                };
                 for (at, arm) in it.arms.iter().enumerate() {
                     if let Some((_, guard)) = &arm.guard {
                         self.condition(guard);
-                    } else if falls
+                    } else if falls(arm)
                         && at + 1 < it.arms.len()
                         && let Some(number) = self.site(Kind::Arm, arm.pat.span())
                     {

@@ -66,7 +66,11 @@ pub fn run(root: &Path, only: &str) -> Result<()> {
         .iter()
         .flatten()
         .filter_map(|(rule, standing)| match standing {
-            Standing::Kept(kept) if only.split(',').any(|begin| rule.id.starts_with(begin)) && rule.no_mutant.is_none() => Some((*rule, kept)),
+            Standing::Kept(kept)
+                if only.split(',').any(|begin| rule.id.starts_with(begin)) && rule.no_mutant.is_none() =>
+            {
+                Some((*rule, kept))
+            }
             _ => None,
         })
         .collect();

@@ -507,7 +507,16 @@ fn is_assigning(op: &BinOp) -> bool {
 }
 /// Methods whose closure says yes or no.
 const JUDGES: [&str; 11] = [
-    "filter", "any", "all", "is_some_and", "is_ok_and", "is_none_or", "find", "position", "retain", "take_while",
+    "filter",
+    "any",
+    "all",
+    "is_some_and",
+    "is_ok_and",
+    "is_none_or",
+    "find",
+    "position",
+    "retain",
+    "take_while",
     "skip_while",
 ];
 /// Whether one pattern is a name for whatever comes, or the same variant as another, with whatever in it.

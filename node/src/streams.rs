@@ -23,9 +23,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// Bytes a layer may have queued on one stream, where there is memory enough, and bytes of it that the kernel may have
-/// and not have sent: bundles among them age no more, for what is written stays as it is (RFC 9171 5.4 step 4).
-pub const QUEUE_BOUND: u64 = 256 << 10;
+/// Bytes of one stream that the kernel may have and not have sent, where there is memory enough, and that a layer may queue
+/// at once for it: bundles among them age no more, for what is written stays as it is (RFC 9171 5.4 step 4).
+pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Bytes read from one stream in one turn.
 const READ_TURN: usize = 256 << 10;
 /// A connection that is not open by then has failed.
@@ -379,6 +379,7 @@ impl Streams {
             sent: 0,
             confirm: None,
             readable: false,
+            takes: connection::ROOM_MIN,
             writable: true,
             ended: false,
             peer_closed: false,

@@ -117,6 +117,18 @@ pub fn bound_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Bytes written to a connected TCP socket that were not sent yet (SIOCOUTQNSD, linux/sockios.h).
+///
+/// # Errors
+/// What the kernel says of a socket that is not connected.
+pub fn unsent(socket: &TcpStream) -> io::Result<u64> {
+    const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQNSD writes one int.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
 /// Bytes written to a connected TCP socket that the other host has not acknowledged, sent or not (SIOCOUTQ, tcp(7)).
 ///
 /// # Errors

@@ -11,6 +11,8 @@ use std::net::{SocketAddr, TcpStream};
 /// How often the kernel is asked what a peer's host acknowledged: at first, and at most while it acknowledges nothing.
 const CONFIRM_MIN: Duration = Duration::from_millis(1);
 const CONFIRM_MAX: Duration = Duration::from_millis(64);
+/// The least that a layer may queue on one stream.
+pub(super) const ROOM_MIN: u64 = 64 << 10;
 /// Pieces of one `writev`.
 const PIECES: usize = 256;
 
@@ -28,6 +30,8 @@ pub(super) struct Stream {
     pub phase: Phase,
     pub out: VecDeque<Bytes>,
     pub queued: u64,
+    /// Bytes that the kernel is believed to take at one go: what it took of more, or twice what it took whole.
+    pub takes: u64,
     /// Bytes given to the kernel.
     pub sent: u64,
     /// The layer wants to know what the peer's host acknowledged.
@@ -83,6 +87,7 @@ impl Stream {
     }
     pub fn write_out(&mut self) -> io::Result<()> {
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
+        let before = self.queued;
         while self.writable && self.queued > 0 {
             let mut slices = [IoSlice::new(&[]); PIECES];
             let mut count = 0;
@@ -95,7 +100,10 @@ impl Stream {
                     self.queued -= n as u64;
                     consume(&mut self.out, n);
                 }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(why) if why.kind() == ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.takes = (before - self.queued).max(ROOM_MIN);
+                }
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) => return Err(why),
             }
@@ -131,11 +139,20 @@ impl Stream {
         }
         more
     }
-    /// Tells the layer about room once the kernel has all there was: what it does not take yet ages in the layer.
+    /// Tells the layer about room once the kernel has all there was: what it does not take yet ages in the layer. It is as
+    /// much as the kernel is believed to take at once, while `bound` bytes at most wait in it to be sent.
     pub fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
-        if written > 0 && self.queued == 0 {
-            inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room: bound }));
+        let Phase::Open(socket) = &self.phase else { return };
+        if written == 0 || self.queued > 0 {
+            return;
         }
+        if written >= self.takes {
+            self.takes = (2 * self.takes).min(bound);
+        }
+        // A kernel that does not say takes what it took before.
+        let unsent = stream::unsent(socket).unwrap_or(0);
+        let room = bound.saturating_sub(unsent).min(self.takes).max(ROOM_MIN.min(bound));
+        inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));
     }
 }
 

@@ -1,6 +1,6 @@
 //! How streams begin: where peers are, connecting to them, and accepting those that come.
 
-use super::connection::Phase;
+use super::connection::{Phase, ROOM_MIN};
 use super::{CONNECT_TIMEOUT, Register, Streams, canonical};
 use crate::log::more;
 use crate::resolve::{Resolver, Wanted};
@@ -169,6 +169,9 @@ impl Streams {
             stream.told = true;
         }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
-        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: self.queue_bound }));
+        inputs.push_back(Input::Socket(
+            stream.layer,
+            socket::Input::Writable { stream: id, room: self.queue_bound.min(ROOM_MIN) },
+        ));
     }
 }

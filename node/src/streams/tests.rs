@@ -1,3 +1,4 @@
+use super::connection::ROOM_MIN;
 use super::*;
 use crate::resolve::{Resolver, Wanted};
 
@@ -186,6 +187,14 @@ fn who_is_dropped_reads_the_end_and_no_reset() {
         assert_eq!(io::Read::read_to_end(&mut peer, &mut heard).ok(), Some(0), "abort: {abort}");
     }
 }
+/// Room that a stream's layer was told of.
+fn rooms(seen: &[Input], of: StreamId) -> Vec<u64> {
+    let room = |input: &Input| match input {
+        Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == of => Some(*room),
+        _ => None,
+    };
+    seen.iter().filter_map(room).collect()
+}
 fn world_has_read(seen: &[Input]) -> bool {
     opened(seen).iter().any(|stream| received(seen, *stream) == 3)
 }
@@ -197,18 +206,39 @@ fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() 
     world.run(|seen| opened(seen).len() == 2);
     let passive = world.passive().unwrap();
     world.streams.pause(passive, true);
-    world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
+    world.streams.write(active, &Payload::fill(1, 8 * QUEUE_BOUND), &mut world.inputs);
     for _ in 0..20 {
         world.run(|_| true);
     }
-    assert_eq!(received(&world.seen, passive), 0);
+    assert_eq!((received(&world.seen, passive), rooms(&world.seen, active).len()), (0, 1), "only as it opened");
     world.streams.pause(passive, false);
-    world.run(|seen| received(seen, passive) == QUEUE_BOUND);
-    world.run(|seen| {
-        seen.iter().any(
-            |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
-        )
-    });
+    world.run(|seen| received(seen, passive) == 8 * QUEUE_BOUND);
+    world.run(|seen| rooms(seen, active).len() > 1);
+    assert!(rooms(&world.seen, active).iter().all(|room| (ROOM_MIN..=QUEUE_BOUND).contains(room)));
+}
+
+/// A layer gets room for what the kernel takes at one go, more where it took all, and little where it takes nothing.
+#[test]
+fn a_layer_queues_what_the_kernel_takes_and_little_more() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    let (mut most, mut told) = (0, 0);
+    for round in 0..200 {
+        // The peer reads, and reads no more from here on.
+        world.streams.pause(passive, round >= 100);
+        let rooms = rooms(&world.seen, active);
+        if rooms.len() > told {
+            told = rooms.len();
+            most = most.max(rooms[told - 1]);
+            world.streams.write(active, &Payload::fill(1, rooms[told - 1]), &mut world.inputs);
+        }
+        world.run(|_| true);
+    }
+    assert!(most > 4 * ROOM_MIN, "{most}");
+    let queued = world.streams.streams[&active].queued;
+    assert!(queued > 0 && queued <= 4 * ROOM_MIN, "{queued} bytes wait in the node, {most} at most were given room");
 }
 
 #[test]

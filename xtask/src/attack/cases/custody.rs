@@ -16,7 +16,8 @@ use std::time::Duration;
 pub const SIGNALS: Case = Case {
     name: "custody-signals",
     what: "A configured neighbour says a thousand times a second, also in another's name, that it took or refused \
-           custody of all bundles there are, in one run, in 65,000 or of 10,000 counters, and reports them.",
+           custody of all bundles there are, in one run, in 30,000, of 4,000 counters or beside 15,000 other things, and reports \
+           them.",
     run: signals,
 };
 /// Reports that others ask for.
@@ -69,10 +70,16 @@ fn signal(number: u64) -> Vec<u8> {
     let mut record = Vec::new();
     put(&mut record, 4, 2);
     put(&mut record, 0, if number % 7 == 6 { REPORTING } else { CUSTODY });
-    // Of all that was ever said one thing: 1 taken, -1 refused.
-    put(&mut record, 5, 1);
+    // What else may be said, of no bundle.
+    let others = if number % 7 == 1 { 15_000 } else { 0 };
+    put(&mut record, 5, 1 + others);
+    for other in 0..others {
+        put(&mut record, 0, 100 + other);
+        put(&mut record, 4, 0);
+    }
+    // 1: taken; -1: refused.
     put(&mut record, if number % 2 == 0 { 0 } else { 1 }, if number % 2 == 0 { 1 } else { 0 });
-    let counters = if number % 7 == 4 { 10_000 } else { 1 };
+    let counters = if number % 7 == 4 { 4_000 } else { 1 };
     put(&mut record, 4, counters);
     for counter in 1..=counters {
         put(&mut record, 4, 3);
@@ -81,8 +88,8 @@ fn signal(number: u64) -> Vec<u8> {
             // One by one, with a gap behind each.
             2 => {
                 put(&mut record, 0, number);
-                put(&mut record, 4, 65_535);
-                record.extend([1; 65_535]);
+                put(&mut record, 4, 60_001);
+                record.extend([1; 60_001]);
             }
             // Beyond what numbers there are.
             3 => [5, u64::MAX].iter().for_each(|value| put(&mut record, 0, *value)),
@@ -132,8 +139,8 @@ mod tests {
     fn signals_are_about_everything_and_some_are_long() {
         let bytes = signal(0);
         assert!(bytes.windows(9).any(|part| part == [0x82, 13, 0xa1, 1, 0x81, 0x83, 1, 0, 0x1b]));
-        let refused = signal(1);
+        let refused = signal(3);
         assert!(refused.windows(4).any(|part| part == [13, 0xa1, 0x20, 0x81]));
-        assert!(signal(2).len() > 65_000 && signal(4).len() > 100_000);
+        assert!((1..=4).all(|number| number == 3 || signal(number).len() > 50_000));
     }
 }

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -42,6 +43,10 @@ impl<'a> Errors<'a> {
     }
     /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
+        if self.text.len() as u64 > FILE_MAX {
+            self.push(self.file.unwrap_or("line 1"), "this is longer than 256 MiB, the most that is read", "");
+            return None;
+        }
         if self.text.trim_start().starts_with('{') {
             let hint = "keys are written `name = value`, tables `[name]`; `farlink init` writes working files";
             self.push(self.file.unwrap_or("line 1"), "this is JSON, and TOML is wanted", hint);
@@ -140,13 +145,19 @@ fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
 
 /// Longest file that is read whole: a device that never ends, or a file of something else, is refused before it fills
 /// memory.
-const FILE_MAX: u64 = 1 << 28;
+pub const FILE_MAX: u64 = 1 << 28;
 
 /// Reads a text file, such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8.
+/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8, or a pipe
+/// with a name, which waits for whoever writes it.
 pub fn read_text(path: &Path) -> Result<String, String> {
+    // A pipe of this process, such as a shell makes of `<(COMMAND)`, has no name.
+    let pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    if pipe && path.canonicalize().is_ok() {
+        return Err("is a pipe: give a file".into());
+    }
     read_at_most(path, FILE_MAX)
 }
 
@@ -208,6 +219,21 @@ pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_is_no_file_unless_it_is_a_commands() {
+        let dir = std::env::temp_dir().join(format!("farlink-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&dir).status().unwrap().success());
+        let read = read_text(&dir);
+        std::fs::remove_file(&dir).unwrap();
+        assert_eq!(read, Err("is a pipe: give a file".into()));
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut write, b"a = 1").unwrap();
+        drop(write);
+        let number = std::os::fd::AsRawFd::as_raw_fd(&read);
+        assert_eq!(read_text(Path::new(&format!("/dev/fd/{number}"))), Ok("a = 1".into()));
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    }
 
     #[test]
     fn lines_are_found_in_logarithmic_steps() {

@@ -64,7 +64,7 @@ deep = []
 for _ in range(120):
     deep = [deep]
 refused("lists", run("name", deep))
-for name in ["x" * (1 << 28), "\\x1b[2J" * 100_000, "a\\0b", "\\ud800", "../../x", ""]:
+for name in ["x" * (1 << 28), "x" * (1 << 24), "\\x1b[2J" * 100_000, "a\\0b", "\\ud800", "../../x", ""]:
     harmless(f"name of {len(name)}", run("name", name))
     refused(f"router of {len(name)}", run("node[*].router", name))
 """

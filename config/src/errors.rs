@@ -2,6 +2,7 @@
 
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -70,13 +71,17 @@ impl<'a> Errors<'a> {
         self.add(usize::MAX, path, expected, hint);
     }
     fn add(&self, at: usize, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
-        let error = ConfigError {
-            path: printable(path.into()),
-            expected: printable(expected.into()),
-            hint: printable(hint.into()),
-        };
-        // A key that holds for both directions of a link is read twice, the second time soon after.
         let mut list = self.list.borrow_mut();
+        let (at, path, expected, hint) = match list.len().cmp(&MISTAKES_MAX) {
+            Ordering::Less => (at, path.into(), expected.into(), hint.into()),
+            Ordering::Equal => {
+                let first = self.file.unwrap_or("the text").into();
+                (usize::MAX, first, format!("there are more than {MISTAKES_MAX} mistakes"), String::new())
+            }
+            Ordering::Greater => return,
+        };
+        let error = ConfigError { path: printable(path), expected: printable(expected), hint: printable(hint) };
+        // A key that holds for both directions of a link is read twice, the second time soon after.
         if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
             list.push((at, error));
         }
@@ -171,6 +176,9 @@ fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     utf8(bytes)
 }
 
+/// Most mistakes of a file that are kept and told: a file of something else has millions.
+const MISTAKES_MAX: usize = 200;
+
 /// Longest message, in characters, that is shown whole; a longer one loses its middle.
 const MESSAGE_MAX: usize = 2000;
 
@@ -233,6 +241,18 @@ mod tests {
         let number = std::os::fd::AsRawFd::as_raw_fd(&read);
         assert_eq!(read_text(Path::new(&format!("/dev/fd/{number}"))), Ok("a = 1".into()));
         assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn of_mistakes_without_end_the_first_are_told() {
+        let text = "a\n".repeat(100_000);
+        let errors = Errors::new(Some("a.toml"), &text);
+        for at in 0..100_000 {
+            errors.at(&format!("key{at}"), Some(2 * at), "wrong", "");
+        }
+        let list = errors.into_list();
+        assert_eq!((list.len(), &list[0].path[..]), (MISTAKES_MAX + 1, "a.toml:1: key0"));
+        assert_eq!(list[MISTAKES_MAX].to_string().trim(), "a.toml: there are more than 200 mistakes");
     }
 
     #[test]

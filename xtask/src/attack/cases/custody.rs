@@ -78,7 +78,8 @@ fn signal(number: u64) -> Vec<u8> {
         put(&mut record, 4, 0);
     }
     // 1: taken; -1: refused.
-    put(&mut record, if number % 2 == 0 { 0 } else { 1 }, if number % 2 == 0 { 1 } else { 0 });
+    let (major, value) = if number.is_multiple_of(2) { (0, 1) } else { (1, 0) };
+    put(&mut record, major, value);
     let counters = if number % 7 == 4 { 4_000 } else { 1 };
     put(&mut record, 4, counters);
     for counter in 1..=counters {

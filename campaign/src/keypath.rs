@@ -1,8 +1,11 @@
 //! Keys of a scenario by their paths, `group[walker].router` or `link[*].delay`, and setting them.
 
-use farlink_config::nearest;
+use farlink_config::{FILE_MAX, nearest};
 use std::fmt;
 use toml::{Table, Value};
+
+/// Longest path, bytes: errors repeat it, and tables within tables cost the square of their number.
+const PATH_MAX: usize = 1000;
 
 /// Which of several tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +40,9 @@ impl KeyPath {
     /// # Errors
     /// What is no path.
     pub fn parse(text: &str) -> Result<KeyPath, String> {
+        if text.len() > PATH_MAX {
+            return Err(format!("no path of a key is longer than {PATH_MAX} bytes"));
+        }
         let wrong = || format!("`{text}` is no key; write e.g. `duration` or `group[walker].router`");
         let name = |text: &str| {
             let fine = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
@@ -84,6 +90,9 @@ impl KeyPath {
             }
             tables = found;
         }
+        if weight(value).saturating_mul(tables.len() as u64) > FILE_MAX {
+            return Err(format!("`{}` set to this is a scenario of more than 256 MiB", self.text));
+        }
         for table in tables {
             if let Some(Value::Array(items)) = table.get(&last.key)
                 && items.iter().any(Value::is_table)
@@ -94,6 +103,16 @@ impl KeyPath {
             table.insert(last.key.clone(), value.clone());
         }
         Ok(())
+    }
+}
+
+/// Bytes of a value as text, about.
+fn weight(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(|item| 1 + weight(item)).sum(),
+        Value::Table(inside) => inside.iter().map(|(key, item)| key.len() as u64 + weight(item)).sum(),
+        _ => 8,
     }
 }
 
@@ -168,6 +187,20 @@ mod tests {
         assert_eq!((delays("link[down].delay"), delays("link[*].delay")), (vec![false, true], vec![true, true]));
         assert_eq!(set("contact[2].end").unwrap()["contact"][1]["end"].as_integer(), Some(7), "by its number");
         assert_eq!(set("link[up].ltp.mtu").unwrap()["link"][0]["ltp"]["mtu"].as_integer(), Some(7));
+    }
+
+    #[test]
+    fn no_path_and_no_value_makes_a_scenario_that_no_memory_holds() {
+        assert!(set(&format!("expect{}", ".x".repeat(400))).is_ok());
+        for long in [".x", "[1]", "\u{1b}"] {
+            let wrong = set(&format!("expect{}", long.repeat(200_000))).unwrap_err();
+            assert_eq!(wrong, "no path of a key is longer than 1000 bytes");
+        }
+        let mut root: Table = SCENARIO.parse().unwrap();
+        let long = Value::String("x".repeat(200 << 20));
+        let path = |text| KeyPath::parse(text).unwrap();
+        assert!(path("link[*].delay").set(&mut root, &long).unwrap_err().contains("more than 256 MiB"), "of two links");
+        assert!(path("link[up].delay").set(&mut root, &long).is_ok());
     }
 
     #[test]

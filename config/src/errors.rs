@@ -2,9 +2,11 @@
 
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -42,6 +44,10 @@ impl<'a> Errors<'a> {
     }
     /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
+        if self.text.len() as u64 > FILE_MAX {
+            self.push(self.file.unwrap_or("line 1"), "this is longer than 256 MiB, the most that is read", "");
+            return None;
+        }
         if self.text.trim_start().starts_with('{') {
             let hint = "keys are written `name = value`, tables `[name]`; `farlink init` writes working files";
             self.push(self.file.unwrap_or("line 1"), "this is JSON, and TOML is wanted", hint);
@@ -65,13 +71,17 @@ impl<'a> Errors<'a> {
         self.add(usize::MAX, path, expected, hint);
     }
     fn add(&self, at: usize, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
-        let error = ConfigError {
-            path: printable(path.into()),
-            expected: printable(expected.into()),
-            hint: printable(hint.into()),
-        };
-        // A key that holds for both directions of a link is read twice, the second time soon after.
         let mut list = self.list.borrow_mut();
+        let (at, path, expected, hint) = match list.len().cmp(&MISTAKES_MAX) {
+            Ordering::Less => (at, path.into(), expected.into(), hint.into()),
+            Ordering::Equal => {
+                let first = self.file.unwrap_or("the text").into();
+                (usize::MAX, first, format!("there are more than {MISTAKES_MAX} mistakes"), String::new())
+            }
+            Ordering::Greater => return,
+        };
+        let error = ConfigError { path: printable(path), expected: printable(expected), hint: printable(hint) };
+        // A key that holds for both directions of a link is read twice, the second time soon after.
         if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
             list.push((at, error));
         }
@@ -140,13 +150,19 @@ fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
 
 /// Longest file that is read whole: a device that never ends, or a file of something else, is refused before it fills
 /// memory.
-const FILE_MAX: u64 = 1 << 28;
+pub const FILE_MAX: u64 = 1 << 28;
 
 /// Reads a text file, such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8.
+/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8, or a pipe
+/// with a name, which waits for whoever writes it.
 pub fn read_text(path: &Path) -> Result<String, String> {
+    // A pipe of this process, such as a shell makes of `<(COMMAND)`, has no name.
+    let pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
+    if pipe && path.canonicalize().is_ok() {
+        return Err("is a pipe: give a file".into());
+    }
     read_at_most(path, FILE_MAX)
 }
 
@@ -159,6 +175,9 @@ fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     }
     utf8(bytes)
 }
+
+/// Most mistakes of a file that are kept and told: a file of something else has millions.
+const MISTAKES_MAX: usize = 200;
 
 /// Longest message, in characters, that is shown whole; a longer one loses its middle.
 const MESSAGE_MAX: usize = 2000;
@@ -208,6 +227,33 @@ pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_is_no_file_unless_it_is_a_commands() {
+        let dir = std::env::temp_dir().join(format!("farlink-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&dir).status().unwrap().success());
+        let read = read_text(&dir);
+        std::fs::remove_file(&dir).unwrap();
+        assert_eq!(read, Err("is a pipe: give a file".into()));
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut write, b"a = 1").unwrap();
+        drop(write);
+        let number = std::os::fd::AsRawFd::as_raw_fd(&read);
+        assert_eq!(read_text(Path::new(&format!("/dev/fd/{number}"))), Ok("a = 1".into()));
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn of_mistakes_without_end_the_first_are_told() {
+        let text = "a\n".repeat(100_000);
+        let errors = Errors::new(Some("a.toml"), &text);
+        for at in 0..100_000 {
+            errors.at(&format!("key{at}"), Some(2 * at), "wrong", "");
+        }
+        let list = errors.into_list();
+        assert_eq!((list.len(), &list[0].path[..]), (MISTAKES_MAX + 1, "a.toml:1: key0"));
+        assert_eq!(list[MISTAKES_MAX].to_string().trim(), "a.toml: there are more than 200 mistakes");
+    }
 
     #[test]
     fn lines_are_found_in_logarithmic_steps() {

@@ -26,7 +26,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 /// Bytes of one stream that the kernel may have and not have sent, where there is memory enough, and that a layer may queue
 /// at once for it: bundles among them age no more, for what is written stays as it is (RFC 9171 5.4 step 4).
 pub const QUEUE_BOUND: u64 = 1 << 20;
-/// Bytes read from one stream in one turn.
+/// Bytes read in one turn from all streams of one address: whoever opens many is read no more than who opens one.
 const READ_TURN: usize = 256 << 10;
 /// A connection that is not open by then has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +43,8 @@ pub struct Streams {
     tokens: HashMap<u64, StreamId>,
     serial: u64,
     readable: VecDeque<StreamId>,
+    /// Bytes read in this turn, by the peer's address.
+    taken: HashMap<IpAddr, usize>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
     /// Bytes a layer may have queued on one stream.
@@ -82,6 +84,7 @@ impl Streams {
             tokens: HashMap::new(),
             serial: 0,
             readable: VecDeque::new(),
+            taken: HashMap::new(),
             dirty: Vec::new(),
             accept_again: None,
             queue_bound,
@@ -99,6 +102,7 @@ impl Streams {
     pub fn give_back(&mut self) {
         self.streams.values_mut().for_each(|stream| stream.out.shrink_to_fit());
         self.readable.shrink_to_fit();
+        self.taken = HashMap::new();
     }
     /// Whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
@@ -167,51 +171,66 @@ impl Streams {
         }
     }
 
-    /// Reads a bounded amount from every stream that has something.
+    /// Reads a bounded amount from every address that sent something.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        self.taken.clear();
+        let mut wait = VecDeque::new();
         for _ in 0..self.readable.len() {
-            let Some(id) = self.readable.pop_front() else { return };
+            let Some(id) = self.readable.pop_front() else { break };
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            stream.listed = false;
-            if stream.paused || !stream.readable {
+            let ready = !stream.paused && stream.readable;
+            let taken = stream.peer.map_or(0, |peer| self.taken.get(&peer.ip()).copied().unwrap_or(0));
+            if ready && taken >= READ_TURN {
+                wait.push_back(id);
                 continue;
             }
-            let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { continue };
-            let (closing, layer) = (matches!(stream.phase, Phase::Closing { .. }), stream.layer);
-            match stream::read_into(socket, buffers.spare(READ_TURN), READ_TURN) {
-                Ok(0) => {
-                    (stream.peer_closed, stream.readable) = (true, false);
-                    if !closing {
-                        stream.tell_confirmed(id, inputs);
-                        inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
-                    } else if stream.queued == 0 {
-                        self.remove(id);
-                    }
-                }
-                Ok(n) => {
-                    // A short read emptied the socket: the next arrival makes a new report. The end
-                    // was reported already.
-                    stream.readable = n == READ_TURN || stream.ended;
-                    let again = stream.readable;
-                    let secured = stream.tls.is_some();
-                    let data = buffers.take();
-                    self.bytes.0 += n as u64;
-                    if secured && !closing {
-                        self.unseal(id, &data, inputs);
-                    } else if !closing {
-                        let input = socket::Input::Data { stream: id, data: Payload::from(data) };
-                        inputs.push_back(Input::Socket(layer, input));
-                    }
-                    if again {
-                        self.mark_readable(id);
-                    }
-                }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => stream.readable = false,
-                Err(why) if why.kind() == ErrorKind::Interrupted => self.mark_readable(id),
-                Err(_) => {
-                    self.end(id, closing, true, inputs);
+            stream.listed = false;
+            if ready {
+                self.read_one(id, READ_TURN - taken, buffers, inputs);
+            }
+        }
+        // Those that waited come before those that were read from.
+        wait.append(&mut self.readable);
+        self.readable = wait;
+    }
+    fn read_one(&mut self, id: StreamId, most: usize, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { return };
+        let (closing, layer) = (matches!(stream.phase, Phase::Closing { .. }), stream.layer);
+        match stream::read_into(socket, buffers.spare(READ_TURN), most) {
+            Ok(0) => {
+                (stream.peer_closed, stream.readable) = (true, false);
+                if !closing {
+                    stream.tell_confirmed(id, inputs);
+                    inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
+                } else if stream.queued == 0 {
+                    self.remove(id);
                 }
             }
+            Ok(n) => {
+                // A short read emptied the socket: the next arrival makes a new report. The end
+                // was reported already.
+                stream.readable = n == most || stream.ended;
+                if let Some(peer) = stream.peer {
+                    *self.taken.entry(peer.ip()).or_default() += n;
+                }
+                let again = stream.readable;
+                let secured = stream.tls.is_some();
+                let data = buffers.take();
+                self.bytes.0 += n as u64;
+                if secured && !closing {
+                    self.unseal(id, &data, inputs);
+                } else if !closing {
+                    let input = socket::Input::Data { stream: id, data: Payload::from(data) };
+                    inputs.push_back(Input::Socket(layer, input));
+                }
+                if again {
+                    self.mark_readable(id);
+                }
+            }
+            Err(why) if why.kind() == ErrorKind::WouldBlock => stream.readable = false,
+            Err(why) if why.kind() == ErrorKind::Interrupted => self.mark_readable(id),
+            Err(_) => self.end(id, closing, true, inputs),
         }
     }
 

@@ -29,7 +29,11 @@ impl Scenario {
         self.text.parse().map_err(|why| mistake(format!("{} is not TOML: {why}", self.source)))
     }
     fn keep(&mut self, table: &Table) -> PyResult<()> {
-        self.text = toml::to_string(table).map_err(|why| mistake(why.to_string()))?;
+        let text = toml::to_string(table).map_err(|why| mistake(why.to_string()))?;
+        if text.len() as u64 > farlink_config::FILE_MAX {
+            return Err(mistake("no scenario is longer than 256 MiB"));
+        }
+        self.text = text;
         Ok(())
     }
 }

@@ -355,5 +355,6 @@ fn word(why: book::Why) -> &'static str {
         book::Why::Acked => "acked",
         book::Why::Overflow => "overflow",
         book::Why::Deleted(_) => "deleted",
+        book::Why::Displaced => "displaced",
     }
 }

@@ -6,7 +6,8 @@
 use crate::attack::honest::{Account, Honest, NAMES, PAYLOAD};
 use crate::attack::process::Process;
 use crate::attack::raise_descriptor_limit;
-use crate::attack::stage::{Abilities, Stage, Way};
+use crate::attack::setting::Setting;
+use crate::attack::stage::{Abilities, Stage};
 use crate::{Chore, tools};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -106,7 +107,7 @@ fn shown(rates: [u64; 4]) -> String {
 
 /// Most bundles per second that the directions manage, all at once.
 fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<[u64; 4]> {
-    let mut stage = Stage::start(binary, &dir.join("maximum"), abilities, Way::Tcpcl)?;
+    let mut stage = Stage::start(binary, &dir.join("maximum"), abilities, Setting::of("soak", 1))?;
     let honest = Honest::start(&stage, [0; 4]);
     let warm = honest.wait_flowing();
     let before = honest.delivered();
@@ -126,7 +127,7 @@ fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> 
 
 /// Lets the nodes work; gives what is to be complained of.
 fn soak(binary: &Path, dir: &Path, abilities: Abilities, rates: [u64; 4], lasts: Duration) -> Result<Vec<String>> {
-    let mut stage = Stage::start(binary, &dir.join("soak"), abilities, Way::Tcpcl)?;
+    let mut stage = Stage::start(binary, &dir.join("soak"), abilities, Setting::of("soak", 1))?;
     let honest = Honest::start(&stage, rates);
     let samples = honest.wait_flowing().and_then(|()| watch(&mut stage, &honest, lasts));
     let account = honest.drain(SETTLE_MAX);

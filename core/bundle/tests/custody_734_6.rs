@@ -111,6 +111,17 @@ fn signals_that_lie_about_their_length_or_order_are_none() {
     assert!(read_signal(&with(&[0x9f, 1, 5, 0x9f, 1, 0xff, 0xff])).is_ok(), "whichever way lengths are said");
 }
 
+/// Each kind of news is looked for among those before it: a signal of many would cost the square of its length.
+#[test]
+fn a_signal_says_no_more_kinds_of_things_than_there_may_be() {
+    let kinds = |count: i64| {
+        let said: Vec<Said> = (0..count).map(|what| Said { what, of: Vec::new() }).collect();
+        read_signal(&content(&put_signal(14, &said)).1)
+    };
+    assert_eq!(kinds(256).map(|said| said.len()), Ok(256));
+    assert!(kinds(257).is_err() && kinds(16_000).is_err());
+}
+
 fn asking(block: u64) -> v7::Draft {
     v7::Draft {
         source: EndpointId::ipn(1, 5),

@@ -408,6 +408,51 @@ fn verdicts_that_are_late_stop_the_reading_too() {
     assert_eq!(lone.layer.usage().kept, 0);
 }
 
+/// Bytes that the driver read at once may be a hundred thousand bundles of nothing much.
+#[test]
+fn a_crowd_of_tiny_bundles_is_read_as_it_is_decided_and_as_time_passes_also_after_its_end() {
+    const ALL: usize = 50_000;
+    for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
+        let mut lone = passive(framing);
+        // A bundle that is held keeps what follows in the buffer until the end.
+        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        let held = lone.offers()[0].0;
+        lone.give(Input::Hold { ticket: held });
+        lone.hear(&[&frame(framing, &[1; 100_000])[80_000..], &frame(framing, b"x").repeat(ALL)].concat());
+        lone.said();
+        if ends {
+            lone.close(false);
+        } else {
+            lone.give(Input::Refused { ticket: held, reason: Refusal::NotAcceptable });
+        }
+        let (mut seen, mut at_once) = (0, 0);
+        while seen < ALL {
+            let offered: Vec<_> = lone
+                .said()
+                .iter()
+                .filter_map(|o| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None })
+                .collect();
+            assert!(offered.len() <= 1026, "{framing:?}, {ends}: {} undecided", offered.len());
+            if offered.is_empty() {
+                assert!(at_once > 0, "{framing:?}, {ends}: nothing follows after {seen}");
+                (at_once, lone.now) = (0, lone.now + Duration::from_micros(1));
+                lone.give(Input::Wake);
+                continue;
+            }
+            at_once += offered.len();
+            assert!(at_once <= 4200, "{framing:?}, {ends}: {at_once} at one moment");
+            for ticket in offered {
+                seen += usize::from(ticket != held);
+                lone.give(Input::Refused { ticket, reason: Refusal::NotAcceptable });
+            }
+        }
+        if !ends {
+            lone.close(false);
+        }
+        assert_eq!((seen, lone.layer.usage()), (ALL, Usage { links: 1, ..Usage::default() }));
+    }
+}
+
 #[test]
 fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {

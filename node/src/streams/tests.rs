@@ -242,6 +242,50 @@ fn a_layer_queues_what_the_kernel_takes_and_little_more() {
 }
 
 #[test]
+fn all_streams_of_one_address_are_read_no_more_than_one_and_each_has_its_turn() {
+    use std::collections::BTreeMap;
+    let mut world = World::new();
+    let address = world.streams.listeners[0].1.local_addr().unwrap();
+    let from = |place: &str| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
+    let mut peers: Vec<TcpStream> = (0..20).map(|_| from("127.0.0.1")).collect();
+    peers.push(from("127.0.0.2"));
+    world.run(|seen| opened(seen).len() == peers.len());
+    let places: BTreeMap<StreamId, IpAddr> = world
+        .seen
+        .iter()
+        .filter_map(|input| match input {
+            Input::Socket(_, socket::Input::Opened { stream, from }) => Some((*stream, from.ip())),
+            _ => None,
+        })
+        .collect();
+    places.keys().for_each(|stream| world.streams.pause(*stream, true));
+    for peer in &mut peers {
+        peer.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        while sent < 3 * READ_TURN {
+            sent += io::Write::write(peer, &[7; 64 << 10]).unwrap_or(usize::MAX / 2);
+        }
+    }
+    let turns = std::cell::Cell::new(0);
+    world.run(|_| turns.replace(turns.get() + 1) > 2);
+    places.keys().for_each(|stream| world.streams.pause(*stream, false));
+    let mut heard = BTreeMap::new();
+    for turn in 0..25 {
+        world.inputs.clear();
+        world.streams.read(&mut world.buffers, &mut world.inputs);
+        let mut now: BTreeMap<IpAddr, u64> = BTreeMap::new();
+        for stream in places.keys() {
+            let bytes = received(world.inputs.make_contiguous(), *stream);
+            *heard.entry(*stream).or_insert(0) += bytes;
+            *now.entry(places[stream]).or_default() += bytes;
+        }
+        assert!(now.values().all(|bytes| *bytes <= READ_TURN as u64), "turn {turn}: {now:?}");
+        assert!(turn > 0 || now.values().all(|bytes| *bytes > 0), "{now:?}");
+    }
+    assert!(heard.values().all(|bytes| *bytes > 0), "each had its turn: {heard:?}");
+}
+
+#[test]
 fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
     let mut world = World::new();
     let active = world.connect(0);

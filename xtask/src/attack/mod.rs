@@ -7,6 +7,7 @@
 mod cases;
 pub mod honest;
 pub mod process;
+pub mod setting;
 pub mod stage;
 mod verdict;
 mod wire;
@@ -15,22 +16,25 @@ use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
 use cases::{CASES, Case, Outcome, Target};
 use honest::Honest;
-use stage::{Abilities, Stage, Way};
+use setting::Setting;
+use stage::{Abilities, Stage};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use verdict::Row;
+use verdict::{Row, Table};
 pub use wire::raise_descriptor_limit;
 
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "attack",
-    usage: "[--only NAME] [--list] [--write]",
+    usage: "[--only NAME] [--shards N] [--list] [--write]",
     help: "Attacks a node that has honest neighbours: memory, their goodput, what is lost.\n\
            \n\
            Each case gets fresh nodes: goodput of honest applications undisturbed, then under attack, then all \
            that was acknowledged must arrive. --limit-time is how long both take each (default 6 s), --rate \
            how many bundles a second each of the four honest directions offers (200), --only names one case, or \
-           several with commas, --list tells them all, --write puts the table into docs/explanation/attacks.md. \
+           several with commas, --list tells them all, --shards gives the node so many owner threads, 1, 2 or 4 (the \
+           table once for each of several with commas; what no shards may have is left out, and said), --write puts the \
+           tables into docs/explanation/attacks.md. \
            A case that misses nothing but goodput is tried once more. Builds with `--profile quick` first; \
            FARLINK_BIN names a ready binary instead. Exit 1 when a mark is missed.",
     run,
@@ -49,6 +53,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let (list, write) = (arguments.flag("--list"), arguments.flag("--write"));
     let only = arguments.word("--only")?;
+    let shards = shards_of(arguments.word("--shards")?.unwrap_or("1"))?;
     let lasts = Duration::from_secs(arguments.number("--limit-time", 6)?.max(1));
     let rate = arguments.number("--rate", 200)?.max(1);
     if let Some(word) = arguments.rest()?.first() {
@@ -67,42 +72,62 @@ fn run(arguments: &[String]) -> Result<()> {
     if !abilities.budget {
         eprintln!("this node knows no `[limits] memory`: the bounds it has get shares of {} MiB", stage::BUDGET_MIB);
     }
-    let mut rows = Vec::new();
-    for case in chosen {
-        eprintln!("{}: {}", case.name, case.what);
-        let folder = dir.join(case.name);
-        let attempt = |tries| -> Result<Row> {
-            // Of a try before, logs too.
-            let _ = std::fs::remove_dir_all(&folder);
-            std::fs::create_dir_all(&folder)?;
-            let row = judge(case, &binary, &folder, abilities, lasts, rate);
-            let row = row.unwrap_or_else(|why| Row::failed(case.name, format!("{why:#}")));
-            Ok(Row { tries, ..row })
-        };
-        let mut row = attempt(1)?;
-        // Whatever else the machine does takes goodput away and adds none: one more try, and it is told.
-        if row.misses_goodput_only() {
-            eprintln!("  {}", row.line());
-            row = attempt(2)?;
+    let mut tables = Vec::new();
+    for shards in shards {
+        let possible = |case: &&&Case| Setting::of(case.name, shards).is_possible();
+        let mut rows = Vec::new();
+        for case in chosen.iter().filter(possible) {
+            eprintln!("{}: {}", case.name, case.what);
+            let folder = dir.join(format!("{}-{shards}", case.name));
+            rows.push(judge_twice(&folder, case.name, |folder| {
+                judge(case, Setting::of(case.name, shards), &binary, folder, abilities, (lasts, rate))
+            })?);
         }
-        eprintln!("  {}", row.line());
-        if row.missed().is_empty() {
-            std::fs::remove_dir_all(&folder)?;
-        }
-        rows.push(row);
+        let left_out = chosen.iter().filter(|case| !possible(case)).map(|case| case.name).collect();
+        let table = Table { shards, rows, left_out };
+        print!("{}", table.text(lasts, rate));
+        tables.push(table);
     }
-    let table = verdict::table(&rows, lasts, rate);
-    print!("{table}");
     if write {
-        verdict::write(&table)?;
+        verdict::write(&tables, lasts, rate)?;
     }
-    let missed: Vec<String> =
-        rows.iter().flat_map(|row| row.missed().into_iter().map(|why| format!("{}: {why}", row.name))).collect();
+    let missed: Vec<String> = tables.iter().flat_map(Table::missed).collect();
     if missed.is_empty() {
         std::fs::remove_dir_all(&dir)?;
         return Ok(());
     }
     bail!("{} marks missed:\n{}\nconfigurations and logs are in {}", missed.len(), missed.join("\n"), dir.display())
+}
+
+/// Judges a case in a folder; a second time where it missed goodput only. The folder stays where a mark was missed.
+fn judge_twice(folder: &Path, name: &'static str, judge: impl Fn(&Path) -> Result<Row>) -> Result<Row> {
+    let attempt = |tries| -> Result<Row> {
+        // Of a try before, logs too.
+        let _ = std::fs::remove_dir_all(folder);
+        std::fs::create_dir_all(folder)?;
+        let row = judge(folder).unwrap_or_else(|why| Row::failed(name, format!("{why:#}")));
+        let row = Row { tries, ..row };
+        eprintln!("  {}", row.line());
+        Ok(row)
+    };
+    let mut row = attempt(1)?;
+    // Whatever else the machine does takes goodput away and adds none: one more try, and it is told.
+    if row.misses_goodput_only() {
+        row = attempt(2)?;
+    }
+    if row.missed().is_empty() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Ok(row)
+}
+
+/// Numbers of owner threads.
+fn shards_of(words: &str) -> Result<Vec<u8>> {
+    let one = |word: &str| match word.parse() {
+        Ok(shards @ (1 | 2 | 4)) => Ok(shards),
+        _ => bail!("--shards: `{word}` is none of 1, 2 and 4"),
+    };
+    words.split(',').map(one).collect()
 }
 
 /// The cases named, or all.
@@ -118,8 +143,15 @@ fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
 }
 
 /// One case: fresh nodes, undisturbed, then attacked.
-fn judge(case: &Case, binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration, rate: u64) -> Result<Row> {
-    let mut stage = Stage::start(binary, dir, abilities, Way::of(case.name))?;
+fn judge(
+    case: &Case,
+    setting: Setting,
+    binary: &Path,
+    dir: &Path,
+    abilities: Abilities,
+    (lasts, rate): (Duration, u64),
+) -> Result<Row> {
+    let mut stage = Stage::start(binary, dir, abilities, setting)?;
     let honest = Honest::start(&stage, [rate; 4]);
     let row = measure(case, &mut stage, &honest, lasts, rate);
     let ended = stage.end();
@@ -141,9 +173,11 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
         tcpcl: stage.tcpcl,
         ltp: stage.ltp,
         tls: stage.tls,
+        old: stage.old,
         stcp: stage.stcp,
         mtcp: stage.mtcp,
         udpcl: stage.udpcl,
+        announcements: stage.announcements,
         api: stage.api,
         applications: stage.socket(1),
         neighbours_applications: stage.socket(2),

@@ -2,6 +2,7 @@
 //! attacked) and one over LTP. Each has a loopback address of its own, as strangers have others.
 
 use super::process::Process;
+use super::setting::{Setting, Way, secured};
 use crate::crash::node::free_port;
 use anyhow::{Context, Result, ensure};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -65,77 +66,8 @@ const ADDRESSES: [Ipv4Addr; 3] =
 /// Where node 1 believes a neighbour over UDPCL, and nobody is but an attacker.
 pub const EMPTY_HOUSE: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 4), 4556);
 
-/// Where node 1 knows a neighbour that lies, in the case that is about it.
+/// Where node 1 knows a neighbour that lies, in the cases that are about one.
 pub const LIAR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 66, 66), 4556);
-
-/// By what the first neighbour is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// TCPCLv4.
-    Tcpcl,
-    /// The same with TLS.
-    Tls,
-    /// STCP.
-    Stcp,
-    /// MTCP.
-    Mtcp,
-    /// TCPCLv4, where all nodes copy bundles and tell each other what they know.
-    Copies,
-}
-impl Way {
-    /// A case that attacks a stream layer has its neighbour over it; all others have one over TCPCLv4.
-    pub fn of(case: &str) -> Way {
-        match case.split('-').next() {
-            Some("tls") => Way::Tls,
-            Some("stcp") => Way::Stcp,
-            Some("mtcp") => Way::Mtcp,
-            Some("liar") => Way::Copies,
-            _ => Way::Tcpcl,
-        }
-    }
-    /// Name of the layer in the node under attack.
-    fn layer(self) -> &'static str {
-        match self {
-            Way::Tcpcl | Way::Copies => "tcp",
-            Way::Tls => "tls",
-            Way::Stcp => "stcp",
-            Way::Mtcp => "mtcp",
-        }
-    }
-    fn kind(self) -> &'static str {
-        match self {
-            Way::Tcpcl | Way::Tls | Way::Copies => "tcpclv4",
-            Way::Stcp => "stcp",
-            Way::Mtcp => "mtcp",
-        }
-    }
-    /// Lines of each node: what decides where bundles go.
-    fn policies(self) -> &'static str {
-        match self {
-            Way::Copies => "[router]\nname = \"epidemic\"\n\n[control]\nname = \"marginal-utility\"\n\n",
-            _ => "",
-        }
-    }
-    /// Lines of the node under attack: who else is a neighbour of it.
-    fn liar(self) -> String {
-        match self {
-            Way::Copies => format!(
-                "[link.liar]\nlayer = \"tcp\"\npeer = \"ipn:66.0\"\naddress = \"{}:{}\"\nconnect = false\n\n",
-                LIAR.0, LIAR.1
-            ),
-            _ => String::new(),
-        }
-    }
-}
-
-/// Lines of a layer that is secured, for a node of this number.
-fn secured(node: usize, certificates: &Path) -> String {
-    let at = certificates.display();
-    format!(
-        "tls = \"require\"\ncertificate = \"{at}/ipn-{node}.pem\"\nkey = \"{at}/ipn-{node}.key\"\n\
-         authorities = \"{at}/authority.pem\"\n"
-    )
-}
 
 /// The nodes, running.
 pub struct Stage {
@@ -147,12 +79,16 @@ pub struct Stage {
     pub ltp: SocketAddr,
     /// Where node 1 takes TCPCLv4 sessions that are secured.
     pub tls: SocketAddr,
+    /// Where node 1 takes TCPCLv3 sessions.
+    pub old: SocketAddr,
     /// Where node 1 takes STCP.
     pub stcp: SocketAddr,
     /// Where node 1 takes MTCP.
     pub mtcp: SocketAddr,
     /// Where node 1 takes datagrams of UDPCL.
     pub udpcl: SocketAddr,
+    /// Where node 1 hears announcements, in the case that is about them.
+    pub announcements: SocketAddr,
     /// Where node 1 takes HTTP.
     pub api: SocketAddr,
 }
@@ -162,32 +98,36 @@ impl Stage {
     ///
     /// # Errors
     /// When one does not start.
-    pub fn start(binary: &Path, dir: &Path, abilities: Abilities, way: Way) -> Result<Stage> {
-        let mut ports = [0; 9];
+    pub fn start(binary: &Path, dir: &Path, abilities: Abilities, setting: Setting) -> Result<Stage> {
+        let way = setting.way;
+        let mut ports = [0; 11];
         for port in &mut ports {
             *port = free_port()?;
         }
-        let [tcpcl, ltp, api, there_tcpcl, there_ltp, tls, stcp, mtcp, udpcl] = ports;
+        let [tcpcl, ltp, api, there_tcpcl, there_ltp, tls, stcp, mtcp, udpcl, old, announcements] = ports;
         let certificates = dir.join("certs");
         let mut make = Command::new(binary);
         let made = make.args(["node", "certs", "--out"]).arg(&certificates).args(["ipn:1.0", "ipn:2.0"]).output();
         ensure!(made.with_context(|| format!("starting {}", binary.display()))?.status.success(), "no certificates");
         let at = |node: usize, port: u16| SocketAddr::from((ADDRESSES[node - 1], port));
+        let sessions = setting.sessions();
         let attacked = format!(
-            "node_ids = [\"ipn:1.0\"]\nstatus_reports = true\n\n\
+            "node_ids = [\"ipn:1.0\"]\nstatus_reports = true\n{}\n\
              [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"256 MB\"\n\n\
-             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n\n\
+             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n{sessions}\n\
              [layer.ltp]\nkind = \"ltp\"\nlisten = [\"{}\"]\n{}\n\
              [layer.tls]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n{}\n\
-             [layer.stcp]\nkind = \"stcp\"\nlisten = [\"{}\"]\n\n\
-             [layer.mtcp]\nkind = \"mtcp\"\nlisten = [\"{}\"]\n\n\
+             [layer.stcp]\nkind = \"stcp\"\nlisten = [\"{}\"]\n{sessions}\n\
+             [layer.mtcp]\nkind = \"mtcp\"\nlisten = [\"{}\"]\n{sessions}\n\
              [layer.udpcl]\nkind = \"udpcl\"\nlisten = [\"{}\"]\n\n\
+             [layer.old]\nkind = \"tcpclv3\"\nlisten = [\"{}\"]\n\n\
              [link.empty-house]\nlayer = \"udpcl\"\npeer = \"ipn:4.0\"\naddress = \"{}:{}\"\n\n\
              [link.tcp]\nlayer = \"{}\"\npeer = \"ipn:2.0\"\naddress = \"{}\"\n\
              reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
              [link.ltp]\nlayer = \"ltp\"\npeer = \"ipn:3.0\"\naddress = \"{}\"\n\n\
              [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:3.*\" = \"ipn:3.0\"\n\n\
              [app]\nsocket = \"app.sock\"\n\n{}\n{}\n{}{}",
+            setting.shards(),
             at(1, tcpcl),
             at(1, ltp),
             abilities.ltp_memory(),
@@ -196,6 +136,7 @@ impl Stage {
             at(1, stcp),
             at(1, mtcp),
             at(1, udpcl),
+            at(1, old),
             EMPTY_HOUSE.0,
             EMPTY_HOUSE.1,
             way.layer(),
@@ -203,11 +144,11 @@ impl Stage {
             at(3, there_ltp),
             abilities.api(api),
             abilities.limits(),
-            way.policies(),
+            setting.besides(&at(1, announcements).to_string()),
             way.liar(),
         );
         let neighbour = |number: usize, layer: &str, here: SocketAddr, there: SocketAddr| {
-            let passive = if layer == "tcpclv4" { "connect = false\n" } else { "" };
+            let passive = if layer.starts_with("tcpcl") { "connect = false\n" } else { "" };
             let tls = if number == 2 && way == Way::Tls { secured(number, &certificates) } else { String::new() };
             format!(
                 "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
@@ -223,9 +164,10 @@ impl Stage {
         // node's business.
         let descriptors = 1024;
         let near = match way {
-            Way::Tcpcl | Way::Tls | Way::Copies => tcpcl,
+            Way::Old => old,
             Way::Stcp => stcp,
             Way::Mtcp => mtcp,
+            _ => tcpcl,
         };
         let mut nodes = [
             Process::new(dir, "attacked", binary, &attacked, descriptors)?,
@@ -250,9 +192,11 @@ impl Stage {
             tcpcl: at(1, tcpcl),
             ltp: at(1, ltp),
             tls: at(1, tls),
+            old: at(1, old),
             stcp: at(1, stcp),
             mtcp: at(1, mtcp),
             udpcl: at(1, udpcl),
+            announcements: at(1, announcements),
             api: at(1, api),
         })
     }

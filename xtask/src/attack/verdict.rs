@@ -109,52 +109,80 @@ impl Row {
     }
 }
 
-/// The table, with what it was measured with and which marks were missed.
-pub fn table(rows: &[Row], lasts: Duration, rate: u64) -> String {
-    let mut text = String::from(
-        "| case | attack | peak memory | of budget | goodput, % of undisturbed | lost | descriptors gained (most) \
-         | logged | slowest status | |\n|---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in rows {
-        let _ = writeln!(text, "{}", row.line());
-    }
-    let held = rows.iter().filter(|row| row.missed().is_empty()).count();
-    let undisturbed = rows.iter().filter(|row| !row.shares.is_empty()).map(|row| row.undisturbed).fold(1.0, f64::min);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let _ = writeln!(
-        text,
-        "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
-         out, in, LTP out, in) offers {rate} bundles of 5 kB a second, of which at least {:.0} % arrived \
-         undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack \
-         --write` measures and writes this.",
-        rows.len(),
-        lasts.as_secs(),
-        lasts.as_secs(),
-        100.0 * undisturbed,
-    );
-    for row in rows {
-        for why in row.missed() {
-            let _ = write!(text, "\n- {}: {}", row.name, why.lines().next().unwrap_or_default());
-        }
-    }
-    if held < rows.len() {
-        text.push('\n');
-    }
-    text
+/// What the cases came to with so many owner threads.
+pub struct Table {
+    /// Of the node under attack.
+    pub shards: u8,
+    /// One for each case.
+    pub rows: Vec<Row>,
+    /// Cases that a node with so many cannot have.
+    pub left_out: Vec<&'static str>,
 }
 
-/// Writes the table into its page.
+impl Table {
+    /// The marks that were missed, in words.
+    pub fn missed(&self) -> Vec<String> {
+        let shards = if self.shards > 1 { format!(" (shards = {})", self.shards) } else { String::new() };
+        let of =
+            |row: &Row| row.missed().into_iter().map(|why| format!("{}{shards}: {why}", row.name)).collect::<Vec<_>>();
+        self.rows.iter().flat_map(of).collect()
+    }
+    /// With what it was measured with and which marks were missed.
+    pub fn text(&self, lasts: Duration, rate: u64) -> String {
+        let rows = &self.rows;
+        let mut text = match self.shards {
+            1 => String::new(),
+            shards => format!("With `shards = {shards}`:\n\n"),
+        };
+        text += "| case | attack | peak memory | of budget | goodput, % of undisturbed | lost | descriptors gained (most) \
+                 | logged | slowest status | |\n|---|---|---|---|---|---|---|---|---|---|\n";
+        for row in rows {
+            let _ = writeln!(text, "{}", row.line());
+        }
+        let held = rows.iter().filter(|row| row.missed().is_empty()).count();
+        let measured = rows.iter().filter(|row| !row.shares.is_empty());
+        let undisturbed = measured.map(|row| row.undisturbed).fold(1.0, f64::min);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let _ = writeln!(
+            text,
+            "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
+             out, in, LTP out, in) offers {rate} bundles of 5 kB a second, of which at least {:.0} % arrived \
+             undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack \
+             --shards 1,2,4 --write` measures and writes this.",
+            rows.len(),
+            lasts.as_secs(),
+            lasts.as_secs(),
+            100.0 * undisturbed,
+        );
+        if !self.left_out.is_empty() {
+            let _ = writeln!(text, "\nNot with shards: {}.", self.left_out.join(", "));
+        }
+        for row in rows {
+            for why in row.missed() {
+                let _ = write!(text, "\n- {}: {}", row.name, why.lines().next().unwrap_or_default());
+            }
+        }
+        if held < rows.len() {
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Writes the tables into their page.
 ///
 /// # Errors
 /// When the page has no marks, or cannot be written.
-pub fn write(table: &str) -> Result<()> {
+pub fn write(tables: &[Table], lasts: Duration, rate: u64) -> Result<()> {
     let page = tools::root().join(PAGE);
     let text = std::fs::read_to_string(&page)?;
     let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
         bail!("{PAGE} has no `{BEGIN}` and `{END}`");
     };
-    std::fs::write(&page, format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..]))?;
-    eprintln!("wrote the table of {PAGE}");
+    let tables: Vec<String> = tables.iter().map(|table| table.text(lasts, rate)).collect();
+    let tables = tables.join("\n");
+    std::fs::write(&page, format!("{}{BEGIN}\n{tables}{}", &text[..begin], &text[end..]))?;
+    eprintln!("wrote the tables of {PAGE}");
     Ok(())
 }
 
@@ -188,8 +216,11 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_case_and_names_what_was_missed() {
         let rows = [held(), Row { peak: 2 << 30, name: "b", ..held() }];
-        let table = table(&rows, Duration::from_secs(6), 200);
+        let table = Table { shards: 2, rows: rows.into(), left_out: vec!["c"] };
+        assert_eq!(table.missed(), ["b (shards = 2): memory 800 % of the budget"]);
+        let table = table.text(Duration::from_secs(6), 200);
         assert!(table.contains("| a |") && table.contains("1 of 2 held"), "{table}");
+        assert!(table.starts_with("With `shards = 2`:") && table.contains("Not with shards: c."), "{table}");
         assert!(held().line().ends_with("| held |"));
         assert!(Row { undisturbed: 0.5, tries: 2, ..held() }.line().ends_with("| held, second try, disturbed |"));
         assert!(table.contains("- b: memory 800 % of the budget"), "{table}");

@@ -16,6 +16,8 @@ const MAP: u8 = 5;
 /// Most lengths of one item, and most items of one signal: each takes a byte at least, and a record this long is none
 /// of ours.
 const RUNS_MAX: u64 = 1 << 16;
+/// Most kinds of things that one signal says: each is looked for among those before it.
+const KINDS_MAX: u64 = 256;
 
 /// What the blocks and records are called on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -286,6 +288,9 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<Said>, Malformed> {
     let (major, codes) = reader.head()?;
     if major != MAP {
         return reader.error_at(0, "a compressed signal is a map");
+    }
+    if codes > KINDS_MAX {
+        return reader.error_at(0, "a compressed signal that says too many things");
     }
     let mut said: Vec<Said> = Vec::new();
     for _ in 0..codes {

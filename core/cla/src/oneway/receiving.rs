@@ -26,6 +26,11 @@ const UNDECIDED_BYTES: u64 = 16 << 20;
 /// there others may fit.
 const REFUSED_MAX: usize = 256;
 const REFUSED_BYTES: u64 = 1 << 20;
+/// Bundles begun at one moment, beyond which the rest of what came waits for the next: of bundles that are any, a read
+/// buffer holds no more.
+const BEGUN_MAX: u32 = 4096;
+/// The next moment.
+const NEXT: Duration = Duration::from_nanos(1);
 /// A bundle that has not come whole.
 #[derive(Debug)]
 pub(super) struct Arrival {
@@ -102,6 +107,8 @@ pub(super) struct Receiving {
     /// One more may come, however many press: whether the node takes that one tells whether it is full.
     pub probing: bool,
     pub rest: Rest,
+    /// Bundles begun at the moment they were begun last.
+    begun: (Instant, u32),
     next_ticket: u32,
     /// When something last came, or could.
     progress: Instant,
@@ -130,6 +137,7 @@ impl Receiving {
             newest_taken: None,
             probing: false,
             rest: Rest::new(),
+            begun: (now, 0),
             next_ticket: 0,
             progress: now,
         }
@@ -148,15 +156,27 @@ impl Receiving {
         self.arrival.is_none() && self.inbox.is_empty() && self.undecided.is_empty() && self.refused.is_empty()
     }
     /// Whether reading should stop; once stopped it goes on at half of what stopped it.
-    pub fn is_full(&self) -> bool {
+    pub fn is_full(&self, now: Instant) -> bool {
         let half = u32::from(self.paused);
         let long = |arrival: &Arrival| arrival.state == State::Refused && arrival.total > BUNDLE_MAX;
         self.held
             || self.arrival.as_ref().is_some_and(long)
-            || self.undecided.len() > UNDECIDED_MAX >> half
-            || self.undecided_bytes > UNDECIDED_BYTES >> half
+            || self.is_behind(now, half)
             // A short bundle that has begun comes to its end: nothing is lost if the stream ends then.
             || (self.arrival.is_none() && !self.probing && self.is_pressed(half))
+    }
+    /// Whether what follows is read only when something of what was read is decided, or time has passed.
+    fn is_behind(&self, now: Instant, half: u32) -> bool {
+        self.has_begun_all(now)
+            || self.undecided.len() > UNDECIDED_MAX >> half
+            || self.undecided_bytes > UNDECIDED_BYTES >> half
+    }
+    fn has_begun_all(&self, now: Instant) -> bool {
+        self.begun.0 == now && self.begun.1 >= BEGUN_MAX
+    }
+    /// Whether the stream is over, and all that came was read.
+    pub fn is_read_out(&self, now: Instant) -> bool {
+        !self.open && !self.is_behind(now, 0)
     }
     pub fn is_pressed(&self, half: u32) -> bool {
         self.pressing.0 > REFUSED_MAX >> half || self.pressing.1 > REFUSED_BYTES >> half
@@ -172,7 +192,7 @@ impl Receiving {
     }
 
     /// Reads what has come and offers it, of a bundle `part` bytes at least. A stream that is over is read to its end,
-    /// however full it is.
+    /// however full the node is, as what came before is decided.
     ///
     /// # Errors
     /// Why the stream must end.
@@ -184,7 +204,7 @@ impl Receiving {
         room: &mut Room,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
-        if self.inbox.is_empty() || (self.open && (self.paused || self.is_full())) {
+        if self.inbox.is_empty() || !self.reads(now) {
             return Ok(());
         }
         let inbox = self.inbox.take();
@@ -193,6 +213,9 @@ impl Receiving {
         let read = reader.position();
         self.inbox.put_back(inbox, read);
         result
+    }
+    fn reads(&self, now: Instant) -> bool {
+        if self.open { !(self.paused || self.is_full(now)) } else { !self.is_behind(now, 0) }
     }
     fn read_from(
         &mut self,
@@ -203,7 +226,7 @@ impl Receiving {
         room: &mut Room,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
-        while !self.open || !(self.paused || self.is_full()) {
+        while self.reads(now) {
             let Some(arrival) = &self.arrival else {
                 match framing.read_head(reader)? {
                     None => break,
@@ -224,6 +247,8 @@ impl Receiving {
         Ok(())
     }
     fn begin(&mut self, now: Instant, total: u64) {
+        let before = if self.begun.0 == now { self.begun.1 } else { 0 };
+        self.begun = (now, before + 1);
         let (state, copy) = (State::Offered(self.ticket()), Copy::new(self.link.is_dynamic()));
         self.arrival = Some(Arrival { total, received: 0, copy, offered: now, refused: None, state });
         self.probing = false;
@@ -320,6 +345,9 @@ impl Receiving {
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         if self.rest.until.is_some_and(&mut at) {
             return Due::Offer;
+        }
+        if self.has_begun_all(now) {
+            at(now + NEXT);
         }
         if self.open && up && !self.paused {
             let arriving = self.arrival.is_some() || !self.inbox.is_empty();

@@ -76,7 +76,7 @@ impl OneWay {
     pub(super) fn settle_receiving(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let bounds = (self.config.transfer_mru, least_part(self.receiving.len()));
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
-        if receiving.open && receiving.paused && !receiving.is_full() {
+        if receiving.open && receiving.paused && !receiving.is_full(now) {
             receiving.paused = false;
             receiving.on_resumed(now);
             out.push(Output::Socket(socket::Output::Resume { stream }));
@@ -91,12 +91,15 @@ impl OneWay {
             self.move_to(stream, link, out);
         }
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
-        if receiving.open && !receiving.paused && receiving.is_full() {
+        if receiving.open && !receiving.paused && receiving.is_full(now) {
             receiving.paused = true;
             out.push(Output::Socket(socket::Output::Pause { stream }));
         }
-        if !receiving.open && receiving.is_idle() {
-            return self.forget(stream, out);
+        if receiving.is_read_out(now) {
+            receiving.end(&mut self.room, out);
+            if receiving.is_idle() {
+                return self.forget(stream, out);
+            }
         }
         let link = receiving.link;
         let (_, up) = self.carries(link);
@@ -146,15 +149,8 @@ impl OneWay {
     }
     /// A peer's stream is over: what came whole is offered, and waits for its verdict.
     pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
-        let bounds = (self.config.transfer_mru, least_part(self.receiving.len()));
-        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
-        receiving.open = false;
-        if let Err(reason) = receiving.read(now, self.framing, bounds, &mut self.room, out) {
-            let link = Some(receiving.link);
-            self.say(out, Event::Malformed { link, offset: 0, reason });
-        }
         if let Some(receiving) = self.receiving.get_mut(&stream) {
-            receiving.end(&mut self.room, out);
+            receiving.open = false;
         }
         self.settle_receiving(now, stream, out);
     }

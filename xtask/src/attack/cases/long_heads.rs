@@ -14,7 +14,7 @@ pub const CASE: Case = Case {
 fn run(target: &Target) -> Result<Outcome> {
     let (sent, bytes) = target.offer(6000, |number| {
         let mut bundle = Bundle::new("ipn:404.1", number);
-        bundle.unknown_block = 55_000;
+        bundle.extension = Some((200, vec![0x55; 55_000]));
         bundle.with(&[0x55])
     });
     Ok(Outcome::of(format!("{sent} bundles, {} MB", bytes / 1_000_000)))

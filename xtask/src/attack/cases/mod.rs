@@ -5,7 +5,10 @@ mod aap2_keepalives;
 mod aap2_other_spelling;
 mod aap2_silent;
 mod aap2_slow_reader;
+mod announcements;
+mod custody;
 mod datagram_garbage;
+mod endless_heads;
 mod fragments;
 mod http_half_open;
 mod http_huge;
@@ -28,6 +31,7 @@ mod tcpcl_silent_connections;
 mod tcpcl_silent_sessions;
 mod tcpcl_stalled_readers;
 mod tcpcl_unfinished;
+mod tcpclv3;
 mod tls;
 mod udpcl;
 mod waiting_small;
@@ -82,6 +86,10 @@ pub const CASES: &[Case] = &[
     tcpcl_empty_segments::CASE,
     tcpcl_stalled_readers::CASE,
     tcpcl_claimed_identity::CASE,
+    endless_heads::TCPCL,
+    tcpclv3::CLAIMED,
+    tcpclv3::UNFINISHED,
+    tcpclv3::NOISE,
     tls::HALF,
     tls::HELLOS,
     tls::GARBAGE,
@@ -91,9 +99,12 @@ pub const CASES: &[Case] = &[
     one_way::STCP_BOMBS,
     one_way::STCP_TRICKLE,
     one_way::STCP_FLOOD,
+    endless_heads::STCP,
     one_way::MTCP_GARBAGE,
     one_way::MTCP_BOMBS,
     one_way::MTCP_TRICKLE,
+    one_way::MTCP_NOISE,
+    endless_heads::MTCP,
     udpcl::GARBAGE,
     udpcl::BUNDLES,
     udpcl::SEGMENTS,
@@ -125,6 +136,9 @@ pub const CASES: &[Case] = &[
     http_slow_body::CASE,
     http_web_page::CASE,
     liar::CASE,
+    custody::SIGNALS,
+    custody::REPORTS,
+    announcements::CASE,
 ];
 
 /// The node as an attacker sees it.
@@ -136,12 +150,16 @@ pub struct Target {
     pub ltp: SocketAddr,
     /// Where it takes TCPCLv4 sessions that are secured.
     pub tls: SocketAddr,
+    /// Where it takes TCPCLv3 sessions.
+    pub old: SocketAddr,
     /// Where it takes STCP.
     pub stcp: SocketAddr,
     /// Where it takes MTCP.
     pub mtcp: SocketAddr,
     /// Where it takes datagrams of UDPCL.
     pub udpcl: SocketAddr,
+    /// Where it hears announcements, in the case that is about them.
+    pub announcements: SocketAddr,
     /// Where it takes HTTP.
     pub api: SocketAddr,
     /// Where its applications attach.

@@ -2,6 +2,7 @@
 //! attacked.
 
 use super::{Case, Outcome, Target, open_many};
+use crate::attack::stage::LIAR;
 use crate::attack::wire::bundle::Bundle;
 use crate::attack::wire::{connect, discard, stranger};
 use crate::crash::random::Random;
@@ -57,6 +58,40 @@ pub const MTCP_TRICKLE: Case = Case {
     what: "600 streams that each bring a bundle of 60 kB, a byte at a time.",
     run: |target| trickle(target, target.mtcp, mtcp_head),
 };
+/// What costs least to say.
+pub const MTCP_NOISE: Case = Case {
+    name: "mtcp-noise",
+    what: "A configured neighbour sends keepalives by the million, and by turns empty bundles, strings of 2^64 bytes, \
+           strings without an end, and halves of lengths.",
+    run: noise,
+};
+
+fn noise(target: &Target) -> Result<Outcome> {
+    let bursts: [Vec<u8>; 6] = [
+        // A keepalive is a string of nothing, whichever length says so.
+        vec![0x40; 60_000],
+        [0x5b, 0, 0, 0, 0, 0, 0, 0, 0].repeat(6000),
+        [&[0x5b][..], &[0xff; 8]].concat(),
+        [&[0x5f][..], &[0x41, 0x9f].repeat(20_000)].concat(),
+        [0x41, 0x9f].repeat(20_000),
+        vec![0x5b, 0, 0],
+    ];
+    let (mut streams, mut bytes) = (0, 0);
+    while !target.over() {
+        if let Ok(mut stream) = connect(LIAR.0, target.mtcp) {
+            let burst = &bursts[streams % bursts.len()];
+            streams += 1;
+            for _ in 0..20 {
+                if stream.write_all(burst).is_err() {
+                    break;
+                }
+                bytes += burst.len();
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(3));
+    }
+    Ok(Outcome::of(format!("{streams} streams, {} MB", bytes / 1_000_000)))
+}
 
 fn stcp_head(len: u64) -> Vec<u8> {
     (len as u32).to_be_bytes().to_vec()

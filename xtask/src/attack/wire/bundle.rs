@@ -25,8 +25,8 @@ pub struct Bundle {
     pub lifetime: Duration,
     /// Offset and length of the whole, of a fragment.
     pub fragment: Option<(u64, u64)>,
-    /// Bytes in a block of a type nobody knows; 0: no such block.
-    pub unknown_block: u64,
+    /// Type and data of a block before the payload.
+    pub extension: Option<(u64, Vec<u8>)>,
 }
 
 impl Bundle {
@@ -40,11 +40,11 @@ impl Bundle {
             sequence,
             lifetime: Duration::from_secs(3600),
             fragment: None,
-            unknown_block: 0,
+            extension: None,
         }
     }
-    /// Its bytes up to the payload, `payload` bytes of which follow, and then one byte 0xff.
-    pub fn head(&self, payload: u64) -> Vec<u8> {
+    /// Its bytes up to the end of the primary block.
+    pub fn primary(&self) -> Vec<u8> {
         let mut out = vec![0x9f];
         let primary = out.len();
         let items = if self.fragment.is_some() { 11 } else { 9 };
@@ -69,11 +69,18 @@ impl Bundle {
         out.extend([0; 4]);
         let sum = crc32c(&out[primary..]);
         out[sum_at..].copy_from_slice(&sum.to_be_bytes());
-        if self.unknown_block > 0 {
-            // Type 200, number 2, no flags, no sum.
-            out.extend([0x85, 24, 200, 2, 0, 0]);
-            put(&mut out, 2, self.unknown_block);
-            out.resize(out.len() + self.unknown_block as usize, 0x55);
+        out
+    }
+    /// Its bytes up to the payload, `payload` bytes of which follow, and then one byte 0xff.
+    pub fn head(&self, payload: u64) -> Vec<u8> {
+        let mut out = self.primary();
+        if let Some((kind, data)) = &self.extension {
+            // Number 2, no flags, no sum.
+            put(&mut out, 4, 5);
+            put(&mut out, 0, *kind);
+            out.extend([2, 0, 0]);
+            put(&mut out, 2, data.len() as u64);
+            out.extend(data);
         }
         // The payload block: type 1, number 1, no flags, no sum.
         out.extend([0x85, 1, 1, 0, 0]);
@@ -115,7 +122,8 @@ pub fn put(out: &mut Vec<u8>, major: u8, value: u64) {
     }
 }
 
-fn put_endpoint(out: &mut Vec<u8>, endpoint: &str) {
+/// Appends an endpoint ID.
+pub fn put_endpoint(out: &mut Vec<u8>, endpoint: &str) {
     put(out, 4, 2);
     let numbers = endpoint.strip_prefix("ipn:").and_then(|rest| rest.split_once('.'));
     if let Some((Ok(node), Ok(service))) = numbers.map(|(node, service)| (node.parse(), service.parse())) {

@@ -5,6 +5,7 @@ pub mod bundle;
 pub mod ltp;
 pub mod old;
 pub mod tcpcl;
+pub mod tcpclv3;
 pub mod tls;
 pub mod udpcl;
 

@@ -78,6 +78,19 @@ impl Session {
             None => Err(io::ErrorKind::TimedOut.into()),
         }
     }
+    /// Answers the node, which connected, under this name.
+    ///
+    /// # Errors
+    /// When the node is gone, or does not introduce itself in time.
+    pub fn answer(stream: TcpStream, node_id: &str) -> io::Result<Session> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut session = Session { stream };
+        session.exactly(&mut [0; 6])?;
+        session.stream.write_all(&[CONTACT, &sess_init(node_id)].concat())?;
+        session.message()?.ok_or(io::ErrorKind::TimedOut)?;
+        Ok(session)
+    }
     /// The socket.
     pub fn stream(&self) -> &TcpStream {
         &self.stream

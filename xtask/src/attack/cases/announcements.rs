@@ -1,0 +1,142 @@
+//! Announcements of neighbours that are not, or are somebody else.
+
+use super::{Case, Outcome, Target};
+use crate::attack::wire::bundle::{put, put_endpoint};
+use crate::attack::wire::tcpcl::{END, Message, START, Session};
+use crate::attack::wire::{datagrams, stranger};
+use anyhow::Result;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::time::Duration;
+
+/// The case.
+pub const CASE: Case = Case {
+    name: "announcements",
+    what: "100,000 announcements: of nodes that nobody has, of the neighbours at an address of the attacker (who takes \
+           what it gets), of their end, of ports of a third party from that one's address, and of nothing that can be read.",
+    run,
+};
+
+/// Who is not part of it.
+const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 77, 1);
+/// Ports of it.
+const PORTS: usize = 20;
+/// How often the node may begin to reach somebody in ten seconds, whoever is announced, and once more as they end.
+const KNOCKS_MAX: u64 = 16;
+
+fn run(target: &Target) -> Result<Outcome> {
+    let listen = |at: Ipv4Addr| -> Result<(TcpListener, u16)> {
+        let listener = TcpListener::bind((at, 0))?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        Ok((listener, port))
+    };
+    let victim = (0..PORTS).map(|_| listen(VICTIM)).collect::<Result<Vec<_>>>()?;
+    let (thief, port) = listen(stranger(1))?;
+    let stolen = {
+        let target = target.clone();
+        std::thread::spawn(move || steal(&target, &thief))
+    };
+    let strangers = (1..=20).map(|number| datagrams(stranger(number))).collect::<Result<Vec<_>, _>>()?;
+    let neighbours = [2, 3].map(|node| (node, datagrams(Ipv4Addr::new(127, 0, 0, node))));
+    let spoofed = datagrams(VICTIM)?;
+    let (mut sent, mut knocks) = (0, 0);
+    let mut send = |socket: &UdpSocket, bytes: &[u8]| {
+        sent += u64::from(socket.send_to(bytes, target.announcements).is_ok());
+    };
+    for number in target.paced(100_000) {
+        let any = &strangers[number as usize % strangers.len()];
+        match number % 6 {
+            0 => send(any, &beacon(&format!("ipn:{}.0", 1000 + number), number, port, 5)),
+            1 => send(&strangers[0], &beacon(&format!("ipn:{}.0", 1 + number / 6 % 3), number, port, 5)),
+            2 => {
+                let (node, socket) = &neighbours[number as usize / 6 % 2];
+                if let Ok(socket) = socket {
+                    send(socket, &beacon(&format!("ipn:{node}.0"), number, port, 0));
+                }
+            }
+            3 => {
+                let (_, port) = victim[number as usize / 6 % PORTS];
+                send(&spoofed, &beacon(&format!("ipn:{}.0", 500_000 + number), number, port, 5));
+            }
+            4 => send(any, &beacon(&format!("dtn://{}/", "x".repeat(number as usize % 1200)), number, port, 600)),
+            // An array without an end, of arrays without one.
+            _ => send(any, &[0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff].repeat(100)),
+        }
+        if number % 500 == 0 {
+            knocks += victim.iter().map(|(listener, _)| accepted(listener)).sum::<u64>();
+        }
+    }
+    target.hold();
+    knocks += victim.iter().map(|(listener, _)| accepted(listener)).sum::<u64>();
+    let (sessions, taken) = stolen.join().unwrap_or_default();
+    let did =
+        format!("{sent} announcements, {knocks} knocks at a third party, {sessions} sessions, {taken} bundles taken");
+    Ok(Outcome::of(did)
+        .unless(taken == 0, || format!("{taken} bundles for neighbours were taken"))
+        .unless(knocks <= KNOCKS_MAX, || format!("{knocks} knocks at a third party")))
+}
+
+/// Connections that came; each is ended at once.
+fn accepted(listener: &TcpListener) -> u64 {
+    std::iter::repeat_with(|| listener.accept()).take_while(Result::is_ok).count() as u64
+}
+
+/// Answers whoever comes as one of the neighbours, and takes what it gets: sessions, and bundles.
+fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
+    let (mut sessions, mut taken) = (0, 0);
+    while !target.over() {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        // The names by turns, for it is not said which was meant.
+        if let Ok(mut session) = Session::answer(stream, &format!("ipn:{}.0", 2 + sessions % 2)) {
+            sessions += 1;
+            let _ = take(target, &mut session, &mut taken);
+        }
+    }
+    (sessions, taken)
+}
+fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
+    let mut bytes = 0;
+    while !target.over() {
+        let Some(Message::Segment(flags, transfer, length)) = session.message()? else { continue };
+        bytes = if flags & START != 0 { length } else { bytes + length };
+        session.acknowledge(flags, transfer, bytes)?;
+        *taken += u64::from(flags & END != 0);
+    }
+    Ok(())
+}
+
+/// A node that serves TCPCLv4 and STCP at a port, and says so each `period` seconds; 0: it leaves.
+fn beacon(node: &str, sequence: u64, port: u16, period: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, 4, 6);
+    [7, 7].iter().for_each(|value| put(&mut out, 0, *value));
+    put_endpoint(&mut out, node);
+    put(&mut out, 0, sequence);
+    put(&mut out, 4, 2);
+    put(&mut out, 4, 2);
+    for layer in ["tcp", "stcp"] {
+        put(&mut out, 4, 2);
+        put(&mut out, 3, layer.len() as u64);
+        out.extend(layer.bytes());
+        put(&mut out, 0, port.into());
+    }
+    put(&mut out, 5, 0);
+    put(&mut out, 0, period);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_are_as_dtn7_makes_them() {
+        let said = beacon("ipn:9.0", 3, 4556, 5);
+        assert_eq!(said[..11], [0x86, 7, 7, 0x82, 2, 0x82, 9, 0, 3, 0x82, 0x82]);
+        assert_eq!(said[11..19], [0x82, 0x63, b't', b'c', b'p', 0x19, 0x11, 0xcc]);
+        assert!(said.ends_with(&[0xa0, 5]));
+    }
+}

@@ -1,0 +1,158 @@
+//! TCPCLv3 (RFC 7242), as far as a hostile neighbour needs it.
+
+use super::ltp::put_sdnv;
+use super::{PATIENCE, connect, discard};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Instant;
+
+/// First segment of a bundle.
+pub const START: u8 = 2;
+/// Last segment of a bundle.
+pub const END: u8 = 1;
+/// KEEPALIVE.
+pub const KEEPALIVE: u8 = 0x40;
+/// REFUSE_BUNDLE for want of resources.
+pub const REFUSE: u8 = 0x32;
+/// Both sides acknowledge, refuse, and say lengths (RFC 7242 4.1).
+const FLAGS: u8 = 1 | 2 | 4 | 8;
+
+/// The contact header, without keepalives (RFC 7242 4.1).
+pub fn contact(node_id: &str) -> Vec<u8> {
+    let mut out = b"dtn!\x03".to_vec();
+    out.extend([FLAGS, 0, 0]);
+    put_sdnv(&mut out, node_id.len() as u64);
+    out.extend(node_id.bytes());
+    out
+}
+/// The head of a DATA_SEGMENT whose `length` bytes follow (RFC 7242 5.2).
+pub fn segment_head(flags: u8, length: u64) -> Vec<u8> {
+    with(0x10 | flags, length)
+}
+/// An ACK_SEGMENT (RFC 7242 5.3).
+pub fn ack(bytes: u64) -> Vec<u8> {
+    with(0x20, bytes)
+}
+/// A LENGTH (RFC 7242 5.5).
+pub fn length(bytes: u64) -> Vec<u8> {
+    with(0x60, bytes)
+}
+fn with(kind: u8, value: u64) -> Vec<u8> {
+    let mut out = vec![kind];
+    put_sdnv(&mut out, value);
+    out
+}
+
+/// A session with the node.
+pub struct Session {
+    stream: TcpStream,
+}
+impl Session {
+    /// Connects from an address and introduces itself; waits for the node's own introduction.
+    ///
+    /// # Errors
+    /// When the node does not want it, or does not answer in time.
+    pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
+        let mut stream = connect(from, to)?;
+        stream.write_all(&contact(node_id))?;
+        let mut session = Session { stream };
+        let mut header = [0; 8];
+        session.exactly(&mut header)?;
+        let name = session.number()?;
+        session.skip(name)?;
+        Ok(session)
+    }
+    /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and took
+    /// everything.
+    pub fn push(&mut self, mut bytes: &[u8], deadline: Instant) -> bool {
+        while !bytes.is_empty() {
+            if !discard(&self.stream).1 || Instant::now() >= deadline {
+                return false;
+            }
+            match self.stream.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+    /// The next segment: its flags and how many bytes it carried; `None` when none begins within [`PATIENCE`].
+    ///
+    /// # Errors
+    /// When the session is gone, or a message does not go on.
+    pub fn segment(&mut self) -> io::Result<Option<(u8, u64)>> {
+        let mut kind = [0];
+        match self.stream.read(&mut kind) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return Ok(None),
+            Err(why) => return Err(why),
+        }
+        match kind[0] >> 4 {
+            1 => {
+                let bytes = self.number()?;
+                self.skip(bytes)?;
+                return Ok(Some((kind[0] & 3, bytes)));
+            }
+            2 | 6 => {
+                self.number()?;
+            }
+            3 | 4 => {}
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        Ok(None)
+    }
+    /// Acknowledges so many bytes of the bundle that comes.
+    ///
+    /// # Errors
+    /// When the session is gone.
+    pub fn acknowledge(&mut self, bytes: u64) -> io::Result<()> {
+        self.stream.write_all(&ack(bytes))
+    }
+    fn number(&mut self) -> io::Result<u64> {
+        let mut value = 0u64;
+        loop {
+            let mut byte = [0];
+            self.exactly(&mut byte)?;
+            value = value << 7 | u64::from(byte[0] & 0x7f);
+            if byte[0] & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+    }
+    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        while bytes > 0 {
+            let step = bytes.min(buffer.len() as u64);
+            self.exactly(&mut buffer[..step as usize])?;
+            bytes -= step;
+        }
+        Ok(())
+    }
+    /// What began goes on soon.
+    fn exactly(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        let deadline = Instant::now() + 10 * PATIENCE;
+        while !buffer.is_empty() {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => buffer = &mut buffer[n..],
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_as_rfc_7242_says() {
+        assert_eq!(contact("a"), [&b"dtn!"[..], &[3, 15, 0, 0, 1, b'a']].concat());
+        assert_eq!(segment_head(START | END, 300), [0x13, 0x82, 0x2c]);
+        assert_eq!((ack(5), length(5)), (vec![0x20, 5], vec![0x60, 5]));
+    }
+}

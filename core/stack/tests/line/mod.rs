@@ -171,8 +171,9 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
-    /// What the first node wrote and when, where that is watched.
+    /// What the watched node wrote and when, where that is wanted.
     pub left: Option<Vec<(Instant, Payload)>>,
+    pub watched: usize,
     /// The node that reads nothing for now.
     pub deaf: Option<usize>,
     /// Bytes read of streams whose writers want to know.
@@ -235,6 +236,7 @@ impl Line {
             pending: BTreeMap::new(),
             order: 0,
             left: None,
+            watched: 0,
             deaf: None,
             confirmed: BTreeMap::new(),
             connects: 0,
@@ -349,7 +351,7 @@ impl Line {
     fn carry(&mut self, from: usize, to: usize, rope: Payload) -> Payload {
         let data = self.memory.of(to, || flat(&rope));
         self.memory.of(from, || drop(rope));
-        if let Some(left) = self.left.as_mut().filter(|_| from == 0) {
+        if let Some(left) = self.left.as_mut().filter(|_| from == self.watched) {
             left.push((self.now, data.clone()));
         }
         self.heard[to] += data.len();

@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 const COUNT: u32 = 200;
 /// For so long, nothing gets through.
 const STALL: Duration = Duration::from_secs(20);
+/// A lifetime that ends while nothing gets through.
+const SHORT: Duration = Duration::from_secs(5);
 /// What an age may be too small by, where nothing else is said.
 const EXACT: Duration = Duration::from_millis(10);
 
@@ -111,6 +113,8 @@ struct Setup {
     /// How far ahead a layer gets what is to leave.
     ahead: Duration,
     plan: Option<&'static str>,
+    /// Those that live no longer than [`SHORT`].
+    short: fn(u32) -> bool,
 }
 impl Setup {
     fn new(over: Over, version: u8, clock: bool) -> Setup {
@@ -126,6 +130,7 @@ impl Setup {
             rate: 4_000_000,
             ahead: Duration::from_millis(20),
             plan: None,
+            short: |_| false,
         }
     }
     /// The same with fewer bundles.
@@ -196,7 +201,7 @@ impl Bench {
                 destination: EndpointId::ipn(self.setup.sender() as u64 + 2, 1),
                 report_to: EndpointId::Null,
                 facts: Facts::default(),
-                lifetime_ms,
+                lifetime_ms: if (self.setup.short)(number) { SHORT.as_millis() as u64 } else { lifetime_ms },
                 priority: Priority::Normal,
                 hop_limit: 0,
                 reliable: true,
@@ -212,10 +217,15 @@ impl Bench {
     /// Sends all, some of which leave, and lets nothing through for a while: behind a peer that reads nothing, or a link that
     /// is down.
     fn stall(&mut self, lifetime_ms: u64) {
+        self.stall_busy(lifetime_ms, Duration::ZERO);
+    }
+    /// The same, where nodes hear so late that a time has come, until things have gone on for a while.
+    fn stall_busy(&mut self, lifetime_ms: u64, lag: Duration) {
         let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
         self.line.deaf = stream.then_some(sender + 1);
         self.send(lifetime_ms);
         self.line.run(Duration::from_millis(150));
+        self.line.lag = lag;
         if !stream {
             self.line.tell(sender, Input::LinkDown { link });
         }
@@ -224,16 +234,20 @@ impl Bench {
         if !stream {
             self.line.tell(sender, Input::LinkUp { link });
         }
+        self.line.run(Duration::from_millis(500));
+        self.line.lag = Duration::ZERO;
         self.line.run(Duration::from_secs(60));
     }
     /// When each left for the first time.
     fn left(&self) -> BTreeMap<u32, Instant> {
         aged::left(&self.line).into_iter().map(|(number, times)| (number, times[0])).collect()
     }
-    /// All came, each as old as it said when it left; how many left after the stall.
+    /// All that live long came, each as old as it said when it left; how many left after the stall.
     fn check(&self) -> usize {
         let (all, ages, setup) = (aged::left(&self.line), self.ages.lock().unwrap(), self.setup);
-        assert_eq!(ages.len(), setup.count as usize, "{setup:?}");
+        let lives_long = |number: &u32| !(setup.short)(*number);
+        let came = ages.keys().filter(|number| lives_long(number)).count();
+        assert_eq!(came, (0..setup.count).filter(lives_long).count(), "{setup:?}");
         for (number, age) in ages.iter() {
             let told = Duration::from_millis(*age);
             let is_true = |at: &Instant| {
@@ -376,16 +390,15 @@ fn is_cancel(datagram: &Payload) -> bool {
 /// Of a block that nobody confirmed nothing is repeated once all its bundles expired.
 #[test]
 fn block_of_expired_bundles_is_cancelled() {
-    let lifetime = Duration::from_secs(5);
     for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(Over::Ltp { aggregate, window }, version, clock);
             bench.line.deaf = Some(1);
-            bench.send(lifetime.as_millis() as u64);
+            bench.send(SHORT.as_millis() as u64);
             bench.line.run(STALL);
             let what = format!("{:?} {version} {clock}", bench.setup.over);
             let after: Vec<_> =
-                bench.line.left.iter().flatten().filter(|(at, _)| at.since(bench.sent) > lifetime).collect();
+                bench.line.left.iter().flatten().filter(|(at, _)| at.since(bench.sent) > SHORT).collect();
             assert!(!after.is_empty() && after.iter().all(|(_, datagram)| is_cancel(datagram)), "{what}");
             let cancelled = |event: &Event| matches!(event, Event::LtpSessionEnd { cancelled: true, .. });
             assert!(bench.line.events.iter().any(|(node, event)| *node == 0 && cancelled(event)), "{what}");
@@ -399,7 +412,6 @@ fn block_of_expired_bundles_is_cancelled() {
 
 #[test]
 fn what_expired_while_it_waited_does_not_leave() {
-    let lifetime = Duration::from_secs(5);
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let setup = Setup::few(over, version, clock);
@@ -407,8 +419,8 @@ fn what_expired_while_it_waited_does_not_leave() {
                 [Setup::new(over, version, clock), Setup { relay: true, ..setup }, Setup { disk: true, ..setup }]
             {
                 let mut bench = Bench::of(setup);
-                bench.stall(lifetime.as_millis() as u64);
-                let (left, late) = (bench.left(), |at: &Instant| at.since(bench.sent) > lifetime + EXACT);
+                bench.stall(SHORT.as_millis() as u64);
+                let (left, late) = (bench.left(), |at: &Instant| at.since(bench.sent) > SHORT + EXACT);
                 let what = format!("{:?}", bench.setup);
                 // The first block of a slow link is not full yet when it goes down.
                 let some = !left.is_empty() || (over.in_blocks() && setup.count < COUNT);
@@ -416,6 +428,59 @@ fn what_expired_while_it_waited_does_not_leave() {
                 assert_eq!(left.values().filter(|at| late(at)).count(), 0, "{what}");
                 assert_eq!(bench.line.node(bench.setup.sender()).status(bench.line.now).bundles, 0, "{what}");
             }
+        }
+    }
+}
+
+/// A layer does not wait to be told that a lifetime has ended.
+#[test]
+fn what_expired_while_the_node_was_busy_does_not_leave() {
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
+            let mut bench = Bench::new(over, version, clock);
+            bench.stall_busy(SHORT.as_millis() as u64, STALL * 2);
+            let what = format!("{:?}", bench.setup);
+            let left = bench.left();
+            let late = left.iter().filter(|(_, at)| at.since(bench.sent) > SHORT).collect::<Vec<_>>();
+            assert!(late.is_empty(), "{what}: {late:?}");
+            assert!(!left.is_empty() && left.len() < COUNT as usize / 2, "{what}: {} left", left.len());
+            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{what}");
+        }
+    }
+}
+
+/// The same behind a slow link, where a layer waits for its own time to come.
+#[test]
+fn what_expired_in_a_busy_layer_does_not_leave() {
+    for over in DATAGRAMS {
+        for version in [7, 6] {
+            let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
+            let ahead = Duration::from_secs(10);
+            let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
+            bench.send(SHORT.as_millis() as u64);
+            bench.line.run(Duration::from_secs(3));
+            bench.line.lag = SHORT;
+            bench.line.run(STALL);
+            bench.line.lag = Duration::ZERO;
+            bench.line.run(STALL);
+            let late = bench.left().values().filter(|at| at.since(bench.sent) > SHORT).count();
+            assert_eq!((late, bench.line.node(0).status(bench.line.now).bundles), (0, 0), "{:?}", bench.setup);
+        }
+    }
+}
+
+/// Bundles of both kinds wait in one queue, or in one block: after the first ones that left, among others, and to its end.
+#[test]
+fn what_lives_longer_leaves_without_what_expired() {
+    let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for (short, version) in among {
+            let mut bench = Bench::of(Setup { short, rate: 4_000_000, ..Setup::few(over, version, false) });
+            bench.stall(3_600_000);
+            bench.check();
+            let late = |(number, at): (&u32, &Instant)| short(*number) && at.since(bench.sent) > SHORT;
+            assert_eq!(bench.left().iter().filter(|left| late(*left)).count(), 0, "{:?}", bench.setup);
+            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{:?}", bench.setup);
         }
     }
 }

@@ -174,6 +174,8 @@ pub struct Line {
     /// What the watched node wrote and when, where that is wanted.
     pub left: Option<Vec<(Instant, Payload)>>,
     pub watched: usize,
+    /// How late nodes hear that a time has come: they are busy. What arrives they hear at once.
+    pub lag: Duration,
     /// The node that reads nothing for now.
     pub deaf: Option<usize>,
     /// Bytes read of streams whose writers want to know.
@@ -237,6 +239,7 @@ impl Line {
             order: 0,
             left: None,
             watched: 0,
+            lag: Duration::ZERO,
             deaf: None,
             confirmed: BTreeMap::new(),
             connects: 0,
@@ -542,7 +545,8 @@ impl Line {
         let end = self.now + duration;
         while !until(self) {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
-            let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout);
+            let lag = self.lag;
+            let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout).map(|at| at + lag);
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else {
                 self.now = end;
                 return until(self);
@@ -556,7 +560,7 @@ impl Line {
             }
             for node in 0..self.nodes.len() {
                 let now = self.now;
-                if self.nodes[node].as_ref().and_then(Stack::next_timeout).is_some_and(|t| t <= now) {
+                if self.nodes[node].as_ref().and_then(Stack::next_timeout).is_some_and(|t| t + lag <= now) {
                     self.tell(node, Input::Wake);
                 }
             }

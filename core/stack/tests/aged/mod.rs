@@ -1,5 +1,6 @@
 //! Bundles with a number in their payload: when each left a node, and how old it said that it was.
 #![allow(dead_code, reason = "each test file uses another part")]
+#![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same ages")]
 
 use crate::line::{Line, Speak};
 use crate::reads::Reads;
@@ -42,7 +43,8 @@ pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
             all.push(Box::new(Reads(v7, move |codec: &BpV7, rope: &Payload| codec.read(rope).inspect(&both.0))));
             all.push(Box::new(Reads(v6, move |codec: &BpV6, rope: &Payload| codec.read(rope).inspect(&both.1))));
         } else {
-            (all.push(Box::new(v7)), all.push(Box::new(v6)));
+            all.push(Box::new(v7));
+            all.push(Box::new(v6));
         }
         all.sort_by_key(|codec| codec.version() != version);
         all

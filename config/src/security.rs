@@ -135,6 +135,17 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     }
 }
 
+/// Refuses a rule whose key, the same as that of the rule at `first` by the name `other`, serves another security context
+/// there (RFC 9173 6.2).
+pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, first: &str) {
+    let other = if other == rule.key { String::new() } else { format!(", the same as `{other}`,") };
+    let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);
+    let what = format!(
+        "`{key}`{other} is for {service} here and for another service in {first}, and a key serves one security context (RFC 9173 6.2)"
+    );
+    reader.fail("key", what, "give each service a key of its own");
+}
+
 /// Tells of each rule that is never asked, for earlier ones take all it could: each rule with its reader.
 pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
     for (place, (rule, reader)) in rules.iter().enumerate() {

@@ -11,10 +11,10 @@ use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::custody::Custody as CustodyRules;
 use farlink_config::reports::reports;
-use farlink_config::security::{is_shadowed, rule, shadowed};
+use farlink_config::security::{is_shadowed, refuse_second_service, rule, shadowed};
 use farlink_config::{Input, Reader, Value, choose};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -107,9 +107,15 @@ impl Nodes {
 /// The rules of each node, in the order of the file: one that is never asked at a node, for earlier ones take all it
 /// could, is none of its.
 fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
+    // A name stands for one key, the same at every node.
+    let mut uses = BTreeMap::new();
     for (path, table) in top.tables("security") {
         let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);
         let Some(rule) = rule(&reader) else { continue };
+        let (service, first) = uses.entry(rule.key.clone()).or_insert_with(|| (rule.service, path.clone()));
+        if *service != rule.service {
+            refuse_second_service(&reader, &rule, &rule.key, first);
+        }
         let (mut asked, mut shadow) = (false, false);
         for index in names.of_nodes(&reader) {
             let node = &mut nodes[index];
@@ -340,6 +346,9 @@ mod tests {
         assert!(said.contains("security[1].nodes") && said.contains("`c` is none of `a`, `b`"), "{said}");
         let said = parse(&[rule("verifier", ""), rule("verifier", "")].concat()).unwrap_err();
         assert!(said.contains("security[2].from") && said.contains("no bundle comes to this rule"), "{said}");
+        let second = rule("acceptor", "nodes = \"b\"").replace("integrity", "confidentiality");
+        let said = parse(&[rule("source", "nodes = \"a\""), second].concat()).unwrap_err();
+        assert!(said.contains("security[2].key") && said.contains("in security[1], and a key serves one"), "{said}");
         assert!(parse(&rule("source", "target = \"x\"")).unwrap_err().contains("did you mean `targets`"));
         assert!(parse(&rule("source", "nodes = []")).unwrap_err().contains("names no node"));
     }

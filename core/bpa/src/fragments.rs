@@ -59,6 +59,14 @@ type Original = (u128, u64, bool, u8);
 /// Contents of one bundle whose pieces are told apart.
 const CONTENTS_MAX: u8 = 8;
 
+/// Source that a fragment counts to; `None`: nobody vouches for it, and it counts to all such arrivals together, as what
+/// they name as their source proves nothing.
+type Counts = Option<NodeId>;
+
+fn counts_to(source: NodeId, strange: bool) -> Counts {
+    (!strange).then_some(source)
+}
+
 /// Fragments by what they are pieces of, and wholes. Most nodes never see a fragment of theirs.
 #[derive(Debug)]
 struct Pieces {
@@ -66,8 +74,8 @@ struct Pieces {
     wholes: BTreeMap<Handle, Vec<Handle>>,
     /// The whole of each part.
     whole_of: BTreeMap<Handle, Handle>,
-    /// How many fragments wait of each source.
-    of_source: BTreeMap<NodeId, usize>,
+    /// Fragments that wait, by whom they count to.
+    shares: BTreeMap<Counts, usize>,
     /// Pieces of what is arriving.
     arriving: Arriving,
 }
@@ -77,15 +85,15 @@ impl Pieces {
             joining: BTreeMap::new(),
             wholes: BTreeMap::new(),
             whole_of: BTreeMap::new(),
-            of_source: BTreeMap::new(),
+            shares: BTreeMap::new(),
             arriving: Arriving::new(),
         }
     }
-    fn leaves(&mut self, source: NodeId) {
-        if let Some(count) = self.of_source.get_mut(&source) {
+    fn leaves(&mut self, share: Counts) {
+        if let Some(count) = self.shares.get_mut(&share) {
             *count -= 1;
             if *count == 0 {
-                self.of_source.remove(&source);
+                self.shares.remove(&share);
             }
         }
     }
@@ -120,11 +128,15 @@ impl Fragments {
     pub fn new(most: usize) -> Self {
         Fragments { pieces: Lazy::default(), waiting: 0, most }
     }
-    /// Whether no more of this source are taken: what was taken is kept. Whoever has three times as
-    /// many as there is room for has their share: what never completes leaves room to others.
-    pub fn are_full(&self, source: NodeId) -> bool {
-        let of_source = self.pieces.of_source.get(&source).copied().unwrap_or(0);
-        of_source >= self.most.saturating_sub(self.waiting).saturating_mul(3)
+    /// Whether no more like this one are taken: what was taken is kept. A source that has three times as many as there is
+    /// room for has its share: what never completes leaves room to others. Arrivals that nobody vouches for are like one
+    /// source, and leave half of all places to others.
+    pub fn are_full(&self, new: &Held) -> bool {
+        let strange = new.flags.has(Flags::STRANGE);
+        let share = counts_to(new.bundle.source.node(), strange);
+        let taken = self.pieces.shares.get(&share).copied().unwrap_or(0);
+        let free = self.most.saturating_sub(self.waiting);
+        taken >= free.saturating_mul(3) || (strange && taken >= self.most.div_ceil(2))
     }
     /// A fragment for this node.
     // 9171-5.7-2, 5050-5.7-2
@@ -154,7 +166,7 @@ impl Fragments {
         joining.longest = joining.longest.max(len);
         let complete = joining.have.covers(&(0..at.total));
         self.waiting += 1;
-        *self.pieces.of_source.entry(source).or_insert(0) += 1;
+        *self.pieces.shares.entry(counts_to(source, original.2)).or_insert(0) += 1;
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
@@ -197,7 +209,7 @@ impl Fragments {
         let (mut payload, mut expires) = (Payload::new(), Instant::MAX);
         for ((offset, len), part) in &joining.parts {
             let Some(held) = book.get(*part) else { continue };
-            self.pieces.leaves(held.bundle.source.node());
+            self.pieces.leaves(counts_to(held.bundle.source.node(), original.2));
             let have = payload.len();
             if offset + len > have {
                 payload.append(held.bundle.payload.slice(have - offset, len - (have - offset)));
@@ -285,7 +297,7 @@ impl Fragments {
     pub fn len(&self) -> usize {
         let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
         assert_eq!(self.waiting, waiting, "fragments that wait");
-        assert_eq!(self.waiting, self.pieces.of_source.values().sum::<usize>(), "fragments by source");
+        assert_eq!(self.waiting, self.pieces.shares.values().sum::<usize>(), "fragments by share");
         assert_eq!(
             self.pieces.whole_of.len(),
             self.pieces.wholes.values().map(Vec::len).sum::<usize>(),
@@ -313,6 +325,6 @@ impl Fragments {
         if joining.parts.is_empty() {
             self.pieces.joining.remove(&original);
         }
-        self.pieces.leaves(held.bundle.source.node());
+        self.pieces.leaves(counts_to(held.bundle.source.node(), original.2));
     }
 }

@@ -367,7 +367,7 @@ impl Agent {
             return Err(Refusal::Expired);
         }
         let local = self.is_for_us(&new.bundle);
-        if local && new.bundle.fragment().is_some() && self.fragments.are_full(new.bundle.source.node()) {
+        if local && new.bundle.fragment().is_some() && self.fragments.are_full(new) {
             return Err(Refusal::NoResources);
         }
         // No want of room: that would hold back all that is like it, and over a stream all that comes after it.

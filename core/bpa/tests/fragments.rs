@@ -312,6 +312,41 @@ fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_b
 }
 
 #[test]
+fn strangers_fragments_count_to_no_named_source() {
+    for names in [1, 200] {
+        let limits = Limits { fragments: 100, ..Limits::default() };
+        let mut node = Node::with(Settings { limits, ..settings() }, None);
+        node.register(1);
+        let stranger = node.comes(0, EndpointId::ipn(2, 0));
+        for n in 0..200 {
+            let named = Bundle::new(EndpointId::ipn(2 + n % names, 2), EndpointId::ipn(1, 1), n);
+            node.receive_over(stranger, n, named.piece(0..10));
+        }
+        let taken = |node: &Node| node.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count();
+        assert_eq!((taken(&node), node.held()), (50, 50), "{names} names: half of the places");
+        node.receive_over(stranger, 200, Bundle::new(EndpointId::ipn(900, 2), EndpointId::ipn(1, 1), 1).piece(0..10));
+        assert_eq!(node.verdicts()[200], (200, Err(Refusal::NoResources)), "nor under a name that is new");
+        for n in 300..400 {
+            node.receive(n, from_two(n, EndpointId::ipn(1, 1)).piece(0..10));
+        }
+        assert_eq!(taken(&node), 50 + 38, "{names} names: three quarters of what strangers leave");
+        let honest = Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(1, 1), 1);
+        let len = honest.meta.payload.len();
+        for (ticket, range) in (500..).zip([0..len / 2, len / 2..len]) {
+            node.receive(ticket, honest.piece(range));
+        }
+        assert_eq!(node.deliveries().len(), 1, "{names} names: another source finds room");
+        node.wait_ms(61_000);
+        assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+        for n in 600..700 {
+            let later = from_two(n, EndpointId::ipn(1, 1)).lifetime_ms(600_000);
+            node.receive_over(stranger, n, later.piece(0..10));
+        }
+        assert_eq!(node.held(), 50, "{names} names: they take their share again once theirs left");
+    }
+}
+
+#[test]
 fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_joined() {
     let mut node = Node::new();
     node.register(1);

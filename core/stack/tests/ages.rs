@@ -1,30 +1,34 @@
 //! RFC 9171 5.4 step 4: a bundle is as old as its age says when its first byte leaves, however long it waited before, and
 //! one that expired meanwhile does not leave. Over each layer, in both versions of the bundle protocol: behind a peer that
-//! reads nothing, a closed contact, a rate limit, and memory that is full.
+//! reads nothing, a closed contact, a rate limit, and memory that is full; with each kind of CRC, from memory and from disk,
+//! made here and passed on.
 
+mod aged;
 mod line;
 mod reads;
 
+use aged::Ages;
 use farlink_base::{
-    BundleMeta, Clock, DataRate, DataVolume, Duration, EndpointId, Facts, Hop, Instant, LinkId, NodeId, Payload,
-    Priority,
+    Clock, DataRate, DataVolume, Duration, EndpointId, Event, Facts, Instant, LinkId, NodeId, Payload, Priority,
 };
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
+use farlink_bundle::CrcType;
 use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4, udpcl};
-use farlink_stack::{BpV6, BpV7, Codec, Config, Input, LayerKind, SpanConfig};
+use farlink_routing::{PlanIndex, contact_plan};
+use farlink_stack::{Config, Input, LayerKind, SpanConfig};
 use line::{Layer, Line};
-use reads::Reads;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 const COUNT: u32 = 200;
 /// For so long, nothing gets through.
 const STALL: Duration = Duration::from_secs(20);
-/// What an age may be too small by.
+/// A lifetime that ends while nothing gets through.
+const SHORT: Duration = Duration::from_secs(5);
+/// What an age may be too small by, where nothing else is said.
 const EXACT: Duration = Duration::from_millis(10);
 
-/// A layer as both nodes have it.
+/// A layer as all nodes have it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Over {
     TcpclV4,
@@ -42,6 +46,10 @@ impl Over {
     fn is_stream(self) -> bool {
         STREAMS.contains(&self)
     }
+    /// Whether it waits until many can leave in one block.
+    fn in_blocks(self) -> bool {
+        matches!(self, Over::Ltp { aggregate: 1.., .. })
+    }
     /// Bytes of a payload.
     fn bytes(self) -> usize {
         match self {
@@ -50,148 +58,209 @@ impl Over {
         }
     }
     fn tune(self, index: usize, config: &mut Config) {
-        let (own, to) = (format!("ipn:{}.0", index + 1), 2 - index as u64);
-        config.limits.memory_bytes = 1 << 30;
-        config.spill_from = DataVolume(1 << 30);
-        let link = &mut config.links[0];
-        link.rate = (!self.is_stream()).then_some(DataRate(4_000_000));
-        let (kind, span) = match self {
+        let own = index as u64 + 1;
+        let node_id = format!("ipn:{own}.0");
+        let versions = tcpcl_v4::Versions::Three;
+        config.layers[0].kind = match self {
             TcpclV4 => return,
-            TcpclV3 => {
-                let versions = tcpcl_v4::Versions::Three;
-                let kind = LayerKind::TcpclV3(tcpcl_v4::Config { node_id: own, versions, ..Default::default() });
-                (kind, link.span.clone())
-            }
-            OneWay(framing) => (
-                LayerKind::OneWay(framing, oneway::Config::of(framing)),
-                SpanConfig::OneWay(oneway::SpanConfig { connect: index == 0, ..Default::default() }),
-            ),
-            Over::Ltp { aggregate, window } => (
-                LayerKind::Ltp(ltp::Config { engine: index as u64 + 1, ..Default::default() }),
-                SpanConfig::Ltp(ltp::SpanConfig {
-                    engine: to,
-                    node: NodeId::ipn(to),
-                    aggregate_bytes: aggregate,
-                    aggregate_wait: Duration::from_secs(1),
-                    window_bytes: window,
-                    ..Default::default()
-                }),
-            ),
-            Udpcl(version) => (
-                LayerKind::Udpcl(udpcl::Config { node_id: own, ..Default::default() }),
-                SpanConfig::Udpcl(udpcl::SpanConfig { node_id: format!("ipn:{to}.0"), version, ..Default::default() }),
-            ),
+            TcpclV3 => LayerKind::TcpclV3(tcpcl_v4::Config { node_id, versions, ..Default::default() }),
+            OneWay(framing) => LayerKind::OneWay(framing, oneway::Config::of(framing)),
+            Over::Ltp { .. } => LayerKind::Ltp(ltp::Config { engine: own, ..Default::default() }),
+            Udpcl(_) => LayerKind::Udpcl(udpcl::Config { node_id, ..Default::default() }),
         };
-        (config.layers[0].kind, link.span) = (kind, span);
+        for link in &mut config.links {
+            let to: u64 = link.name["to-".len()..].parse().unwrap();
+            match self {
+                TcpclV4 | TcpclV3 => {}
+                OneWay(_) => {
+                    link.span = SpanConfig::OneWay(oneway::SpanConfig { connect: own < to, ..Default::default() });
+                }
+                Over::Ltp { aggregate, window } => {
+                    link.span = SpanConfig::Ltp(ltp::SpanConfig {
+                        engine: to,
+                        node: NodeId::ipn(to),
+                        aggregate_bytes: aggregate,
+                        aggregate_wait: Duration::from_secs(1),
+                        window_bytes: window,
+                        ..Default::default()
+                    });
+                }
+                Udpcl(version) => {
+                    let node_id = format!("ipn:{to}.0");
+                    link.span = SpanConfig::Udpcl(udpcl::SpanConfig { node_id, version, ..Default::default() });
+                }
+            }
+        }
     }
 }
 
-/// The payload of a bundle: its number, again and again.
-fn payload(number: u32, len: usize) -> Payload {
-    let mark = [*b"AGES", number.to_be_bytes()].concat();
-    Payload::from(mark.iter().copied().cycle().take(len).collect::<Vec<u8>>())
+/// What is tried.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    over: Over,
+    version: u8,
+    /// Whether the node that they leave has a clock.
+    clock: bool,
+    /// Whether they leave from a node that got them from a source without a clock.
+    relay: bool,
+    crc: CrcType,
+    /// Whether they leave from disk.
+    disk: bool,
+    count: u32,
+    bytes: usize,
+    /// Of a link, bits a second, where bundles are datagrams.
+    rate: u64,
+    /// How far ahead a layer gets what is to leave.
+    ahead: Duration,
+    plan: Option<&'static str>,
+    /// Those that live no longer than [`SHORT`].
+    short: fn(u32) -> bool,
 }
-/// The number that begins here.
-fn number_at(bytes: &[u8]) -> Option<u32> {
-    let mark = bytes.get(..8)?.strip_prefix(b"AGES")?;
-    Some(u32::from_be_bytes(mark.try_into().ok()?)).filter(|number| *number < COUNT)
+impl Setup {
+    fn new(over: Over, version: u8, clock: bool) -> Setup {
+        Setup {
+            over,
+            version,
+            clock,
+            relay: false,
+            crc: CrcType::Crc32c,
+            disk: false,
+            count: COUNT,
+            bytes: over.bytes(),
+            rate: 4_000_000,
+            ahead: Duration::from_millis(20),
+            plan: None,
+            short: |_| false,
+        }
+    }
+    /// The same with fewer bundles.
+    fn few(over: Over, version: u8, clock: bool) -> Setup {
+        Setup { count: 60, rate: 1_000_000, ..Setup::new(over, version, clock) }
+    }
+    /// What an age may be too small by: in a block of many, the first bytes of a bundle may be in the datagram before the one
+    /// that tells its number.
+    fn exact(self) -> Duration {
+        EXACT + Duration::from_micros(if self.over.in_blocks() { 1_500 * 8 * 1_000_000 / self.rate } else { 0 })
+    }
+    /// The node whose bundles leave; the next one reads them.
+    fn sender(self) -> usize {
+        usize::from(self.relay)
+    }
+    fn tune(self, index: usize, config: &mut Config) {
+        config.bundle_version = self.version;
+        config.crc = self.crc;
+        config.hand_over_ahead = self.ahead;
+        config.limits.arriving_bytes = 1 << 30;
+        let from_disk = self.disk && index == self.sender();
+        if !from_disk {
+            config.limits.memory_bytes = 1 << 30;
+            config.spill_from = DataVolume(1 << 30);
+        }
+        for link in &mut config.links {
+            // What is under way for long before it is passed on would not be of the age that it says.
+            let rate = if index < self.sender() { 1_000_000_000 } else { self.rate };
+            link.rate = (!self.over.is_stream()).then_some(DataRate(rate));
+        }
+        config.plan = self.plan.map(|plan| PlanIndex::new(contact_plan::parse(plan).expect("a plan").plan).into());
+        self.over.tune(index, config);
+    }
 }
 
-/// Two nodes, and the ages of what came, by number.
+/// The nodes, and the ages of what came, by number.
 struct Bench {
     line: Line,
-    over: Over,
+    setup: Setup,
     sent: Instant,
-    ages: Arc<Mutex<BTreeMap<u32, u64>>>,
+    ages: Ages,
 }
 impl Bench {
     fn new(over: Over, version: u8, clock: bool) -> Bench {
-        let ages = Arc::new(Mutex::new(BTreeMap::new()));
-        let told = ages.clone();
-        let note = move |read: &(BundleMeta, Hop)| {
-            let bytes = read.0.payload.to_bytes().unwrap_or_default();
-            if let Some(number) = number_at(&bytes) {
-                told.lock().unwrap().entry(number).or_insert(read.1.age_ms);
-            }
-        };
-        let speak = move |node: usize, config: &Config| -> Vec<Box<dyn Codec>> {
-            let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
-            let v6 = BpV6 { profile: config.profile, numbers: false };
-            let (mut all, both) = (Vec::<Box<dyn Codec>>::new(), (note.clone(), note.clone()));
-            if node == 0 {
-                (all.push(Box::new(v7)), all.push(Box::new(v6)));
-            } else {
-                all.push(Box::new(Reads(v7, move |codec: &BpV7, rope: &Payload| codec.read(rope).inspect(&both.0))));
-                all.push(Box::new(Reads(v6, move |codec: &BpV6, rope: &Payload| codec.read(rope).inspect(&both.1))));
-            }
-            all.sort_by_key(|codec| codec.version() != version);
-            all
-        };
-        let tune = move |index: usize, config: &mut Config| {
-            config.bundle_version = version;
-            over.tune(index, config);
-        };
-        let layer = if over.is_stream() { Layer::TcpclV4 } else { Layer::Ltp };
-        let mut line = Line::speaking(layer, 2, tune, Box::new(speak));
-        if !clock {
+        Bench::of(Setup::new(over, version, clock))
+    }
+    fn of(setup: Setup) -> Bench {
+        let (ages, reader) = (Ages::default(), setup.sender() + 1);
+        let layer = if setup.over.is_stream() { Layer::TcpclV4 } else { Layer::Ltp };
+        let tune = move |index: usize, config: &mut Config| setup.tune(index, config);
+        let mut line = Line::speaking(layer, reader + 1, tune, aged::speak(setup.version, reader, &ages));
+        if !setup.clock {
+            line.tell(setup.sender(), Input::Clock(Clock::UNTRUSTED));
+        }
+        if setup.relay {
             line.tell(0, Input::Clock(Clock::UNTRUSTED));
         }
-        line.register(1);
+        line.register(reader);
         line.run(Duration::from_secs(2));
-        line.left = Some(Vec::new());
-        Bench { sent: line.now, line, over, ages }
+        (line.watched, line.left) = (setup.sender(), Some(Vec::new()));
+        Bench { sent: line.now, line, setup, ages }
     }
     fn send(&mut self, lifetime_ms: u64) {
         self.sent = self.line.now;
-        for number in 0..COUNT {
+        for number in 0..self.setup.count {
             let bundle = SendRequest {
                 source: EndpointId::ipn(1, 1),
-                destination: EndpointId::ipn(2, 1),
+                destination: EndpointId::ipn(self.setup.sender() as u64 + 2, 1),
                 report_to: EndpointId::Null,
                 facts: Facts::default(),
-                lifetime_ms,
+                lifetime_ms: if (self.setup.short)(number) { SHORT.as_millis() as u64 } else { lifetime_ms },
                 priority: Priority::Normal,
                 hop_limit: 0,
                 reliable: true,
-                payload: payload(number, self.over.bytes()),
+                payload: aged::payload(number, self.setup.bytes),
             };
             self.line.tell(0, Input::App(AppInput::Send { request: RequestId(0), bundle }));
         }
     }
-    /// When the first byte that tells which one it is left of each, for the first time.
-    fn left(&self) -> BTreeMap<u32, Instant> {
-        self.all_left().into_iter().map(|(number, times)| (number, times[0])).collect()
+    /// The link they leave over.
+    fn link(&self) -> LinkId {
+        LinkId(self.setup.sender() as u32)
     }
-    /// The same, each time.
-    fn all_left(&self) -> BTreeMap<u32, Vec<Instant>> {
-        let mut all = BTreeMap::<u32, Vec<Instant>>::new();
-        for (at, data) in self.line.left.iter().flatten() {
-            let bytes = data.to_bytes().unwrap();
-            let mut place = 0;
-            while let Some(found) = bytes[place..].windows(4).position(|four| four == b"AGES") {
-                place += found;
-                if let Some(number) = number_at(&bytes[place..]) {
-                    all.entry(number).or_default().push(*at);
-                }
-                place += 4;
-            }
+    /// Sends all, some of which leave, and lets nothing through for a while: behind a peer that reads nothing, or a link that
+    /// is down.
+    fn stall(&mut self, lifetime_ms: u64) {
+        self.stall_busy(lifetime_ms, Duration::ZERO);
+    }
+    /// The same, where nodes hear so late that a time has come, until things have gone on for a while.
+    fn stall_busy(&mut self, lifetime_ms: u64, lag: Duration) {
+        let (stream, link, sender) = (self.setup.over.is_stream(), self.link(), self.setup.sender());
+        self.line.deaf = stream.then_some(sender + 1);
+        self.send(lifetime_ms);
+        self.line.run(Duration::from_millis(150));
+        self.line.lag = lag;
+        if !stream {
+            self.line.tell(sender, Input::LinkDown { link });
         }
-        all
+        self.line.run(STALL);
+        self.line.hears();
+        if !stream {
+            self.line.tell(sender, Input::LinkUp { link });
+        }
+        self.line.run(Duration::from_millis(500));
+        self.line.lag = Duration::ZERO;
+        self.line.run(Duration::from_secs(60));
     }
-    /// Each bundle was as old as it said when it left; how many left after the stall.
+    /// When each left for the first time.
+    fn left(&self) -> BTreeMap<u32, Instant> {
+        aged::left(&self.line).into_iter().map(|(number, times)| (number, times[0])).collect()
+    }
+    /// All that live long came, each as old as it said when it left; how many left after the stall.
     fn check(&self) -> usize {
-        let (left, all, ages) = (self.left(), self.all_left(), self.ages.lock().unwrap());
+        let (all, ages, setup) = (aged::left(&self.line), self.ages.lock().unwrap(), self.setup);
+        let lives_long = |number: &u32| !(setup.short)(*number);
+        let came = ages.keys().filter(|number| lives_long(number)).count();
+        assert_eq!(came, (0..setup.count).filter(lives_long).count(), "{setup:?}");
         for (number, age) in ages.iter() {
             let told = Duration::from_millis(*age);
             let is_true = |at: &Instant| {
                 let age = at.since(self.sent);
-                told <= age + Duration::from_millis(1) && age <= told + EXACT
+                told <= age + Duration::from_millis(1) && age <= told + setup.exact()
             };
             // What UDPCL gave back in the middle is sent anew; what LTP repeats is as old as when it left first.
-            let times = if matches!(self.over, Udpcl(_)) { &all[number][..] } else { &all[number][..1] };
-            assert!(times.iter().any(is_true), "{:?}: {number} left at {times:?} and says {told:?}", self.over);
+            let times = if matches!(setup.over, Udpcl(_)) { &all[number][..] } else { &all[number][..1] };
+            assert!(times.iter().any(is_true), "{setup:?}: {number} left at {times:?} and says {told:?}");
         }
-        left.values().filter(|at| at.since(self.sent) >= STALL).count()
+        let malformed = self.line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).count();
+        assert_eq!(malformed, 0, "{setup:?}");
+        all.values().filter(|times| times[0].since(self.sent) >= STALL).count()
     }
 }
 
@@ -201,12 +270,7 @@ fn behind_a_peer_that_reads_nothing_bundles_age() {
     for over in STREAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
-            bench.line.deaf = Some(1);
-            bench.send(3_600_000);
-            bench.line.run(STALL);
-            bench.line.hears();
-            bench.line.run(Duration::from_secs(60));
-            assert_eq!(bench.ages.lock().unwrap().len(), COUNT as usize, "{over:?}");
+            bench.stall(3_600_000);
             assert!(bench.check() >= 150, "{over:?}: most waited here");
         }
     }
@@ -218,14 +282,86 @@ fn behind_a_rate_and_a_closed_contact_bundles_age() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let mut bench = Bench::new(over, version, false);
-            bench.send(3_600_000);
-            bench.line.run(Duration::from_millis(150));
-            bench.line.tell(0, Input::LinkDown { link: LinkId(0) });
-            bench.line.run(STALL);
-            bench.line.tell(0, Input::LinkUp { link: LinkId(0) });
-            bench.line.run(Duration::from_secs(60));
-            assert_eq!(bench.ages.lock().unwrap().len(), COUNT as usize, "{over:?}");
+            bench.stall(3_600_000);
             assert!(bench.check() >= 100, "{over:?}: most waited here");
+        }
+    }
+}
+
+/// A layer that gets its bundles two seconds ahead of a slow link stamps them as they leave.
+#[test]
+fn behind_a_rate_limit_bundles_age() {
+    for over in DATAGRAMS {
+        for version in [7, 6] {
+            let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
+            let ahead = Duration::from_secs(2);
+            let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
+            bench.send(3_600_000);
+            bench.line.run(STALL * 3);
+            bench.check();
+            let late = bench.ages.lock().unwrap().values().filter(|age| **age > 10_000).count();
+            assert!(late >= 90, "{over:?}: {late} of them waited for more than half of the time");
+        }
+    }
+}
+
+/// A source without a clock, then a node with one and without: what it passes on says the age of both.
+#[test]
+fn relayed_bundles_of_a_source_without_clock_age() {
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
+            let mut bench = Bench::of(Setup { relay: true, ..Setup::few(over, version, clock) });
+            bench.stall(3_600_000);
+            assert!(bench.check() >= 30, "{over:?} {version} {clock}: most waited here");
+        }
+    }
+}
+
+/// The second node has no contact with the third for most of the time.
+const CONTACTS: &str = "contact 1 2 +0..+200 rate 1 Gbit/s\ncontact 2 1 +0..+200 rate 1 Gbit/s\n\
+    contact 2 3 +0..+2.2 rate 1 Mbit/s\ncontact 3 2 +0..+2.2 rate 1 Mbit/s\n\
+    contact 2 3 +22..+200 rate 40 Mbit/s\ncontact 3 2 +22..+200 rate 40 Mbit/s";
+
+#[test]
+fn behind_a_closed_contact_relayed_bundles_age() {
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for version in [7, 6] {
+            let plan = Some(CONTACTS);
+            let mut bench = Bench::of(Setup { relay: true, plan, ..Setup::few(over, version, true) });
+            bench.send(3_600_000);
+            bench.line.run(Duration::from_secs(90));
+            assert!(bench.check() >= 30, "{over:?} {version}: most waited here");
+        }
+    }
+}
+
+/// Each kind of sum is made anew with the age.
+#[test]
+fn restamped_block_has_a_right_crc() {
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for crc in [CrcType::None, CrcType::Crc16] {
+            let mut bench = Bench::of(Setup { crc, ..Setup::few(over, 7, false) });
+            bench.stall(3_600_000);
+            assert!(bench.check() >= 30, "{over:?} {crc:?}: most waited here");
+        }
+    }
+}
+
+/// Long ones are read piece by piece as they leave.
+#[test]
+fn bundles_on_disk_age() {
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for version in [7, 6] {
+            let short = Setup { disk: true, ..Setup::few(over, version, false) };
+            let long = Setup { count: 6, bytes: 3_000_000, rate: 40_000_000, ..short };
+            // What is too long for a datagram leaves in fragments, each with a head of its own.
+            let setups = [short, long].into_iter().take(if over == Udpcl(1) { 1 } else { 2 });
+            for setup in setups {
+                let mut bench = Bench::of(setup);
+                bench.stall(3_600_000);
+                let late = bench.check();
+                assert!(late >= setup.count as usize / 2, "{setup:?}: {late} waited here");
+            }
         }
     }
 }
@@ -241,34 +377,110 @@ fn behind_memory_that_is_full_of_what_nobody_confirms_bundles_age() {
             bench.line.run(STALL);
             bench.line.hears();
             bench.line.run(Duration::from_secs(120));
-            assert_eq!(bench.ages.lock().unwrap().len(), COUNT as usize, "{aggregate}");
             assert!(bench.check() >= 150, "{aggregate}: most waited here");
+        }
+    }
+}
+
+/// The type of the LTP segment that a datagram is (RFC 5326 3.1).
+fn is_cancel(datagram: &Payload) -> bool {
+    datagram.to_bytes().is_some_and(|bytes| bytes[0] & 0x0f == 12)
+}
+
+/// Of a block that nobody confirmed nothing is repeated once all its bundles expired.
+#[test]
+fn block_of_expired_bundles_is_cancelled() {
+    for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
+        for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
+            let mut bench = Bench::new(Over::Ltp { aggregate, window }, version, clock);
+            bench.line.deaf = Some(1);
+            bench.send(SHORT.as_millis() as u64);
+            bench.line.run(STALL);
+            let what = format!("{:?} {version} {clock}", bench.setup.over);
+            let after: Vec<_> =
+                bench.line.left.iter().flatten().filter(|(at, _)| at.since(bench.sent) > SHORT).collect();
+            assert!(!after.is_empty() && after.iter().all(|(_, datagram)| is_cancel(datagram)), "{what}");
+            let cancelled = |event: &Event| matches!(event, Event::LtpSessionEnd { cancelled: true, .. });
+            assert!(bench.line.events.iter().any(|(node, event)| *node == 0 && cancelled(event)), "{what}");
+            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{what}");
+            bench.line.hears();
+            bench.line.run(STALL);
+            assert!(bench.ages.lock().unwrap().is_empty() && bench.line.delivered.is_empty(), "{what}");
         }
     }
 }
 
 #[test]
 fn what_expired_while_it_waited_does_not_leave() {
-    let lifetime = Duration::from_secs(5);
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
+            let setup = Setup::few(over, version, clock);
+            for setup in
+                [Setup::new(over, version, clock), Setup { relay: true, ..setup }, Setup { disk: true, ..setup }]
+            {
+                let mut bench = Bench::of(setup);
+                bench.stall(SHORT.as_millis() as u64);
+                let (left, late) = (bench.left(), |at: &Instant| at.since(bench.sent) > SHORT + EXACT);
+                let what = format!("{:?}", bench.setup);
+                // The first block of a slow link is not full yet when it goes down.
+                let some = !left.is_empty() || (over.in_blocks() && setup.count < COUNT);
+                assert!(some && left.len() < setup.count as usize / 2, "{what}: {} left", left.len());
+                assert_eq!(left.values().filter(|at| late(at)).count(), 0, "{what}");
+                assert_eq!(bench.line.node(bench.setup.sender()).status(bench.line.now).bundles, 0, "{what}");
+            }
+        }
+    }
+}
+
+/// A layer does not wait to be told that a lifetime has ended.
+#[test]
+fn what_expired_while_the_node_was_busy_does_not_leave() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(over, version, clock);
-            if over.is_stream() {
-                bench.line.deaf = Some(1);
-            }
-            bench.send(lifetime.as_millis() as u64);
-            bench.line.run(Duration::from_millis(150));
-            if !over.is_stream() {
-                bench.line.tell(0, Input::LinkDown { link: LinkId(0) });
-            }
+            bench.stall_busy(SHORT.as_millis() as u64, STALL * 2);
+            let what = format!("{:?}", bench.setup);
+            let left = bench.left();
+            let late = left.iter().filter(|(_, at)| at.since(bench.sent) > SHORT).collect::<Vec<_>>();
+            assert!(late.is_empty(), "{what}: {late:?}");
+            assert!(!left.is_empty() && left.len() < COUNT as usize / 2, "{what}: {} left", left.len());
+            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{what}");
+        }
+    }
+}
+
+/// The same behind a slow link, where a layer waits for its own time to come.
+#[test]
+fn what_expired_in_a_busy_layer_does_not_leave() {
+    for over in DATAGRAMS {
+        for version in [7, 6] {
+            let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();
+            let ahead = Duration::from_secs(10);
+            let mut bench = Bench::of(Setup { rate, ahead, ..Setup::new(over, version, false) });
+            bench.send(SHORT.as_millis() as u64);
+            bench.line.run(Duration::from_secs(3));
+            bench.line.lag = SHORT;
             bench.line.run(STALL);
-            bench.line.hears();
-            bench.line.tell(0, Input::LinkUp { link: LinkId(0) });
-            bench.line.run(Duration::from_secs(60));
-            let (left, late) = (bench.left(), |at: &Instant| at.since(bench.sent) > lifetime + EXACT);
-            assert!(!left.is_empty() && left.len() < COUNT as usize / 2, "{over:?}: {} left", left.len());
-            assert_eq!(left.values().filter(|at| late(at)).count(), 0, "{over:?} {version} {clock}");
-            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{over:?}");
+            bench.line.lag = Duration::ZERO;
+            bench.line.run(STALL);
+            let late = bench.left().values().filter(|at| at.since(bench.sent) > SHORT).count();
+            assert_eq!((late, bench.line.node(0).status(bench.line.now).bundles), (0, 0), "{:?}", bench.setup);
+        }
+    }
+}
+
+/// Bundles of both kinds wait in one queue, or in one block: after the first ones that left, among others, and to its end.
+#[test]
+fn what_lives_longer_leaves_without_what_expired() {
+    let among: [(fn(u32) -> bool, u8); 3] = [(|n| n % 2 == 1, 7), (|n| n >= 33, 6), (|n| n % 15 >= 10, 7)];
+    for over in STREAMS.into_iter().chain(DATAGRAMS) {
+        for (short, version) in among {
+            let mut bench = Bench::of(Setup { short, rate: 4_000_000, ..Setup::few(over, version, false) });
+            bench.stall(3_600_000);
+            bench.check();
+            let late = |(number, at): (&u32, &Instant)| short(*number) && at.since(bench.sent) > SHORT;
+            assert_eq!(bench.left().iter().filter(|left| late(*left)).count(), 0, "{:?}", bench.setup);
+            assert_eq!(bench.line.node(0).status(bench.line.now).bundles, 0, "{:?}", bench.setup);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A relay in two shards, in virtual time: each owns the layer to one neighbour, and each has a disk of its own.
 
+mod aged;
 mod line;
+mod reads;
 
-use farlink_base::{DataVolume, Duration, EndpointId, LinkId, Payload, Priority};
+use farlink_base::{Clock, DataVolume, Duration, EndpointId, LinkId, Payload, Priority};
 use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_stack::{Config, Input, LayerKind, ShardConfig, SpanConfig};
@@ -343,5 +345,48 @@ fn a_link_added_later_in_one_shard_than_in_its_owner_is_used_by_both() {
         line.run(seconds(3));
         assert_eq!(line.delivered.len(), 1, "{layer:?}: what was said of it came late, and is heard");
         assert_delivered(&mut line, vec![payload], false);
+    }
+}
+
+/// RFC 9171 5.4 step 4, where the layer that sends a bundle is of another shard than the one that got it.
+#[test]
+fn bundle_that_waits_in_another_shard_ages() {
+    for (layer, version, disk) in [Layer::TcpclV4, Layer::Ltp]
+        .into_iter()
+        .flat_map(|l| [(l, 7, false), (l, 6, false), (l, 7, true), (l, 6, true)])
+    {
+        let ages = aged::Ages::default();
+        let old = move |index: usize, config: &mut Config| {
+            tune(index, config);
+            config.bundle_version = version;
+            if !disk || index != FIRST {
+                (config.limits.memory_bytes, config.spill_from) = (1 << 30, DataVolume(1 << 30));
+            }
+            for link in &mut config.links {
+                if let SpanConfig::Ltp(span) = &mut link.span {
+                    span.window_bytes = 100_000;
+                }
+            }
+        };
+        let mut line = Line::speaking(layer, 4, old, aged::speak(version, FAR, &ages));
+        line.shards = FIRST;
+        line.tell(NEAR, Input::Clock(Clock::UNTRUSTED));
+        [NEAR, FIRST, FAR].into_iter().for_each(|node| register(&mut line, node));
+        line.run(seconds(2));
+        (line.watched, line.left, line.deaf) = (SECOND, Some(Vec::new()), Some(FAR));
+        let sent = line.now;
+        (0..100).for_each(|n| send(&mut line, NEAR, FAR, &aged::payload(n, 50_000).to_bytes().unwrap()));
+        line.run(seconds(20));
+        line.hears();
+        line.run(seconds(120));
+        let (left, ages) = (aged::left(&line), ages.lock().unwrap());
+        assert_eq!(ages.len(), 100, "{layer:?} {version}");
+        for (number, age) in ages.iter() {
+            let (told, age) = (Duration::from_millis(*age), left[number][0].since(sent));
+            let exact = told <= age + Duration::from_millis(1) && age <= told + Duration::from_millis(10);
+            assert!(exact, "{layer:?} {version} {disk}: {number} left after {age:?} and says {told:?}");
+        }
+        let late = left.values().filter(|times| times[0].since(sent) >= seconds(20)).count();
+        assert!(late >= 70 && line.crossed > 100, "{layer:?} {version}: {late} waited");
     }
 }

@@ -293,3 +293,56 @@ fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
     assert_eq!(sorted(line.delivered.clone()), sorted(sent));
     line.assert_empty();
 }
+
+/// Each of two nodes takes the other for the way to a third. Version 6 has no hop count.
+#[test]
+fn loop_of_routes_forwards_version_6_ever_more_rarely() {
+    for layer in LAYERS {
+        for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
+            let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {
+                let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+                vec![Box::new(BpV6 { profile: Profile::Strict, numbers }), Box::new(v7)]
+            });
+            let mirrors = |node: usize, config: &mut Config| {
+                config.routes = vec![("ipn:9.*".into(), EndpointId::ipn(2 - node as u64, 0))];
+            };
+            let mut line = Line::speaking(layer, 2, mirrors, speak);
+            if !clock {
+                (0..2).for_each(|node| line.tell(node, Input::Clock(farlink_base::Clock::UNTRUSTED)));
+            }
+            line.run(Duration::from_secs(2));
+            line.left = Some(Vec::new());
+            let payload = content(6, 2_000);
+            let bundle = SendRequest {
+                source: EndpointId::ipn(1, 1),
+                destination: EndpointId::ipn(9, 1),
+                report_to: EndpointId::Null,
+                facts: Facts::default(),
+                lifetime_ms: 2 * 3_600_000,
+                priority: Priority::Normal,
+                hop_limit: 30,
+                reliable: true,
+                payload: Payload::from(payload.clone()),
+            };
+            line.tell(0, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+            line.run(Duration::from_secs(3600));
+            let what = format!("{layer:?}, numbers {numbers}, clock {clock}");
+            let begins = |rope: &Payload| {
+                let bytes = rope.to_bytes().unwrap();
+                bytes.windows(16).any(|part| part == &payload[..16])
+            };
+            let left: Vec<_> = line.left.iter().flatten().filter(|(_, data)| begins(data)).map(|(at, _)| *at).collect();
+            assert!((20..60).contains(&left.len()), "{what}: the first node forwarded it {} times", left.len());
+            let gaps: Vec<_> = left.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+            let grows = |pair: &[Duration]| pair[1] * 5 >= pair[0] * 8 || pair[1] >= Duration::from_secs(90);
+            assert!(gaps.windows(2).all(grows), "{what}: {gaps:?}");
+            for node in 0..2 {
+                let returns =
+                    line.events.iter().filter(|e| e.0 == node && matches!(e.1, Event::Returned { .. })).count();
+                assert!(returns >= 19, "{what}: node {node} tells of {returns} returns");
+            }
+            line.run(Duration::from_secs(3700));
+            line.assert_empty();
+        }
+    }
+}

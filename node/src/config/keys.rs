@@ -431,7 +431,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(bundles, Count, "Bundles kept."),
     limit!(remembered, Count, "Deliveries remembered, at 56 bytes each."),
     limit!(registrations, Count, "Endpoints registered by applications."),
-    limit!(fragments, Count, "Fragments waiting to be joined."),
+    limit!(fragments, Count, "Fragments waiting to be joined, of which those that nobody vouches for may be half."),
     limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
     limit!(reports_per_second, Count, "Status reports made a second; more are not made."),
     LayerParam {

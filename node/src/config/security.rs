@@ -3,7 +3,7 @@
 use super::{NodeConfig, SecurityFiles, keys};
 use farlink_base::DataVolume;
 use farlink_base::security::{Role, Rule, Service};
-use farlink_config::security::{rule, shadows};
+use farlink_config::security::{refuse_second_service, rule, shadows};
 use farlink_config::{Errors, Reader};
 use farlink_stack::{KeyRing, Secret, SecurityConfig};
 use std::os::unix::fs::MetadataExt;
@@ -130,14 +130,7 @@ fn one_service(
         name == rule.key || ring.get(name).iter().any(|one| ring.get(&rule.key).iter().any(|other| one == other))
     };
     match uses.iter().find(|(name, service, _)| *service != rule.service && same(name)) {
-        Some((name, _, first)) => {
-            let other = if *name == rule.key { String::new() } else { format!(", the same as `{name}`,") };
-            let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);
-            let what = format!(
-                "`{key}`{other} is for {service} here and for another service in {first}, and a key serves one security context (RFC 9173 6.2)"
-            );
-            reader.fail("key", what, "give each service a key of its own");
-        }
+        Some((name, _, first)) => refuse_second_service(reader, rule, name, first),
         None => uses.push((rule.key.clone(), rule.service, path.to_string())),
     }
 }

@@ -133,8 +133,15 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "fragments have no bound",
         "core/bpa/src/receive.rs",
-        "self.fragments.are_full(new.bundle.source.node())",
-        "self.fragments.are_full(new.bundle.source.node()) && new.size() == 0",
+        "self.fragments.are_full(new)",
+        "self.fragments.are_full(new) && new.size() == 0",
+        &["-p farlink-bpa"],
+    ),
+    plain(
+        "strangers' fragments count to whom they name",
+        "core/bpa/src/fragments.rs",
+        "    (!strange).then_some(source)\n",
+        "    let _ = strange;\n    Some(source)\n",
         &["-p farlink-bpa"],
     ),
     plain(

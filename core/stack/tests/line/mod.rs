@@ -171,8 +171,11 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
-    /// What the first node wrote and when, where that is watched.
+    /// What the watched node wrote and when, where that is wanted.
     pub left: Option<Vec<(Instant, Payload)>>,
+    pub watched: usize,
+    /// How late nodes hear that a time has come: they are busy. What arrives they hear at once.
+    pub lag: Duration,
     /// The node that reads nothing for now.
     pub deaf: Option<usize>,
     /// Bytes read of streams whose writers want to know.
@@ -235,6 +238,8 @@ impl Line {
             pending: BTreeMap::new(),
             order: 0,
             left: None,
+            watched: 0,
+            lag: Duration::ZERO,
             deaf: None,
             confirmed: BTreeMap::new(),
             connects: 0,
@@ -349,7 +354,7 @@ impl Line {
     fn carry(&mut self, from: usize, to: usize, rope: Payload) -> Payload {
         let data = self.memory.of(to, || flat(&rope));
         self.memory.of(from, || drop(rope));
-        if let Some(left) = self.left.as_mut().filter(|_| from == 0) {
+        if let Some(left) = self.left.as_mut().filter(|_| from == self.watched) {
             left.push((self.now, data.clone()));
         }
         self.heard[to] += data.len();
@@ -540,7 +545,8 @@ impl Line {
         let end = self.now + duration;
         while !until(self) {
             let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
-            let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout);
+            let lag = self.lag;
+            let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout).map(|at| at + lag);
             let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else {
                 self.now = end;
                 return until(self);
@@ -554,7 +560,7 @@ impl Line {
             }
             for node in 0..self.nodes.len() {
                 let now = self.now;
-                if self.nodes[node].as_ref().and_then(Stack::next_timeout).is_some_and(|t| t <= now) {
+                if self.nodes[node].as_ref().and_then(Stack::next_timeout).is_some_and(|t| t + lag <= now) {
                     self.tell(node, Input::Wake);
                 }
             }

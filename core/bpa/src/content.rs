@@ -9,6 +9,7 @@ use farlink_base::{BundleMeta, EndpointId, Facts, Instant, Refusal, Sink, hash12
 use farlink_book::{Flags, Handle, Reason, Why};
 
 /// What an arriving bundle is to this node.
+#[derive(Debug)]
 pub(crate) enum Place {
     /// It was not here; its identity in this node may be one by its content.
     New(Arc<BundleMeta>),

@@ -29,6 +29,9 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
+/// Bytes of a datagram that takes just the first half of a payload, as the stranger's fragments are, by version.
+const HALVES_6: u32 = 229;
+const HALVES_7: u32 = 272;
 /// Files of a store are short, as they are looked at whole after each step of a search.
 const FILE_MAX: DataVolume = DataVolume(32 << 10);
 /// A step of time reaches timers within this.
@@ -131,7 +134,7 @@ impl World {
                 false => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
                 true => SpanConfig::Udpcl(udpcl::SpanConfig {
                     link: LinkId(place as u32),
-                    datagram_bytes: 300,
+                    datagram_bytes: if self.setup.version == 6 { HALVES_6 } else { HALVES_7 },
                     pace_bytes: 1 << 30,
                     ..udpcl::SpanConfig::default()
                 }),

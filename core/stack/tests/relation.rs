@@ -30,7 +30,16 @@ fn history_is_read_back_as_written() {
 
 fn search(setup: Setup, events: usize, alterations: &[Alteration]) -> Search {
     let bounds = Bounds::SMALL;
-    Search { setup, events, bounds, alterations: alterations.to_vec(), merge: true, jobs: 2, all: true, progress: false }
+    Search {
+        setup,
+        events,
+        bounds,
+        alterations: alterations.to_vec(),
+        merge: true,
+        jobs: 2,
+        all: true,
+        progress: false,
+    }
 }
 
 #[test]

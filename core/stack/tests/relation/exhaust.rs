@@ -34,8 +34,7 @@ pub struct Bounds {
     pub waits: usize,
 }
 impl Bounds {
-    pub const SMALL: Bounds =
-        Bounds { bundles: 2, forgeries: 1, crashes: 1, downs: 1, losses: 0, parts: 0, waits: 0 };
+    pub const SMALL: Bounds = Bounds { bundles: 2, forgeries: 1, crashes: 1, downs: 1, losses: 0, parts: 0, waits: 0 };
 
     fn of(&self, step: Step) -> usize {
         match step {
@@ -233,8 +232,11 @@ impl Search {
             for part in parts {
                 report.add(part);
             }
-            let found: Vec<State> =
-                layer.found.into_iter().flat_map(|shard| shard.into_inner().expect("no thread panics").into_values()).collect();
+            let found: Vec<State> = layer
+                .found
+                .into_iter()
+                .flat_map(|shard| shard.into_inner().expect("no thread panics").into_values())
+                .collect();
             report.states.push(found.len());
             frontier = found;
             if self.progress {

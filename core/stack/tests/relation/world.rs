@@ -362,7 +362,13 @@ impl World {
                 *last += 1;
                 let (ticket, link) = (*last, self.link_to(to, from).expect("a neighbour"));
                 self.tickets.insert((to, ticket), (from, id));
-                self.tell(to, Input::Message { link, ticket: Ticket(ticket), bundle, hop });
+                // Its head comes first, and may be answered at once.
+                let begun =
+                    Input::MessageBegun { link, ticket: Ticket(ticket), bundle: bundle.clone(), hop: hop.clone() };
+                self.tell(to, begun);
+                if self.tickets.contains_key(&(to, ticket)) {
+                    self.tell(to, Input::Message { link, ticket: Ticket(ticket), bundle, hop });
+                }
             }
             Packet::Datagrams(train) => {
                 let data = Payload::from(train.data.to_bytes().expect("it is in memory"));

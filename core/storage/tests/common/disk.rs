@@ -88,7 +88,10 @@ impl std::fmt::Debug for SimFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let SimFile { cache, durable, end, entered, pending } = self;
         let short = |bytes: &[u8]| {
-            let used = bytes.chunks(64).rposition(|part| part != &[0; 64][..part.len()]).map_or(0, |last| bytes.len().min(64 * last + 64));
+            let used = bytes
+                .chunks(64)
+                .rposition(|part| part != &[0; 64][..part.len()])
+                .map_or(0, |last| bytes.len().min(64 * last + 64));
             (bytes.len(), farlink_base::hash128(&[&bytes[..used]]))
         };
         let pending: Vec<_> = pending.iter().map(|(offset, bytes)| (offset, short(bytes))).collect();

@@ -28,6 +28,17 @@ fn history_is_read_back_as_written() {
     }
 }
 
+#[test]
+fn head_vouches_for_nothing() {
+    for history in [
+        "nodes=3 durable=0 version=7 narrow=1 power=0 send:1 forge:1:1:TrueLastPiece",
+        "nodes=3 durable=1 version=7 narrow=1 power=0 send:1 forge:1:0:TrueFirstPiece",
+        "nodes=3 durable=0 version=7 narrow=0 power=0 forge:1:0:ReportTo send:1 forge:1:1:Nothing down:0 cross:2:1",
+    ] {
+        assert_eq!(History::parse(history).expect("a history").run(), Ok(()), "{history}");
+    }
+}
+
 fn search(setup: Setup, events: usize, alterations: &[Alteration]) -> Search {
     let bounds = Bounds::SMALL;
     Search {

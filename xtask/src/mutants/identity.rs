@@ -52,8 +52,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "what begins to arrive is not compared with what is here",
         "core/bpa/src/content.rs",
-        "return vouched && self.same(&held.bundle, bundle, edge) == Some(true);",
-        "return vouched || held.sends < 9;",
+        "return alike && self.same(&held.bundle, bundle, edge) == Some(true);",
+        "return alike || held.sends < 9;",
         TESTS,
     ),
     durable(

@@ -64,7 +64,8 @@ fn all_short_histories_lose_and_mix_nothing() {
 
 #[test]
 fn equal_states_go_on_alike() {
-    for setup in Setup::small() {
+    let [on_disk, _, in_memory, .., in_pieces] = Setup::small();
+    for setup in [on_disk, in_memory, in_pieces] {
         let search = search(setup, 3, &[Alteration::Payload]);
         let merged = search.run();
         let apart = Search { merge: false, ..search.clone() }.run();

@@ -11,6 +11,7 @@ use farlink_congestion::Control;
 use pyo3::prelude::*;
 
 /// The congestion control of one node.
+#[derive(Debug)]
 pub struct PythonControl {
     policy: Policy,
     wishes: bool,

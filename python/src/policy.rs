@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The first exception of any policy: it ends the run.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Fault {
     error: Mutex<Option<PyErr>>,
     /// Set with it: the run ends.
@@ -34,7 +34,7 @@ impl Fault {
 }
 
 /// What all policies of a run share.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Shared {
     /// Names of nodes.
     pub names: Arc<Names>,
@@ -59,6 +59,7 @@ const HEARS: [(&str, Hears); 6] = [
 ];
 
 /// An object of one node.
+#[derive(Debug)]
 pub struct Policy {
     object: Py<PyAny>,
     shared: Shared,

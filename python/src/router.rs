@@ -11,6 +11,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 /// The router of one node.
+#[derive(Debug)]
 pub struct PythonRouter {
     policy: Policy,
     copies: bool,

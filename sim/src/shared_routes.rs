@@ -29,7 +29,7 @@ struct Hop {
 }
 
 /// What the nodes of a world found.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(crate) struct Found {
     /// By node and destination; never walked.
     hops: Mutex<HashMap<(NodeId, NodeId), Hop>>,
@@ -52,6 +52,7 @@ impl Found {
 }
 
 /// The router of one node, which follows others and searches where none was before.
+#[derive(Debug)]
 pub(crate) struct Follower {
     own: Sabr,
     found: Arc<Found>,

@@ -36,6 +36,7 @@ bundles = { count = 100, size = "50 kB", interval = "5 s" }
 "#;
 
 /// Epidemic routing, under a name that no registry has.
+#[derive(Debug)]
 struct Flood;
 impl Outlook for Flood {}
 impl Router for Flood {
@@ -51,6 +52,7 @@ impl Router for Flood {
 }
 
 /// Takes nothing.
+#[derive(Debug)]
 struct Closed;
 impl Control for Closed {
     fn admit(&self, _node: &Node<'_>, _new: &Held) -> Result<f64, Refusal> {

@@ -139,6 +139,7 @@ impl Empty for Deferred {
 }
 
 /// The bundle protocol agent of one node.
+#[derive(Debug)]
 pub struct Agent {
     pub(crate) settings: Settings,
     pub(crate) local: Box<[NodeId]>,

@@ -9,6 +9,7 @@ use farlink_base::{BundleMeta, EndpointId, Facts, Instant, Refusal, Sink, hash12
 use farlink_book::{Flags, Handle, Reason, Why};
 
 /// What an arriving bundle is to this node.
+#[derive(Debug)]
 pub(crate) enum Place {
     /// It was not here; its identity in this node may be one by its content.
     New(Arc<BundleMeta>),
@@ -203,8 +204,9 @@ impl Agent {
             return false;
         }
         if let Some(held) = self.known(bundle) {
-            let vouched = !strange || self.is_unvouched(held.handle());
-            return vouched && self.same(&held.bundle, bundle, edge) == Some(true);
+            // What is here and unvouched is vouched for once the whole has come.
+            let alike = strange == self.is_unvouched(held.handle());
+            return alike && self.same(&held.bundle, bundle, edge) == Some(true);
         }
         let delivered = self.is_for_members(bundle).then(|| self.remembered.delivered(bundle.original_id())).flatten();
         delivered.is_some_and(|delivered| match bundle.fragment() {

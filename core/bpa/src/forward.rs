@@ -23,7 +23,7 @@ const FRAGMENT_MIN: u64 = 4096;
 const FRAGMENT_OVERHEAD: u64 = 64;
 
 /// Most bytes of a bundle that may leave.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Most {
     /// What is left of the contact.
     contact: u64,
@@ -32,6 +32,7 @@ struct Most {
 }
 
 /// How a bundle leaves.
+#[derive(Debug)]
 struct Parting {
     bundle: Handle,
     labels: [Split; 2],

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use farlink_base::{Instant, NodeId, PeerId, Refusal};
 use farlink_book::{
     Book, Hears, Held, Journeys, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want,
@@ -30,6 +31,20 @@ pub(crate) struct Policies {
     control_hears: Hears,
     oracle: Option<Box<dyn Oracle + Send>>,
     orders: Orders,
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What an oracle knows is no state of this node.
+        let Policies { router, control, router_hears, control_hears, oracle: _, orders } = self;
+        f.debug_tuple("Policies")
+            .field(router)
+            .field(control)
+            .field(router_hears)
+            .field(control_hears)
+            .field(orders)
+            .finish()
+    }
 }
 
 fn node<'a>(seen: Seen<'a>, side: Side, router: Option<&'a dyn Outlook>, oracle: Option<&'a dyn Oracle>) -> Node<'a> {

@@ -9,6 +9,7 @@ pub(crate) const TRAIN_BYTES: u64 = 65_000;
 const TRAIN_DATAGRAMS: u64 = 64;
 
 /// Collects datagrams into trains: equal lengths, the last may be shorter.
+#[derive(Debug)]
 pub(crate) struct Trains {
     to: Destination,
     pub(crate) rope: Payload,

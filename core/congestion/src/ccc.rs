@@ -13,6 +13,7 @@ use farlink_base::Param;
 use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why};
 
 /// Credits.
+#[derive(Debug)]
 pub struct Ccc {
     initial: u32,
     penalty: u32,

@@ -98,6 +98,7 @@ pub(crate) fn ranked(peer: &Peer, held: &Held, want: Want, worth: f64) -> Want {
 }
 
 /// By global knowledge.
+#[derive(Debug)]
 pub struct Gbsd {
     aim: Aim,
     refuse: bool,

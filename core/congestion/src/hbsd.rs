@@ -17,6 +17,7 @@ use farlink_book::{Hears, Held, News, Node, Orders, Peer, Tellers, Want};
 const FIRST: &[Sample] = &[Sample { seen: 0.0, copies: 1.0 }];
 
 /// By the history of bundles.
+#[derive(Debug)]
 pub struct Hbsd {
     aim: Aim,
     refuse: bool,

@@ -70,6 +70,7 @@ pub(crate) struct Sample {
 }
 
 /// What is known of bundles of the past and of today.
+#[derive(Debug)]
 pub(crate) struct History {
     bin_s: u32,
     records: BTreeMap<u128, Record>,
@@ -86,7 +87,7 @@ pub(crate) struct History {
 }
 
 /// Other nodes, and when each was heard of last.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Nodes {
     last: BTreeMap<NodeId, Instant>,
     /// Of those this node never met.

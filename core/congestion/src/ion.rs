@@ -11,6 +11,7 @@ use farlink_base::{DataRate, Duration, Instant, Param, PeerId, Refusal};
 use farlink_book::{Flow, Held, Node, forecast};
 
 /// Admission by forecast.
+#[derive(Debug)]
 pub struct Ion {
     outbound: f64,
     horizon: Duration,

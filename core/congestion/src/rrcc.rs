@@ -18,7 +18,7 @@ use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why, numb
 const SAMPLE_MAX: f64 = 1000.0;
 
 /// What happened here since the congestion value was last computed.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Counts {
     drops: u64,
     replications: u64,
@@ -27,7 +27,7 @@ struct Counts {
 }
 
 /// An encounter.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Encounter {
     /// What we told, until the neighbour told.
     told: Option<Counts>,
@@ -36,6 +36,7 @@ struct Encounter {
 }
 
 /// A limit of copies per encounter.
+#[derive(Debug)]
 pub struct Rrcc {
     weight: f64,
     decrease: f64,

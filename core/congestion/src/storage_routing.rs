@@ -17,6 +17,7 @@ const AWAY_MAX: usize = 1024;
 const ASKED_MAX: usize = 64;
 
 /// Moves bundles aside.
+#[derive(Debug)]
 pub struct StorageRouting {
     time: f64,
     space: f64,

@@ -33,7 +33,7 @@ pub const TRUST: Param = Param {
 };
 
 /// Bundles that arrived.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Acks {
     hearsay: u8,
     trust: u8,

@@ -8,7 +8,7 @@ use crate::router::Router;
 use farlink_book::Outlook;
 
 /// Nothing but the last step.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct DirectDelivery;
 
 impl Outlook for DirectDelivery {}

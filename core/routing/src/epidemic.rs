@@ -7,7 +7,7 @@ use crate::router::Router;
 use farlink_book::{Held, Node, Outlook, Peer, Want};
 
 /// Flooding, oldest first.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Epidemic;
 
 impl Outlook for Epidemic {}

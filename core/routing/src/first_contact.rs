@@ -20,7 +20,7 @@ const GAVE_MAX: usize = 4096;
 const TOLD_MAX: usize = 256;
 
 /// A neighbour that is up.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Met {
     /// Neighbours that had come up by then, it included.
     since: u32,
@@ -29,7 +29,7 @@ struct Met {
 }
 
 /// One copy, on and on.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct FirstContact {
     /// What was given on and when its lifetime ends, in that order.
     gave: VecDeque<(u128, Instant)>,

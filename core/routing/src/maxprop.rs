@@ -24,6 +24,7 @@ const NO_PATH: f64 = 1e6;
 type Meetings = BTreeMap<NodeId, f64>;
 
 /// Meeting likelihoods of all nodes, and the cheapest paths by them.
+#[derive(Debug)]
 pub struct MaxProp {
     threshold: u8,
     likely_max: usize,

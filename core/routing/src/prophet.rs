@@ -20,7 +20,7 @@ const NODES_MAX: usize = 4096;
 const CHANCE_MIN: f64 = 1e-4;
 
 /// What is known of a node.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Known {
     /// Delivery predictability, P.
     chance: f64,
@@ -28,6 +28,7 @@ struct Known {
 }
 
 /// Delivery predictabilities.
+#[derive(Debug)]
 pub struct Prophet {
     encounter_max: f64,
     encounter_first: f64,

@@ -1,6 +1,7 @@
 //! The contract of routers: *where* a bundle goes.
 
 use crate::plan_index::PlacedPlan;
+use core::fmt;
 use farlink_base::PeerId;
 use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Want, Way};
 
@@ -12,8 +13,10 @@ use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Want, Wa
 /// a carried bundle to its destination first, and offers no neighbour what it has, made, gave or
 /// failed at: no router repeats that.
 ///
+/// What [`fmt::Debug`] writes is all of its state: nodes that write the same go on in the same way.
+///
 /// One file each, registered by one line in `registry.rs`.
-pub trait Router: Outlook + Send {
+pub trait Router: Outlook + fmt::Debug + Send {
     /// Which news it wants.
     fn hears(&self) -> Hears {
         Hears::NOTHING

@@ -10,6 +10,7 @@ use farlink_base::Param;
 use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want};
 
 /// Copies by number.
+#[derive(Debug)]
 pub struct Spray {
     copies: u32,
     binary: bool,

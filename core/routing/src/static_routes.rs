@@ -8,6 +8,7 @@ use farlink_base::{DataRate, Instant, LinkId, PeerId};
 use farlink_book::{Hears, Held, Leg, News, Node, Order, Orders, Outlook, Way};
 
 /// A link that is up.
+#[derive(Debug)]
 struct Up {
     peer: PeerId,
     rate: Option<DataRate>,
@@ -15,7 +16,7 @@ struct Up {
 }
 
 /// Direct neighbours only.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct StaticRoutes {
     up: BTreeMap<LinkId, Up>,
 }

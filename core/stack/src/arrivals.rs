@@ -91,6 +91,7 @@ impl Bounds {
 }
 
 /// One bundle on its way in.
+#[derive(Debug)]
 struct Arrival {
     link: LinkId,
     /// Its bytes in order: in memory, then on disk.
@@ -114,6 +115,7 @@ struct Arrival {
     ended: bool,
     held: bool,
 }
+#[derive(Debug)]
 struct Opened {
     watch: Box<dyn Watch>,
     /// Whose quota its bytes on disk count to.
@@ -170,6 +172,7 @@ impl Arrival {
 }
 
 /// All of them, bounded in bytes.
+#[derive(Debug)]
 pub(crate) struct Arrivals {
     /// `None`: refused; what still comes is thrown away.
     open: BTreeMap<OfferToken, Option<Arrival>>,

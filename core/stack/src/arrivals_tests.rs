@@ -12,6 +12,7 @@ fn token(n: u64) -> OfferToken {
     OfferToken { layer: LayerId(0), ticket: Ticket(n) }
 }
 /// Counts what passes; says at the end that it is wrong when it was `bad`.
+#[derive(Debug)]
 struct Counter(Arc<AtomicU64>, bool);
 impl Watch for Counter {
     fn pass(&mut self, part: &Payload) {
@@ -22,6 +23,7 @@ impl Watch for Counter {
     }
 }
 /// A fragment without a head.
+#[derive(Debug)]
 struct Fragment;
 impl crate::edge::Piece for Fragment {
     fn wants_bytes(&self) -> bool {

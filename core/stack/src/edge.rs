@@ -11,6 +11,7 @@ use crate::security::Security;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 use farlink_base::{
     Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DigestKey, Digester, DtnTime, Duties,
@@ -26,7 +27,7 @@ const SMALL: u64 = 4096;
 
 /// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
 /// its check sums.
-pub trait Watch: Send {
+pub trait Watch: fmt::Debug + Send {
     /// The next bytes.
     fn pass(&mut self, part: &Payload);
     /// The digest of its payload, where it was to be made ([`BundleMeta::digest`]); 0: it was not.
@@ -48,6 +49,7 @@ impl Watch for () {
 }
 
 /// Makes the digest of a payload among the bytes of a bundle, beside another watch.
+#[derive(Debug)]
 struct Digesting {
     watch: Box<dyn Watch>,
     digester: Digester,
@@ -73,6 +75,7 @@ impl Watch for Digesting {
 }
 
 /// A bundle whose head has come.
+#[derive(Debug)]
 pub struct Opening {
     /// Its facts, its payload a stand-in of the right length.
     pub meta: BundleMeta,
@@ -90,7 +93,7 @@ pub struct Opening {
 }
 
 /// A piece of a payload that is to leave although its bytes are on disk.
-pub trait Piece: Send {
+pub trait Piece: fmt::Debug + Send {
     /// Whether its bytes must pass before it can be rendered.
     fn wants_bytes(&self) -> bool;
     /// The next bytes, in memory.
@@ -100,7 +103,7 @@ pub trait Piece: Send {
 }
 
 /// One version of the bundle protocol on the wire. Bytes in and out; it decides nothing.
-pub trait Codec: Send {
+pub trait Codec: fmt::Debug + Send {
     /// Which version.
     fn version(&self) -> u8;
     /// Whether a bundle that begins with this byte is one of its.
@@ -363,6 +366,7 @@ pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
 }
 
 /// A payload and what follows it (RFC 9171 4.3.3), among all bytes of a bundle.
+#[derive(Debug)]
 struct Passing {
     check: v7::Check,
     payload_at: u64,
@@ -397,6 +401,7 @@ impl Piece for v7::Piece {
 }
 
 /// Of which bundles digests are made, and by which key.
+#[derive(Debug)]
 enum Digests {
     /// Of those that something is compared with, by a key of this secret.
     WhereNeeded(u64),
@@ -407,6 +412,7 @@ enum Digests {
 }
 
 /// All versions a node speaks.
+#[derive(Debug)]
 pub(crate) struct Edges {
     codecs: Box<[Box<dyn Codec>]>,
     digests: Digests,

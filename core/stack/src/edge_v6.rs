@@ -133,6 +133,7 @@ impl Codec for BpV6 {
 }
 
 /// What is around a piece, whose bytes it does not depend on.
+#[derive(Debug)]
 struct Around(Encoded);
 impl Piece for Around {
     fn wants_bytes(&self) -> bool {

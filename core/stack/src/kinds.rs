@@ -197,6 +197,7 @@ impl SpanConfig {
 }
 
 /// A convergence layer.
+#[derive(Debug)]
 pub(crate) enum Layer {
     Ltp(Box<Ltp>),
     TcpclV4(Box<TcpclV4>),

@@ -34,6 +34,7 @@ pub(crate) enum Do {
 }
 
 /// A bundle its layer does not have yet.
+#[derive(Debug)]
 struct Waiting {
     id: SendId,
     rope: Payload,
@@ -44,6 +45,7 @@ struct Waiting {
     load: Option<u64>,
 }
 /// A bundle its layer has in part.
+#[derive(Debug)]
 struct Streaming {
     link: LinkId,
     rope: Payload,
@@ -55,6 +57,7 @@ struct Streaming {
     rest: Option<u64>,
 }
 /// A range a layer asked for, and its bytes once they are here.
+#[derive(Debug)]
 struct Wanted {
     from: u64,
     len: u64,
@@ -81,6 +84,7 @@ pub(crate) fn is_for_good(reason: Refusal) -> bool {
 }
 
 /// What a load is for.
+#[derive(Debug)]
 enum Purpose {
     First(LinkId),
     More(SendId),
@@ -88,6 +92,7 @@ enum Purpose {
 }
 
 /// All of them.
+#[derive(Debug)]
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
     /// Links whose layer takes no more now.

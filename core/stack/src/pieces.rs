@@ -19,6 +19,7 @@ const SHARE: u64 = 16;
 pub(crate) type Cut<'a> = &'a dyn Fn(&BundleMeta, &Hop, Range<u64>) -> Option<Box<dyn Piece>>;
 
 /// A piece whose bytes have passed and are on their way to disk.
+#[derive(Debug)]
 struct Passed {
     range: Range<u64>,
     piece: Box<dyn Piece>,
@@ -34,6 +35,7 @@ pub(crate) struct Kept {
 }
 
 /// The pieces of one arriving bundle.
+#[derive(Debug)]
 pub(crate) struct Pieces {
     meta: BundleMeta,
     hop: Hop,

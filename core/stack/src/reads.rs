@@ -25,6 +25,7 @@ const WHOLE: u64 = 16 << 20;
 const LITTLE: u64 = 64 << 10;
 
 /// A transmission, as the agent decided it.
+#[derive(Debug)]
 pub(crate) struct Departure {
     pub link: LinkId,
     pub id: SendId,
@@ -48,6 +49,7 @@ impl Departure {
 }
 
 /// What waits for its payload.
+#[derive(Debug)]
 pub(crate) enum Waiting {
     Departure(Departure),
     /// A delivery; with its bundle where its security is to be checked.
@@ -82,6 +84,7 @@ impl Waiting {
     }
 }
 
+#[derive(Debug)]
 struct Job {
     waiting: Waiting,
     rope: Payload,
@@ -103,6 +106,7 @@ impl Job {
 pub(crate) type Load = (u64, Payload);
 
 /// Everything being read.
+#[derive(Debug)]
 pub(crate) struct Reads {
     /// By load.
     jobs: BTreeMap<u64, Job>,

@@ -11,6 +11,7 @@ use farlink_base::{NodeId, Payload, Refusal};
 use farlink_bpa::app::{RequestId, SendRequest};
 
 /// One payload on its way to disk.
+#[derive(Debug)]
 struct Spool {
     spill: u64,
     quota: u64,
@@ -33,7 +34,7 @@ impl Spool {
 }
 
 /// All of them.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(crate) struct Spools {
     /// `None`: given up, and the application told; what still comes is thrown away.
     open: BTreeMap<RequestId, Option<Spool>>,

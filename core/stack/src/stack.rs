@@ -33,6 +33,7 @@ use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
+#[derive(Debug)]
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
     /// What a layer has for a stream by now leaves together.
@@ -80,6 +81,7 @@ const FIRST_SEND_LOAD: u64 = 1 << 62;
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// One node, driven by whoever owns clocks, sockets and disks.
+#[derive(Debug)]
 pub struct Stack {
     agent: Agent,
     edges: Edges,

@@ -6,6 +6,7 @@ use farlink_base::{Instant, Sink};
 use farlink_storage::LogStore;
 
 /// A bundle store.
+#[derive(Debug)]
 pub(crate) enum Store {
     /// Bundles are in the agent's book only.
     Memory,

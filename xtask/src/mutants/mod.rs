@@ -7,6 +7,7 @@
 
 mod agent;
 pub mod every;
+mod identity;
 mod layers;
 mod networks;
 mod promises;
@@ -74,7 +75,9 @@ const fn durable(
 }
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    [storage::TABLE, system::TABLE, agent::TABLE, promises::TABLE, layers::TABLE, networks::TABLE].into_iter().flatten()
+    [storage::TABLE, system::TABLE, agent::TABLE, identity::TABLE, promises::TABLE, layers::TABLE, networks::TABLE]
+        .into_iter()
+        .flatten()
 }
 
 /// The one of this name.
@@ -82,6 +85,11 @@ pub fn named(name: &str) -> Option<&'static Mutant> {
     all().find(|mutant| mutant.name == name)
 }
 
+/// The names of those that make an identity of a content.
+#[cfg(test)]
+pub fn of_identity() -> impl Iterator<Item = &'static str> {
+    identity::TABLE.iter().map(|mutant| mutant.name)
+}
 /// The names of those that were made for networks to find.
 #[cfg(test)]
 pub fn networks() -> impl Iterator<Item = &'static str> {

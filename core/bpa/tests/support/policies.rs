@@ -4,8 +4,10 @@ use farlink_base::{Instant, PeerId, Refusal};
 use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want, Way};
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
+use std::fmt;
 
 /// A router that knows no way: static routes and direct links are left.
+#[derive(Debug)]
 pub struct NoRouter;
 impl Outlook for NoRouter {}
 impl Router for NoRouter {
@@ -54,6 +56,11 @@ impl Script {
     }
 }
 impl Outlook for Script {}
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Script")
+    }
+}
 impl Router for Script {
     fn hears(&self) -> Hears {
         self.hears
@@ -106,10 +113,16 @@ impl Default for Rule {
     }
 }
 /// The control that gives nothing up.
+#[derive(Debug)]
 pub struct OnlyRoom;
 impl Control for OnlyRoom {
     fn asks_for_room_only(&self) -> bool {
         true
+    }
+}
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rule")
     }
 }
 impl Control for Rule {

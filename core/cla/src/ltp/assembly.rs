@@ -13,7 +13,7 @@ const PIECE_COST: u64 = 2 * size_of::<Chunk>() as u64;
 const RUN_COST: u64 = 256;
 
 /// What arrived of one part of a block.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(super) struct Assembly {
     received: Ranges,
     /// The run that grows now, and where it begins; older runs rest in `runs`.

@@ -85,7 +85,7 @@ impl Authentication {
 }
 
 /// Makes and checks the authentication of a link's segments.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Seal {
     suite: u8,
     keys: Vec<LinkKey>,

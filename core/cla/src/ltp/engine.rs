@@ -24,7 +24,7 @@ use farlink_base::{
 const CONTROL_MAX: usize = 65_536;
 
 /// What is left for new blocks of all spans together.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Room {
     None,
     /// For spans without a session of ours.
@@ -33,6 +33,7 @@ enum Room {
 }
 
 /// A session we cancelled, until the peer acknowledges it.
+#[derive(Debug)]
 pub(super) struct Cancelled {
     pub(super) span: usize,
     pub(super) bytes: Bytes,
@@ -40,6 +41,7 @@ pub(super) struct Cancelled {
 }
 
 /// An engine whose link was removed.
+#[derive(Debug)]
 pub(super) struct Parted {
     /// Until then what is still on its way makes no stranger of it.
     pub(super) until: Instant,
@@ -67,6 +69,7 @@ pub struct Usage {
 }
 
 /// The sessions of an engine, and what is remembered of them and of who sent.
+#[derive(Debug)]
 pub(super) struct Sessions {
     /// Where peers were last heard from.
     pub(super) by_address: Map<SocketAddr, LinkId>,
@@ -117,6 +120,7 @@ impl Empty for Sessions {
 }
 
 /// One LTP engine.
+#[derive(Debug)]
 pub struct Ltp {
     pub(super) config: Config,
     pub(super) spans: Vec<Span>,

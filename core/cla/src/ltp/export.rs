@@ -27,7 +27,7 @@ const REPORTS_MAX: u32 = 20_000;
 const RESENDS_MAX: u64 = 256;
 
 /// A checkpoint without an answer yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Checkpoint {
     data: Data,
     attempts: u32,
@@ -39,6 +39,7 @@ struct Checkpoint {
 }
 
 /// What must be sent again, oldest request first.
+#[derive(Debug)]
 enum Job {
     /// What a report did not claim; the last segment is a checkpoint for that report.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
@@ -47,6 +48,7 @@ enum Job {
 }
 
 /// A segment to send now.
+#[derive(Debug)]
 pub(super) struct Cut {
     pub(super) data: Data,
     /// Whether a timer caused it.
@@ -71,6 +73,7 @@ pub(super) enum Reported {
 }
 
 /// A session of ours.
+#[derive(Debug)]
 pub(super) struct Export {
     pub(super) span: usize,
     pub(super) riders: Riders,
@@ -114,7 +117,7 @@ pub(super) struct Export {
 }
 
 /// How blocks of a span are cut.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
     pub(super) copies: u32,

@@ -10,6 +10,7 @@ const SESSIONS_MAX: u64 = 1 << 18;
 /// Runs remembered per generation, over all engines: bounds memory when numbers do not count up.
 const RUNS_MAX: usize = 4096;
 
+#[derive(Debug)]
 struct Generation {
     engines: Option<Map<u64, Ranges>>,
     sessions: u64,
@@ -20,6 +21,7 @@ impl Generation {
 }
 
 /// Remembers the last sessions that closed: between one and two generations of them.
+#[derive(Debug)]
 pub(super) struct ClosedSessions {
     young: Generation,
     old: Generation,

@@ -13,6 +13,7 @@ use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
 const PART: u64 = 4;
 
 /// What guests hold.
+#[derive(Debug)]
 pub(super) struct Guests {
     /// Sessions by address.
     sessions: Map<SocketAddr, u32>,

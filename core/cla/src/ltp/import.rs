@@ -53,6 +53,7 @@ pub(super) struct Asked {
 }
 
 /// A report on its way, until it is acknowledged.
+#[derive(Debug)]
 pub(super) struct OpenReport {
     pub(super) serial: u64,
     pub(super) checkpoint: u64,
@@ -67,12 +68,13 @@ pub(super) struct OpenReport {
 }
 
 /// A bundle handed to the agent.
+#[derive(Debug)]
 pub(super) struct Offered {
     pub(super) ticket: Ticket,
     pub(super) verdict: Option<Result<(), Refusal>>,
 }
 
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Green {
     start: u64,
     end: Option<u64>,
@@ -81,6 +83,7 @@ struct Green {
 }
 
 /// A session of a peer.
+#[derive(Debug)]
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,

@@ -15,6 +15,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 const BACK_BYTES: u64 = 256;
 
 /// What was handed on of a bundle whose end has not come.
+#[derive(Debug)]
 struct Open {
     ticket: Ticket,
     /// Its first bytes, and a pattern for the others.
@@ -23,6 +24,7 @@ struct Open {
 }
 
 /// A part to hand on.
+#[derive(Debug)]
 pub(super) struct Part {
     /// That of the bundle it belongs to; `None`: it begins one.
     pub(super) ticket: Option<Ticket>,
@@ -45,7 +47,7 @@ enum Marks {
 }
 
 /// How far the red part of one session was handed on.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(super) struct Offering {
     rest: Payload,
     open: Option<Box<Open>>,

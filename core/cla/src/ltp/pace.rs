@@ -43,7 +43,7 @@ impl Mark {
 }
 
 /// One round: from a checkpoint to its report.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Round {
     /// Bytes per second that arrived.
     fastest: u64,
@@ -52,6 +52,7 @@ struct Round {
 }
 
 /// The congestion control of one span.
+#[derive(Debug)]
 pub(super) struct Pace {
     rounds: [Round; ROUNDS],
     round: usize,

@@ -12,6 +12,7 @@ use farlink_base::{Instant, Leaving, Payload};
 pub(super) const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
 
 /// One of them.
+#[derive(Debug)]
 pub(super) struct Rider {
     pub(super) id: SendId,
     /// All of it or its first bytes, until they begin to leave.
@@ -27,6 +28,7 @@ impl Rider {
 }
 
 /// All of them, in order.
+#[derive(Debug)]
 pub(super) struct Riders {
     all: Vec<Rider>,
     /// How many have begun to leave.

@@ -403,6 +403,7 @@ pub enum Body {
 }
 
 /// A small buffer for the fields of one segment; the longest data header is 72 bytes.
+#[derive(Debug)]
 pub(super) struct Head {
     buffer: [u8; 80],
     len: usize,

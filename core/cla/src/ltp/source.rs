@@ -12,6 +12,7 @@ const AHEAD: u64 = 2 * WINDOW;
 const HELD_MAX: u64 = AHEAD + 3 * WINDOW;
 
 /// The bytes of a block.
+#[derive(Debug)]
 pub(super) struct Source {
     len: u64,
     /// Bytes in order, the first of them at `start`.
@@ -22,6 +23,7 @@ pub(super) struct Source {
 }
 
 /// Of a bundle that is not all here.
+#[derive(Debug)]
 struct Streamed {
     send: SendId,
     /// Asked for up to here.
@@ -168,7 +170,7 @@ impl Source {
 }
 
 /// A place in a rope, so that sending it in order never walks it from the start.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Cursor {
     chunk: usize,
     /// Position in the rope of the first byte of that chunk.

@@ -25,6 +25,7 @@ const QUEUE_BYTES: u64 = 4 * TRAIN_BYTES;
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// A segment without block data on its way out.
+#[derive(Debug)]
 pub(super) struct Control {
     pub(super) bytes: Bytes,
     /// The answer to wait for once it has left.
@@ -33,7 +34,7 @@ pub(super) struct Control {
 }
 
 /// Bundles that wait to share a block.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(super) struct Pending {
     pub(super) bundles: Vec<Rider>,
     pub(super) bytes: u64,
@@ -41,6 +42,7 @@ pub(super) struct Pending {
 }
 
 /// What a span has once there was something to send over it.
+#[derive(Debug)]
 pub(super) struct Traffic {
     /// Where the peer was last heard from.
     pub(super) heard: Option<SocketAddr>,
@@ -145,7 +147,7 @@ impl Empty for Traffic {
 }
 
 /// How a span is run: all of its configuration but whose it is.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rules {
     pub(super) datagram_bytes: u32,
     pub(super) overhead_bytes: u32,
@@ -165,7 +167,7 @@ pub(super) struct Rules {
 }
 
 /// The rules that most links do without.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rare {
     /// Authentication of segments.
     pub(super) seal: Option<Seal>,
@@ -232,6 +234,7 @@ impl From<&SpanConfig> for Rules {
 }
 
 /// A neighbour.
+#[derive(Debug)]
 pub(super) struct Span {
     pub(super) link: LinkId,
     pub(super) engine: u64,

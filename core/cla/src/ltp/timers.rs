@@ -20,6 +20,7 @@ pub(super) enum Wait {
 }
 
 /// One timer: when the peer answers at the latest, and the time from there to here.
+#[derive(Debug)]
 struct Entry {
     /// Its place in the queue, or among those that stand still.
     key: TimerKey,
@@ -29,12 +30,14 @@ struct Entry {
 }
 
 /// The answer timers of one span.
+#[derive(Debug)]
 pub(super) struct Timers {
     armed: Lazy<Armed>,
     running: bool,
 }
 
 /// Those there are.
+#[derive(Debug)]
 struct Armed {
     queue: TimerQueue<Wait>,
     entries: Map<Wait, Entry>,

@@ -42,6 +42,7 @@ pub struct Usage {
 }
 
 /// The STCP or MTCP entity of one node, with all its streams.
+#[derive(Debug)]
 pub struct OneWay {
     pub(super) framing: Framing,
     pub(super) config: Config,

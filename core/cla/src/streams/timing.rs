@@ -3,6 +3,7 @@
 use farlink_base::{Instant, TimerKey, TimerQueue};
 
 /// Deadlines looked at one after the other: which have passed, and the next of all.
+#[derive(Debug)]
 pub(crate) struct Deadlines {
     now: Instant,
     /// The earliest of those looked at.

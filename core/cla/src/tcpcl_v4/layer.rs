@@ -40,6 +40,7 @@ pub struct Usage {
 
 /// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
 // 9171-5.4-4
+#[derive(Debug)]
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: Links<SpanConfig, Serving>,

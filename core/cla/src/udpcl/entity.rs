@@ -26,6 +26,7 @@ pub struct Usage {
 }
 
 /// One UDPCL entity.
+#[derive(Debug)]
 pub struct Udpcl {
     pub(super) config: Config,
     pub(super) spans: Vec<Span>,

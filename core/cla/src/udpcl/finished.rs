@@ -14,6 +14,7 @@ const MOST: usize = 16_384;
 
 /// Remembers transfers that ended: between one and two minutes of them, and between one and two
 /// generations.
+#[derive(Debug)]
 pub(super) struct Finished {
     young: Set<TransferId>,
     old: Set<TransferId>,

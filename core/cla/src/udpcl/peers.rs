@@ -22,6 +22,7 @@ pub(super) struct Who {
 }
 
 /// Where the peers of links are.
+#[derive(Debug)]
 pub(super) struct Homes {
     homes: BTreeSet<(IpAddr, u16, LinkId)>,
 }

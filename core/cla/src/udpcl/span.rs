@@ -19,6 +19,7 @@ const PACKET_DATA: u64 = 1480;
 const UDP_HEADER: u64 = 8;
 
 /// A bundle to send.
+#[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: SendId,
     pub(super) total: u64,
@@ -88,6 +89,7 @@ impl Job {
 }
 
 /// A neighbour.
+#[derive(Debug)]
 pub(super) struct Span {
     pub(super) config: SpanConfig,
     pub(super) to: Destination,

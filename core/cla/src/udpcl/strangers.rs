@@ -27,6 +27,7 @@ const INTERVALS: u32 = 3;
 const INTERVAL: core::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// One that was asked whether it is there.
+#[derive(Debug)]
 struct Asked {
     nonce: u64,
     name: String,
@@ -36,6 +37,7 @@ struct Asked {
 
 /// What may be said in answer to one packet, however much it asks: a sign of life and a question, and hardly more bytes
 /// than it had, for its address may be forged.
+#[derive(Debug)]
 pub(super) struct Room {
     bytes: u64,
     answers: u32,
@@ -57,6 +59,7 @@ impl Room {
 }
 
 /// Those that were asked and those that answered.
+#[derive(Debug)]
 pub(super) struct Strangers {
     base: u32,
     number: u32,

@@ -44,6 +44,7 @@ pub(super) enum Heard {
 }
 
 /// One that is not complete.
+#[derive(Debug)]
 struct Transfer {
     total: u64,
     /// What is here, by the place of its first byte.
@@ -84,7 +85,7 @@ impl Transfer {
 }
 
 /// What some of them hold.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Share {
     transfers: u64,
     bytes: u64,
@@ -104,6 +105,7 @@ impl Share {
 }
 
 /// All transfers that arrive, by who sends them.
+#[derive(Debug)]
 pub(super) struct Transfers {
     bounds: Bounds,
     open: Map<TransferId, Transfer>,

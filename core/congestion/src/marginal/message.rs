@@ -25,7 +25,7 @@ pub(super) enum Part {
 }
 
 /// Parts of a message being written.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(super) struct Letter(pub Vec<u8>);
 
 impl Letter {

@@ -45,6 +45,7 @@ const LOOKED_MAX: usize = 1024;
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The control of one node.
+#[derive(Debug)]
 pub struct MarginalUtility {
     settings: Settings,
     arrived: Arrived,

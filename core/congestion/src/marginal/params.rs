@@ -5,6 +5,7 @@ use crate::trust::Trust;
 use farlink_base::{Duration, Param};
 
 /// The parameters as they are used.
+#[derive(Debug)]
 pub(super) struct Settings {
     pub hop_s: f64,
     pub ends: f64,

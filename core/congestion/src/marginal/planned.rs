@@ -26,7 +26,7 @@ const GIVERS_MAX: usize = 256;
 /// From, to, whom to avoid, size, and from when where that is not now.
 type Question = (u32, u32, u32, u64, Option<Instant>);
 
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Known {
     edition: u64,
     ways: BTreeMap<Question, (Instant, Option<Journey>)>,
@@ -37,6 +37,7 @@ struct Known {
 }
 
 /// There is no time for another search.
+#[derive(Debug)]
 struct Spent;
 
 impl Known {
@@ -63,6 +64,7 @@ impl Known {
 }
 
 /// The plan's half of the control.
+#[derive(Debug)]
 pub(super) struct Planned {
     /// Chance that a way of the plan comes to nothing.
     pub fails: f64,

@@ -18,7 +18,7 @@ const COPY_BYTES: usize = 40;
 
 /// What a neighbour holds for each destination: when made, ms on this process's clock, and the bytes
 /// up to and with it.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Queue(BTreeMap<NodeId, Vec<(i64, u64)>>);
 
 impl Queue {

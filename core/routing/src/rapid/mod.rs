@@ -30,6 +30,7 @@ const EXCHANGED_MAX: usize = 1024;
 const DELAY_MAX: f64 = 1e9;
 
 /// A neighbour that is up.
+#[derive(Debug)]
 struct Neighbour {
     since: Instant,
     /// Bytes its meetings carry, as it says.
@@ -43,7 +44,7 @@ struct Neighbour {
 }
 
 /// What was said to a node and by it, as far as the other has it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Exchanged {
     /// Our changes, as it says.
     ours: u64,
@@ -52,6 +53,7 @@ struct Exchanged {
 }
 
 /// Utilities by what all copies of a bundle are expected to do.
+#[derive(Debug)]
 pub struct Rapid {
     deadlines: bool,
     hello_max: usize,

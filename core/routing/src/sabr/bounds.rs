@@ -27,6 +27,7 @@ const BEYOND: u64 = 10_000_000_000;
 const KEPT_MAX: usize = 256 << 20;
 
 /// What is left to one destination at least, for each node of a plan.
+#[derive(Debug)]
 pub struct Bounds {
     index: Arc<PlanIndex>,
     to: NodeId,
@@ -56,7 +57,7 @@ impl Bounds {
 }
 
 /// A contact of a window: who transmits, light time, and how fast.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Into {
     from: u32,
     delay: u64,
@@ -64,6 +65,7 @@ struct Into {
 }
 
 /// The contacts that run at some time of a window, by receiver.
+#[derive(Debug)]
 struct Window {
     index: Arc<PlanIndex>,
     from: u64,
@@ -127,6 +129,7 @@ impl Window {
 }
 
 /// What all who search a plan have together: bounds, made as they are asked for, and the memory of their searches.
+#[derive(Debug)]
 pub struct Guide {
     window: Option<Window>,
     planner: Planner,

@@ -38,6 +38,7 @@ const CRITICAL_COPIES_MAX: usize = 16;
 const SLICE: usize = 256;
 
 /// A plan placed on the node's clock. The index is shared by all nodes of the process.
+#[derive(Debug)]
 struct Loaded {
     index: Arc<PlanIndex>,
     /// `None` while the plan is in wall time and the node has no clock it trusts.
@@ -67,7 +68,7 @@ impl Loaded {
 }
 
 /// A link outside the plan that is up.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Outside {
     peer: PeerId,
     rate: Option<DataRate>,
@@ -75,6 +76,7 @@ struct Outside {
 }
 
 /// The router of one node.
+#[derive(Debug)]
 pub struct Sabr {
     profile: Profile,
     return_to_sender: bool,

@@ -31,7 +31,7 @@ pub fn find_route(index: &PlanIndex, query: &Query<'_>, booked: &Booked) -> Opti
 const NO_LABEL: u32 = u32::MAX;
 
 /// A way to reach a node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Label {
     arrival: u64,
     start: u64,
@@ -45,7 +45,7 @@ struct Label {
 }
 
 /// What a label was reached over.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum By {
     Nothing,
     Contact(u32),
@@ -62,7 +62,7 @@ impl By {
 }
 
 /// Contacts of a node that was reached, to be looked at from one on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Scan {
     label: u32,
     lane: u32,
@@ -77,7 +77,7 @@ const FIRST_SCAN: u32 = 1 << 31;
 type Key = Reverse<(u64, u32, Reverse<u64>, u32, u32, u32)>;
 
 /// What is known of a node during a search.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Reached {
     /// Best (arrival, hops) on the heap.
     arrival: u64,
@@ -100,6 +100,7 @@ const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled:
 const KEPT_MAX: usize = 4096;
 
 /// The working memory of searches. It knows no plan: one can serve many nodes.
+#[derive(Debug)]
 pub struct Planner {
     labels: Vec<Label>,
     scans: Vec<Scan>,

@@ -8,6 +8,7 @@ use farlink_base::{Instant, NodeId, PeerId};
 use farlink_book::{Flow, Held, Leg, Node, Outlook, Peer, Prospect};
 
 /// A route and the leg it begins with.
+#[derive(Debug)]
 pub(super) struct Planned {
     pub route: Route,
     pub leg: Leg,

@@ -47,6 +47,7 @@ enum Place {
 }
 
 /// What to do with a part of an offer.
+#[derive(Debug)]
 pub(crate) enum Part {
     /// It is this shard's; with what came before of it.
     Here { least: Option<u64>, part: Payload },

@@ -93,6 +93,7 @@ impl Across {
 }
 
 /// A layer and what others have to do with it.
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub layer: Layer,
     pub desk: Desk,

@@ -7,10 +7,16 @@ use farlink_base::{
 use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
 use farlink_bundle::Encoded;
 use farlink_stack::{Codec, Opening, Piece};
+use std::fmt;
 use std::ops::Range;
 
 /// A codec that reads whole bundles by this function, and does all else as it is.
 pub struct Reads<C, R>(pub C, pub R);
+impl<C, R> fmt::Debug for Reads<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reads")
+    }
+}
 impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Codec for Reads<C, R> {
     fn version(&self) -> u8 {
         self.0.version()

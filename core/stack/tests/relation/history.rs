@@ -21,6 +21,22 @@ pub struct Setup {
     pub power: bool,
 }
 
+impl Setup {
+    /// The small worlds of two neighbours all of whose histories are run.
+    pub fn small() -> [Setup; 7] {
+        let plain = Setup { nodes: 2, durable: true, version: 7, narrow: false, power: false };
+        [
+            plain,
+            Setup { power: true, ..plain },
+            Setup { durable: false, ..plain },
+            Setup { version: 6, ..plain },
+            Setup { version: 6, durable: false, ..plain },
+            Setup { narrow: true, ..plain },
+            Setup { narrow: true, durable: false, ..plain },
+        ]
+    }
+}
+
 /// One event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
@@ -36,6 +52,8 @@ pub enum Step {
     Answer { from: u8, to: u8 },
     /// The disk of a node does all that was asked of it, syncs included.
     Commit { node: u8 },
+    /// The disk of a node does the first operation that was asked of it.
+    Part { node: u8 },
     /// A node is killed and started again.
     Crash { node: u8 },
     /// The link between nodes `link` and `link + 1` goes down.
@@ -191,6 +209,7 @@ impl Step {
             "lose" => Step::Lose { from: number()?, to: number()? },
             "answer" => Step::Answer { from: number()?, to: number()? },
             "commit" => Step::Commit { node: number()? },
+            "part" => Step::Part { node: number()? },
             "crash" => Step::Crash { node: number()? },
             "down" => Step::Down { link: number()? },
             "up" => Step::Up { link: number()? },
@@ -209,6 +228,7 @@ impl fmt::Display for Step {
             Step::Lose { from, to } => write!(f, "lose:{from}:{to}"),
             Step::Answer { from, to } => write!(f, "answer:{from}:{to}"),
             Step::Commit { node } => write!(f, "commit:{node}"),
+            Step::Part { node } => write!(f, "part:{node}"),
             Step::Crash { node } => write!(f, "crash:{node}"),
             Step::Down { link } => write!(f, "down:{link}"),
             Step::Up { link } => write!(f, "up:{link}"),

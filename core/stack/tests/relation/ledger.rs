@@ -69,7 +69,6 @@ impl Ledger {
     pub fn delivered(&mut self, node: usize, delivery: &Delivery, payload: &Bytes) -> Result<(), Violation> {
         let strange = payload.iter().all(|byte| *byte == STRANGE) && [LENGTH, LENGTH - 7].contains(&payload.len());
         let half = LENGTH / 2;
-        // A node that cuts its bundle cuts elsewhere than in the middle.
         let own = |(at, byte): (usize, &u8)| {
             *byte == STRANGE || self.pieces.contains(&(if at < half { 0 } else { half as u64 }, *byte))
         };

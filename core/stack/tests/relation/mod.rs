@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "tests and campaign use different parts")]
 
 pub mod campaign;
+pub mod exhaust;
 pub mod forgery;
 pub mod history;
 pub mod ledger;

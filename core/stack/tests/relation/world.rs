@@ -11,7 +11,7 @@ use farlink_base::layer::{Destination, SendId, Ticket, Train};
 use farlink_base::store::{DiskDone, DiskOp};
 use farlink_base::{
     BundleMeta, Bytes, Clock, CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Facts, Hop, Instant,
-    LayerId, LinkId, Payload, Priority, Refusal, Rng, socket,
+    LayerId, LinkId, Payload, Priority, Refusal, Rng, hash128, socket,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::udpcl;
@@ -29,13 +29,23 @@ const LIFETIME_MS: u64 = 24 * 3_600_000;
 /// Longest time and most rounds until a world whose links are up has delivered everything.
 const DRAIN: Duration = Duration::from_secs(2 * 3600);
 const ROUNDS: usize = 3000;
+/// Bytes of a datagram that takes just the first half of a payload, as the stranger's fragments are, by version.
+const HALVES_6: u32 = 229;
+const HALVES_7: u32 = 272;
+/// Files of a store are short, as they are looked at whole after each step of a search.
+const FILE_MAX: DataVolume = DataVolume(32 << 10);
+/// A step of time reaches timers within this.
+const WAIT: Duration = Duration::from_secs(3600);
 
 /// A transmission under way.
+#[derive(Debug)]
 enum Packet {
     Message { id: SendId, bundle: Arc<BundleMeta>, hop: Box<Hop> },
     Datagrams(Train),
 }
 
+/// What [`fmt::Debug`] writes of it is all that a later step reads.
+#[derive(Debug)]
 pub struct World {
     setup: Setup,
     now: Instant,
@@ -50,7 +60,8 @@ pub struct World {
     answers: BTreeMap<(u8, u8), VecDeque<(SendId, Result<(), Refusal>)>>,
     /// Sender and its number of each ticket.
     tickets: BTreeMap<(u8, u64), (u8, SendId)>,
-    ticket: u64,
+    /// The last ticket of each receiver.
+    ticket: Vec<u64>,
     pub ledger: Ledger,
     broken: Option<Violation>,
 }
@@ -79,7 +90,7 @@ impl World {
             packets: BTreeMap::new(),
             answers: BTreeMap::new(),
             tickets: BTreeMap::new(),
-            ticket: 0,
+            ticket: vec![0; setup.nodes],
             ledger: Ledger::default(),
             broken: None,
         };
@@ -123,7 +134,7 @@ impl World {
                 false => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
                 true => SpanConfig::Udpcl(udpcl::SpanConfig {
                     link: LinkId(place as u32),
-                    datagram_bytes: 300,
+                    datagram_bytes: if self.setup.version == 6 { HALVES_6 } else { HALVES_7 },
                     pace_bytes: 1 << 30,
                     ..udpcl::SpanConfig::default()
                 }),
@@ -144,7 +155,8 @@ impl World {
             .map(|to| (format!("ipn:{to}.*"), EndpointId::ipn(if to < own { own - 1 } else { own + 1 }, 0)))
             .collect();
         let kind = if self.setup.durable { StoreKind::Durable } else { StoreKind::Memory };
-        config.store = StoreConfig::new(kind, DataVolume(64 << 20));
+        let store = StoreConfig::new(kind, DataVolume(64 << 20));
+        config.store = StoreConfig { file_max: FILE_MAX, ..store };
         config.router = "static".into();
         config.bundle_version = self.setup.version;
         config.seed = seed;
@@ -257,15 +269,52 @@ impl World {
                 }
             }
             Step::Commit { node } if usize::from(node) < self.setup.nodes => while self.commit(node) {},
+            Step::Part { node } if usize::from(node) < self.setup.nodes => {
+                let outstanding = &mut self.outstanding[usize::from(node)];
+                if !outstanding.is_empty() {
+                    let first = outstanding.remove(0);
+                    self.perform(node, first);
+                }
+            }
             Step::Crash { node } if usize::from(node) < self.setup.nodes => self.crash(node),
             Step::Down { link } => self.carrier(link.into(), false),
             Step::Up { link } => self.carrier(link.into(), true),
             Step::Wait => {
-                self.wait(Duration::from_secs(3600));
+                self.wait(WAIT);
             }
             _ => {}
         }
         self.broken.take().map_or(Ok(()), Err)
+    }
+    /// Whether a step can happen, and would change something.
+    pub fn can(&self, step: Step) -> bool {
+        let waits = |node: u8| !self.outstanding[usize::from(node)].is_empty();
+        match step {
+            Step::Send { bundle } => self.ledger.sent[usize::from(bundle)].is_none(),
+            Step::Forge { .. } | Step::Crash { .. } => true,
+            Step::Cross { from, to } | Step::Lose { from, to } => {
+                self.packets.get(&(from, to)).is_some_and(|packets| !packets.is_empty())
+            }
+            Step::Answer { from, to } => self.answers.get(&(from, to)).is_some_and(|answers| !answers.is_empty()),
+            Step::Commit { node } | Step::Part { node } => waits(node),
+            Step::Down { link } => self.up[usize::from(link)],
+            Step::Up { link } => !self.up[usize::from(link)],
+            Step::Wait => self.next_within(WAIT).is_some(),
+        }
+    }
+    /// What this world is, as a number: worlds of one number go on in the same way. `text` is room.
+    pub fn digest(&self, text: &mut String) -> u128 {
+        use std::fmt::Write;
+        text.clear();
+        write!(text, "{self:?}").expect("a string takes it");
+        hash128(&[text.as_bytes()])
+    }
+    /// What came of it.
+    pub fn outcome(&self) -> String {
+        let sent = self.ledger.sent.iter().flatten();
+        let sent: Vec<_> = sent.map(|sent| (sent.acknowledged, sent.excused, sent.delivered)).collect();
+        let held: Vec<u64> = self.nodes.iter().map(|node| node.held() as u64).collect();
+        format!("{sent:?} {held:?}")
     }
     /// Honest bundle `bundle`, as it is or is expected to be.
     fn honest(&self, bundle: u8) -> Honest {
@@ -309,10 +358,17 @@ impl World {
         let Some(packet) = self.packets.get_mut(&(from, to)).and_then(VecDeque::pop_front) else { return };
         match packet {
             Packet::Message { id, bundle, hop } => {
-                self.ticket += 1;
-                let (ticket, link) = (self.ticket, self.link_to(to, from).expect("a neighbour"));
+                let last = &mut self.ticket[usize::from(to)];
+                *last += 1;
+                let (ticket, link) = (*last, self.link_to(to, from).expect("a neighbour"));
                 self.tickets.insert((to, ticket), (from, id));
-                self.tell(to, Input::Message { link, ticket: Ticket(ticket), bundle, hop });
+                // Its head comes first, and may be answered at once.
+                let begun =
+                    Input::MessageBegun { link, ticket: Ticket(ticket), bundle: bundle.clone(), hop: hop.clone() };
+                self.tell(to, begun);
+                if self.tickets.contains_key(&(to, ticket)) {
+                    self.tell(to, Input::Message { link, ticket: Ticket(ticket), bundle, hop });
+                }
             }
             Packet::Datagrams(train) => {
                 let data = Payload::from(train.data.to_bytes().expect("it is in memory"));
@@ -334,11 +390,14 @@ impl World {
         let at = usize::from(node);
         let operations = std::mem::take(&mut self.outstanding[at]);
         let any = !operations.is_empty();
-        for DiskOp { id, action } in operations {
-            let result = self.disks[at].perform(action, &mut self.rng);
-            self.tell(node, Input::DiskDone(DiskDone { id, result }));
+        for operation in operations {
+            self.perform(node, operation);
         }
         any
+    }
+    fn perform(&mut self, node: u8, DiskOp { id, action }: DiskOp) {
+        let result = self.disks[usize::from(node)].perform(action, &mut self.rng);
+        self.tell(node, Input::DiskDone(DiskDone { id, result }));
     }
     fn crash(&mut self, node: u8) {
         let at = usize::from(node);
@@ -413,11 +472,12 @@ impl World {
         self.interrupt(one, other);
         self.interrupt(other, one);
     }
+    fn next_within(&self, within: Duration) -> Option<Instant> {
+        self.nodes.iter().filter_map(Stack::next_timeout).min().filter(|at| *at <= self.now + within)
+    }
     /// Goes on to the next timer within this time; false: there is none.
     fn wait(&mut self, within: Duration) -> bool {
-        let end = self.now + within;
-        let next = self.nodes.iter().filter_map(Stack::next_timeout).min().filter(|at| *at <= end);
-        let Some(next) = next else { return false };
+        let Some(next) = self.next_within(within) else { return false };
         self.now = self.now.max(next);
         for node in 0..self.setup.nodes as u8 {
             if self.nodes[usize::from(node)].next_timeout().is_some_and(|at| at <= self.now) {
@@ -460,7 +520,7 @@ impl World {
                 continue;
             }
             let Some(bundle) = self.ledger.outstanding() else { return Ok(()) };
-            if self.now >= end || !self.wait(Duration::from_secs(3600)) {
+            if self.now >= end || !self.wait(WAIT) {
                 let still_held = self.nodes.iter().map(|node| node.held() as usize).sum();
                 return Err(Violation::Lost { bundle, still_held });
             }

@@ -20,7 +20,7 @@ pub const VERSION: u8 = 2;
 pub type Seen = Arc<Mutex<Vec<Hop>>>;
 
 /// The version; tells what it reads.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Stub(pub Seen);
 
 /// What a head says: the bundle, its payload a stand-in, and its hop.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECTOR: usize = 512;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct SimFile {
     /// What a read sees.
     pub cache: Vec<u8>,
@@ -80,6 +80,23 @@ fn file_of(action: &DiskAction) -> Option<u32> {
         | DiskAction::Truncate { file, .. }
         | DiskAction::Remove { file, .. }
         | DiskAction::Reserve { file, .. } => Some(*file),
+    }
+}
+
+/// Of its bytes the length, and a hash of all but zeros at the end.
+impl std::fmt::Debug for SimFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let SimFile { cache, durable, end, entered, pending } = self;
+        let short = |bytes: &[u8]| {
+            let used = bytes
+                .chunks(64)
+                .rposition(|part| part != &[0; 64][..part.len()])
+                .map_or(0, |last| bytes.len().min(64 * last + 64));
+            (bytes.len(), farlink_base::hash128(&[&bytes[..used]]))
+        };
+        let pending: Vec<_> = pending.iter().map(|(offset, bytes)| (offset, short(bytes))).collect();
+        let parts = (short(cache), short(durable), end, entered, pending);
+        f.debug_tuple("SimFile").field(&parts).finish()
     }
 }
 

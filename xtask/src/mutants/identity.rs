@@ -1,0 +1,66 @@
+//! Mutations of what tells two bundles of one identity apart.
+
+use super::{Mutant, durable};
+
+/// Who is to notice.
+const TESTS: &[&str] = &["-p farlink-bpa --test content", "-p farlink-stack --test relation"];
+
+/// The table.
+pub const TABLE: &[Mutant] = &[
+    durable(
+        "an identity alone is a bundle that is held",
+        "core/bpa/src/content.rs",
+        "        if !same_primary(a, b) {\n            return Some(false);\n        }\n        let sealed",
+        "        if a.id == b.id {\n            return Some(true);\n        }\n        let sealed",
+        TESTS,
+    ),
+    durable(
+        "an identity alone is a bundle that was delivered",
+        "core/bpa/src/content.rs",
+        "        if content == delivered.content && content != 0 || ",
+        "        if content == delivered.content || content != 0 || ",
+        TESTS,
+    ),
+    durable(
+        "payloads are not compared",
+        "core/bpa/src/content.rs",
+        "        let sealed = a.facts.has(Facts::SEALED)",
+        "        if !edge.guards(a) {\n            return Some(true);\n        }\n        let sealed = a.facts.has(Facts::SEALED)",
+        TESTS,
+    ),
+    durable(
+        "a stranger's bundle displaces one that somebody vouches for",
+        "core/bpa/src/content.rs",
+        "                _ if strange => return Place::Forged,\n                (Some(false), true) if counts",
+        "                (Some(false), _) if counts",
+        TESTS,
+    ),
+    durable(
+        "a stranger's bundle stays where one comes that somebody vouches for",
+        "core/bpa/src/content.rs",
+        "(Some(false), true) if counts => self.displace(now, here, edge, out),",
+        "(Some(false), true) if counts => return Place::Here(here),",
+        TESTS,
+    ),
+    durable(
+        "a stranger's fragments are joined with others",
+        "core/bpa/src/fragments.rs",
+        "(0..CONTENTS_MAX).map(|content| (id, at.total, strange, content)).find(agrees)",
+        "(0..CONTENTS_MAX).map(|content| (id, at.total, strange && held.sends > 9, content)).find(agrees)",
+        TESTS,
+    ),
+    durable(
+        "what begins to arrive is not compared with what is here",
+        "core/bpa/src/content.rs",
+        "return alike && self.same(&held.bundle, bundle, edge) == Some(true);",
+        "return alike || held.sends < 9;",
+        TESTS,
+    ),
+    durable(
+        "what begins to arrive is not compared with what was delivered",
+        "core/bpa/src/content.rs",
+        "None => delivered.content != 0 && self.content(bundle, edge) == delivered.content,",
+        "None => true,",
+        TESTS,
+    ),
+];

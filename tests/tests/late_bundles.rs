@@ -27,9 +27,9 @@ const SHORT: Duration = Duration::from_secs(1);
 const EXACT: Duration = Duration::from_millis(10);
 /// The neighbours' buffer, which the kernel doubles for its own needs.
 const RECEIVE_BUFFER: usize = 64 << 10;
-/// Most bytes between a reader and a bundle that is stamped: the node's queue of the stream, what the kernel may have unsent
-/// and one buffer more as it counts by whole ones, and the neighbour's.
-const HELD: u64 = (256 << 10) + (256 << 10) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
+/// Most bytes between a reader and a bundle that is stamped: what a layer queues beyond what the kernel takes, what the kernel
+/// may have unsent and one buffer more as it counts by whole ones, and the neighbour's.
+const HELD: u64 = (64 << 10) + (1 << 20) + (64 << 10) + 2 * RECEIVE_BUFFER as u64;
 /// The reader takes so much at once, and then rests: 8 MB/s.
 const STEP: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(2);

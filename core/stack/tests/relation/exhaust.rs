@@ -293,7 +293,7 @@ impl Search {
             if let Some(first) = found.get_mut(&key) {
                 report.merged += 1;
                 first.orders += orders;
-                if report.pairs.len() < PAIRS && (key >> 64) as u64 % 16 == 0 {
+                if report.pairs.len() < PAIRS && ((key >> 64) as u64).is_multiple_of(16) {
                     report.pairs.push((first.prefix, prefix));
                 }
                 return;

@@ -313,7 +313,7 @@ impl World {
     pub fn outcome(&self) -> String {
         let sent = self.ledger.sent.iter().flatten();
         let sent: Vec<_> = sent.map(|sent| (sent.acknowledged, sent.excused, sent.delivered)).collect();
-        let held: Vec<u64> = self.nodes.iter().map(|node| node.held() as u64).collect();
+        let held: Vec<u64> = self.nodes.iter().map(|node| node.held()).collect();
         format!("{sent:?} {held:?}")
     }
     /// Honest bundle `bundle`, as it is or is expected to be.

@@ -346,37 +346,3 @@ fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
     world.disk.space = None;
     world.reopen(world.disk.killed(), "after copies were not made");
 }
-
-/// Once a file is gone its room is asked for at once, not when the next try is due.
-#[test]
-fn room_that_a_file_gives_back_is_kept_at_once() {
-    let mut world = large(6, None);
-    tenths(&mut world, 1);
-    let numbers: Vec<u64> = (0..200).map(|_| world.put(20_000)).collect();
-    tenths(&mut world, 5);
-    world.disk.space = Some(world.disk.len());
-    numbers.iter().for_each(|number| world.delete(*number, true));
-    let is_reserve = |op: &DiskOp| matches!(op.action, DiskAction::Reserve { .. });
-    // Whether the last try failed and none came after it, and how often room came back then.
-    let (mut failed, mut times) = (false, 0);
-    for _ in 0..10_000 {
-        if world.outstanding.is_empty() {
-            let Some(at) = world.store.next_timeout() else { break };
-            world.now = world.now.max(at);
-            world.input(Input::Wake);
-            failed &= !world.outstanding.iter().any(is_reserve);
-            continue;
-        }
-        let op = world.outstanding.remove(0);
-        let (reserve, removes) = (is_reserve(&op), matches!(op.action, DiskAction::Remove { .. }));
-        let (before, kept) = (world.disk.len(), world.disk.kept.len());
-        world.perform(op);
-        if reserve {
-            failed = world.disk.kept.len() == kept;
-        } else if removes && failed && world.disk.len() < before {
-            assert!(world.outstanding.iter().any(is_reserve), "a file went, and its room is not asked for");
-            (failed, times) = (false, times + 1);
-        }
-    }
-    assert!(times > 0 && !failed, "{times} times");
-}

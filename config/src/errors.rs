@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -155,14 +154,8 @@ pub const FILE_MAX: u64 = 1 << 28;
 /// Reads a text file, such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8, or a pipe
-/// with a name, which waits for whoever writes it.
+/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    // A pipe of this process, such as a shell makes of `<(COMMAND)`, has no name.
-    let pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
-    if pipe && path.canonicalize().is_ok() {
-        return Err("is a pipe: give a file".into());
-    }
     read_at_most(path, FILE_MAX)
 }
 
@@ -199,48 +192,6 @@ fn printable(message: String) -> String {
             out.push_str(" ... ");
         }
         if unfit(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
-    }
-    out
-}
-
-/// The bytes of a file as text, or where they are none.
-///
-/// # Errors
-/// The first byte that is not UTF-8, and its line.
-pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(bytes).map_err(|why| {
-        let at = why.utf8_error().valid_up_to();
-        let line = why.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("is not UTF-8 text: byte {at}, in line {line}")
-    })
-}
-
-/// The nearest of these words, when it is near enough to be meant.
-pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    words
-        .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
-        .filter(|(distance, w)| *distance <= w.len().max(word.len()) / 3 && *distance < w.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, w)| w)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pipe_is_no_file_unless_it_is_a_commands() {
-        let dir = std::env::temp_dir().join(format!("farlink-pipe-{}", std::process::id()));
-        assert!(std::process::Command::new("mkfifo").arg(&dir).status().unwrap().success());
-        let read = read_text(&dir);
-        std::fs::remove_file(&dir).unwrap();
-        assert_eq!(read, Err("is a pipe: give a file".into()));
-        let (mut read, mut write) = std::io::pipe().unwrap();
-        std::io::Write::write_all(&mut write, b"a = 1").unwrap();
-        drop(write);
-        let number = std::os::fd::AsRawFd::as_raw_fd(&read);
-        assert_eq!(read_text(Path::new(&format!("/dev/fd/{number}"))), Ok("a = 1".into()));
-        assert_eq!(read.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

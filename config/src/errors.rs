@@ -193,6 +193,33 @@ fn printable(message: String) -> String {
         }
         if unfit(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
     }
+    out
+}
+
+/// The bytes of a file as text, or where they are none.
+///
+/// # Errors
+/// The first byte that is not UTF-8, and its line.
+pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|why| {
+        let at = why.utf8_error().valid_up_to();
+        let line = why.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("is not UTF-8 text: byte {at}, in line {line}")
+    })
+}
+
+/// The nearest of these words, when it is near enough to be meant.
+pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    words
+        .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
+        .filter(|(distance, w)| *distance <= w.len().max(word.len()) / 3 && *distance < w.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, w)| w)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn of_mistakes_without_end_the_first_are_told() {

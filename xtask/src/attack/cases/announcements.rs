@@ -1,8 +1,9 @@
 //! Announcements of neighbours that are not, or are somebody else.
 
+use super::tcpcl_claimed_identity::take;
 use super::{Case, Outcome, Target};
 use crate::attack::wire::bundle::{put, put_endpoint};
-use crate::attack::wire::tcpcl::{END, Message, START, Session};
+use crate::attack::wire::tcpcl::Session;
 use crate::attack::wire::{datagrams, stranger};
 use anyhow::Result;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -97,17 +98,6 @@ fn steal(target: &Target, listener: &TcpListener) -> (u64, u64) {
     }
     (sessions, taken)
 }
-fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
-    let mut bytes = 0;
-    while !target.over() {
-        let Some(Message::Segment(flags, transfer, length)) = session.message()? else { continue };
-        bytes = if flags & START != 0 { length } else { bytes + length };
-        session.acknowledge(flags, transfer, bytes)?;
-        *taken += u64::from(flags & END != 0);
-    }
-    Ok(())
-}
-
 /// A node that serves TCPCLv4 and STCP at a port, and says so each `period` seconds; 0: it leaves.
 fn beacon(node: &str, sequence: u64, port: u16, period: u64) -> Vec<u8> {
     let mut out = Vec::new();

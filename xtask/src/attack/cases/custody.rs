@@ -1,15 +1,11 @@
 //! A neighbour that was let in, and signals custody and reports of bundles that it never had. All nodes take custody,
 //! and report compressed.
 
+use super::reports::{amplified, received_by_victim};
 use super::{Case, Outcome, Target};
 use crate::attack::stage::LIAR;
-use crate::attack::wire::PATIENCE;
 use crate::attack::wire::bundle::{Bundle, put, put_endpoint};
-use crate::attack::wire::tcpcl::{Session, transfer};
-use crate::crash::aap2::Client;
 use anyhow::Result;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Signals.
@@ -33,35 +29,8 @@ const RECORD: u64 = 2;
 /// Record types and block type of CCSDS 734.6-O-1.
 const CUSTODY: u64 = 13;
 const REPORTING: u64 = 14;
-/// Most bytes of reports for each byte that came.
-const AMPLIFICATION_MAX: f64 = 1.0;
-
-/// Offers bundles as the neighbour that lies, evenly over the attack's time; how many, and how many bytes.
-fn offer(target: &Target, total: u64, mut bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
-    let (mut session, mut transfers, mut sent) = (None, 0, (0, 0));
-    for number in target.paced(total) {
-        if session.is_none() {
-            transfers = 0;
-            session = Session::open(LIAR.0, target.tcpcl, "ipn:66.0").ok();
-        }
-        let Some(open) = &mut session else {
-            std::thread::sleep(PATIENCE / 10);
-            continue;
-        };
-        let bytes = transfer(transfers, &bundle(number));
-        transfers += 1;
-        if open.push(&bytes, target.end()) {
-            sent = (sent.0 + 1, sent.1 + bytes.len() as u64);
-        } else {
-            session = None;
-        }
-    }
-    target.hold();
-    sent
-}
-
 fn signals(target: &Target) -> Result<Outcome> {
-    let (sent, bytes) = offer(target, 1000 * target.lasts.as_secs().max(1), signal);
+    let (sent, bytes) = target.offer_from(LIAR.0, 1000 * target.lasts.as_secs().max(1), signal);
     Ok(Outcome::of(format!("{sent} signals, {} MB", bytes / 1_000_000)))
 }
 
@@ -102,19 +71,8 @@ fn signal(number: u64) -> Vec<u8> {
 }
 
 fn reports(target: &Target) -> Result<Outcome> {
-    // What the victim gets; the reader ends with its node.
-    let received = Arc::new(AtomicU64::new(0));
-    let counted = received.clone();
-    let mut victim = Client::attach_with(&target.neighbours_applications, "ipn:2.99", "victim", 64)?;
-    std::thread::spawn(move || -> std::io::Result<()> {
-        victim.set_timeout(Duration::from_secs(3600))?;
-        loop {
-            let report = Bundle::new("ipn:2.99", 0).with(&victim.delivery()?.payload);
-            counted.fetch_add(report.len() as u64, Ordering::Relaxed);
-            victim.taken()?;
-        }
-    });
-    let (sent, bytes) = offer(target, 30_000, |number| {
+    let received = received_by_victim(target)?;
+    let (sent, bytes) = target.offer_from(LIAR.0, 30_000, |number| {
         let mut block = Vec::new();
         put(&mut block, 4, 5);
         // A number and a counter far from the last, and everything asked for.
@@ -127,9 +85,7 @@ fn reports(target: &Target) -> Result<Outcome> {
         bundle.lifetime = Duration::from_secs(1);
         bundle.with(b"x")
     });
-    let ratio = received.load(Ordering::Relaxed) as f64 / bytes.max(1) as f64;
-    Ok(Outcome::of(format!("{sent} bundles, {ratio:.2} bytes of reports per byte"))
-        .unless(ratio <= AMPLIFICATION_MAX, || format!("{ratio:.2} bytes of reports per byte")))
+    Ok(amplified(sent, bytes, &received))
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 
 use super::{Case, Outcome, Target};
 use crate::attack::stage::LIAR;
-use crate::attack::wire::PATIENCE;
 use crate::attack::wire::bundle::{Bundle, put};
-use crate::attack::wire::tcpcl::{Session, transfer};
 use anyhow::Result;
 
 /// The case.
@@ -23,24 +21,7 @@ const SIGNAL: u64 = 65_000;
 const A_SECOND: u64 = 10_000;
 
 fn run(target: &Target) -> Result<Outcome> {
-    let (mut session, mut transfers, mut sent, mut bytes) = (None, 0, 0, 0);
-    for number in target.paced(A_SECOND * target.lasts.as_secs().max(1)) {
-        if session.is_none() {
-            transfers = 0;
-            session = Session::open(LIAR.0, target.tcpcl, "ipn:66.0").ok();
-        }
-        let Some(open) = &mut session else {
-            std::thread::sleep(PATIENCE / 10);
-            continue;
-        };
-        let hello = transfer(transfers, &hello(number));
-        transfers += 1;
-        if open.push(&hello, target.end()) {
-            (sent, bytes) = (sent + 1, bytes + hello.len() as u64);
-        } else {
-            session = None;
-        }
-    }
+    let (sent, bytes) = target.offer_from(LIAR.0, A_SECOND * target.lasts.as_secs().max(1), hello);
     Ok(Outcome::of(format!("{sent} hellos, {} MB", bytes / 1_000_000)))
 }
 

@@ -39,7 +39,7 @@ mod waiting_small;
 use super::wire::tcpcl::{Session, transfer};
 use super::wire::{PATIENCE, stranger};
 use anyhow::Result;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -197,14 +197,18 @@ impl Target {
             !self.over()
         })
     }
-    /// Offers up to `total` bundles as a neighbour that nobody knows, evenly over the attack's time; a session
+    /// Offers up to `total` bundles as a neighbour that nobody knows: see [`Target::offer_from`].
+    pub fn offer(&self, total: u64, bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
+        self.offer_from(stranger(1), total, bundle)
+    }
+    /// Offers up to `total` bundles from this address, evenly over the attack's time; a session
     /// that the node ends is opened again. Gives how many bundles and bytes left.
-    pub fn offer(&self, total: u64, mut bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
+    pub fn offer_from(&self, from: Ipv4Addr, total: u64, mut bundle: impl FnMut(u64) -> Vec<u8>) -> (u64, u64) {
         let (mut session, mut transfers, mut sent) = (None, 0, (0, 0));
         for number in self.paced(total) {
             if session.is_none() {
                 transfers = 0;
-                session = Session::open(stranger(1), self.tcpcl, "ipn:66.0").ok();
+                session = Session::open(from, self.tcpcl, "ipn:66.0").ok();
             }
             let Some(open) = &mut session else {
                 std::thread::sleep(PATIENCE / 10);

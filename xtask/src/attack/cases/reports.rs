@@ -19,7 +19,24 @@ pub const CASE: Case = Case {
 const AMPLIFICATION_MAX: f64 = 1.0;
 
 fn run(target: &Target) -> Result<Outcome> {
-    // What the victim gets; the reader ends with its node.
+    let received = received_by_victim(target)?;
+    let (sent, bytes) = target.offer(30_000, |number| {
+        let mut bundle = Bundle::new("ipn:404.1", number);
+        bundle.flags = ALL_REPORTS;
+        bundle.report_to = "ipn:2.99".into();
+        // Expires soon after: a report of deletion too.
+        bundle.lifetime = Duration::from_secs(1);
+        bundle.with(b"x")
+    });
+    Ok(amplified(sent, bytes, &received))
+}
+
+/// Bytes of reports that come to an application of a neighbour, which asked for none.
+///
+/// # Errors
+/// When it cannot attach.
+pub fn received_by_victim(target: &Target) -> Result<Arc<AtomicU64>> {
+    // The reader ends with its node.
     let received = Arc::new(AtomicU64::new(0));
     let counted = received.clone();
     let mut victim = Client::attach_with(&target.neighbours_applications, "ipn:2.99", "victim", 64)?;
@@ -32,15 +49,11 @@ fn run(target: &Target) -> Result<Outcome> {
             victim.taken()?;
         }
     });
-    let (sent, bytes) = target.offer(30_000, |number| {
-        let mut bundle = Bundle::new("ipn:404.1", number);
-        bundle.flags = ALL_REPORTS;
-        bundle.report_to = "ipn:2.99".into();
-        // Expires soon after: a report of deletion too.
-        bundle.lifetime = Duration::from_secs(1);
-        bundle.with(b"x")
-    });
+    Ok(received)
+}
+/// What became of so many bundles with so many bytes.
+pub fn amplified(bundles: u64, bytes: u64, received: &AtomicU64) -> Outcome {
     let ratio = received.load(Ordering::Relaxed) as f64 / bytes.max(1) as f64;
-    Ok(Outcome::of(format!("{sent} bundles, {ratio:.2} bytes of reports per byte"))
-        .unless(ratio <= AMPLIFICATION_MAX, || format!("{ratio:.2} bytes of reports per byte")))
+    Outcome::of(format!("{bundles} bundles, {ratio:.2} bytes of reports per byte"))
+        .unless(ratio <= AMPLIFICATION_MAX, || format!("{ratio:.2} bytes of reports per byte"))
 }

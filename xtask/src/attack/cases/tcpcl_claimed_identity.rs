@@ -25,7 +25,11 @@ fn run(target: &Target) -> Result<Outcome> {
         .unless(taken == 0, || format!("{taken} bundles for the neighbour were taken")))
 }
 
-fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
+/// Takes and acknowledges all bundles that come.
+///
+/// # Errors
+/// When the session is gone.
+pub fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
     let mut bytes = 0;
     while !target.over() {
         let Some(Message::Segment(flags, transfer, length)) = session.message()? else { continue };

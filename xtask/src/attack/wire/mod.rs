@@ -15,7 +15,7 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest a hostile socket waits for anything: an attack must notice that its time is up.
 pub const PATIENCE: Duration = Duration::from_millis(300);
@@ -38,6 +38,36 @@ pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
+}
+
+/// Reads what follows in a message that began, which comes soon.
+///
+/// # Errors
+/// What the kernel says, also when it does not come.
+pub fn exactly(stream: &mut TcpStream, mut buffer: &mut [u8]) -> io::Result<()> {
+    let deadline = Instant::now() + 10 * PATIENCE;
+    while !buffer.is_empty() {
+        match stream.read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => buffer = &mut buffer[n..],
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
+/// Reads so many bytes, and forgets them.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn skip(stream: &mut TcpStream, mut bytes: u64) -> io::Result<()> {
+    let mut buffer = [0; 4096];
+    while bytes > 0 {
+        let step = bytes.min(buffer.len() as u64);
+        exactly(stream, &mut buffer[..step as usize])?;
+        bytes -= step;
+    }
+    Ok(())
 }
 
 /// Connects to a Unix socket; reads and writes wait [`PATIENCE`] at most.

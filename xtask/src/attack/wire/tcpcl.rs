@@ -1,6 +1,6 @@
 //! TCPCLv4 sessions (RFC 9174), as far as a hostile neighbour needs them.
 
-use super::{PATIENCE, connect, discard};
+use super::{PATIENCE, connect, discard, exactly, skip};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
@@ -86,7 +86,7 @@ impl Session {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut session = Session { stream };
-        session.exactly(&mut [0; 6])?;
+        exactly(&mut session.stream, &mut [0; 6])?;
         session.stream.write_all(&[CONTACT, &sess_init(node_id)].concat())?;
         session.message()?.ok_or(io::ErrorKind::TimedOut)?;
         Ok(session)
@@ -134,16 +134,16 @@ impl Session {
         }
         match kind[0] {
             1 => return self.segment().map(Some),
-            2 => self.skip(17)?,
-            3 => self.skip(9)?,
+            2 => skip(&mut self.stream, 17)?,
+            3 => skip(&mut self.stream, 9)?,
             4 => {}
-            5 | 6 => self.skip(2)?,
+            5 | 6 => skip(&mut self.stream, 2)?,
             7 => {
-                self.skip(18)?;
+                skip(&mut self.stream, 18)?;
                 let id = self.number(2)?;
-                self.skip(id)?;
+                skip(&mut self.stream, id)?;
                 let items = self.number(4)?;
-                self.skip(items)?;
+                skip(&mut self.stream, items)?;
             }
             other => return Err(io::Error::new(io::ErrorKind::InvalidData, format!("message {other}"))),
         }
@@ -154,38 +154,16 @@ impl Session {
         let transfer = self.number(8)?;
         if flags & START != 0 {
             let items = self.number(4)?;
-            self.skip(items)?;
+            skip(&mut self.stream, items)?;
         }
         let length = self.number(8)?;
-        self.skip(length)?;
+        skip(&mut self.stream, length)?;
         Ok(Message::Segment(flags, transfer, length))
     }
     fn number(&mut self, bytes: usize) -> io::Result<u64> {
         let mut buffer = [0; 8];
-        self.exactly(&mut buffer[8 - bytes..])?;
+        exactly(&mut self.stream, &mut buffer[8 - bytes..])?;
         Ok(u64::from_be_bytes(buffer))
-    }
-    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        while bytes > 0 {
-            let step = bytes.min(buffer.len() as u64);
-            self.exactly(&mut buffer[..step as usize])?;
-            bytes -= step;
-        }
-        Ok(())
-    }
-    /// A message that began goes on soon.
-    fn exactly(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
-        let deadline = Instant::now() + 10 * PATIENCE;
-        while !buffer.is_empty() {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => buffer = &mut buffer[n..],
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! TCPCLv3 (RFC 7242), as far as a hostile neighbour needs it.
 
 use super::ltp::put_sdnv;
-use super::{PATIENCE, connect, discard};
+use super::{connect, discard, exactly, skip};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
@@ -57,9 +57,9 @@ impl Session {
         stream.write_all(&contact(node_id))?;
         let mut session = Session { stream };
         let mut header = [0; 8];
-        session.exactly(&mut header)?;
+        exactly(&mut session.stream, &mut header)?;
         let name = session.number()?;
-        session.skip(name)?;
+        skip(&mut session.stream, name)?;
         Ok(session)
     }
     /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and took
@@ -92,7 +92,7 @@ impl Session {
         match kind[0] >> 4 {
             1 => {
                 let bytes = self.number()?;
-                self.skip(bytes)?;
+                skip(&mut self.stream, bytes)?;
                 return Ok(Some((kind[0] & 3, bytes)));
             }
             2 | 6 => {
@@ -114,34 +114,12 @@ impl Session {
         let mut value = 0u64;
         loop {
             let mut byte = [0];
-            self.exactly(&mut byte)?;
+            exactly(&mut self.stream, &mut byte)?;
             value = value << 7 | u64::from(byte[0] & 0x7f);
             if byte[0] & 0x80 == 0 {
                 return Ok(value);
             }
         }
-    }
-    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        while bytes > 0 {
-            let step = bytes.min(buffer.len() as u64);
-            self.exactly(&mut buffer[..step as usize])?;
-            bytes -= step;
-        }
-        Ok(())
-    }
-    /// What began goes on soon.
-    fn exactly(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
-        let deadline = Instant::now() + 10 * PATIENCE;
-        while !buffer.is_empty() {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => buffer = &mut buffer[n..],
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn no_path_and_no_value_makes_a_scenario_that_no_memory_holds() {
+    fn paths_and_values_are_bounded() {
         assert!(set(&format!("expect{}", ".x".repeat(400))).is_ok());
         for long in [".x", "[1]", "\u{1b}"] {
             let wrong = set(&format!("expect{}", long.repeat(200_000))).unwrap_err();

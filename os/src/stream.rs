@@ -120,7 +120,7 @@ pub fn bound_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
 /// Bytes written to a connected TCP socket that were not sent yet (SIOCOUTQNSD, linux/sockios.h).
 ///
 /// # Errors
-/// What the kernel says of a socket that is not connected.
+/// The kernel's error for a socket that is not connected.
 pub fn unsent(socket: &TcpStream) -> io::Result<u64> {
     const SIOCOUTQNSD: libc::Ioctl = 0x894B;
     let mut bytes: libc::c_int = 0;

@@ -23,7 +23,7 @@ const SIZE: usize = 20_000;
 const STALL: Duration = Duration::from_secs(3);
 /// Lifetime of every other bundle; the others have a day.
 const SHORT: Duration = Duration::from_secs(1);
-/// What an age may be too small by, beside what is held.
+/// Largest error of an age that is too small, beyond the bytes held.
 const EXACT: Duration = Duration::from_millis(10);
 /// The neighbours' buffer, which the kernel doubles for its own needs.
 const RECEIVE_BUFFER: usize = 64 << 10;
@@ -63,9 +63,9 @@ fn listener() -> TcpListener {
 
 /// A bundle that came.
 struct Arrival {
-    /// Where it began in the stream.
+    /// Offset of its first byte in the stream.
     offset: u64,
-    /// When its first byte was here.
+    /// Time at which its first byte was read.
     here: Instant,
     bytes: Vec<u8>,
 }
@@ -136,7 +136,7 @@ impl Reader {
             }
         }
     }
-    /// Where the next byte is in the stream.
+    /// Offset of the next byte in the stream.
     fn place(&self) -> u64 {
         self.read - self.rest.len() as u64
     }
@@ -225,7 +225,7 @@ impl Reader {
     }
 }
 
-/// What a bundle says of itself: its number, and how old it is.
+/// Number and age that a bundle carries.
 fn number_and_age(bytes: &[u8]) -> (u32, Option<Duration>) {
     let rope = Payload::from(bytes.to_vec());
     let (payload, age) = if bytes[0] == 6 {
@@ -263,7 +263,7 @@ fn start(dir: &Path, version: u8, clock: bool, listeners: &[TcpListener]) -> Nod
     Node::start(&file, dir.join("app.sock"))
 }
 
-/// When each bundle was given to the node, by neighbour and number: a moment before, and one after.
+/// Times just before and just after each bundle was sent, by neighbour and number.
 type Sent = [Vec<[Instant; 2]>; ALL.len()];
 
 fn send(node: &Node) -> Sent {
@@ -283,7 +283,7 @@ fn send(node: &Node) -> Sent {
     sent
 }
 
-/// What came is as old as it says, and left in time, as far as it was not held.
+/// Checks that each bundle has the right age and left in time, beyond the bytes held.
 fn check(what: &str, clock: bool, reader: &Reader, arrivals: &[Arrival], sent: &[[Instant; 2]]) {
     let (mut late, mut shorts, mut longs) = (0, 0, 0);
     for arrival in arrivals {

@@ -68,7 +68,7 @@ fn scenario_files_are_read_in_both_worlds() {
 }
 
 #[test]
-fn security_rules_that_pages_show_are_read_in_both_worlds() {
+fn security_rules_of_pages_are_read_in_both_worlds() {
     let page = std::fs::read_to_string(root().join("docs/how-to/secure-bundles.md")).expect("the page");
     let mut read = 0;
     for block in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {

@@ -113,7 +113,7 @@ fn signals_that_lie_about_their_length_or_order_are_none() {
 
 /// Each kind of news is looked for among those before it: a signal of many would cost the square of its length.
 #[test]
-fn a_signal_says_no_more_kinds_of_things_than_there_may_be() {
+fn signal_of_too_many_kinds_is_refused() {
     let kinds = |count: i64| {
         let said: Vec<Said> = (0..count).map(|what| Said { what, of: Vec::new() }).collect();
         read_signal(&content(&put_signal(14, &said)).1)

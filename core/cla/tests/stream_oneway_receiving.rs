@@ -410,7 +410,7 @@ fn verdicts_that_are_late_stop_the_reading_too() {
 
 /// Bytes that the driver read at once may be a hundred thousand bundles of nothing much.
 #[test]
-fn a_crowd_of_tiny_bundles_is_read_as_it_is_decided_and_as_time_passes_also_after_its_end() {
+fn tiny_bundles_are_read_as_others_are_decided() {
     const ALL: usize = 50_000;
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         let mut lone = passive(framing);

@@ -7,7 +7,7 @@ use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
 /// A congestion control of one node. Decisions look; only [`Control::on`] changes it. What the
 /// router expects can be asked of [`Node::router`].
 ///
-/// What [`fmt::Debug`] writes is all of its state: nodes that write the same go on in the same way.
+/// [`fmt::Debug`] writes all of its state: nodes that write the same go on in the same way.
 ///
 /// One file each, registered by one line in `registry.rs`.
 pub trait Control: fmt::Debug + Send {

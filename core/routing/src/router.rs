@@ -13,7 +13,7 @@ use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Want, Wa
 /// a carried bundle to its destination first, and offers no neighbour what it has, made, gave or
 /// failed at: no router repeats that.
 ///
-/// What [`fmt::Debug`] writes is all of its state: nodes that write the same go on in the same way.
+/// [`fmt::Debug`] writes all of its state: nodes that write the same go on in the same way.
 ///
 /// One file each, registered by one line in `registry.rs`.
 pub trait Router: Outlook + fmt::Debug + Send {

@@ -25,7 +25,7 @@ const COUNT: u32 = 200;
 const STALL: Duration = Duration::from_secs(20);
 /// A lifetime that ends while nothing gets through.
 const SHORT: Duration = Duration::from_secs(5);
-/// What an age may be too small by, where nothing else is said.
+/// Largest error of an age that is too small, unless a setup says otherwise.
 const EXACT: Duration = Duration::from_millis(10);
 
 /// A layer as all nodes have it.
@@ -94,7 +94,7 @@ impl Over {
     }
 }
 
-/// What is tried.
+/// One trial: nodes, layer and obstacle.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     over: Over,
@@ -108,9 +108,9 @@ struct Setup {
     disk: bool,
     count: u32,
     bytes: usize,
-    /// Of a link, bits a second, where bundles are datagrams.
+    /// Rate of a link whose bundles are datagrams, bit/s.
     rate: u64,
-    /// How far ahead a layer gets what is to leave.
+    /// Time by which a layer gets bundles before they can leave.
     ahead: Duration,
     plan: Option<&'static str>,
     /// Those that live no longer than [`SHORT`].
@@ -137,7 +137,7 @@ impl Setup {
     fn few(over: Over, version: u8, clock: bool) -> Setup {
         Setup { count: 60, rate: 1_000_000, ..Setup::new(over, version, clock) }
     }
-    /// What an age may be too small by: in a block of many, the first bytes of a bundle may be in the datagram before the one
+    /// Largest error of an age that is too small: in a block of many, the first bytes of a bundle may be in the datagram before the one
     /// that tells its number.
     fn exact(self) -> Duration {
         EXACT + Duration::from_micros(if self.over.in_blocks() { 1_500 * 8 * 1_000_000 / self.rate } else { 0 })
@@ -238,7 +238,7 @@ impl Bench {
         self.line.lag = Duration::ZERO;
         self.line.run(Duration::from_secs(60));
     }
-    /// When each left for the first time.
+    /// Time at which each left first.
     fn left(&self) -> BTreeMap<u32, Instant> {
         aged::left(&self.line).into_iter().map(|(number, times)| (number, times[0])).collect()
     }
@@ -335,7 +335,7 @@ fn behind_a_closed_contact_relayed_bundles_age() {
     }
 }
 
-/// Each kind of sum is made anew with the age.
+/// A restamped age block has a right CRC of its own type.
 #[test]
 fn restamped_block_has_a_right_crc() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
@@ -387,7 +387,7 @@ fn is_cancel(datagram: &Payload) -> bool {
     datagram.to_bytes().is_some_and(|bytes| bytes[0] & 0x0f == 12)
 }
 
-/// Of a block that nobody confirmed nothing is repeated once all its bundles expired.
+/// A block without a report is not repeated once all its bundles have expired.
 #[test]
 fn block_of_expired_bundles_is_cancelled() {
     for (aggregate, window) in [(0, 1 << 30), (30_000, 1 << 30), (0, 30_000), (10_000, 30_000)] {
@@ -434,7 +434,7 @@ fn what_expired_while_it_waited_does_not_leave() {
 
 /// A layer does not wait to be told that a lifetime has ended.
 #[test]
-fn what_expired_while_the_node_was_busy_does_not_leave() {
+fn expired_bundle_does_not_leave_a_busy_node() {
     for over in STREAMS.into_iter().chain(DATAGRAMS) {
         for (version, clock) in [(7, true), (7, false), (6, true), (6, false)] {
             let mut bench = Bench::new(over, version, clock);
@@ -451,7 +451,7 @@ fn what_expired_while_the_node_was_busy_does_not_leave() {
 
 /// The same behind a slow link, where a layer waits for its own time to come.
 #[test]
-fn what_expired_in_a_busy_layer_does_not_leave() {
+fn expired_bundle_does_not_leave_a_busy_layer() {
     for over in DATAGRAMS {
         for version in [7, 6] {
             let rate = over.bytes() as u64 * 8 * u64::from(COUNT) / STALL.as_secs();

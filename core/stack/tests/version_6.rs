@@ -296,7 +296,7 @@ fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
 
 /// Each of two nodes takes the other for the way to a third. Version 6 has no hop count.
 #[test]
-fn loop_of_routes_forwards_version_6_ever_more_rarely() {
+fn loop_of_routes_slows_version_6_down() {
     for layer in LAYERS {
         for (numbers, clock) in [(true, true), (true, false), (false, true), (false, false)] {
             let speak = Box::new(move |_: usize, config: &Config| -> Vec<Box<dyn Codec>> {

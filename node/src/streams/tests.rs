@@ -187,7 +187,7 @@ fn who_is_dropped_reads_the_end_and_no_reset() {
         assert_eq!(io::Read::read_to_end(&mut peer, &mut heard).ok(), Some(0), "abort: {abort}");
     }
 }
-/// Room that a stream's layer was told of.
+/// Bytes of room that a stream's layer was given, each time.
 fn rooms(seen: &[Input], of: StreamId) -> Vec<u64> {
     let room = |input: &Input| match input {
         Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == of => Some(*room),
@@ -219,7 +219,7 @@ fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() 
 
 /// A layer gets room for what the kernel takes at one go, more where it took all, and little where it takes nothing.
 #[test]
-fn a_layer_queues_what_the_kernel_takes_and_little_more() {
+fn layer_queues_little_more_than_the_kernel_takes() {
     let mut world = World::new();
     let active = world.connect(0);
     world.run(|seen| opened(seen).len() == 2);
@@ -242,7 +242,7 @@ fn a_layer_queues_what_the_kernel_takes_and_little_more() {
 }
 
 #[test]
-fn all_streams_of_one_address_are_read_no_more_than_one_and_each_has_its_turn() {
+fn streams_of_one_address_share_a_turn() {
     use std::collections::BTreeMap;
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();

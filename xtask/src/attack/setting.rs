@@ -3,7 +3,7 @@
 use super::stage::LIAR;
 use std::path::Path;
 
-/// How the nodes of a case are set up.
+/// Setup of a case's nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// By what the first neighbour is reached, and what the nodes do with bundles.
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_copies_or_is_found_is_in_no_shards() {
+    fn cases_without_shards_are_left_out() {
         let possible = |case, shards| Setting::of(case, shards).is_possible();
         assert!(possible("liar", 1) && possible("announcements", 1) && possible("stcp-endless-heads", 4));
         assert!(!possible("liar", 2) && !possible("announcements", 4));

@@ -66,7 +66,7 @@ const ADDRESSES: [Ipv4Addr; 3] =
 /// Where node 1 believes a neighbour over UDPCL, and nobody is but an attacker.
 pub const EMPTY_HOUSE: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 4), 4556);
 
-/// Where node 1 knows a neighbour that lies, in the cases that are about one.
+/// Address of the neighbour that lies, as node 1 knows it.
 pub const LIAR: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 66, 66), 4556);
 
 /// The nodes, running.
@@ -79,7 +79,7 @@ pub struct Stage {
     pub ltp: SocketAddr,
     /// Where node 1 takes TCPCLv4 sessions that are secured.
     pub tls: SocketAddr,
-    /// Where node 1 takes TCPCLv3 sessions.
+    /// Address at which node 1 takes TCPCLv3 sessions.
     pub old: SocketAddr,
     /// Where node 1 takes STCP.
     pub stcp: SocketAddr,
@@ -87,7 +87,7 @@ pub struct Stage {
     pub mtcp: SocketAddr,
     /// Where node 1 takes datagrams of UDPCL.
     pub udpcl: SocketAddr,
-    /// Where node 1 hears announcements, in the case that is about them.
+    /// Address at which node 1 hears announcements, in the case about them.
     pub announcements: SocketAddr,
     /// Where node 1 takes HTTP.
     pub api: SocketAddr,

@@ -109,9 +109,9 @@ impl Row {
     }
 }
 
-/// What the cases came to with so many owner threads.
+/// Results of the cases with this number of owner threads.
 pub struct Table {
-    /// Of the node under attack.
+    /// Owner threads of the node under attack.
     pub shards: u8,
     /// One for each case.
     pub rows: Vec<Row>,

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_has_its_mutation_and_every_mutation_of_identity_its_row() {
+    fn rows_and_mutations_of_identity_match() {
         for (name, _) in PLANTED {
             assert!(mutants::named(name).is_some(), "{name}");
         }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn first_violation_is_read_from_what_the_program_says() {
+    fn first_violation_is_read_from_the_output() {
         let said = "exhaustive: nodes=2: 3 events\n  bundle 0 is lost\n  replay: cargo xtask relation --replay 'nodes=2 send:0'\n";
         assert_eq!(first(said), Some(("bundle 0 is lost".into(), "nodes=2 send:0".into())));
         assert_eq!(first("exhaustive: nodes=2: 3 events, 0 violations\n"), None);

@@ -51,7 +51,7 @@ pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
     })
 }
 
-/// When the first byte that tells which one it is left the watched node, of each bundle, each time.
+/// Times at which the first telling byte of each bundle left the watched node.
 pub fn left(line: &Line) -> BTreeMap<u32, Vec<Instant>> {
     let mut all = BTreeMap::<u32, Vec<Instant>>::new();
     for (at, data) in line.left.iter().flatten() {

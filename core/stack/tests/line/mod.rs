@@ -171,10 +171,10 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
-    /// What the watched node wrote and when, where that is wanted.
+    /// Bytes that the watched node wrote, with their times, where that is wanted.
     pub left: Option<Vec<(Instant, Payload)>>,
     pub watched: usize,
-    /// How late nodes hear that a time has come: they are busy. What arrives they hear at once.
+    /// Delay of the nodes' timers, as of busy nodes; arrivals are not delayed.
     pub lag: Duration,
     /// The node that reads nothing for now.
     pub deaf: Option<usize>,

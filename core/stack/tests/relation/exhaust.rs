@@ -25,7 +25,7 @@ const SHARDS: usize = 256;
 /// Pairs of histories of one state whose ways on are compared.
 const PAIRS: usize = 200;
 
-/// How often each sort of event may happen in one history.
+/// Limits on the events of one history, by sort.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Honest bundles: even ones go forth, odd ones back.
@@ -90,20 +90,20 @@ struct State {
     orders: u64,
 }
 
-/// What a search came to.
+/// Result of a search.
 #[derive(Default)]
 pub struct Report {
     /// Different states by number of events, the beginning first.
     pub states: Vec<usize>,
     /// Histories run.
     pub runs: u64,
-    /// Of them, those that came to a state that was there.
+    /// Runs that reached a state that was known.
     pub merged: u64,
-    /// Of those, the ones that came to it with more events.
+    /// Merged runs that took more events to reach it.
     pub later: u64,
     /// Histories of all lengths that these stand for.
     pub orders: u64,
-    /// What comes of the histories once nothing is due any more.
+    /// Outcomes of the histories, once nothing is due any more.
     pub outcomes: BTreeSet<String>,
     /// The shortest history of each sort of violation.
     pub violations: Vec<(History, Violation)>,
@@ -127,7 +127,7 @@ impl Drop for Telling<'_> {
     }
 }
 
-/// What threads share while they work on a layer.
+/// State that threads share while they work on a layer.
 struct Layer<'a> {
     frontier: &'a [State],
     next: AtomicUsize,

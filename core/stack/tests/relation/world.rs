@@ -44,7 +44,7 @@ enum Packet {
     Datagrams(Train),
 }
 
-/// What [`fmt::Debug`] writes of it is all that a later step reads.
+/// [`fmt::Debug`] writes all of it that a later step reads.
 #[derive(Debug)]
 pub struct World {
     setup: Setup,
@@ -302,14 +302,14 @@ impl World {
             Step::Wait => self.next_within(WAIT).is_some(),
         }
     }
-    /// What this world is, as a number: worlds of one number go on in the same way. `text` is room.
+    /// Digest of this world: worlds with the same digest go on in the same way. `text` is a buffer.
     pub fn digest(&self, text: &mut String) -> u128 {
         use std::fmt::Write;
         text.clear();
         write!(text, "{self:?}").expect("a string takes it");
         hash128(&[text.as_bytes()])
     }
-    /// What came of it.
+    /// Outcome: deliveries, acknowledgments and what is held.
     pub fn outcome(&self) -> String {
         let sent = self.ledger.sent.iter().flatten();
         let sent: Vec<_> = sent.map(|sent| (sent.acknowledged, sent.excused, sent.delivered)).collect();

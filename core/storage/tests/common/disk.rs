@@ -83,7 +83,7 @@ fn file_of(action: &DiskAction) -> Option<u32> {
     }
 }
 
-/// Of its bytes the length, and a hash of all but zeros at the end.
+/// Length of its bytes, and a hash of all but the zeros at the end.
 impl std::fmt::Debug for SimFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let SimFile { cache, durable, end, entered, pending } = self;

@@ -17,11 +17,11 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// Who is not part of it.
+/// Third party that takes no part.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(127, 0, 77, 1);
 /// Ports of it.
 const PORTS: usize = 20;
-/// How often the node may begin to reach somebody in ten seconds, whoever is announced, and once more as they end.
+/// Most connection attempts of the node in ten seconds, with those as announcements end.
 const KNOCKS_MAX: u64 = 16;
 
 fn run(target: &Target) -> Result<Outcome> {

@@ -33,10 +33,10 @@ pub const TCPCL: Case = Case {
 const STREAMS: u64 = 3000;
 /// Bytes of a head that come at once.
 const AT_ONCE: usize = 64_000;
-/// How long the head says that it, or its bundle, is.
+/// Length that the head gives of itself or of its bundle.
 const WHOLE: u64 = 1_000_000_000;
 
-/// How bytes of a bundle come.
+/// Way in which bytes of a bundle come.
 struct Framing {
     /// Before the first, of which there are so many.
     begin: fn(u64) -> Vec<u8>,

@@ -150,7 +150,7 @@ pub struct Target {
     pub ltp: SocketAddr,
     /// Where it takes TCPCLv4 sessions that are secured.
     pub tls: SocketAddr,
-    /// Where it takes TCPCLv3 sessions.
+    /// Its address for TCPCLv3 sessions.
     pub old: SocketAddr,
     /// Where it takes STCP.
     pub stcp: SocketAddr,
@@ -158,7 +158,7 @@ pub struct Target {
     pub mtcp: SocketAddr,
     /// Where it takes datagrams of UDPCL.
     pub udpcl: SocketAddr,
-    /// Where it hears announcements, in the case that is about them.
+    /// Its address for announcements, in the case about them.
     pub announcements: SocketAddr,
     /// Where it takes HTTP.
     pub api: SocketAddr,

@@ -34,7 +34,7 @@ fn run(target: &Target) -> Result<Outcome> {
 /// Bytes of reports that come to an application of a neighbour, which asked for none.
 ///
 /// # Errors
-/// When it cannot attach.
+/// It cannot attach.
 pub fn received_by_victim(target: &Target) -> Result<Arc<AtomicU64>> {
     // The reader ends with its node.
     let received = Arc::new(AtomicU64::new(0));
@@ -51,7 +51,7 @@ pub fn received_by_victim(target: &Target) -> Result<Arc<AtomicU64>> {
     });
     Ok(received)
 }
-/// What became of so many bundles with so many bytes.
+/// Outcome for this number of bundles and their bytes.
 pub fn amplified(bundles: u64, bytes: u64, received: &AtomicU64) -> Outcome {
     let ratio = received.load(Ordering::Relaxed) as f64 / bytes.max(1) as f64;
     Outcome::of(format!("{bundles} bundles, {ratio:.2} bytes of reports per byte"))

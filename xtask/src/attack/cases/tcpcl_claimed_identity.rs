@@ -28,7 +28,7 @@ fn run(target: &Target) -> Result<Outcome> {
 /// Takes and acknowledges all bundles that come.
 ///
 /// # Errors
-/// When the session is gone.
+/// The session is gone.
 pub fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
     let mut bytes = 0;
     while !target.over() {

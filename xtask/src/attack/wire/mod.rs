@@ -43,7 +43,7 @@ pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
 /// Reads what follows in a message that began, which comes soon.
 ///
 /// # Errors
-/// What the kernel says, also when it does not come.
+/// The kernel's error, also when nothing comes in time.
 pub fn exactly(stream: &mut TcpStream, mut buffer: &mut [u8]) -> io::Result<()> {
     let deadline = Instant::now() + 10 * PATIENCE;
     while !buffer.is_empty() {

@@ -66,7 +66,7 @@ impl Session {
     /// Connects from an address and introduces itself; waits for the node's own introduction.
     ///
     /// # Errors
-    /// When the node does not want it, or does not answer in time.
+    /// The node refuses it, or does not answer in time.
     pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
         let mut stream = connect(from, to)?;
         stream.write_all(&[CONTACT, &sess_init(node_id)].concat())?;
@@ -81,7 +81,7 @@ impl Session {
     /// Answers the node, which connected, under this name.
     ///
     /// # Errors
-    /// When the node is gone, or does not introduce itself in time.
+    /// The node is gone, or does not introduce itself in time.
     pub fn answer(stream: TcpStream, node_id: &str) -> io::Result<Session> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -113,7 +113,7 @@ impl Session {
     /// Acknowledges that so much of a transfer came.
     ///
     /// # Errors
-    /// When the session is gone.
+    /// The session is gone.
     pub fn acknowledge(&mut self, flags: u8, transfer: u64, bytes: u64) -> io::Result<()> {
         let mut out = vec![2, flags];
         out.extend(transfer.to_be_bytes());
@@ -123,7 +123,7 @@ impl Session {
     /// The next message; `None` when none begins within [`PATIENCE`].
     ///
     /// # Errors
-    /// When the session is gone, or a message does not go on.
+    /// The session is gone, or a message does not go on.
     pub fn message(&mut self) -> io::Result<Option<Message>> {
         let mut kind = [0];
         match self.stream.read(&mut kind) {

@@ -51,7 +51,7 @@ impl Session {
     /// Connects from an address and introduces itself; waits for the node's own introduction.
     ///
     /// # Errors
-    /// When the node does not want it, or does not answer in time.
+    /// The node refuses it, or does not answer in time.
     pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
         let mut stream = connect(from, to)?;
         stream.write_all(&contact(node_id))?;
@@ -80,7 +80,7 @@ impl Session {
     /// The next segment: its flags and how many bytes it carried; `None` when none begins within [`PATIENCE`].
     ///
     /// # Errors
-    /// When the session is gone, or a message does not go on.
+    /// The session is gone, or a message does not go on.
     pub fn segment(&mut self) -> io::Result<Option<(u8, u64)>> {
         let mut kind = [0];
         match self.stream.read(&mut kind) {
@@ -106,7 +106,7 @@ impl Session {
     /// Acknowledges so many bytes of the bundle that comes.
     ///
     /// # Errors
-    /// When the session is gone.
+    /// The session is gone.
     pub fn acknowledge(&mut self, bytes: u64) -> io::Result<()> {
         self.stream.write_all(&ack(bytes))
     }

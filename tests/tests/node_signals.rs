@@ -7,6 +7,7 @@ use farlink_apps::client::Client;
 use node_support::{farlink, port, until};
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -32,9 +33,13 @@ impl Starting {
             .stderr(log)
             .spawn()
             .unwrap();
-        // Opening it for writing waits until the node reads.
-        let pipe = OpenOptions::new().write(true).open(&file).unwrap();
-        Starting { dir, node, pipe }
+        let (mut pipe, nonblocking) = (None, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        // There is no such device (ENXIO) until the node has opened it for reading.
+        until("the node reads its configuration", || {
+            pipe = OpenOptions::new().write(true).custom_flags(nonblocking).open(&file).ok();
+            pipe.is_some()
+        });
+        Starting { dir, node, pipe: pipe.unwrap() }
     }
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)

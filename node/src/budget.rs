@@ -165,13 +165,14 @@ impl Budget {
             said,
         )
     }
-    /// Looks at what is allocated; says so where it became scarce, or enough again.
-    pub fn look(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
-        let Some(in_use) = allocator::in_use() else { return };
-        self.give_back(now, in_use);
+    /// Looks at what is allocated; says so where it became scarce, or enough again. True where free pages went back to the
+    /// kernel: then other threads are to give back theirs.
+    pub fn look(&mut self, now: Instant, inputs: &mut VecDeque<Input>) -> bool {
+        let Some(in_use) = allocator::in_use() else { return false };
+        let given_back = self.give_back(now, in_use);
         let level = self.level_at(in_use);
         if level == self.level && (level == Pressure::None || now < self.said + AGAIN) {
-            return;
+            return given_back;
         }
         if level != self.level {
             let (in_use, total) = (DataVolume(in_use), DataVolume(self.total));
@@ -183,18 +184,21 @@ impl Budget {
         }
         (self.level, self.said) = (level, now);
         inputs.push_back(Input::Pressure(level));
+        given_back
     }
     /// Free pages that the allocator keeps for use again count to the budget as well: where they take a sixteenth of
     /// it and the process more than ten, they go back to the kernel.
-    fn give_back(&mut self, now: Instant, in_use: u64) {
+    fn give_back(&mut self, now: Instant, in_use: u64) -> bool {
         if now < self.looked + LOOK {
-            return;
+            return false;
         }
         self.looked = now;
         let (resident, anonymous) = memory::resident_and_anonymous();
-        if resident > self.total / 16 * 10 && anonymous.saturating_sub(in_use) > self.total / 16 {
+        let many = resident > self.total / 16 * 10 && anonymous.saturating_sub(in_use) > self.total / 16;
+        if many {
             allocator::give_back();
         }
+        many
     }
     /// Scarce from nine sixteenths of the budget on, full from eleven; a sixteenth less ends either. The rest is
     /// for what the allocator, the kernel and the turn under way need.

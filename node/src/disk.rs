@@ -3,6 +3,7 @@
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::{Chunk, Payload};
+use farlink_os::allocator;
 use farlink_os::disk::{DiskFiles, Syncing};
 use farlink_os::poll::Waker;
 use farlink_stack::Input;
@@ -80,6 +81,7 @@ impl Disk {
                 if !done.is_empty() && !first.send(done) {
                     return;
                 }
+                allocator::give_back_if_asked();
             }
         })?;
         Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers, failures })
@@ -88,6 +90,10 @@ impl Disk {
     pub fn push(&mut self, operation: DiskOp) {
         self.outstanding += 1;
         self.queued.push(operation);
+    }
+    /// Has the disk thread give free pages back, where nothing else may come for it to do.
+    pub fn give_back(&self) {
+        let _ = self.operations.send(Vec::new());
     }
     /// Hands over what is queued.
     pub fn flush(&mut self) {

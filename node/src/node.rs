@@ -381,7 +381,11 @@ impl Node {
             tracing::error!("a shard has ended: so does the node");
             self.stop();
         }
-        self.budget.look(now, &mut self.io.inputs);
+        if self.budget.look(now, &mut self.io.inputs)
+            && let Some(disk) = &self.io.disk
+        {
+            disk.give_back();
+        }
         self.answers(now);
         self.look_at_start()?;
         let io = &mut self.io;

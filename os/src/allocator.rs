@@ -2,14 +2,18 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 
 /// Bytes a thread allocates or frees before it tells the others.
 const UNTOLD: usize = 64 << 10;
 
 static IN_USE: AtomicIsize = AtomicIsize::new(0);
+/// Times that free pages were given back.
+static ASKED: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     static OWN: Cell<isize> = const { Cell::new(0) };
+    /// [`ASKED`] when this thread last gave back what it had.
+    static GIVEN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Bytes allocated and not freed, to within 64 KiB a thread; `None` in a process whose allocator is not
@@ -22,6 +26,20 @@ pub fn in_use() -> Option<u64> {
 /// Has the allocator of the `farlink` command give the kernel all pages nobody uses, which it otherwise keeps for a
 /// second for use again. It takes some hundred microseconds. Without effect in a process with another allocator.
 pub fn give_back() {
+    ASKED.fetch_add(1, Relaxed);
+    collect();
+}
+
+/// Does so in this thread if another thread has done it since. Pages that a thread allocated from stay with it, even where
+/// another thread freed all that was on them: so each thread that allocates much calls this from time to time.
+pub fn give_back_if_asked() {
+    let asked = ASKED.load(Relaxed);
+    if GIVEN.replace(asked) != asked {
+        collect();
+    }
+}
+
+fn collect() {
     // SAFETY: it may be called at any time from any thread; it looks at what is free, which nobody refers to.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }

@@ -3,7 +3,7 @@
 
 use crate::buffers::PIECE;
 use crate::config::{CAPACITY, NodeConfig};
-use crate::streams::QUEUE_BOUND;
+use crate::streams::{Bounds, QUEUE_BOUND};
 use farlink_base::{DataVolume, Duration, Instant, exact_volume};
 use farlink_os::{allocator, memory};
 use farlink_stack::{Input, LayerKind, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
@@ -29,6 +29,8 @@ const REGISTRATION_BYTES: u64 = 1024;
 const READ_BUFFERS_MAX: u64 = 64;
 /// Least bytes a layer may have queued on one stream: of a fast link's, what leaves between two turns.
 const STREAM_QUEUE_LEAST: u64 = 64 << 10;
+/// Most bytes read in a turn from all streams.
+const STREAM_READ_MAX: u64 = 8 << 20;
 /// How often it is looked whether the allocator keeps too many free pages.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often scarce memory is said again.
@@ -248,9 +250,12 @@ impl Budget {
     pub fn read_buffers(&self) -> usize {
         (self.part / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
     }
-    /// Bytes a layer may have queued on one stream.
-    pub fn stream_queue(&self) -> u64 {
-        (self.part / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
+    /// Bytes of streams: queued by a layer on one of them, and read in a turn from all of them.
+    pub fn streams(&self) -> Bounds {
+        Bounds {
+            queue: (self.part / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND),
+            read: (self.part / 32).min(STREAM_READ_MAX) as usize,
+        }
     }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {

@@ -768,7 +768,7 @@ fn open_streams(
             listeners.push((LayerId(index as u16), listener));
         }
     }
-    let mut streams = Streams::new(listeners, budget.stream_queue());
+    let mut streams = Streams::new(listeners, budget.streams());
     for (index, layer) in config.layers.iter().enumerate() {
         if let Some(credentials) = &layer.credentials {
             streams.set_credentials(LayerId(index as u16), credentials.clone());

@@ -28,6 +28,8 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 pub const QUEUE_BOUND: u64 = 1 << 20;
 /// Bytes read in one turn from all streams of one address: whoever opens many is read no more than who opens one.
 const READ_TURN: usize = 256 << 10;
+/// Bytes read in one turn from each of the streams that have some, however many they are: so all are read, a little.
+const READ_LEAST: usize = 4 << 10;
 /// A connection that is not open by then has failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the other end may take to close after us.
@@ -47,8 +49,7 @@ pub struct Streams {
     taken: HashMap<IpAddr, usize>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
-    /// Bytes a layer may have queued on one stream.
-    queue_bound: u64,
+    bounds: Bounds,
     /// Connections told of, by the peer's address.
     comings: Repeats<IpAddr>,
     /// Failures of TLS told of, by the peer's address.
@@ -56,6 +57,15 @@ pub struct Streams {
     credentials: HashMap<LayerId, Credentials>,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
+}
+
+/// Bytes of all streams.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// That a layer may have queued on one stream.
+    pub queue: u64,
+    /// Read in one turn from all streams together: the stack answers those before more are read.
+    pub read: usize,
 }
 
 /// The part of a poll token that names the kind; the caller puts it above the serial.
@@ -73,9 +83,8 @@ impl Register for (&Poller, u64) {
 }
 
 impl Streams {
-    /// Serves the given listeners; a layer queues so many bytes on one stream at most. Links have no address until
-    /// told.
-    pub fn new(listeners: Vec<(LayerId, TcpListener)>, queue_bound: u64) -> Self {
+    /// Serves the given listeners. Links have no address until told.
+    pub fn new(listeners: Vec<(LayerId, TcpListener)>, bounds: Bounds) -> Self {
         Streams {
             listeners,
             addresses: HashMap::new(),
@@ -87,7 +96,7 @@ impl Streams {
             taken: HashMap::new(),
             dirty: Vec::new(),
             accept_again: None,
-            queue_bound,
+            bounds,
             comings: Repeats::default(),
             insecurities: Repeats::default(),
             credentials: HashMap::new(),
@@ -175,29 +184,33 @@ impl Streams {
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         self.taken.clear();
         let mut wait = VecDeque::new();
+        let mut left = self.bounds.read;
+        let each = (left / self.readable.len().max(1)).clamp(READ_LEAST, READ_TURN);
         for _ in 0..self.readable.len() {
             let Some(id) = self.readable.pop_front() else { break };
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let ready = !stream.paused && stream.readable;
             let taken = stream.peer.map_or(0, |peer| self.taken.get(&peer.ip()).copied().unwrap_or(0));
-            if ready && taken >= READ_TURN {
+            if ready && (taken >= READ_TURN || left == 0) {
                 wait.push_back(id);
                 continue;
             }
             stream.listed = false;
             if ready {
-                self.read_one(id, READ_TURN - taken, buffers, inputs);
+                let most = each.min(READ_TURN - taken).min(left);
+                left -= self.read_one(id, most, buffers, inputs);
             }
         }
         // Those that waited come before those that were read from.
         wait.append(&mut self.readable);
         self.readable = wait;
     }
-    fn read_one(&mut self, id: StreamId, most: usize, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { return };
+    /// Reads so many bytes at most; gives how many they were.
+    fn read_one(&mut self, id: StreamId, most: usize, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> usize {
+        let Some(stream) = self.streams.get_mut(&id) else { return 0 };
+        let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { return 0 };
         let (closing, layer) = (matches!(stream.phase, Phase::Closing { .. }), stream.layer);
-        match stream::read_into(socket, buffers.spare(READ_TURN), most) {
+        match stream::read_into(socket, buffers.spare(most), most) {
             Ok(0) => {
                 (stream.peer_closed, stream.readable) = (true, false);
                 if !closing {
@@ -227,11 +240,13 @@ impl Streams {
                 if again {
                     self.mark_readable(id);
                 }
+                return n;
             }
             Err(why) if why.kind() == ErrorKind::WouldBlock => stream.readable = false,
             Err(why) if why.kind() == ErrorKind::Interrupted => self.mark_readable(id),
             Err(_) => self.end(id, closing, true, inputs),
         }
+        0
     }
 
     fn mark_dirty(&mut self, id: StreamId) {
@@ -284,7 +299,7 @@ impl Streams {
             } else if closing {
                 self.finish_closing(id, now);
             } else {
-                stream.tell_room(id, written, self.queue_bound, inputs);
+                stream.tell_room(id, written, self.bounds.queue, inputs);
             }
         }
     }

@@ -157,7 +157,7 @@ impl Streams {
         stream.peer = Some(from);
         if let Phase::Open(socket) = &stream.phase {
             // A kernel that does not know it has more unsent, which makes ages less exact.
-            let _ = stream::bound_unsent(socket, u32::try_from(self.queue_bound).unwrap_or(u32::MAX));
+            let _ = stream::bound_unsent(socket, u32::try_from(self.bounds.queue).unwrap_or(u32::MAX));
         }
         if let Some(link) = stream.link {
             self.unreachable.remove(&link);
@@ -171,7 +171,7 @@ impl Streams {
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
         inputs.push_back(Input::Socket(
             stream.layer,
-            socket::Input::Writable { stream: id, room: self.queue_bound.min(ROOM_MIN) },
+            socket::Input::Writable { stream: id, room: self.bounds.queue.min(ROOM_MIN) },
         ));
     }
 }

@@ -1,6 +1,9 @@
 use super::connection::ROOM_MIN;
 use super::*;
 use crate::resolve::{Resolver, Wanted};
+use std::collections::BTreeMap;
+
+const BOUNDS: Bounds = Bounds { queue: QUEUE_BOUND, read: 1 << 20 };
 
 /// Both ends of one connection in one table, run until something is so.
 struct World {
@@ -23,7 +26,7 @@ impl World {
         let poller = Poller::new().unwrap();
         poller.add(&listener, LISTENER).unwrap();
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut streams = Streams::new(vec![(LayerId(0), listener)], QUEUE_BOUND);
+        let mut streams = Streams::new(vec![(LayerId(0), listener)], BOUNDS);
         streams.set_address(LayerId(0), LinkId(0), Some(address));
         streams.set_address(LayerId(0), LinkId(1), Some(nobody));
         World {
@@ -241,34 +244,37 @@ fn layer_queues_little_more_than_the_kernel_takes() {
     assert!(queued > 0 && queued <= 4 * ROOM_MIN, "{queued} bytes wait in the node, {most} at most were given room");
 }
 
-#[test]
-fn streams_of_one_address_share_a_turn() {
-    use std::collections::BTreeMap;
-    let mut world = World::new();
+/// Peers at these addresses that have each sent so many bytes, of which nothing is read yet; where each stream comes from.
+fn crowd(world: &mut World, places: &[String], bytes: usize) -> (Vec<TcpStream>, BTreeMap<StreamId, IpAddr>) {
     let address = world.streams.listeners[0].1.local_addr().unwrap();
-    let from = |place: &str| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
-    let mut peers: Vec<TcpStream> = (0..20).map(|_| from("127.0.0.1")).collect();
-    peers.push(from("127.0.0.2"));
+    let from = |place: &String| stream::connect(&address, Some(&format!("{place}:0").parse().unwrap())).unwrap();
+    let mut peers: Vec<TcpStream> = places.iter().map(from).collect();
     world.run(|seen| opened(seen).len() == peers.len());
-    let places: BTreeMap<StreamId, IpAddr> = world
-        .seen
-        .iter()
-        .filter_map(|input| match input {
-            Input::Socket(_, socket::Input::Opened { stream, from }) => Some((*stream, from.ip())),
-            _ => None,
-        })
-        .collect();
+    let opened = world.seen.iter().filter_map(|input| match input {
+        Input::Socket(_, socket::Input::Opened { stream, from }) => Some((*stream, from.ip())),
+        _ => None,
+    });
+    let places: BTreeMap<StreamId, IpAddr> = opened.collect();
     places.keys().for_each(|stream| world.streams.pause(*stream, true));
     for peer in &mut peers {
         peer.set_nonblocking(true).unwrap();
         let mut sent = 0;
-        while sent < 3 * READ_TURN {
+        while sent < bytes {
             sent += io::Write::write(peer, &[7; 64 << 10]).unwrap_or(usize::MAX / 2);
         }
     }
     let turns = std::cell::Cell::new(0);
     world.run(|_| turns.replace(turns.get() + 1) > 2);
     places.keys().for_each(|stream| world.streams.pause(*stream, false));
+    (peers, places)
+}
+
+#[test]
+fn streams_of_one_address_share_a_turn() {
+    let mut world = World::new();
+    let mut places = vec!["127.0.0.1".to_string(); 20];
+    places.push("127.0.0.2".into());
+    let (_peers, places) = crowd(&mut world, &places, 3 * READ_TURN);
     let mut heard = BTreeMap::new();
     for turn in 0..25 {
         world.inputs.clear();
@@ -283,6 +289,23 @@ fn streams_of_one_address_share_a_turn() {
         assert!(turn > 0 || now.values().all(|bytes| *bytes > 0), "{now:?}");
     }
     assert!(heard.values().all(|bytes| *bytes > 0), "each had its turn: {heard:?}");
+}
+
+#[test]
+fn streams_of_many_addresses_share_a_turn() {
+    let mut world = World::new();
+    let places: Vec<String> = (1..=200).map(|n| format!("127.0.0.{n}")).collect();
+    let (_peers, places) = crowd(&mut world, &places, 64 << 10);
+    let mut heard: BTreeMap<StreamId, u64> = BTreeMap::new();
+    for turn in 0..40 {
+        world.inputs.clear();
+        world.streams.read(&mut world.buffers, &mut world.inputs);
+        let now: Vec<u64> = places.keys().map(|id| received(world.inputs.make_contiguous(), *id)).collect();
+        assert!(now.iter().sum::<u64>() <= BOUNDS.read as u64, "turn {turn}: {now:?}");
+        assert!(turn > 0 || now.iter().all(|bytes| *bytes > 0), "{now:?}");
+        places.keys().zip(now).for_each(|(id, bytes)| *heard.entry(*id).or_default() += bytes);
+    }
+    assert!(heard.values().all(|bytes| *bytes == 64 << 10), "all of each is read: {heard:?}");
 }
 
 #[test]

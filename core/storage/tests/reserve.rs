@@ -1,0 +1,250 @@
+//! Bytes kept for a full disk: when they are used, who is refused meanwhile, and how soon the store takes bundles again.
+
+mod common;
+use common::{World, disk::Disk, small};
+use farlink_base::Duration;
+use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
+use farlink_storage::Config;
+
+/// A store of files of 1 MiB that keeps 64 KiB for a full disk.
+fn open(seed: u64, disk: Disk) -> World {
+    let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
+    let mut world = World::open(config, disk, seed);
+    while world.opened.is_none() {
+        world.step();
+    }
+    world
+}
+/// Lets time pass, in tenths of a second, with a disk that does at once what it is asked.
+fn tenths(world: &mut World, tenths: u64) {
+    for _ in 0..tenths {
+        world.now += Duration::from_millis(100);
+        world.input(Input::Wake);
+        while !world.outstanding.is_empty() {
+            world.step();
+        }
+    }
+}
+fn is_create(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Create { .. })
+}
+fn is_read(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Read { .. })
+}
+fn is_write(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Write { .. })
+}
+fn is_sync(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Sync { .. })
+}
+fn is_remove(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Remove { .. })
+}
+fn is_reserve(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Reserve { .. })
+}
+fn has(world: &World, is: fn(&DiskOp) -> bool) -> bool {
+    world.outstanding.iter().any(is)
+}
+/// Performs the first outstanding operation of a kind; it fails where an error is given.
+fn perform(world: &mut World, is: fn(&DiskOp) -> bool, error: Option<DiskError>) {
+    let at = world.outstanding.iter().position(is).expect("is under way");
+    let op = world.outstanding.remove(at);
+    let next = world.disk.count + 1;
+    world.disk.fail = error.map(|error| (next..next + 1, error));
+    world.perform(op);
+    world.disk.fail = None;
+}
+/// Performs what is under way, but nothing of this kind.
+fn perform_all_but(world: &mut World, is: fn(&DiskOp) -> bool) {
+    while let Some(at) = world.outstanding.iter().position(|op| !is(op)) {
+        let op = world.outstanding.remove(at);
+        world.perform(op);
+    }
+}
+/// Puts a bundle that the newest file has no room for, so that the next file is asked for.
+fn ask_for_file(world: &mut World) -> u64 {
+    let number = world.put(900_000);
+    assert!(has(world, is_create), "a file is asked for");
+    number
+}
+/// Nobody gets a byte more.
+fn fill_disk(world: &mut World) {
+    world.disk.space = Some(world.disk.len());
+}
+/// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file.
+fn full(world: &mut World) -> Vec<u64> {
+    tenths(world, 1);
+    let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
+    tenths(world, 2);
+    let next = world.put(200_000);
+    world.put(50_000);
+    tenths(world, 2);
+    fill_disk(world);
+    ask_for_file(world);
+    world.delete(next, true);
+    perform(world, is_create, Some(DiskError::Full));
+    tenths(world, 2);
+    assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
+    numbers
+}
+
+#[test]
+fn delivery_is_answered_when_no_file_can_be_made() {
+    let mut world = open(1, Disk::default());
+    tenths(&mut world, 1);
+    let number = world.put(500_000);
+    tenths(&mut world, 2);
+    ask_for_file(&mut world);
+    world.delete(number, true);
+    for _ in 0..20 {
+        while let Some(op) = world.outstanding.first() {
+            // What is kept already can be had, whatever a new file lacks.
+            let fails = matches!(op.action, DiskAction::Create { of: None, .. });
+            let kind = if fails { is_create } else { |_: &DiskOp| true };
+            perform(&mut world, kind, fails.then_some(DiskError::Full));
+        }
+        world.now += Duration::from_millis(100);
+        world.input(Input::Wake);
+    }
+    assert!(world.known[&number].delete_answered);
+}
+
+#[test]
+fn waiting_copies_give_way_to_deliveries() {
+    let mut world = open(2, Disk::default());
+    tenths(&mut world, 1);
+    let numbers: Vec<u64> = (0..13).map(|_| world.put(75_000)).collect();
+    tenths(&mut world, 2);
+    let next = world.put(200_000);
+    tenths(&mut world, 2);
+    numbers[1..].iter().for_each(|number| world.delete(*number, false));
+    world.now += Duration::from_millis(60);
+    world.input(Input::Wake);
+    perform_all_but(&mut world, is_read);
+    ask_for_file(&mut world);
+    // The one that stays is longer than what is kept for a full disk.
+    perform(&mut world, is_read, None);
+    world.delete(next, true);
+    fill_disk(&mut world);
+    perform(&mut world, is_create, Some(DiskError::Full));
+    tenths(&mut world, 10);
+    assert_eq!(world.disk.reserves_used, 1);
+    assert!(world.known[&next].delete_answered);
+    world.reopen(world.disk.killed(), "after copies were dropped");
+}
+
+#[test]
+fn copy_without_room_does_not_stall_compaction() {
+    // Hardly longer than the header of a file.
+    let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
+    tenths(&mut world, 1);
+    let short = world.put(1000);
+    let long: Vec<u64> = (0..8).map(|_| world.put(100_000)).collect();
+    let middle = world.put(150_000);
+    tenths(&mut world, 2);
+    let first = *world.disk.files.keys().next().expect("a file");
+    world.put(100_000);
+    tenths(&mut world, 2);
+    long.iter().for_each(|number| world.delete(*number, false));
+    tenths(&mut world, 2);
+    world.put(260_000);
+    perform(&mut world, is_write, None);
+    fill_disk(&mut world);
+    ask_for_file(&mut world);
+    perform(&mut world, is_create, Some(DiskError::Full));
+    perform(&mut world, is_sync, Some(DiskError::Io));
+    world.delete(middle, true);
+    tenths(&mut world, 30);
+    assert_eq!(world.disk.reserves_used, 1);
+    assert!(world.disk.files.contains_key(&first), "there is no room for the bundle in it");
+    (world.disk.space, world.disk.reserves) = (None, None);
+    tenths(&mut world, 30);
+    world.put(100);
+    tenths(&mut world, 30);
+    assert!(!world.disk.files.contains_key(&first) && world.known[&short].stored, "it is moved once there is room");
+    world.reopen(world.disk.killed(), "after a copy had no room");
+}
+
+#[test]
+fn overlong_bundle_costs_no_waiting_bundle() {
+    let mut world = open(4, Disk { space: Some(5 << 20), ..Disk::default() });
+    tenths(&mut world, 1);
+    let delivered = world.put(1000);
+    tenths(&mut world, 2);
+    let long = world.put(6 << 20);
+    perform(&mut world, is_create, None);
+    assert!(has(&world, is_write), "it is being written");
+    let short = world.put(1000);
+    world.delete(delivered, true);
+    tenths(&mut world, 10);
+    let known = &world.known;
+    assert!(known[&long].answered && !known[&long].stored);
+    assert!(known[&short].stored && known[&delivered].delete_answered);
+    assert_eq!(world.disk.reserves_used, 0, "the disk is not full");
+}
+
+#[test]
+fn failed_bundle_is_refused_where_nothing_is_kept() {
+    let mut world = open(5, Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() });
+    let number = world.put(1000);
+    perform(&mut world, is_create, None);
+    perform(&mut world, is_write, None);
+    perform(&mut world, is_reserve, None);
+    assert!(!world.known[&number].answered, "it is being written");
+    perform(&mut world, is_sync, Some(DiskError::Io));
+    assert!(world.known[&number].answered && !world.known[&number].stored);
+    // It is not put aside until there is room.
+    tenths(&mut world, 50);
+    assert_eq!(world.store.usage().bundles, 0);
+}
+
+#[test]
+fn removed_file_makes_store_take_bundles_at_once() {
+    let mut world = open(6, Disk::default());
+    let numbers = full(&mut world);
+    // The pauses between tries have become long.
+    tenths(&mut world, 100);
+    while !has(&world, is_reserve) {
+        world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
+        world.input(Input::Wake);
+    }
+    perform(&mut world, is_reserve, None);
+    assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
+    numbers.iter().for_each(|number| world.delete(*number, false));
+    assert!(!has(&world, is_reserve));
+    perform(&mut world, is_remove, None);
+    perform(&mut world, is_reserve, None);
+    let number = world.put(1000);
+    while !world.outstanding.is_empty() {
+        world.step();
+    }
+    assert!(world.known[&number].stored);
+}
+
+#[test]
+fn removed_spare_makes_store_take_bundles_at_once() {
+    let config = Config { segment_bytes: 16_384, ..small(600_000) };
+    let mut world = World::open(config, Disk { reserves_fail: Some(DiskError::Io), ..Disk::default() }, 7);
+    tenths(&mut world, 1);
+    let numbers: Vec<u64> = (0..60).map(|_| world.put(1000)).collect();
+    tenths(&mut world, 5);
+    numbers.iter().for_each(|number| world.delete(*number, false));
+    tenths(&mut world, 50);
+    assert!(!world.disk.kept.is_empty(), "no file is kept to be written over");
+    while !has(&world, is_reserve) {
+        world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
+        world.input(Input::Wake);
+    }
+    world.disk.reserves_fail = Some(DiskError::Full);
+    perform(&mut world, is_reserve, None);
+    world.disk.reserves_fail = None;
+    assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
+    perform(&mut world, is_remove, None);
+    perform(&mut world, is_reserve, None);
+    let number = world.put(1000);
+    while !world.outstanding.is_empty() {
+        world.step();
+    }
+    assert!(world.known[&number].stored);
+}

@@ -278,7 +278,6 @@ impl LogStore {
         let file = self.segments.next;
         self.segments
             .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
-        self.segments.begin(file);
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
@@ -290,7 +289,6 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         self.creating = None;
-        self.segments.end(file);
         match result {
             Ok(answer) => {
                 if let DiskAnswer::Kept(len) = answer {
@@ -364,10 +362,11 @@ impl LogStore {
             Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
             Item::Counter(_) => COUNTER_RECORD,
             Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
-            _ => {
-                self.not_drawn(&item);
+            Item::Copy(copy) => {
+                self.copy_finished(copy.from.file);
                 return None;
             }
+            _ => return None,
         };
         if self.is_cramped(draw.file) {
             if !self.fits_reserved(draw.file, draw.len + record, matches!(item, Item::Copy(_))) {
@@ -407,18 +406,6 @@ impl LogStore {
     /// Whether a queued delete record is still needed.
     fn delete_matters(&self, bundle: BundleHandle) -> bool {
         self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
-    }
-    fn not_drawn(&mut self, item: &Item) {
-        match item {
-            Item::Delete { bundle, .. } => {
-                if let Some(gone) = self.gone.get_mut(bundle) {
-                    gone.queued = false;
-                }
-                self.settle(*bundle);
-            }
-            Item::Copy(copy) => self.copy_finished(copy.from.file),
-            Item::Counter(_) | Item::Put(_) | Item::Spill(_) => {}
-        }
     }
     /// Adds a bundle or spill; gives the item back when it does not fit or there is no space.
     fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
@@ -522,7 +509,6 @@ impl LogStore {
                 self.segments.add_dead(loc.file, bundle);
                 if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count == 1) {
                     gone.copies.file = Some(loc.file);
-                    self.settle(bundle);
                 }
             }
         }

@@ -130,7 +130,6 @@ impl LogStore {
         if self.reserve.is_wanted() {
             self.refuse_waiting(Refusal::NoResources, out);
         }
-        self.queue.urge(now);
     }
     fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
         let file = group.file;

@@ -173,7 +173,6 @@ impl LogStore {
             jobs.push(number);
             end = to;
         }
-        self.segments.begin(file);
         let action = DiskAction::Read { file, offset: start, len: end - start };
         self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
@@ -231,7 +230,6 @@ impl LogStore {
                 }
                 Some(step) => {
                     let Some((file, offset, len)) = step.read() else { return };
-                    self.segments.begin(file);
                     self.loads.jobs.insert(number, job);
                     let op = Op::LoadRead { jobs: Vec::from([number]), file, start: offset };
                     self.disk(op, DiskAction::Read { file, offset, len }, out);

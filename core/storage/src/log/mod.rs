@@ -382,10 +382,7 @@ impl LogStore {
             Op::Create(file) => self.created(now, file, done.result, out),
             Op::Write(group) => self.group_answered(now, group, done.result, false, out),
             Op::Sync(group) => self.group_answered(now, group, done.result, true, out),
-            Op::LoadRead { jobs, file, start } => {
-                self.segments.end(file);
-                self.load_read(&jobs, (file, start), data(done.result), out);
-            }
+            Op::LoadRead { jobs, file, start } => self.load_read(&jobs, (file, start), data(done.result), out),
             Op::CompactionRead { file } => {
                 self.segments.end(file);
                 self.compaction_read(now, done.id, data(done.result), out);

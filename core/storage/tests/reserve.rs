@@ -1,7 +1,7 @@
 //! Bytes kept for a full disk: when they are used, who is refused meanwhile, and how soon the store takes bundles again.
 
 mod common;
-use common::{World, disk::Disk, small};
+use common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
 use farlink_base::Duration;
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_storage::Config;
@@ -25,47 +25,10 @@ fn tenths(world: &mut World, tenths: u64) {
         }
     }
 }
-fn is_create(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Create { .. })
-}
-fn is_read(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Read { .. })
-}
-fn is_write(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Write { .. })
-}
-fn is_sync(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Sync { .. })
-}
-fn is_remove(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Remove { .. })
-}
-fn is_reserve(op: &DiskOp) -> bool {
-    matches!(op.action, DiskAction::Reserve { .. })
-}
-fn has(world: &World, is: fn(&DiskOp) -> bool) -> bool {
-    world.outstanding.iter().any(is)
-}
-/// Performs the first outstanding operation of a kind; it fails where an error is given.
-fn perform(world: &mut World, is: fn(&DiskOp) -> bool, error: Option<DiskError>) {
-    let at = world.outstanding.iter().position(is).expect("is under way");
-    let op = world.outstanding.remove(at);
-    let next = world.disk.count + 1;
-    world.disk.fail = error.map(|error| (next..next + 1, error));
-    world.perform(op);
-    world.disk.fail = None;
-}
-/// Performs what is under way, but nothing of this kind.
-fn perform_all_but(world: &mut World, is: fn(&DiskOp) -> bool) {
-    while let Some(at) = world.outstanding.iter().position(|op| !is(op)) {
-        let op = world.outstanding.remove(at);
-        world.perform(op);
-    }
-}
 /// Puts a bundle that the newest file has no room for, so that the next file is asked for.
 fn ask_for_file(world: &mut World) -> u64 {
     let number = world.put(900_000);
-    assert!(has(world, is_create), "a file is asked for");
+    assert!(world.is_asked(is_create), "a file is asked for");
     number
 }
 /// Nobody gets a byte more.
@@ -83,7 +46,7 @@ fn full(world: &mut World) -> Vec<u64> {
     fill_disk(world);
     ask_for_file(world);
     world.delete(next, true);
-    perform(world, is_create, Some(DiskError::Full));
+    world.perform_first(is_create, Some(DiskError::Full));
     tenths(world, 2);
     assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
     numbers
@@ -102,7 +65,7 @@ fn delivery_is_answered_when_no_file_can_be_made() {
             // What is kept already can be had, whatever a new file lacks.
             let fails = matches!(op.action, DiskAction::Create { of: None, .. });
             let kind = if fails { is_create } else { |_: &DiskOp| true };
-            perform(&mut world, kind, fails.then_some(DiskError::Full));
+            world.perform_first(kind, fails.then_some(DiskError::Full));
         }
         world.now += Duration::from_millis(100);
         world.input(Input::Wake);
@@ -121,13 +84,13 @@ fn waiting_copies_give_way_to_deliveries() {
     numbers[1..].iter().for_each(|number| world.delete(*number, false));
     world.now += Duration::from_millis(60);
     world.input(Input::Wake);
-    perform_all_but(&mut world, is_read);
+    world.perform_all_but(is_read);
     ask_for_file(&mut world);
     // The one that stays is longer than what is kept for a full disk.
-    perform(&mut world, is_read, None);
+    world.perform_first(is_read, None);
     world.delete(next, true);
     fill_disk(&mut world);
-    perform(&mut world, is_create, Some(DiskError::Full));
+    world.perform_first(is_create, Some(DiskError::Full));
     tenths(&mut world, 10);
     assert_eq!(world.disk.reserves_used, 1);
     assert!(world.known[&next].delete_answered);
@@ -149,11 +112,11 @@ fn copy_without_room_does_not_stall_compaction() {
     long.iter().for_each(|number| world.delete(*number, false));
     tenths(&mut world, 2);
     world.put(260_000);
-    perform(&mut world, is_write, None);
+    world.perform_first(is_write, None);
     fill_disk(&mut world);
     ask_for_file(&mut world);
-    perform(&mut world, is_create, Some(DiskError::Full));
-    perform(&mut world, is_sync, Some(DiskError::Io));
+    world.perform_first(is_create, Some(DiskError::Full));
+    world.perform_first(is_sync, Some(DiskError::Io));
     world.delete(middle, true);
     tenths(&mut world, 30);
     assert_eq!(world.disk.reserves_used, 1);
@@ -173,8 +136,8 @@ fn overlong_bundle_costs_no_waiting_bundle() {
     let delivered = world.put(1000);
     tenths(&mut world, 2);
     let long = world.put(6 << 20);
-    perform(&mut world, is_create, None);
-    assert!(has(&world, is_write), "it is being written");
+    world.perform_first(is_create, None);
+    assert!(world.is_asked(is_write), "it is being written");
     let short = world.put(1000);
     world.delete(delivered, true);
     tenths(&mut world, 10);
@@ -188,11 +151,11 @@ fn overlong_bundle_costs_no_waiting_bundle() {
 fn failed_bundle_is_refused_where_nothing_is_kept() {
     let mut world = open(5, Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() });
     let number = world.put(1000);
-    perform(&mut world, is_create, None);
-    perform(&mut world, is_write, None);
-    perform(&mut world, is_reserve, None);
+    world.perform_first(is_create, None);
+    world.perform_first(is_write, None);
+    world.perform_first(is_reserve, None);
     assert!(!world.known[&number].answered, "it is being written");
-    perform(&mut world, is_sync, Some(DiskError::Io));
+    world.perform_first(is_sync, Some(DiskError::Io));
     assert!(world.known[&number].answered && !world.known[&number].stored);
     // It is not put aside until there is room.
     tenths(&mut world, 50);
@@ -205,20 +168,18 @@ fn removed_file_makes_store_take_bundles_at_once() {
     let numbers = full(&mut world);
     // The pauses between tries have become long.
     tenths(&mut world, 100);
-    while !has(&world, is_reserve) {
+    while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
         world.input(Input::Wake);
     }
-    perform(&mut world, is_reserve, None);
+    world.perform_first(is_reserve, None);
     assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
     numbers.iter().for_each(|number| world.delete(*number, false));
-    assert!(!has(&world, is_reserve));
-    perform(&mut world, is_remove, None);
-    perform(&mut world, is_reserve, None);
+    assert!(!world.is_asked(is_reserve));
+    world.perform_first(is_remove, None);
+    world.perform_first(is_reserve, None);
     let number = world.put(1000);
-    while !world.outstanding.is_empty() {
-        world.step();
-    }
+    world.perform_all();
     assert!(world.known[&number].stored);
 }
 
@@ -232,19 +193,17 @@ fn removed_spare_makes_store_take_bundles_at_once() {
     numbers.iter().for_each(|number| world.delete(*number, false));
     tenths(&mut world, 50);
     assert!(!world.disk.kept.is_empty(), "no file is kept to be written over");
-    while !has(&world, is_reserve) {
+    while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
         world.input(Input::Wake);
     }
     world.disk.reserves_fail = Some(DiskError::Full);
-    perform(&mut world, is_reserve, None);
+    world.perform_first(is_reserve, None);
     world.disk.reserves_fail = None;
     assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
-    perform(&mut world, is_remove, None);
-    perform(&mut world, is_reserve, None);
+    world.perform_first(is_remove, None);
+    world.perform_first(is_reserve, None);
     let number = world.put(1000);
-    while !world.outstanding.is_empty() {
-        world.step();
-    }
+    world.perform_all();
     assert!(world.known[&number].stored);
 }

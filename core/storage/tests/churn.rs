@@ -2,8 +2,8 @@
 //! refused.
 
 mod common;
-use common::{World, disk::Disk, small};
-use farlink_base::store::{BundleStore, Input};
+use common::{World, disk::Disk, is_create, is_write, small};
+use farlink_base::store::{BundleStore, DiskError, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;
 
@@ -110,6 +110,36 @@ fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
     again.settle();
     let newest: Vec<u64> = again.deliveries.iter().map(|f| (f >> 64) as u64).collect();
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
+}
+
+/// What is forgotten of deliveries takes no room.
+#[test]
+fn forgotten_deliveries_are_given_back() {
+    let mut world = World::open(Config { remembered: 10, ..small(300_000) }, Disk::default(), 6);
+    world.settle();
+    for _ in 0..4000 {
+        let number = world.put(10);
+        world.settle();
+        world.delete(number, true);
+        world.settle();
+    }
+    let usage = world.store.usage();
+    assert!(usage.file_bytes < 80_000, "{usage:?}");
+}
+
+/// It was never written, and its delivery is forgotten while that is being written: it is answered all the same.
+#[test]
+fn delivery_forgotten_before_its_commit_fails_is_answered() {
+    let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
+    world.settle();
+    let numbers = [world.put(100), world.put(100)];
+    world.delete(numbers[0], true);
+    world.perform_first(is_create, None);
+    assert!(world.is_asked(is_write), "the first delivery is being written");
+    world.delete(numbers[1], true);
+    world.perform_first(is_write, Some(DiskError::Io));
+    world.settle();
+    assert!(numbers.iter().all(|number| world.known[number].delete_answered));
 }
 
 #[test]

@@ -74,6 +74,52 @@ fn delivery_is_answered_when_no_file_can_be_made() {
 }
 
 #[test]
+fn disk_that_has_room_again_costs_no_reserve() {
+    let mut world = open(8, Disk::default());
+    tenths(&mut world, 1);
+    world.put(500_000);
+    tenths(&mut world, 2);
+    ask_for_file(&mut world);
+    world.perform_first(is_create, Some(DiskError::Full));
+    tenths(&mut world, 2);
+    let passing = world.put(300_000);
+    tenths(&mut world, 2);
+    world.delete(passing, false);
+    tenths(&mut world, 2);
+    // The newest file is empty: on a full disk another would be made of what is kept.
+    let next = ask_for_file(&mut world);
+    tenths(&mut world, 2);
+    assert!(world.known[&passing].stored && world.known[&next].stored);
+    assert_eq!(world.disk.reserves_used, 0);
+}
+
+/// Bundles and spills that are refused for want of a file leave the room of the store that they waited for.
+#[test]
+fn refused_bundles_leave_their_room() {
+    for spills in [false, true] {
+        let mut world = open(9, Disk::default());
+        tenths(&mut world, 1);
+        world.put(500_000);
+        tenths(&mut world, 2);
+        for round in 0..60 {
+            if spills {
+                let data = vec![7; 900_000];
+                world.spill_parts(vec![data]);
+            } else {
+                world.put(900_000);
+            }
+            world.perform_first(is_create, Some(DiskError::Io));
+            world.drop_spills();
+            assert_eq!(world.store.usage().bundles, 1, "round {round}");
+            tenths(&mut world, 20);
+        }
+        let number = world.put(900_000);
+        tenths(&mut world, 2);
+        assert!(world.known[&number].stored);
+    }
+}
+
+#[test]
 fn waiting_copies_give_way_to_deliveries() {
     let mut world = open(2, Disk::default());
     tenths(&mut world, 1);

@@ -231,3 +231,58 @@ fn a_long_bundle_is_read_a_window_at_a_time() {
     }
     assert_eq!(world.load_rope(rope).unwrap(), payload);
 }
+
+#[test]
+fn long_record_is_read_a_window_at_a_time() {
+    let mut world = World::open(Config::new(1 << 30), Disk::default(), 11);
+    world.settle();
+    let number = world.put(9_000_000);
+    world.settle();
+    let (rope, payload) = (known(&world, number).rope.clone(), known(&world, number).payload.clone());
+    assert!(rope.is_stored());
+    assert!(world.load_rope(rope.slice(100, 8_999_000)).unwrap() == payload[100..8_999_100]);
+    assert!(world.load_rope(rope).unwrap() == payload);
+}
+
+#[test]
+fn patterns_are_kept_as_patterns() {
+    let mut world = world(small(300_000), 12);
+    let mut rope = Payload::from(vec![1; 300]);
+    rope.append(Payload::fill(4, 1 << 20));
+    rope.append(Payload::from(vec![2; 300]));
+    let bytes = rope.to_bytes().unwrap();
+    let number = world.put_extents(rope, &bytes);
+    world.settle();
+    assert!(known(&world, number).stored && world.disk.len() < 10_000);
+    world.reopen(world.disk.killed(), "with a pattern");
+    // Nor does one that arrives take room.
+    let mut out = Vec::new();
+    let data = Payload::fill(5, 1 << 20);
+    world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data: data.clone() }, &mut out);
+    assert!(matches!(&out[..], [Output::Spilled { spill: 1, result: Ok(same) }] if *same == data), "{out:?}");
+}
+
+#[test]
+fn bundle_of_another_bundles_extents_is_refused() {
+    let mut world = world(small(300_000), 13);
+    let number = world.put(500);
+    world.settle();
+    let (rope, payload) = (known(&world, number).rope.clone(), known(&world, number).payload.clone());
+    let other = world.put_extents(rope, &payload);
+    assert!(known(&world, other).answered && !known(&world, other).stored);
+}
+
+#[test]
+fn spills_dropped_before_they_are_written_leave_their_room() {
+    let mut world = world(small(300_000), 14);
+    for spill in 0..200 {
+        world.put(100);
+        let data = Payload::from(vec![1; 3000]);
+        world.input(Input::Spill { spill, quota: 0, data });
+        world.input(Input::DropSpill { spill });
+        world.settle();
+        let number = world.next_bundle - 1;
+        assert!(known(&world, number).stored, "after {spill} spills");
+        world.delete(number, false);
+    }
+}

@@ -61,7 +61,6 @@ pub(super) struct Queue {
     bytes: u64,
     urgent_since: Option<Instant>,
     lazy_at: Option<Instant>,
-    lazy: bool,
     /// Bundles wait for space that compaction must win first.
     pub blocked: bool,
 }
@@ -110,7 +109,6 @@ impl Queue {
     /// A delete record may wait for company; [`Queue::urge`] says when it may not.
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
         self.small.push_back(Item::Delete { bundle, answer: false });
-        self.lazy = true;
         self.lazy_at.get_or_insert(now);
         if self.small.len() > LAZY_MAX {
             self.urge(now);
@@ -265,7 +263,6 @@ impl LogStore {
     fn calm(&mut self) {
         if self.queue.small.is_empty() {
             self.queue.lazy_at = None;
-            self.queue.lazy = false;
         }
         if self.queue.is_empty() {
             self.queue.urgent_since = None;
@@ -554,4 +551,33 @@ pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
         });
     }
     rope
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    #[test]
+    fn many_deletions_wait_no_longer() {
+        let (mut queue, wait) = (Queue::default(), Duration::from_millis(50));
+        for number in 0..LAZY_MAX as u64 {
+            queue.push_delete(Instant::ZERO, BundleHandle(number));
+        }
+        assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO + wait));
+        queue.push_delete(Instant::ZERO, BundleHandle(u64::MAX));
+        assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn queue_at_rest_takes_no_memory() {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        for number in 0..1000 {
+            store.queue.push_delete(Instant::ZERO, BundleHandle(number));
+            store.queue.push_put(Instant::ZERO, BundleHandle(number), 100);
+        }
+        (store.queue.small.clear(), store.queue.large.clear());
+        store.rest();
+        assert_eq!((store.queue.small.capacity(), store.queue.large.capacity()), (0, 0));
+    }
 }

@@ -342,7 +342,20 @@ impl LogStore {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Config;
     use super::*;
+
+    #[test]
+    fn loads_at_rest_take_no_memory() {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        for load in 0..100 {
+            store.load(load, &Payload::from(&b"here"[..]), &mut Vec::new());
+        }
+        store.start_loads(&mut Vec::new());
+        assert!(store.loads.waiting.is_empty() && store.loads.waiting.capacity() > 0);
+        store.rest();
+        assert_eq!(store.loads.waiting.capacity(), 0);
+    }
 
     #[test]
     fn windows_are_whole_chunks_and_bounded() {

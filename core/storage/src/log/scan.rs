@@ -356,6 +356,27 @@ mod tests {
         }
     }
 
+    /// Its listing said more than there is when it is read.
+    #[test]
+    fn file_that_ends_while_it_is_read_is_damaged_from_its_last_whole_record() {
+        let (accel, bytes) = (Accel::default(), file());
+        for end in [2000, 15_000, 25_000] {
+            let mut scan = Scan::new(1, bytes.len() as u64, None, 4096);
+            let (mut good, mut lost, mut reads) = (0, Vec::new(), 0);
+            while let Some((at, len)) = scan.next_read() {
+                let (from, to) = ((at as usize).min(end), ((at + len) as usize).min(end));
+                scan.take(&accel, &bytes[from..to], |_, find| match find {
+                    Find::Record { whole: true, loc, .. } => good = loc.offset + loc.size(),
+                    Find::Damage { offset, .. } => lost.push(offset),
+                    _ => {}
+                });
+                reads += 1;
+                assert!(reads < 100, "never ends");
+            }
+            assert_eq!(lost, [good], "{end} bytes are left");
+        }
+    }
+
     #[test]
     fn a_torn_tail_costs_the_last_record_only() {
         let bytes = file();

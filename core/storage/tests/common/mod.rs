@@ -64,7 +64,11 @@ pub struct World {
     pub opened: Option<(u64, u64)>,
     /// Operations performed when it opened.
     pub opened_at: Option<u64>,
+    /// The secret it gave when it opened.
+    pub secret: u64,
     pub recovered: BTreeMap<u64, (IndexEntry, Bytes, Payload, Bytes)>,
+    /// Bundles in the order in which they were recovered.
+    pub recovered_order: Vec<u64>,
     pub deliveries: BTreeSet<u128>,
     pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
     pub damage: usize,
@@ -103,7 +107,9 @@ impl World {
             next_spill: 1,
             opened: None,
             opened_at: None,
+            secret: 0,
             recovered: BTreeMap::new(),
+            recovered_order: Vec::new(),
             deliveries: BTreeSet::new(),
             loaded: BTreeMap::new(),
             damage: 0,
@@ -160,13 +166,15 @@ impl World {
                 assert!(self.opened.is_none());
                 let before = self.recovered.insert(bundle.0, (*index, head, payload, tail));
                 assert!(before.is_none(), "{bundle:?} recovered twice");
+                self.recovered_order.push(bundle.0);
             }
             Output::RecoveredDelivery(remembered) => {
                 self.deliveries.insert(remembered.fingerprint);
             }
             Output::CounterSet { value } => self.counter = self.counter.max(value),
-            Output::Opened { counter, last_bundle, .. } => {
+            Output::Opened { counter, last_bundle, secret } => {
                 self.opened = Some((counter, last_bundle));
+                self.secret = secret;
                 self.opened_at = Some(self.disk.count);
             }
             Output::Event(Event::StoreDamage { .. }) => self.damage += 1,

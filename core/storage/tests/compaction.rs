@@ -1,8 +1,8 @@
 //! Compaction: damaged and unreadable records, copies that are overtaken, and how much is read.
 
 mod common;
-use common::{World, disk::Disk, is_read, is_remove, is_write, small};
-use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
+use common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
+use farlink_base::store::{BundleStore, DiskError};
 use farlink_base::{DtnTime, Refusal};
 use farlink_storage::Config;
 
@@ -287,25 +287,36 @@ fn second_deletion_replaces_the_first() {
     world.reopen(world.disk.killed(), "after two deletions");
 }
 
+/// One that nothing lives in, or one that was kept to be written over.
 #[test]
 fn file_that_cannot_be_removed_is_tried_now_and_then() {
-    let mut world = open(11, small(400_000));
-    let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
-    world.settle();
-    let stays = |op: &DiskOp| matches!(op.action, DiskAction::Remove { .. });
-    delete_all(&mut world, &numbers);
-    let (mut tries, before) = (0, world.failures);
-    for _ in 0..300 {
-        world.perform_all_but(stays);
-        while world.is_asked(stays) && tries < 1000 {
-            world.perform_first(stays, Some(DiskError::Io));
-            tries += 1;
+    for spare in [false, true] {
+        let mut world = open(11, small(400_000));
+        let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
+        world.settle();
+        delete_all(&mut world, &numbers);
+        if spare {
+            world.settle();
+            assert!(!world.disk.kept.is_empty());
+            // Room that is not there for a file is there for nothing else either.
+            while !world.is_asked(is_create) {
+                world.perform_all();
+                world.put(3000);
+            }
+            world.perform_first(is_create, Some(DiskError::Full));
         }
-        world.wake_after_ms(100);
+        let (mut tries, before) = (0, world.failures);
+        for _ in 0..300 {
+            world.perform_all_but(is_remove);
+            while world.is_asked(is_remove) && tries < 1000 {
+                world.perform_first(is_remove, Some(DiskError::Io));
+                tries += 1;
+            }
+            world.wake_after_ms(100);
+        }
+        assert!((25..100).contains(&tries), "{tries} times in half a minute");
+        assert_eq!(world.failures - before, tries);
+        world.settle();
+        assert!(files(&world).len() <= 2, "{} files", files(&world).len());
     }
-    assert!((25..100).contains(&tries), "{tries} times in half a minute");
-    assert_eq!(world.failures - before, tries);
-    world.input(Input::Wake);
-    world.settle();
-    assert!(files(&world).len() <= 2, "{} files", files(&world).len());
 }

@@ -576,7 +576,8 @@ mod tests {
             store.queue.push_delete(Instant::ZERO, BundleHandle(number));
             store.queue.push_put(Instant::ZERO, BundleHandle(number), 100);
         }
-        (store.queue.small.clear(), store.queue.large.clear());
+        store.queue.small.clear();
+        store.queue.large.clear();
         store.rest();
         assert_eq!((store.queue.small.capacity(), store.queue.large.capacity()), (0, 0));
     }

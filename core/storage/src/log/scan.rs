@@ -218,8 +218,7 @@ impl Scan {
                 // The file became shorter while it was read.
                 self.damage_from.get_or_insert(self.at);
                 self.at = self.len;
-                self.finish(find);
-                return false;
+                return true;
             }
             self.read_from = check.position;
             self.check = Some(check);

@@ -274,11 +274,11 @@ fn bundle_of_another_bundles_extents_is_refused() {
 
 #[test]
 fn spills_dropped_before_they_are_written_leave_their_room() {
-    let mut world = world(small(300_000), 14);
-    for spill in 0..400 {
+    // They wait while a group is under way, whatever their length.
+    let mut world = world(Config { second_group: 1 << 20, ..small(300_000) }, 14);
+    for spill in 0..200 {
         world.put(100);
-        // Too little for a group of its own: it waits.
-        let data = Payload::from(vec![1; 1000]);
+        let data = Payload::from(vec![1; 3000]);
         world.input(Input::Spill { spill, quota: 0, data });
         world.input(Input::DropSpill { spill });
         world.settle();

@@ -286,4 +286,7 @@ fn spills_dropped_before_they_are_written_leave_their_room() {
         assert!(known(&world, number).stored, "after {spill} spills");
         world.delete(number, false);
     }
+    let number = world.put(100_000);
+    world.settle();
+    assert!(known(&world, number).stored);
 }

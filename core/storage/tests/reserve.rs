@@ -93,6 +93,24 @@ fn disk_that_has_room_again_costs_no_reserve() {
     assert_eq!(world.disk.reserves_used, 0);
 }
 
+#[test]
+fn deletion_after_failure_is_written_alone() {
+    let mut world = open(10, Disk::default());
+    tenths(&mut world, 1);
+    let delivered = world.put(900_000);
+    tenths(&mut world, 2);
+    world.disk.space = Some(world.disk.len() + 500_000);
+    ask_for_file(&mut world);
+    world.perform_all_but(is_sync);
+    world.delete(delivered, true);
+    world.perform_all();
+    world.now = world.store.next_timeout().expect("it is tried again");
+    let long = world.put(900_000);
+    world.perform_all();
+    assert!(world.known[&delivered].delete_answered && !world.known[&long].stored);
+    assert_eq!(world.disk.reserves_used, 0);
+}
+
 /// Bundles and spills that are refused for want of a file leave the room of the store that they waited for.
 #[test]
 fn refused_bundles_leave_their_room() {

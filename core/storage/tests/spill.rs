@@ -290,3 +290,11 @@ fn spills_dropped_before_they_are_written_leave_their_room() {
     world.settle();
     assert!(known(&world, number).stored);
 }
+
+#[test]
+fn waiting_spills_count_to_the_room() {
+    let mut world = world(small(200_000), 15);
+    (0..100).for_each(|_| world.spill_parts(vec![vec![1; 3000]]));
+    let refused = world.arriving.values().filter(|arriving| arriving.failed()).count();
+    assert!((40..60).contains(&refused), "{refused} of 300 kB in seven eighths of 200 kB");
+}

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
-use farlink_base::store::{BundleStore, DiskError, Input};
+use farlink_base::store::{BundleStore, DiskAction, DiskError, Input};
 use farlink_base::{Duration, Instant};
 use farlink_storage::Config;
 
@@ -121,4 +121,31 @@ fn missing_reserve_is_told() {
     }
     world.perform_first(is_reserve, None);
     assert_eq!(world.failures, 1);
+}
+
+/// Short payloads are copied beside their headers, long ones are written from where they are.
+#[test]
+fn write_has_few_slices() {
+    let mut world = open(9);
+    for (count, len, slices) in [(4, 100, 1), (1, 3000, 2)] {
+        (0..count).for_each(|_| _ = world.put_bytes(vec![7; len]));
+        world.wake_after_ms(20);
+        let written = world.outstanding.iter().find_map(|op| match &op.action {
+            DiskAction::Write { data, .. } => Some(data.chunks().len()),
+            _ => None,
+        });
+        assert_eq!(written, Some(slices), "{count} of {len} B");
+        world.settle();
+    }
+}
+
+#[test]
+fn deletion_and_bundle_share_a_commit() {
+    let mut world = open(10);
+    let before = world.syncs;
+    world.delete(1, false);
+    let number = world.put(100);
+    world.settle();
+    assert!(world.known[&number].stored);
+    assert_eq!(world.syncs, before + 1);
 }

@@ -59,25 +59,36 @@ fn damaged_bundle_is_reported_and_forgotten() {
     world.reopen(world.disk.killed(), "after damage");
 }
 
+/// Whether the bundle's own record is still there or not.
 #[test]
 fn damaged_delivery_is_written_again() {
-    let mut world = open(2, small(400_000));
-    let (delivered, beside) = (world.put(100), world.put(4000));
-    world.settle();
-    fill(&mut world);
-    let file = newest(&world);
-    world.delete(delivered, true);
-    world.settle();
-    let passing = fill(&mut world);
-    let fingerprint = world.known[&delivered].index.fingerprint.to_le_bytes();
-    damage(&mut world, file, &fingerprint);
-    // The bundle that began the file goes too.
-    delete_all(&mut world, &[passing[0] - 1]);
-    delete_all(&mut world, &passing[..passing.len() - 1]);
-    world.settle();
-    assert_eq!(world.damage, 1);
-    assert!(!files(&world).contains(&file) && world.known[&beside].stored);
-    world.reopen(world.disk.killed(), "after a delivery was written again");
+    for stays in [true, false] {
+        let mut world = open(2, small(400_000));
+        let (delivered, beside) = (world.put(100), world.put(4000));
+        world.settle();
+        let its = newest(&world);
+        let passing = fill(&mut world);
+        let file = newest(&world);
+        world.delete(delivered, true);
+        world.settle();
+        if !stays {
+            world.delete(beside, false);
+            delete_all(&mut world, &passing[..passing.len() - 1]);
+            world.settle();
+        }
+        assert_eq!(files(&world).contains(&its), stays);
+        let mut passing = fill(&mut world);
+        // The bundle that began the file goes too, and none that began the next.
+        passing.insert(0, passing[0] - 1);
+        passing.pop();
+        let fingerprint = world.known[&delivered].index.fingerprint.to_le_bytes();
+        damage(&mut world, file, &fingerprint);
+        delete_all(&mut world, &passing);
+        world.settle();
+        assert_eq!(world.damage, 1);
+        assert!(!files(&world).contains(&file));
+        world.reopen(world.disk.killed(), "after a delivery was written again");
+    }
 }
 
 #[test]

@@ -94,6 +94,22 @@ fn disk_that_has_room_again_costs_no_reserve() {
 }
 
 #[test]
+fn file_takes_no_more_bundles_than_can_be_deleted() {
+    // Three quarters of 8 KiB hold a header and 67 records of deletions.
+    let mut world = World::open(Config { segment_bytes: 16_384, ..small(600_000) }, Disk::default(), 11);
+    world.settle();
+    (0..150).for_each(|_| _ = world.put(1));
+    world.settle();
+    (0..150).for_each(|_| {
+        world.put(1);
+        world.settle();
+    });
+    let records = |bytes: &[u8]| bytes.windows(5).filter(|bytes| bytes == b"FLr1\x01").count();
+    let counts: Vec<usize> = world.disk.files.values().map(|file| records(&file.cache)).collect();
+    assert!(counts.iter().sum::<usize>() == 300 && counts.iter().max() == Some(&67), "{counts:?}");
+}
+
+#[test]
 fn deletion_after_failure_is_written_alone() {
     let mut world = open(10, Disk::default());
     tenths(&mut world, 1);

@@ -149,3 +149,17 @@ fn deletion_and_bundle_share_a_commit() {
     assert!(world.known[&number].stored);
     assert_eq!(world.syncs, before + 1);
 }
+
+#[test]
+fn little_waits_for_the_group_under_way() {
+    let mut world = World::open(small(400_000), Disk::default(), 11);
+    world.settle();
+    world.put(100);
+    world.settle();
+    let writes = |world: &World| world.outstanding.iter().filter(|op| is_write(op)).count();
+    world.put(3000);
+    world.put(100);
+    assert_eq!(writes(&world), 1, "it is not worth a sync of its own");
+    world.put(3000);
+    assert_eq!(writes(&world), 2);
+}

@@ -35,13 +35,15 @@ fn ask_for_file(world: &mut World) -> u64 {
 fn fill_disk(world: &mut World) {
     world.disk.space = Some(world.disk.len());
 }
-/// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file.
-fn full(world: &mut World) -> Vec<u64> {
+/// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file, and a longer
+/// one in the second, which has a short one besides.
+fn full(world: &mut World) -> (Vec<u64>, u64) {
     tenths(world, 1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
     tenths(world, 2);
     let next = world.put(200_000);
-    world.put(50_000);
+    let middle = world.put(50_000);
+    world.put(1000);
     tenths(world, 2);
     fill_disk(world);
     ask_for_file(world);
@@ -49,7 +51,17 @@ fn full(world: &mut World) -> Vec<u64> {
     world.perform_first(is_create, Some(DiskError::Full));
     tenths(world, 2);
     assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
-    numbers
+    (numbers, middle)
+}
+/// Lets time pass until the pauses between tries are long, and the last one has just begun.
+fn long_pause(world: &mut World) {
+    tenths(world, 100);
+    while !world.is_asked(is_reserve) {
+        world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
+        world.input(Input::Wake);
+    }
+    world.perform_first(is_reserve, None);
+    assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
 }
 
 #[test]
@@ -245,15 +257,8 @@ fn failed_bundle_is_refused_where_nothing_is_kept() {
 #[test]
 fn removed_file_makes_store_take_bundles_at_once() {
     let mut world = open(6, Disk::default());
-    let numbers = full(&mut world);
-    // The pauses between tries have become long.
-    tenths(&mut world, 100);
-    while !world.is_asked(is_reserve) {
-        world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
-        world.input(Input::Wake);
-    }
-    world.perform_first(is_reserve, None);
-    assert!(world.store.next_timeout() > Some(world.now + Duration::from_secs(1)));
+    let (numbers, _) = full(&mut world);
+    long_pause(&mut world);
     numbers.iter().for_each(|number| world.delete(*number, false));
     assert!(!world.is_asked(is_reserve));
     world.perform_first(is_remove, None);
@@ -261,6 +266,17 @@ fn removed_file_makes_store_take_bundles_at_once() {
     let number = world.put(1000);
     world.perform_all();
     assert!(world.known[&number].stored);
+}
+
+#[test]
+fn file_is_emptied_as_soon_as_little_is_left_in_it() {
+    let mut world = open(12, Disk::default());
+    let (_, middle) = full(&mut world);
+    long_pause(&mut world);
+    world.delete(middle, true);
+    world.perform_first(is_write, None);
+    world.perform_first(is_sync, None);
+    assert!(world.is_asked(is_read), "what is left in its file is moved");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! alone, and a spill that cannot be kept leaves nothing.
 
 mod common;
-use common::{Known, World, disk::Disk, small};
+use common::{Known, World, disk::Disk, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;
@@ -297,4 +297,31 @@ fn waiting_spills_count_to_the_room() {
     (0..100).for_each(|_| world.spill_parts(vec![vec![1; 3000]]));
     let refused = world.arriving.values().filter(|arriving| arriving.failed()).count();
     assert!((40..60).contains(&refused), "{refused} of 300 kB in seven eighths of 200 kB");
+}
+
+/// A bundle and a piece of another whose sync fails are written again, and refused with the third failure; where the
+/// write fails they are refused at once.
+#[test]
+fn failed_syncs_are_tried_three_times() {
+    for (fails, is, taken) in
+        [(1, is_sync as fn(&_) -> bool, true), (2, is_sync, true), (3, is_sync, false), (1, is_write, false)]
+    {
+        let mut world = world(small(300_000), 16);
+        let number = world.put(100);
+        world.spill_parts(vec![vec![1; 1000]]);
+        for _ in 0..fails {
+            while !world.is_asked(is) {
+                assert!(world.step(), "it is not written again");
+            }
+            assert!(!known(&world, number).answered && world.finish_spills_due() == 1);
+            world.perform_first(is, Some(DiskError::Io));
+            world.perform_all();
+        }
+        assert_eq!(known(&world, number).answered, !taken);
+        assert_eq!(world.finish_spills_due() == 0, !taken);
+        world.settle();
+        let stored = (known(&world, number).stored, world.arriving.values().all(|arriving| !arriving.failed()));
+        assert_eq!(stored, (taken, taken), "after {fails} failures");
+        assert_eq!(world.finish_spills_due(), 0);
+    }
 }

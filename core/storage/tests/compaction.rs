@@ -331,3 +331,18 @@ fn file_that_cannot_be_removed_is_tried_now_and_then() {
         assert!(files(&world).len() <= 2, "{} files", files(&world).len());
     }
 }
+
+#[test]
+fn disk_that_removes_one_file_is_asked_for_others_at_once() {
+    let mut world = open(12, small(400_000));
+    let numbers: Vec<u64> = (0..30).map(|_| world.put(1000)).collect();
+    world.settle();
+    delete_all(&mut world, &numbers);
+    assert!(world.outstanding.iter().filter(|op| is_remove(op)).count() > 2);
+    world.perform_first(is_remove, Some(DiskError::Io));
+    let failed = newest(&world);
+    while world.is_asked(is_remove) && world.disk.count < 1000 {
+        world.perform_first(is_remove, None);
+    }
+    assert_eq!(files(&world), [failed], "the newest stays");
+}

@@ -279,6 +279,32 @@ fn file_is_emptied_as_soon_as_little_is_left_in_it() {
     assert!(world.is_asked(is_read), "what is left in its file is moved");
 }
 
+/// The file made of what was kept has no room for the deletion either, so that no commit follows it.
+#[test]
+fn file_is_emptied_although_no_deletion_can_be_written() {
+    let mut world = open(13, Disk::default());
+    tenths(&mut world, 1);
+    let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();
+    let long = world.put(100_000);
+    let stays = world.put(1000);
+    tenths(&mut world, 2);
+    world.put(900_000);
+    short.extend((0..60).map(|_| world.put(10)));
+    tenths(&mut world, 2);
+    fill_disk(&mut world);
+    ask_for_file(&mut world);
+    short.iter().for_each(|number| world.delete(*number, true));
+    world.perform_first(is_create, Some(DiskError::Full));
+    tenths(&mut world, 50);
+    let owed = |world: &World| short.iter().filter(|number| !world.known[number].delete_answered).count();
+    assert!((1..100).contains(&owed(&world)), "{} deletions found no room", owed(&world));
+    world.delete(long, true);
+    tenths(&mut world, 50);
+    assert!(owed(&world) == 0 && world.known[&long].delete_answered);
+    assert!(world.known[&stays].stored);
+    world.reopen(world.disk.killed(), "after a file was emptied");
+}
+
 #[test]
 fn removed_spare_makes_store_take_bundles_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };

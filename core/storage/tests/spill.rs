@@ -2,7 +2,7 @@
 //! alone, and a spill that cannot be kept leaves nothing.
 
 mod common;
-use common::{Known, World, disk::Disk, is_sync, is_write, small};
+use common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;
@@ -324,4 +324,25 @@ fn failed_syncs_are_tried_three_times() {
         assert_eq!(stored, (taken, taken), "after {fails} failures");
         assert_eq!(world.finish_spills_due(), 0);
     }
+}
+
+/// One longer than all that may be in memory at once.
+#[test]
+fn very_long_rope_is_read_alone() {
+    let mut world = world(small(300_000), 17);
+    let numbers = [world.put(500), world.put(500)];
+    world.settle();
+    let mut long = known(&world, numbers[0]).rope.clone();
+    long.append(Payload::fill(4, 65 << 20));
+    for load in 1..=2 {
+        world.input(Input::Load { load, payload: long.clone() });
+    }
+    world.load(numbers[1]);
+    for loaded in 1..=3 {
+        assert_eq!(world.outstanding.len(), 1, "{loaded} of 3");
+        world.perform_first(is_read, None);
+        assert_eq!(world.loaded.len(), loaded);
+    }
+    assert!(world.loaded.values().all(|rope| rope.is_ok()));
+    assert_eq!(world.loaded[&1].as_ref().unwrap().len(), long.len());
 }

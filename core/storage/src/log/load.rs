@@ -155,10 +155,13 @@ impl LogStore {
         self.loads.next += 1;
         self.loads.next
     }
-    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`.
+    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`, and its rope is
+    /// not too long.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
-        let (of, from, to) = self.loads.waiting.front()?.short()?;
-        (of == file && from >= end && from - end <= GAP && to - start <= TOGETHER).then_some(to)
+        let next = self.loads.waiting.front()?;
+        let (of, from, to) = next.short()?;
+        let near = of == file && from >= end && from - end <= GAP && to - start <= TOGETHER;
+        (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
     /// Reads a record, and those of the loads behind it.
     fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {

@@ -334,7 +334,7 @@ fn very_long_rope_is_read_alone() {
     world.settle();
     let mut long = known(&world, numbers[0]).rope.clone();
     long.append(Payload::fill(4, 65 << 20));
-    for load in 1..=2 {
+    for load in 101..=102 {
         world.input(Input::Load { load, payload: long.clone() });
     }
     world.load(numbers[1]);
@@ -344,5 +344,8 @@ fn very_long_rope_is_read_alone() {
         assert_eq!(world.loaded.len(), loaded);
     }
     assert!(world.loaded.values().all(|rope| rope.is_ok()));
-    assert_eq!(world.loaded[&1].as_ref().unwrap().len(), long.len());
+    assert_eq!(world.loaded[&101].as_ref().unwrap().len(), long.len());
+    // What is shorter is not.
+    numbers.iter().for_each(|number| world.load(*number));
+    assert_eq!(world.outstanding.len(), 2);
 }

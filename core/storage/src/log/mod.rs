@@ -509,6 +509,22 @@ mod tests {
         handle(store, Input::Put { bundle, index: Box::new(index), head, payload, tail }, failing);
     }
 
+    /// A deletion goes with its file only where no other file has a record of the bundle.
+    #[test]
+    fn copies_are_in_one_file_or_in_several() {
+        let mut copies = Copies::default();
+        copies.add(Some(1));
+        copies.add(Some(1));
+        assert_eq!((copies.count, copies.file), (2, Some(1)));
+        for more in [Some(2), Some(1), None] {
+            let mut joined = copies;
+            joined.add(more);
+            assert_eq!((joined.count, joined.file), (3, more.filter(|file| *file == 1)));
+            joined.add(Some(1));
+            assert_eq!(joined.file, more.filter(|file| *file == 1), "not known again");
+        }
+    }
+
     #[test]
     fn bundles_deleted_in_their_file_take_no_memory() {
         let mut store = open();

@@ -112,6 +112,30 @@ fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
 }
 
+/// The store never kept them, and what follows in the files names no bundle.
+#[test]
+fn numbers_of_refused_and_unknown_bundles_are_not_given_again() {
+    for refused in [true, false] {
+        let mut world = World::open(small(512 * 1024), Disk::default(), 8);
+        world.settle();
+        let number = world.put(if refused { 600_000 } else { 100 });
+        if !refused {
+            // One that was in memory only.
+            world.settle();
+            world.next_bundle = 500;
+            world.known.insert(500, world.known[&number].clone());
+            world.delete(500, false);
+        }
+        for value in 0..300 {
+            world.input(Input::SetCounter { value });
+            world.settle();
+        }
+        let mut again = World::open(world.config, world.disk.killed(), 1);
+        again.settle();
+        assert!(again.opened.expect("opens").1 >= if refused { number } else { 500 });
+    }
+}
+
 /// What is forgotten of deliveries takes no room.
 #[test]
 fn forgotten_deliveries_are_given_back() {

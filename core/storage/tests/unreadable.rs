@@ -3,7 +3,7 @@
 mod common;
 use common::disk::{Disk, Touch};
 use common::{World, small};
-use farlink_base::store::DiskError;
+use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};
 
@@ -63,6 +63,41 @@ fn read_error_at_any_moment_of_start_writes_nothing() {
         let next = again.reopen(again.disk.power_cut(&[], &mut Rng::new(at)), &what);
         assert_eq!(next.damage, 0, "{what}");
     }
+}
+
+/// Each operation fails once: after a pause it is asked for again, and only once.
+#[test]
+fn failed_operation_of_start_is_asked_again() {
+    let before = filled(12);
+    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    whole.settle();
+    let mut world = World::open(before.config, before.disk.killed(), 1);
+    let mut failed = Vec::new();
+    while world.opened.is_none() {
+        let [op] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
+        let action = op.action.clone();
+        if failed.contains(&action) {
+            world.perform_first(|_| true, None);
+            continue;
+        }
+        world.perform_first(|_| true, Some(DiskError::Io));
+        world.wake_after_ms(500);
+        assert!(world.outstanding.is_empty(), "{action:?}");
+        world.wake_after_ms(600);
+        world.wake_after_ms(0);
+        let [again] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
+        match action {
+            // What is written again is so from the beginning of its file.
+            DiskAction::Write { file, .. } | DiskAction::Sync { file } => {
+                assert!(matches!(again.action, DiskAction::Read { file: of, offset: 0, .. } if of == file));
+            }
+            _ => assert_eq!(again.action, action),
+        }
+        failed.push(action);
+    }
+    assert_eq!(world.recovered.len(), whole.recovered.len());
+    world.settle();
+    assert_eq!(world.store.usage().file_bytes, world.disk.len());
 }
 
 #[test]

@@ -430,6 +430,15 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_a_salt_end_where_a_newer_one_began() {
+        let mut recovery = Recovery::default();
+        // Each file's header, the newest file's first.
+        for (salt, last_bundle) in [(9, 50), (9, 10), (7, 30), (7, 3)] {
+            recovery.learn(salt, last_bundle);
+        }
+        assert_eq!((recovery.numbers_end(9), recovery.numbers_end(7)), (u64::MAX, 10));
+    }
+    #[test]
     fn of_two_records_the_older_is_dead_whichever_is_found_first() {
         for newer_first in [true, false] {
             let (mut store, mut recovery) = begun();

@@ -5,7 +5,7 @@ use common::disk::Disk;
 use common::{World, is_read, is_sync, is_write, small};
 use farlink_base::DtnTime;
 use farlink_base::store::{DiskAction, DiskError};
-use farlink_base::{Chunk, Extent, Payload};
+use farlink_base::{Chunk, Extent, Payload, Rng};
 use farlink_storage::Config;
 
 fn open(seed: u64, config: Config) -> World {
@@ -210,5 +210,43 @@ fn start_on_full_disk_finds_all_and_tells_failure() {
         assert_eq!(next.failures, 1);
         next.settle();
         assert_eq!(next.recovered.len(), 3);
+        // What the disk may not have is copied first.
+        assert!(!next.disk.files.contains_key(&newest(&world)));
+        world.reopen(next.disk.power_cut(&[], &mut Rng::new(10)), "after a start on a full disk");
+    }
+}
+
+/// Two files have groups that were not synced when the process was killed: both are written again as a whole.
+#[test]
+fn each_file_in_doubt_is_written_again_from_its_beginning() {
+    let mut world = open(11, small(400_000));
+    world.put(100);
+    world.settle();
+    world.put(6000);
+    world.put(7000);
+    world.perform_all_but(is_sync);
+    assert!(world.overlapped > 0);
+    let mut next = World::open(world.config, world.disk.killed(), 1);
+    let mut written = std::collections::BTreeMap::<u32, Vec<u64>>::new();
+    while next.opened.is_none() {
+        for op in next.outstanding.clone() {
+            if let DiskAction::Write { file, offset, .. } = op.action {
+                written.entry(file).or_default().push(offset);
+            }
+        }
+        assert!(next.step());
+    }
+    let offsets: Vec<&[u64]> = written.values().map(Vec::as_slice).collect();
+    assert_eq!(offsets, [[0, 4096], [0, 4096]]);
+    assert_eq!(next.recovered.len(), 3);
+}
+
+#[test]
+fn whole_files_have_no_damage_whatever_their_header() {
+    for segment_bytes in [8192, 1 << 20] {
+        let mut world = open(12, Config { segment_bytes, ..small(64 << 20) });
+        (0..20).for_each(|_| _ = world.put(1000));
+        world.settle();
+        assert_eq!(world.reopen(world.disk.killed(), "whole").damage, 0);
     }
 }

@@ -454,6 +454,22 @@ mod tests {
         }
     }
     #[test]
+    fn of_two_deletions_the_newer_counts_whichever_is_found_first() {
+        let remember = Some(Remembered { fingerprint: 1, until: DtnTime(2), content: 3 });
+        for newer_first in [true, false] {
+            let (mut store, mut recovery) = begun();
+            let mut deletions = [(5, 1, None), (6, 2, remember)];
+            if newer_first {
+                deletions.reverse();
+            }
+            for (sequence, file, remember) in deletions {
+                store.sort_delete(&mut recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember });
+            }
+            assert_eq!(recovery.deletes[&BUNDLE], (6, loc(2), remember));
+            assert_eq!(store.last_bundle, BUNDLE.0);
+        }
+    }
+    #[test]
     fn record_before_a_deletion_is_dead_whichever_is_found_first() {
         for deletion_first in [true, false] {
             let (mut store, mut recovery) = begun();

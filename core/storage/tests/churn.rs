@@ -197,6 +197,7 @@ fn files_of_bundles_that_went_are_given_back() {
         let most = (3 + world.config.spares as u64) * segment + segment / 2;
         assert!(usage.file_bytes <= most, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
         assert!(world.disk.kept.len() <= world.config.spares + 1 && usage.file_bytes == world.disk.len());
+        assert_eq!(usage.written_over, world.remade as u64);
     }
     assert_eq!(world.refused, 0);
     world.reopen(world.disk.killed(), "after all went");

@@ -266,6 +266,7 @@ fn removed_file_makes_store_take_bundles_at_once() {
     let number = world.put(1000);
     world.perform_all();
     assert!(world.known[&number].stored);
+    assert_eq!(world.store.usage().file_bytes, world.disk.len(), "what was kept counts once");
 }
 
 #[test]

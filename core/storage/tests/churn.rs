@@ -2,8 +2,8 @@
 //! refused.
 
 mod common;
-use common::{World, disk::Disk, small};
-use farlink_base::store::{BundleStore, Input};
+use common::{World, disk::Disk, is_create, is_write, small};
+use farlink_base::store::{BundleStore, DiskError, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;
 
@@ -112,6 +112,66 @@ fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
 }
 
+/// The store never kept them, and what follows in the files names no bundle.
+#[test]
+fn numbers_of_refused_and_unknown_bundles_are_not_given_again() {
+    for refused in [true, false] {
+        let mut world = World::open(small(512 * 1024), Disk::default(), 8);
+        world.settle();
+        let number = world.put(if refused { 600_000 } else { 100 });
+        if !refused {
+            // One that was in memory only.
+            world.settle();
+            world.next_bundle = 500;
+            world.known.insert(500, world.known[&number].clone());
+            world.delete(500, false);
+        }
+        for value in 0..300 {
+            world.input(Input::SetCounter { value });
+            world.settle();
+        }
+        let mut again = World::open(world.config, world.disk.killed(), 1);
+        again.settle();
+        assert!(again.opened.expect("opens").1 >= if refused { number } else { 500 });
+    }
+}
+
+/// What is forgotten of deliveries takes no room.
+#[test]
+fn forgotten_deliveries_are_given_back() {
+    let mut world = World::open(Config { remembered: 10, ..small(300_000) }, Disk::default(), 6);
+    world.settle();
+    for _ in 0..4000 {
+        let number = world.put(10);
+        world.settle();
+        world.delete(number, true);
+        world.settle();
+    }
+    let usage = world.store.usage();
+    assert!(usage.file_bytes < 80_000, "{usage:?}");
+}
+
+/// It was never written, and its delivery is forgotten while that waits or is being written: it is answered all the same.
+#[test]
+fn delivery_forgotten_before_its_commit_is_answered() {
+    for written in [false, true] {
+        let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
+        world.settle();
+        let numbers = [world.put(100), world.put(100)];
+        world.delete(numbers[0], true);
+        if written {
+            world.perform_first(is_create, None);
+            assert!(world.is_asked(is_write), "the first delivery is being written");
+        }
+        world.delete(numbers[1], true);
+        if written {
+            world.perform_first(is_write, Some(DiskError::Io));
+        }
+        world.settle();
+        assert!(numbers.iter().all(|number| world.known[number].delete_answered));
+    }
+}
+
 #[test]
 fn files_of_bundles_that_went_are_given_back() {
     let (capacity, segment) = (1 << 20, 16 * 1024);
@@ -137,6 +197,7 @@ fn files_of_bundles_that_went_are_given_back() {
         let most = (3 + world.config.spares as u64) * segment + segment / 2;
         assert!(usage.file_bytes <= most, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
         assert!(world.disk.kept.len() <= world.config.spares + 1 && usage.file_bytes == world.disk.len());
+        assert_eq!(usage.written_over, world.remade as u64);
     }
     assert_eq!(world.refused, 0);
     world.reopen(world.disk.killed(), "after all went");

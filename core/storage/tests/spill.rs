@@ -2,7 +2,7 @@
 //! alone, and a spill that cannot be kept leaves nothing.
 
 mod common;
-use common::{Known, World, disk::Disk, small};
+use common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;
@@ -230,4 +230,122 @@ fn a_long_bundle_is_read_a_window_at_a_time() {
         assert!(reads(&world) - before <= 2, "{} reads", reads(&world) - before);
     }
     assert_eq!(world.load_rope(rope).unwrap(), payload);
+}
+
+#[test]
+fn long_record_is_read_a_window_at_a_time() {
+    let mut world = World::open(Config::new(1 << 30), Disk::default(), 11);
+    world.settle();
+    let number = world.put(9_000_000);
+    world.settle();
+    let (rope, payload) = (known(&world, number).rope.clone(), known(&world, number).payload.clone());
+    assert!(rope.is_stored());
+    assert!(world.load_rope(rope.slice(100, 8_999_000)).unwrap() == payload[100..8_999_100]);
+    assert!(world.load_rope(rope).unwrap() == payload);
+}
+
+#[test]
+fn patterns_are_kept_as_patterns() {
+    let mut world = world(small(300_000), 12);
+    let mut rope = Payload::from(vec![1; 300]);
+    rope.append(Payload::fill(4, 1 << 20));
+    rope.append(Payload::from(vec![2; 300]));
+    let bytes = rope.to_bytes().unwrap();
+    let number = world.put_extents(rope, &bytes);
+    world.settle();
+    assert!(known(&world, number).stored && world.disk.len() < 10_000);
+    world.reopen(world.disk.killed(), "with a pattern");
+    // Nor does one that arrives take room.
+    let mut out = Vec::new();
+    let data = Payload::fill(5, 1 << 20);
+    world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data: data.clone() }, &mut out);
+    assert!(matches!(&out[..], [Output::Spilled { spill: 1, result: Ok(same) }] if *same == data), "{out:?}");
+}
+
+#[test]
+fn bundle_of_another_bundles_extents_is_refused() {
+    let mut world = world(small(300_000), 13);
+    let number = world.put(500);
+    world.settle();
+    let (rope, payload) = (known(&world, number).rope.clone(), known(&world, number).payload.clone());
+    let other = world.put_extents(rope, &payload);
+    assert!(known(&world, other).answered && !known(&world, other).stored);
+}
+
+#[test]
+fn spills_dropped_before_they_are_written_leave_their_room() {
+    // They wait while a group is under way, whatever their length.
+    let mut world = world(Config { second_group: 1 << 20, ..small(300_000) }, 14);
+    for spill in 0..200 {
+        world.put(100);
+        let data = Payload::from(vec![1; 3000]);
+        world.input(Input::Spill { spill, quota: 0, data });
+        world.input(Input::DropSpill { spill });
+        world.settle();
+        let number = world.next_bundle - 1;
+        assert!(known(&world, number).stored, "after {spill} spills");
+        world.delete(number, false);
+    }
+    let number = world.put(100_000);
+    world.settle();
+    assert!(known(&world, number).stored);
+}
+
+#[test]
+fn waiting_spills_count_to_the_room() {
+    let mut world = world(small(200_000), 15);
+    (0..100).for_each(|_| world.spill_parts(vec![vec![1; 3000]]));
+    let refused = world.arriving.values().filter(|arriving| arriving.failed()).count();
+    assert!((40..60).contains(&refused), "{refused} of 300 kB in seven eighths of 200 kB");
+}
+
+/// A bundle and a piece of another whose sync fails are written again, and refused with the third failure; where the
+/// write fails they are refused at once.
+#[test]
+fn failed_syncs_are_tried_three_times() {
+    for (fails, is, taken) in
+        [(1, is_sync as fn(&_) -> bool, true), (2, is_sync, true), (3, is_sync, false), (1, is_write, false)]
+    {
+        let mut world = world(small(300_000), 16);
+        let number = world.put(100);
+        world.spill_parts(vec![vec![1; 1000]]);
+        for _ in 0..fails {
+            while !world.is_asked(is) {
+                assert!(world.step(), "it is not written again");
+            }
+            assert!(!known(&world, number).answered && world.finish_spills_due() == 1);
+            world.perform_first(is, Some(DiskError::Io));
+            world.perform_all();
+        }
+        assert_eq!(known(&world, number).answered, !taken);
+        assert_eq!(world.finish_spills_due() == 0, !taken);
+        world.settle();
+        let stored = (known(&world, number).stored, world.arriving.values().all(|arriving| !arriving.failed()));
+        assert_eq!(stored, (taken, taken), "after {fails} failures");
+        assert_eq!(world.finish_spills_due(), 0);
+    }
+}
+
+/// One longer than all that may be in memory at once.
+#[test]
+fn very_long_rope_is_read_alone() {
+    let mut world = world(small(300_000), 17);
+    let numbers = [world.put(500), world.put(500)];
+    world.settle();
+    let mut long = known(&world, numbers[0]).rope.clone();
+    long.append(Payload::fill(4, 65 << 20));
+    for load in 101..=102 {
+        world.input(Input::Load { load, payload: long.clone() });
+    }
+    world.load(numbers[1]);
+    for loaded in 1..=3 {
+        assert_eq!(world.outstanding.len(), 1, "{loaded} of 3");
+        world.perform_first(is_read, None);
+        assert_eq!(world.loaded.len(), loaded);
+    }
+    assert!(world.loaded.values().all(|rope| rope.is_ok()));
+    assert_eq!(world.loaded[&101].as_ref().unwrap().len(), long.len());
+    // What is shorter is not.
+    numbers.iter().for_each(|number| world.load(*number));
+    assert_eq!(world.outstanding.len(), 2);
 }

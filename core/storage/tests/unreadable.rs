@@ -3,7 +3,7 @@
 mod common;
 use common::disk::{Disk, Touch};
 use common::{World, small};
-use farlink_base::store::DiskError;
+use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};
 
@@ -65,6 +65,41 @@ fn read_error_at_any_moment_of_start_writes_nothing() {
     }
 }
 
+/// Each operation fails once: after a pause it is asked for again, and only once.
+#[test]
+fn failed_operation_of_start_is_asked_again() {
+    let before = filled(12);
+    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    whole.settle();
+    let mut world = World::open(before.config, before.disk.killed(), 1);
+    let mut failed = Vec::new();
+    while world.opened.is_none() {
+        let [op] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
+        let action = op.action.clone();
+        if failed.contains(&action) {
+            world.perform_first(|_| true, None);
+            continue;
+        }
+        world.perform_first(|_| true, Some(DiskError::Io));
+        world.wake_after_ms(500);
+        assert!(world.outstanding.is_empty(), "{action:?}");
+        world.wake_after_ms(600);
+        world.wake_after_ms(0);
+        let [again] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
+        match action {
+            // What is written again is so from the beginning of its file.
+            DiskAction::Write { file, .. } | DiskAction::Sync { file } => {
+                assert!(matches!(again.action, DiskAction::Read { file: of, offset: 0, .. } if of == file));
+            }
+            _ => assert_eq!(again.action, action),
+        }
+        failed.push(action);
+    }
+    assert_eq!(world.recovered.len(), whole.recovered.len());
+    world.settle();
+    assert_eq!(world.store.usage().file_bytes, world.disk.len());
+}
+
 #[test]
 fn file_that_stays_unreadable_keeps_the_store_closed() {
     let before = filled(8);
@@ -110,6 +145,7 @@ fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
         wait(&mut world);
         assert!(world.opened.is_none() && world.recovered.is_empty(), "file {file}");
         assert_eq!((world.damage, world.disk.image() == found), (0, true), "file {file}");
+        assert_eq!(world.failures, 1, "file {file}");
         let touched = world.disk.touched.take().expect("watched");
         assert_eq!((touched.writes, touched.made, touched.removed), (0, 0, 0), "file {file}");
         // The newer program comes back.
@@ -129,12 +165,11 @@ fn damaged_number_of_a_format_is_damage_and_not_newer() {
     assert!(again.damage > 0);
 }
 
-/// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
-#[test]
-fn files_with_salts_of_their_own_are_all_read() {
-    let mut first = filled(11);
+/// A store on whose disk are files of another that began later, in the same folder, above this number; the bundles of the
+/// first and of the second.
+fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
+    let mut first = filled(seed);
     let kept: Vec<u64> = first.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
-    // A store that began anew in the same folder, above its numbers.
     let config = farlink_storage::Config { seed: 999, ..first.config };
     let mut second = World::open(config, Disk::default(), 5);
     second.settle();
@@ -146,10 +181,17 @@ fn files_with_salts_of_their_own_are_all_read() {
     let mut disk = first.disk.killed();
     for file in numbers {
         let mut moved = second.disk.files[&file].clone();
-        moved.damage(|bytes| renumber(bytes, file, file + above));
+        moved.damage(|bytes| renumber(bytes, file, file + above, number));
         disk.files.insert(file + above, moved);
     }
     first.next_bundle = 1 << 34;
+    (first, disk, kept, later)
+}
+
+/// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
+#[test]
+fn files_with_salts_of_their_own_are_all_read() {
+    let (first, disk, kept, later) = two_stores(11, 1 << 32);
     let mut again = World::open(first.config, disk, 1);
     again.settle();
     for number in kept.iter().chain(&later) {
@@ -172,8 +214,46 @@ fn files_with_salts_of_their_own_are_all_read() {
         assert!(last.load_rope(payload).is_ok(), "bundle {number}");
     }
 }
+#[test]
+fn file_without_header_is_read_with_an_older_salt() {
+    let (first, disk, kept, later) = two_stores(11, 1 << 32);
+    for file in first.disk.files.keys() {
+        let mut disk = disk.killed();
+        disk.files.get_mut(file).expect("there").damage(|bytes| (bytes[20], bytes[84]) = (!bytes[20], !bytes[84]));
+        let mut again = World::open(first.config, disk, 1);
+        again.settle();
+        assert!(again.damage > 0, "file {file}");
+        for number in kept.iter().chain(&later) {
+            let payload = again.recovered.get(number).unwrap_or_else(|| panic!("file {file}: {number} lost")).2.clone();
+            assert!(again.load_rope(payload).is_ok(), "file {file}: {number}");
+        }
+    }
+}
+/// The second store gave numbers of the first to other bundles: those of the first are left where they are.
+#[test]
+fn bundle_whose_number_was_given_again_is_damage() {
+    let (first, disk, kept, later) = two_stores(11, 4);
+    let found = disk.image();
+    let mut again = World::open(first.config, disk, 1);
+    again.settle();
+    for number in &kept {
+        assert_eq!(again.recovered.contains_key(number), *number <= 4, "bundle {number}");
+    }
+    assert!(later.iter().all(|number| again.recovered.contains_key(number)));
+    assert!(again.damage >= kept.iter().filter(|number| **number > 4).count());
+    again.next_bundle = 1 << 35;
+    for _ in 0..50 {
+        let number = again.put(3000);
+        again.settle();
+        again.delete(number, false);
+        again.settle();
+    }
+    let left = again.disk.image();
+    let untouched = first.disk.files.keys().filter(|file| left.get(file) == found.get(file)).count();
+    assert!(untouched > 1, "{untouched} files of {}", first.disk.files.len());
+}
 /// Gives all records of a file another file's number.
-fn renumber(bytes: &mut [u8], from: u32, to: u32) {
+fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     let crc32c = Accel::default().crc32c;
     for at in 0..bytes.len().saturating_sub(48) {
         if bytes[at..].starts_with(b"FLr1") && bytes[at + 40..at + 44] == from.to_le_bytes() {
@@ -186,7 +266,7 @@ fn renumber(bytes: &mut [u8], from: u32, to: u32) {
         let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[12..16].copy_from_slice(&to.to_le_bytes());
         // What the second knew of its numbers.
-        copy[32..40].copy_from_slice(&(1u64 << 32).to_le_bytes());
+        copy[32..40].copy_from_slice(&above.to_le_bytes());
         let crc = crc32c(0, &copy[..60]);
         copy[60..].copy_from_slice(&crc.to_le_bytes());
     }

@@ -61,7 +61,6 @@ pub(super) struct Queue {
     bytes: u64,
     urgent_since: Option<Instant>,
     lazy_at: Option<Instant>,
-    lazy: bool,
     /// Bundles wait for space that compaction must win first.
     pub blocked: bool,
 }
@@ -110,7 +109,6 @@ impl Queue {
     /// A delete record may wait for company; [`Queue::urge`] says when it may not.
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
         self.small.push_back(Item::Delete { bundle, answer: false });
-        self.lazy = true;
         self.lazy_at.get_or_insert(now);
         if self.small.len() > LAZY_MAX {
             self.urge(now);
@@ -265,7 +263,6 @@ impl LogStore {
     fn calm(&mut self) {
         if self.queue.small.is_empty() {
             self.queue.lazy_at = None;
-            self.queue.lazy = false;
         }
         if self.queue.is_empty() {
             self.queue.urgent_since = None;
@@ -278,7 +275,6 @@ impl LogStore {
         let file = self.segments.next;
         self.segments
             .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
-        self.segments.begin(file);
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
@@ -290,7 +286,6 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         self.creating = None;
-        self.segments.end(file);
         match result {
             Ok(answer) => {
                 if let DiskAnswer::Kept(len) = answer {
@@ -364,10 +359,11 @@ impl LogStore {
             Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
             Item::Counter(_) => COUNTER_RECORD,
             Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
-            _ => {
-                self.not_drawn(&item);
+            Item::Copy(copy) => {
+                self.copy_finished(copy.from.file);
                 return None;
             }
+            _ => return None,
         };
         if self.is_cramped(draw.file) {
             if !self.fits_reserved(draw.file, draw.len + record, matches!(item, Item::Copy(_))) {
@@ -407,18 +403,6 @@ impl LogStore {
     /// Whether a queued delete record is still needed.
     fn delete_matters(&self, bundle: BundleHandle) -> bool {
         self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
-    }
-    fn not_drawn(&mut self, item: &Item) {
-        match item {
-            Item::Delete { bundle, .. } => {
-                if let Some(gone) = self.gone.get_mut(bundle) {
-                    gone.queued = false;
-                }
-                self.settle(*bundle);
-            }
-            Item::Copy(copy) => self.copy_finished(copy.from.file),
-            Item::Counter(_) | Item::Put(_) | Item::Spill(_) => {}
-        }
     }
     /// Adds a bundle or spill; gives the item back when it does not fit or there is no space.
     fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
@@ -522,7 +506,6 @@ impl LogStore {
                 self.segments.add_dead(loc.file, bundle);
                 if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count == 1) {
                     gone.copies.file = Some(loc.file);
-                    self.settle(bundle);
                 }
             }
         }
@@ -568,4 +551,34 @@ pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
         });
     }
     rope
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    #[test]
+    fn many_deletions_wait_no_longer() {
+        let (mut queue, wait) = (Queue::default(), Duration::from_millis(50));
+        for number in 0..LAZY_MAX as u64 {
+            queue.push_delete(Instant::ZERO, BundleHandle(number));
+        }
+        assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO + wait));
+        queue.push_delete(Instant::ZERO, BundleHandle(u64::MAX));
+        assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO));
+    }
+
+    #[test]
+    fn queue_at_rest_takes_no_memory() {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        for number in 0..1000 {
+            store.queue.push_delete(Instant::ZERO, BundleHandle(number));
+            store.queue.push_put(Instant::ZERO, BundleHandle(number), 100);
+        }
+        store.queue.small.clear();
+        store.queue.large.clear();
+        store.rest();
+        assert_eq!((store.queue.small.capacity(), store.queue.large.capacity()), (0, 0));
+    }
 }

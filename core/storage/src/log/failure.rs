@@ -130,7 +130,6 @@ impl LogStore {
         if self.reserve.is_wanted() {
             self.refuse_waiting(Refusal::NoResources, out);
         }
-        self.queue.urge(now);
     }
     fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
         let file = group.file;
@@ -283,5 +282,7 @@ mod tests {
         assert_eq!(trouble.refusal(Instant::from_nanos(1_600_000_000)), None);
         trouble.clear();
         assert_eq!(trouble.refusal(Instant::ZERO), None);
+        trouble.note(Instant::ZERO, Refusal::NoResources, pause);
+        assert_eq!(trouble.retry_at(), Some(Instant::from_nanos(100_000_000)), "the first pause is short again");
     }
 }

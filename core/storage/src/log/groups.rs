@@ -96,6 +96,7 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Config, LogStore};
     use super::*;
 
     fn two() -> Groups {
@@ -111,6 +112,15 @@ mod tests {
     fn over(groups: &mut Groups, number: u64) {
         groups.answered(number, false, None);
         groups.answered(number, true, None);
+    }
+
+    #[test]
+    fn groups_at_rest_take_no_memory() {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        store.groups = two();
+        store.groups.list.clear();
+        store.rest();
+        assert_eq!(store.groups.list.capacity(), 0);
     }
 
     #[test]

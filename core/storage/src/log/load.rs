@@ -155,10 +155,13 @@ impl LogStore {
         self.loads.next += 1;
         self.loads.next
     }
-    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`.
+    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`, and its rope is
+    /// not too long.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
-        let (of, from, to) = self.loads.waiting.front()?.short()?;
-        (of == file && from >= end && from - end <= GAP && to - start <= TOGETHER).then_some(to)
+        let next = self.loads.waiting.front()?;
+        let (of, from, to) = next.short()?;
+        let near = of == file && from >= end && from - end <= GAP && to - start <= TOGETHER;
+        (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
     /// Reads a record, and those of the loads behind it.
     fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {
@@ -173,7 +176,6 @@ impl LogStore {
             jobs.push(number);
             end = to;
         }
-        self.segments.begin(file);
         let action = DiskAction::Read { file, offset: start, len: end - start };
         self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
@@ -231,7 +233,6 @@ impl LogStore {
                 }
                 Some(step) => {
                     let Some((file, offset, len)) = step.read() else { return };
-                    self.segments.begin(file);
                     self.loads.jobs.insert(number, job);
                     let op = Op::LoadRead { jobs: Vec::from([number]), file, start: offset };
                     self.disk(op, DiskAction::Read { file, offset, len }, out);
@@ -344,7 +345,20 @@ impl LogStore {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Config;
     use super::*;
+
+    #[test]
+    fn loads_at_rest_take_no_memory() {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        for load in 0..100 {
+            store.load(load, &Payload::from(&b"here"[..]), &mut Vec::new());
+        }
+        store.start_loads(&mut Vec::new());
+        assert!(store.loads.waiting.is_empty() && store.loads.waiting.capacity() > 0);
+        store.rest();
+        assert_eq!(store.loads.waiting.capacity(), 0);
+    }
 
     #[test]
     fn windows_are_whole_chunks_and_bounded() {

@@ -382,10 +382,7 @@ impl LogStore {
             Op::Create(file) => self.created(now, file, done.result, out),
             Op::Write(group) => self.group_answered(now, group, done.result, false, out),
             Op::Sync(group) => self.group_answered(now, group, done.result, true, out),
-            Op::LoadRead { jobs, file, start } => {
-                self.segments.end(file);
-                self.load_read(&jobs, (file, start), data(done.result), out);
-            }
+            Op::LoadRead { jobs, file, start } => self.load_read(&jobs, (file, start), data(done.result), out),
             Op::CompactionRead { file } => {
                 self.segments.end(file);
                 self.compaction_read(now, done.id, data(done.result), out);
@@ -458,5 +455,93 @@ impl BundleStore for LogStore {
             commits: self.groups.begun(),
             written_over: self.segments.written_over,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use farlink_base::store::IndexEntry;
+    use farlink_base::{Payload, Priority};
+
+    /// Gives a store an input, and does what it asks of the disk, waits included; so many syncs fail.
+    fn handle(store: &mut LogStore, input: Input, mut failing: usize) {
+        let (mut out, mut now) = (Vec::new(), Instant::ZERO);
+        store.handle(now, input, &mut out);
+        loop {
+            let op = out.iter().position(|output| matches!(output, Output::Disk(_))).map(|at| out.remove(at));
+            let Some(Output::Disk(op)) = op else {
+                let Some(at) = store.next_timeout() else { return };
+                now = now.max(at);
+                store.handle(now, Input::Wake, &mut out);
+                continue;
+            };
+            let result = match op.action {
+                DiskAction::List => Ok(DiskAnswer::Files(Vec::new())),
+                DiskAction::Sync { .. } if failing > 0 => {
+                    failing -= 1;
+                    Err(DiskError::Io)
+                }
+                _ => Ok(DiskAnswer::Done),
+            };
+            store.handle(now, Input::DiskDone(DiskDone { id: op.id, result }), &mut out);
+        }
+    }
+    fn open() -> LogStore {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        handle(&mut store, Input::Open, 0);
+        store
+    }
+    fn put(store: &mut LogStore, number: u64, failing: usize) {
+        let index = IndexEntry {
+            priority: Priority::from_number(1),
+            expires: None,
+            stored_at: None,
+            age_ms: 0,
+            quota: 0,
+            fingerprint: 0,
+            flags: 0,
+            digest: 0,
+        };
+        let (bundle, head, tail) = (BundleHandle(number), Bytes::from_static(b"head"), Bytes::new());
+        let payload = Payload::from(&b"payload"[..]);
+        handle(store, Input::Put { bundle, index: Box::new(index), head, payload, tail }, failing);
+    }
+
+    /// A deletion goes with its file only where no other file has a record of the bundle.
+    #[test]
+    fn copies_are_in_one_file_or_in_several() {
+        let mut copies = Copies::default();
+        copies.add(Some(1));
+        copies.add(Some(1));
+        assert_eq!((copies.count, copies.file), (2, Some(1)));
+        for more in [Some(2), Some(1), None] {
+            let mut joined = copies;
+            joined.add(more);
+            assert_eq!((joined.count, joined.file), (3, more.filter(|file| *file == 1)));
+            joined.add(Some(1));
+            assert_eq!(joined.file, more.filter(|file| *file == 1), "not known again");
+        }
+    }
+
+    #[test]
+    fn bundles_deleted_in_their_file_take_no_memory() {
+        let mut store = open();
+        for number in 1..20 {
+            put(&mut store, number, 0);
+            handle(&mut store, Input::Delete { bundle: BundleHandle(number), remember: None }, 0);
+        }
+        assert!(store.kept.is_empty() && store.gone.is_empty() && store.stale.is_empty());
+        assert_eq!(store.segments.live, 0);
+    }
+
+    #[test]
+    fn dead_record_is_forgotten_with_its_file() {
+        let mut store = open();
+        put(&mut store, 1, 1);
+        assert!(matches!(store.kept[&BundleHandle(1)].state, State::Disk(_)), "it is written again");
+        assert_eq!(store.segments.len(), 1, "the file that failed is gone");
+        assert!(store.stale.is_empty());
     }
 }

@@ -383,3 +383,105 @@ impl LogStore {
         recovery.wake_at = Some(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+    use bytes::Bytes;
+    use farlink_base::Priority;
+    use farlink_base::store::IndexEntry;
+
+    const BUNDLE: BundleHandle = BundleHandle(7);
+
+    /// A store of three files, and recovery that has found nothing yet.
+    fn begun() -> (LogStore, Recovery) {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        for file in 1..=3 {
+            store.segments.insert(file, Segment { len: 1000, size: 1000, ..Segment::default() });
+        }
+        (store, Recovery::default())
+    }
+    fn loc(file: u32) -> Loc {
+        Loc { file, offset: 128, meta: 100, data: 10 }
+    }
+    fn bundle(sequence: u64, file: u32) -> Found {
+        let index = IndexEntry {
+            priority: Priority::from_number(1),
+            expires: None,
+            stored_at: None,
+            age_ms: 0,
+            quota: 0,
+            fingerprint: 0,
+            flags: 0,
+            digest: 0,
+        };
+        let (head, tail) = (Bytes::new(), Bytes::new());
+        let meta = BundleMeta { bundle: BUNDLE, index, pieces: Vec::new(), crcs: Box::default(), head, tail };
+        Found { sequence, loc: loc(file), meta }
+    }
+    fn delete(store: &mut LogStore, recovery: &mut Recovery, sequence: u64, file: u32) {
+        store.sort_delete(recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember: None });
+    }
+    /// Files with dead records of the bundle, and how many are counted.
+    fn dead(store: &LogStore) -> (Vec<u32>, u32) {
+        let files = store.segments.iter().filter(|(_, segment)| segment.dead == [BUNDLE]);
+        (files.map(|(file, _)| file).collect(), store.stale.get(&BUNDLE).map_or(0, |copies| copies.count))
+    }
+
+    #[test]
+    fn numbers_of_a_salt_end_where_a_newer_one_began() {
+        let mut recovery = Recovery::default();
+        // Each file's header, the newest file's first.
+        for (salt, last_bundle) in [(9, 50), (9, 10), (7, 30), (7, 3)] {
+            recovery.learn(salt, last_bundle);
+        }
+        assert_eq!((recovery.numbers_end(9), recovery.numbers_end(7)), (u64::MAX, 10));
+    }
+    #[test]
+    fn of_two_records_the_older_is_dead_whichever_is_found_first() {
+        for newer_first in [true, false] {
+            let (mut store, mut recovery) = begun();
+            let mut records = [bundle(5, 1), bundle(6, 2)];
+            if newer_first {
+                records.reverse();
+            }
+            for record in records {
+                store.sort_bundle(&mut recovery, record);
+            }
+            assert_eq!(dead(&store), (Vec::from([1]), 1));
+            assert_eq!(recovery.found[&BUNDLE].sequence, 6);
+        }
+    }
+    #[test]
+    fn of_two_deletions_the_newer_counts_whichever_is_found_first() {
+        let remember = Some(Remembered { fingerprint: 1, until: DtnTime(2), content: 3 });
+        for newer_first in [true, false] {
+            let (mut store, mut recovery) = begun();
+            let mut deletions = [(5, 1, None), (6, 2, remember)];
+            if newer_first {
+                deletions.reverse();
+            }
+            for (sequence, file, remember) in deletions {
+                store.sort_delete(&mut recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember });
+            }
+            assert_eq!(recovery.deletes[&BUNDLE], (6, loc(2), remember));
+            assert_eq!(store.last_bundle, BUNDLE.0);
+        }
+    }
+    #[test]
+    fn record_before_a_deletion_is_dead_whichever_is_found_first() {
+        for deletion_first in [true, false] {
+            let (mut store, mut recovery) = begun();
+            if deletion_first {
+                delete(&mut store, &mut recovery, 6, 2);
+            }
+            store.sort_bundle(&mut recovery, bundle(5, 1));
+            if !deletion_first {
+                delete(&mut store, &mut recovery, 6, 2);
+            }
+            assert_eq!(dead(&store), (Vec::from([1]), 1));
+            assert!(recovery.found.is_empty());
+        }
+    }
+}

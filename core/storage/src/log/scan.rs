@@ -218,8 +218,7 @@ impl Scan {
                 // The file became shorter while it was read.
                 self.damage_from.get_or_insert(self.at);
                 self.at = self.len;
-                self.finish(find);
-                return false;
+                return true;
             }
             self.read_from = check.position;
             self.check = Some(check);
@@ -261,7 +260,7 @@ fn damaged_len(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Encoder;
+    use super::super::record::{Encoder, spill_record_len};
     use super::*;
     use bytes::{BufMut, BytesMut};
     use farlink_base::{BundleHandle, Payload};
@@ -335,7 +334,8 @@ mod tests {
     #[test]
     fn every_window_finds_every_record() {
         let bytes = file();
-        for window in [200, 333, 4096, 10_000, 1 << 20] {
+        // The first is shorter than a record's header and meta part.
+        for window in [50, 200, 333, 4096, 10_000, 1 << 20] {
             assert_eq!(scan(&bytes, window), (6, 0, 0), "window {window}");
         }
     }
@@ -352,7 +352,29 @@ mod tests {
             } else {
                 assert_eq!(good, 5, "byte {at}: {bad} {lost}");
                 assert!(bad == 1 || lost > 0);
+                assert!(lost <= spill_record_len(10_000), "byte {at}: {lost} bytes for one record");
             }
+        }
+    }
+
+    /// Its listing said more than there is when it is read.
+    #[test]
+    fn file_that_ends_while_it_is_read_is_damaged_from_its_last_whole_record() {
+        let (accel, bytes) = (Accel::default(), file());
+        for end in [2000, 15_000, 25_000] {
+            let mut scan = Scan::new(1, bytes.len() as u64, None, 4096);
+            let (mut good, mut lost, mut reads) = (0, Vec::new(), 0);
+            while let Some((at, len)) = scan.next_read() {
+                let (from, to) = ((at as usize).min(end), ((at + len) as usize).min(end));
+                scan.take(&accel, &bytes[from..to], |_, find| match find {
+                    Find::Record { whole: true, loc, .. } => good = loc.offset + loc.size(),
+                    Find::Damage { offset, .. } => lost.push(offset),
+                    _ => {}
+                });
+                reads += 1;
+                assert!(reads < 100, "never ends");
+            }
+            assert_eq!(lost, [good], "{end} bytes are left");
         }
     }
 

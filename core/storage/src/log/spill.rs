@@ -305,6 +305,17 @@ mod tests {
     }
 
     #[test]
+    fn a_bundle_holds_each_spill_once_however_many_pieces_it_has_of_it() {
+        let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
+        let numbers = [1, 2].map(|agent| spills.append(agent, 0, 10, &mut quotas).0);
+        let piece = |spill| Piece::Spill { spill, offset: 0, len: 1 };
+        let held = spills.take(&[piece(numbers[1]), piece(numbers[0]), piece(numbers[1])], &mut quotas).unwrap();
+        assert_eq!(*held, numbers);
+        held.iter().for_each(|number| spills.release(*number, &mut segments, &mut quotas));
+        assert!(!numbers.iter().any(|number| spills.wants(*number)));
+    }
+
+    #[test]
     fn numbers_in_bundle_records_are_not_used_again() {
         let (mut spills, mut quotas) = (Spills::default(), Quotas::new(100));
         spills.skip_past(&[Piece::Inline { len: 3 }, Piece::Spill { spill: 41, offset: 0, len: 1 }]);

@@ -157,7 +157,8 @@ impl Disk {
         }
         match action {
             DiskAction::List => {
-                let files = self.files.iter().map(|(n, f)| (*n, f.cache.len() as u64)).collect();
+                // Directories have an order of their own.
+                let files = self.files.iter().rev().map(|(n, f)| (*n, f.cache.len() as u64)).collect();
                 return Ok(DiskAnswer::Files(files));
             }
             DiskAction::Create { file, of } => {

@@ -5,9 +5,9 @@ pub mod disk;
 
 use disk::Disk;
 use farlink_base::store::{
-    BundleStore, DiskAction, DiskAnswer, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered,
+    BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp, IndexEntry, Input, Output, Remembered,
 };
-use farlink_base::{BundleHandle, Bytes, DtnTime, Event, Instant, Payload, Priority, Refusal, Rng};
+use farlink_base::{BundleHandle, Bytes, DtnTime, Duration, Event, Instant, Payload, Priority, Refusal, Rng};
 use farlink_storage::{Config, LogStore};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,11 @@ pub struct World {
     pub opened: Option<(u64, u64)>,
     /// Operations performed when it opened.
     pub opened_at: Option<u64>,
+    /// The secret it gave when it opened.
+    pub secret: u64,
     pub recovered: BTreeMap<u64, (IndexEntry, Bytes, Payload, Bytes)>,
+    /// Bundles in the order in which they were recovered.
+    pub recovered_order: Vec<u64>,
     pub deliveries: BTreeSet<u128>,
     pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
     pub damage: usize,
@@ -103,7 +107,9 @@ impl World {
             next_spill: 1,
             opened: None,
             opened_at: None,
+            secret: 0,
             recovered: BTreeMap::new(),
+            recovered_order: Vec::new(),
             deliveries: BTreeSet::new(),
             loaded: BTreeMap::new(),
             damage: 0,
@@ -160,13 +166,15 @@ impl World {
                 assert!(self.opened.is_none());
                 let before = self.recovered.insert(bundle.0, (*index, head, payload, tail));
                 assert!(before.is_none(), "{bundle:?} recovered twice");
+                self.recovered_order.push(bundle.0);
             }
             Output::RecoveredDelivery(remembered) => {
                 self.deliveries.insert(remembered.fingerprint);
             }
             Output::CounterSet { value } => self.counter = self.counter.max(value),
-            Output::Opened { counter, last_bundle, .. } => {
+            Output::Opened { counter, last_bundle, secret } => {
                 self.opened = Some((counter, last_bundle));
+                self.secret = secret;
                 self.opened_at = Some(self.disk.count);
             }
             Output::Event(Event::StoreDamage { .. }) => self.damage += 1,
@@ -273,14 +281,47 @@ impl World {
         number
     }
     pub fn delete(&mut self, number: u64, remember: bool) {
+        // The newest are over first, and some have no date.
+        let until = DtnTime(if number.is_multiple_of(3) { u64::MAX } else { u64::MAX / 2 - number });
+        self.delete_until(number, remember.then_some(until));
+    }
+    /// The same; its delivery is remembered until this time.
+    pub fn delete_until(&mut self, number: u64, until: Option<DtnTime>) {
         let known = self.known.get_mut(&number).expect("known");
         known.delete_asked = true;
         let fingerprint = known.index.fingerprint;
-        // The newest are over first, and some have no date.
-        let until = DtnTime(if number.is_multiple_of(3) { u64::MAX } else { u64::MAX / 2 - number });
-        let remember = remember.then_some(Remembered { fingerprint, until, content: 0 });
+        let remember = until.map(|until| Remembered { fingerprint, until, content: 0 });
         known.remember = remember;
         self.input(Input::Delete { bundle: BundleHandle(number), remember });
+    }
+    /// Performs everything under way but operations of this kind.
+    pub fn perform_all_but(&mut self, is: impl Fn(&DiskOp) -> bool) {
+        while let Some(at) = self.outstanding.iter().position(|op| !is(op)) {
+            let op = self.outstanding.remove(at);
+            self.perform(op);
+        }
+    }
+    /// Performs the first operation of a kind that is under way; it fails where an error is given.
+    pub fn perform_first(&mut self, is: impl Fn(&DiskOp) -> bool, error: Option<DiskError>) {
+        let at = self.outstanding.iter().position(is).expect("one is under way");
+        let op = self.outstanding.remove(at);
+        let next = self.disk.count + 1;
+        self.disk.fail = error.map(|error| (next..next + 1, error));
+        self.perform(op);
+        self.disk.fail = None;
+    }
+    /// Whether an operation of a kind is under way.
+    pub fn is_asked(&self, is: impl Fn(&DiskOp) -> bool) -> bool {
+        self.outstanding.iter().any(is)
+    }
+    /// Goes on so many milliseconds later.
+    pub fn wake_after_ms(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+        self.input(Input::Wake);
+    }
+    /// Does all that is under way, without a wait.
+    pub fn perform_all(&mut self) {
+        self.perform_all_but(|_| false);
     }
     /// Asks for a bundle's payload, as the agent holds it.
     pub fn load(&mut self, number: u64) {
@@ -450,6 +491,25 @@ impl World {
             assert!(!known.delete_asked || known.delete_answered, "{what}: delete of {number} unanswered");
         }
     }
+}
+
+pub fn is_create(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Create { .. })
+}
+pub fn is_write(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Write { .. })
+}
+pub fn is_sync(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Sync { .. })
+}
+pub fn is_read(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Read { .. })
+}
+pub fn is_remove(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Remove { .. })
+}
+pub fn is_reserve(op: &DiskOp) -> bool {
+    matches!(op.action, DiskAction::Reserve { .. })
 }
 
 /// How many points a test tries: `FARLINK_POINTS`, or few enough for every day.

@@ -221,6 +221,9 @@ fn no_bit_of_what_is_protected_can_be_turned() {
 fn parameters_of_the_wrong_kind_are_faults() {
     let examples = Examples::new();
     let keys = [examples.key("cek128_hex"), examples.key("kek_hex")];
+    let mut right = examples.bundle(1);
+    let bcb = section(&right, CONFIDENTIALITY);
+    assert_eq!(bpsec::open(&mut right, &bcb.block, bcb.header, PAYLOAD, &keys, None), Ok(()));
     for (at, value) in [
         (0, Value::Uint(1)),
         (0, Value::Bytes(vec![0; 7])),

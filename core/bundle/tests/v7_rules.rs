@@ -43,6 +43,7 @@ fn leaves(meta: &BundleMeta, hop: &Hop) -> Bundle {
 fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
     let known = [0, 1, 2, 5, 6, 14, 16, 17, 18];
     let (usual, _) = read(&plain(), Profile::Strict).unwrap();
+    assert_eq!((usual.facts, usual.duties), (Facts(0), Duties(0)));
     for bit in (0..64).filter(|bit| !known.contains(bit)) {
         let mut bundle = plain();
         bundle.primary.flags = BundleFlags(1 << bit);

@@ -243,7 +243,7 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
 
 /// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
 /// Keeps 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4.
-/// Keeps 9758-6-1, 9758-6-2.
+/// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
 fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
     let mut bundle = plain(b"data");
@@ -260,6 +260,19 @@ fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_byte
     }
     let (first, _) = read(render(&meta, &hop, Some(0..2), &accel(), &mut BytesMut::new()));
     assert_eq!(whole(&first, meta.payload.clone(), &accel()).head, meta.head);
+    // So does the block that names the node before, where it is the same one.
+    for content in [[0x82, 2, 0x83, 1, 7, 0], [0x82, 2, 0x83, 0, 7, 0]] {
+        let mut bundle = plain(b"data");
+        let data = BlockData::Unknown(Bytes::copy_from_slice(&content));
+        bundle.extensions.push(ExtensionBlock { kind: 6, data, ..unknown(5, 0) });
+        let (meta, hop) = read(bundle.encode(&accel()));
+        let named = |hop: &Hop| {
+            let left = render(&meta, hop, None, &accel(), &mut BytesMut::new());
+            left.head.windows(content.len()).any(|bytes| bytes == content)
+        };
+        assert!(named(&hop), "{:?}", hop.previous);
+        assert!(!named(&Hop { previous: EndpointId::ipn(8, 0), ..hop }), "that of another node is replaced");
+    }
 }
 
 /// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.

@@ -40,7 +40,7 @@ pub enum Record {
 /// A status report as the payload of an administrative bundle. `reason` is one of
 /// [`crate::reason`]; a bundle that asks for times is told one, though it be that of a node without clock, and any other
 /// none (RFC 9171 6.1.1).
-// 9171-6.1.1-5
+// 9171-6.1.1-5, 9171-6.2-1
 pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Option<DtnTime>) -> Bytes {
     let mut report = StatusReport::about(about.identity(), reason);
     let item = match which {

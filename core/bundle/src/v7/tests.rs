@@ -430,7 +430,7 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
     assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
 }
 
-/// Keeps 9171-6.1.1-5.
+/// Keeps 9171-6.1.1-5, 9171-6.2-1.
 #[test]
 fn records_say_what_they_were_told() {
     let (mut meta, _) = through(&plain(b"data"));
@@ -441,6 +441,11 @@ fn records_say_what_they_were_told() {
         assert_eq!((report.subject(), report.reason), (meta.identity(), reason::HOP_LIMIT));
         assert_eq!((report.deleted, report.received), (StatusItem::at(time), StatusItem::default()));
     }
+    let whole = leaves(&meta, &Hop::default(), Some(1..3));
+    let (piece, _) = through(&whole);
+    let bytes = status_report(&piece, Status::Deleted, reason::HOP_LIMIT, None);
+    let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+    assert_eq!((report.fragment, report.subject()), (Some((1, 2)), piece.identity()));
     for len in [0, 1, 23, 24, 300] {
         let content = vec![7; len];
         assert_eq!(record(&signal(&content)), Ok(Record::Signal(Bytes::from(content))));

@@ -409,7 +409,8 @@ fn a_group_gets_what_came_and_each_member_opens_it() {
     assert_eq!(opened(&member, &arrived), Ok(b"news".to_vec()));
 }
 
-/// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
+/// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-1.
+/// Keeps 9172-3.9-9.
 #[test]
 fn operations_that_contradict_each_other_are_found_out() {
     use DeleteReason::{ConflictingSecurity, UnexpectedSecurity};

@@ -196,6 +196,10 @@ fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
         b.hear(3, datagram);
     }
     assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
+    // The link that asks for it still does.
+    let session = SessionId { engine: 1, number: 6 };
+    assert!(b.hear(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
+    assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
 }
 
 #[test]

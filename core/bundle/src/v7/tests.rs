@@ -104,7 +104,7 @@ fn the_previous_node_is_added_replaced_and_removed() {
 }
 
 /// RFC 9758: the three-element form of an ipn node is as good as the other.
-/// Keeps 9758-6-1.
+/// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
 fn a_previous_node_said_otherwise_is_left_alone() {
     let mut bundle = plain(b"data");
@@ -260,19 +260,6 @@ fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_byte
     }
     let (first, _) = read(render(&meta, &hop, Some(0..2), &accel(), &mut BytesMut::new()));
     assert_eq!(whole(&first, meta.payload.clone(), &accel()).head, meta.head);
-    // So does the block that names the node before, where it is the same one.
-    for content in [[0x82, 2, 0x83, 1, 7, 0], [0x82, 2, 0x83, 0, 7, 0]] {
-        let mut bundle = plain(b"data");
-        let data = BlockData::Unknown(Bytes::copy_from_slice(&content));
-        bundle.extensions.push(ExtensionBlock { kind: 6, data, ..unknown(5, 0) });
-        let (meta, hop) = read(bundle.encode(&accel()));
-        let named = |hop: &Hop| {
-            let left = render(&meta, hop, None, &accel(), &mut BytesMut::new());
-            left.head.windows(content.len()).any(|bytes| bytes == content)
-        };
-        assert!(named(&hop), "{:?}", hop.previous);
-        assert!(!named(&Hop { previous: EndpointId::ipn(8, 0), ..hop }), "that of another node is replaced");
-    }
 }
 
 /// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.

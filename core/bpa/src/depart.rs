@@ -31,9 +31,9 @@ impl Agent {
         if reason != DeleteReason::Done && why != Why::Displaced {
             let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
             if ours {
+                self.report_compressed(now, &meta, Fate::Deleted, edge);
                 // 5050-5.13-1
                 // RFC 5050 5.13: of what was in custody it is told whether asked for or not.
-                self.report_compressed(now, &meta, Fate::Deleted, edge);
                 self.report_if(now, &meta, 0, Status::Deleted, reason, edge, out);
             } else {
                 self.report_about(now, &meta, Status::Deleted, reason, edge, out);

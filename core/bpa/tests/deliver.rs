@@ -94,6 +94,7 @@ fn urgent_bundles_are_delivered_first() {
     assert_eq!(order, [2, 1, 3]);
 }
 
+/// Keeps 9171-5.7-3.
 #[test]
 fn a_window_counts_what_is_not_answered() {
     let mut node = Node::new();
@@ -105,6 +106,12 @@ fn a_window_counts_what_is_not_answered() {
     assert_eq!(node.deliveries().len(), 3);
     node.done(node.deliveries()[1].0, true);
     assert_eq!(node.deliveries().len(), 4);
+    // What waits for it comes at once, as far as there is room.
+    let mut node = Node::new();
+    (1..=5).for_each(|n| node.receive(n, from_two(n, here())));
+    node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 3 }));
+    let order: Vec<u64> = node.deliveries().iter().map(|(_, d)| d.creation.sequence).collect();
+    assert_eq!(order, [1, 2, 3]);
 }
 
 /// Keeps 9171-5.7-4, 9171-5.7-5.

@@ -40,6 +40,18 @@ fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
     let mut verdicts = node.verdicts();
     verdicts.sort_by_key(|(ticket, _)| *ticket);
     assert_eq!(verdicts, [(1, expired), (2, Ok(())), (3, expired), (4, Ok(()))]);
+    // Here it grows older: half a second was left.
+    assert_eq!(node.held(), 2);
+    node.wait_ms(400);
+    assert_eq!(node.held(), 2);
+    node.wait_ms(200);
+    assert_eq!((node.held(), node.deleted().last()), (1, Some(&DeleteReason::Expired)));
+    // Without a good clock its creation time says nothing.
+    let mut node = Node::new();
+    node.tell(Input::Clock(Clock::UNTRUSTED));
+    node.receive(1, made(NOW_UTC.0 - 2000, Some(500)));
+    node.receive(2, made(NOW_UTC.0, Some(1500)));
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, expired)]);
 }
 
 /// Keeps 9171-5.4-2, 9171-5.5-2, 5050-5.4-2, 5050-5.4.2-3, 5050-5.5-1.

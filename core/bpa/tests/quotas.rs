@@ -206,6 +206,13 @@ fn a_lifetime_longer_than_this_node_allows_ends_sooner_here_and_nowhere_else() {
     passing.meta.destination = EndpointId::ipn(3, 1);
     node.receive(1, passing);
     assert_eq!(node.sent()[0].bundle.lifetime_ms, 60_000);
+    // A node that overrides none lets it live as long as it says.
+    let mut node = short(0);
+    node.receive(1, bundle(2, 1).lifetime_ms(60_000));
+    node.wait(Duration::from_secs(59));
+    assert_eq!(node.held(), 1);
+    node.wait(Duration::from_secs(2));
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
 }
 
 #[test]

@@ -68,6 +68,19 @@ fn a_duplicate_is_acknowledged_no_sooner_than_the_first_is_kept() {
     assert_eq!(node.held(), 1);
 }
 
+/// Keeps 9171-5.6-1.
+#[test]
+fn what_is_received_is_dispatched_as_soon_as_there_is_a_way() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, EndpointId::ipn(8, 1)));
+    assert_eq!((node.held(), node.put().len(), node.sent().len(), node.deliveries().len()), (1, 1, 0, 0));
+    node.receive(2, from_two(2, EndpointId::ipn(1, 7)));
+    assert_eq!((node.held(), node.put().len(), node.deliveries().len()), (2, 2, 0));
+    node.admin(AdminInput::AddRoute { pattern: "ipn:8.*".into(), next_hop: EndpointId::ipn(3, 0) });
+    node.register(7);
+    assert_eq!((node.sent_over(1), node.deliveries().len()), (vec![1], 1));
+}
+
 /// Keeps 9171-5.4-2, 9171-5.6-1, 9171-5.6-4, 5050-5.6-2.
 #[test]
 fn hop_limit_and_unknown_blocks_are_obeyed() {

@@ -170,6 +170,7 @@ fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
     put_head(out, ARRAY, 2);
     put_uint(out, report.creation.time.as_millis());
     put_uint(out, report.creation.sequence);
+    // 9171-6.2-1
     if let Some((offset, len)) = report.fragment {
         put_uint(out, offset);
         put_uint(out, len);
@@ -260,6 +261,7 @@ mod tests {
         assert_eq!(wire(report)[..], [&[0x82, 1, 0x86], &items[..], &[1], &about, &[5, 7]].concat());
     }
 
+    /// Keeps 9171-6.1.1-5.
     #[test]
     fn a_time_at_which_nothing_happened_is_none() {
         let mut report = StatusReport::about(subject(None), reason::NONE);
@@ -271,7 +273,11 @@ mod tests {
         report.received = StatusItem::default();
         let read = AdministrativeRecord::decode(&wire).unwrap();
         assert_eq!(read, AdministrativeRecord::Status(report));
-        assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read));
+        assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read.clone()));
+        // Nor is one written of an assertion that is not made.
+        let AdministrativeRecord::Status(mut other) = read.clone() else { panic!("a report") };
+        other.deleted = StatusItem { asserted: false, time: Some(DtnTime(9)) };
+        assert_eq!(AdministrativeRecord::Status(other).encode(), read.encode());
     }
 
     /// Keeps 9171-6.1-2, 9171-6.1-3.

@@ -221,6 +221,9 @@ fn no_bit_of_what_is_protected_can_be_turned() {
 fn parameters_of_the_wrong_kind_are_faults() {
     let examples = Examples::new();
     let keys = [examples.key("cek128_hex"), examples.key("kek_hex")];
+    let mut right = examples.bundle(1);
+    let bcb = section(&right, CONFIDENTIALITY);
+    assert_eq!(bpsec::open(&mut right, &bcb.block, bcb.header, PAYLOAD, &keys, None), Ok(()));
     for (at, value) in [
         (0, Value::Uint(1)),
         (0, Value::Bytes(vec![0; 7])),
@@ -237,11 +240,56 @@ fn parameters_of_the_wrong_kind_are_faults() {
         let opened = bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys, None);
         assert_eq!(opened, Err(Fault::Parameters), "{at} {value:?}");
     }
+    let mac = [examples.key("hmac_key_hex")];
+    let bundle = examples.bundle(0);
+    let right = section(&bundle, INTEGRITY);
+    assert_eq!(bpsec::check(&bundle, &right.block, right.header, PAYLOAD, &mac), Ok(()));
+    for (at, value) in [
+        (0, Value::Uint(4)),
+        (0, Value::Uint(8)),
+        (0, Value::Bytes(vec![7])),
+        (1, Value::Uint(65_536)),
+        (1, Value::Bytes(vec![0])),
+    ] {
+        let mut bib = section(&bundle, INTEGRITY);
+        bib.block.parameters[at].1 = value.clone();
+        let checked = bpsec::check(&bundle, &bib.block, bib.header, PAYLOAD, &mac);
+        assert_eq!(checked, Err(Fault::Parameters), "{at} {value:?}");
+    }
+    // Though it would hold with the hash that is taken where none is named.
+    let (suite, source) = (hash_suite(Sha::default(), 0), EndpointId::ipn(2, 1));
+    let mut block = bpsec::sign(&bundle, &[PAYLOAD], right.header, &source, &suite, mac[0].bytes()).expect("signed");
+    assert_eq!(bpsec::check(&bundle, &block, right.header, PAYLOAD, &mac), Ok(()));
+    for unknown in [Value::Uint(4), Value::Bytes(vec![6])] {
+        block.parameters[0].1 = unknown;
+        assert_eq!(bpsec::check(&bundle, &block, right.header, PAYLOAD, &mac), Err(Fault::Parameters));
+    }
     let mut bundle = examples.bundle(1);
     let mut bcb = section(&bundle, CONFIDENTIALITY);
     bcb.block.context = 3;
     assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys, None), Err(Fault::Context));
     assert_eq!(bpsec::check(&bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
+}
+
+/// Keeps 9172-3.6-5.
+#[test]
+fn a_target_that_the_bundle_does_not_have_is_a_fault() {
+    let examples = Examples::new();
+    let (mac, keys) = ([examples.key("hmac_key_hex")], [examples.key("cek128_hex"), examples.key("kek_hex")]);
+    let (mut bundle, source) = (examples.bundle(0), EndpointId::ipn(2, 1));
+    let mut bib = section(&bundle, INTEGRITY);
+    bib.block.targets[0] = 77;
+    assert_eq!(bpsec::check(&bundle, &bib.block, bib.header, 77, &mac), Err(Fault::Target));
+    let suite = hash_suite(Sha::Sha256, 0);
+    let signed = bpsec::sign(&bundle, &[77], bib.header, &source, &suite, mac[0].bytes());
+    assert_eq!(signed.err(), Some(Fault::Target));
+    let suite = CipherSuite { aes: Aes::A128, scope: Scope(0), iv: examples.iv(), wrapped: None };
+    let sealed = bpsec::seal(&mut bundle, 77, bib.header, &source, &suite, keys[0].bytes(), None);
+    assert_eq!(sealed.err(), Some(Fault::Target));
+    let mut bundle = examples.bundle(1);
+    let mut bcb = section(&bundle, CONFIDENTIALITY);
+    bcb.block.targets[0] = 77;
+    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, 77, &keys, None), Err(Fault::Target));
 }
 
 /// Keeps 9172-3.11.1-1, 9173-4.8.2-7, 9173-4.8.2-10.

@@ -43,6 +43,7 @@ fn leaves(meta: &BundleMeta, hop: &Hop) -> Bundle {
 fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
     let known = [0, 1, 2, 5, 6, 14, 16, 17, 18];
     let (usual, _) = read(&plain(), Profile::Strict).unwrap();
+    assert_eq!((usual.facts, usual.duties), (Facts(0), Duties(0)));
     for bit in (0..64).filter(|bit| !known.contains(bit)) {
         let mut bundle = plain();
         bundle.primary.flags = BundleFlags(1 << bit);
@@ -57,6 +58,37 @@ fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
             let (meta, hop) = read(&with([block(99, 2, 1 << bit, &[0])]), profile).unwrap();
             assert_eq!((meta.facts, meta.duties), (usual.facts, Duties(0)), "{bit}");
             assert_eq!(leaves(&meta, &hop).extensions[0].flags, BlockFlags(1 << bit));
+        }
+    }
+}
+
+/// RFC 9171 4.2.1, 4.2.2: with and without one, a block has as many bytes as its CRC type says.
+/// Keeps 9171-4.2.2-1.
+#[test]
+fn a_block_has_a_crc_exactly_where_its_type_says_so() {
+    for (code, crc, width) in [(0, CrcType::None, 0), (1, CrcType::Crc16, 2), (2, CrcType::Crc32c, 4)] {
+        let bundle = with([ExtensionBlock { crc, ..block(99, 2, 0, &[1, 2, 3]) }]);
+        assert!(BOTH.into_iter().all(|profile| read(&bundle, profile).is_ok()), "{crc:?}");
+        let wire = bundle.encode(&accel()).into_payload().to_bytes().unwrap();
+        let fields = [0x18, 99, 2, 0, code, 0x43, 1, 2, 3];
+        let at = wire.windows(fields.len()).position(|bytes| bytes == fields).unwrap();
+        assert_eq!(wire[at - 1], 0x85 + u8::from(width > 0), "the number of its items");
+        let (before, item) = (&wire[..at - 1], if width > 0 { 1 + width } else { 0 });
+        let (item, after) = wire[at + fields.len()..].split_at(item);
+        assert_eq!(item.first().copied(), (width > 0).then_some(0x40 | width as u8));
+        assert_eq!(after[1..3], [1, 1], "the payload block follows");
+        // None where one is said to be, and one where none is.
+        let others: &[&[u8]] = if width > 0 { &[&[]] } else { &[&[0x40], &[0x42, 0, 0], &[0x44, 0, 0, 0, 0]] };
+        for other in others {
+            for (head, end) in [(0x85, &[][..]), (0x86, &[]), (0x9f, &[0xff])] {
+                let changed = [before, &[head], &fields, other, end, after].concat();
+                for profile in BOTH {
+                    assert!(
+                        v7::read(&Payload::from(changed.clone()), profile, &accel()).is_err(),
+                        "{crc:?} {other:x?}"
+                    );
+                }
+            }
         }
     }
 }

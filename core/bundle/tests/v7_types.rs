@@ -116,6 +116,7 @@ fn block_data_of_another_type_makes_no_bundle() {
         assert!(!with(hops, [&[0x82][..], other, &[1]].concat()), "a hop limit as {other:02x?}");
         assert!(!with(hops, [&[0x82, 9][..], other].concat()), "a hop count as {other:02x?}");
     }
+    assert!(!with(age, vec![9, 9]) && !with(hops, vec![0x82, 9, 1, 1]), "bytes behind the content");
     for head in [0x81, 0x83, 0x60, 0xa1] {
         assert!(!with(hops, vec![head, 9, 1]), "{head:02x}");
     }

@@ -177,6 +177,7 @@ fn an_acknowledgment_is_sealed_for_a_neighbour_that_was_not_heard_since_the_star
     assert!(b.dropped.is_empty() && started_anew.dropped.is_empty());
 }
 
+/// Keeps 5327-2.1-1.
 #[test]
 fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
@@ -188,6 +189,17 @@ fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
     let session = SessionId { engine: 1, number: 5 };
     assert!(b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
+    // What a stranger shows of it, by whatever key, is not looked at.
+    let mut stranger = bench(3, 2, keys(&[("nobody knows it", 9)]));
+    for datagram in stranger.send(1, bundle(1, 3000), true) {
+        assert_eq!(suites(&datagram).len(), 1);
+        b.hear(3, datagram);
+    }
+    assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
+    // The link that asks for it still does.
+    let session = SessionId { engine: 1, number: 6 };
+    assert!(b.hear(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
+    assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
 }
 
 #[test]

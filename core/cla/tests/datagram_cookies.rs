@@ -118,7 +118,7 @@ fn neighbours_are_never_asked_and_strangers_only_when_there_are_many() {
     }
 }
 
-/// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8, 5327-2.2-9.
+/// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8, 5327-2.2-9, 5327-2.2-10.
 #[test]
 fn as_sender_the_cookies_of_a_peer_are_echoed_in_all_that_follows() {
     let mut a = Bench::new(1, 2, |_, _| {});

@@ -119,6 +119,15 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
         reports.insert(first);
     }
     assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
+    // Each session begins anew, though it is of the same node.
+    let mut bench = Bench::new(|_, _| {});
+    let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
+    for number in 1..=20 {
+        checkpoints.extend(fields(&bench.send(number, 100, true)).iter().map(|data| data.checkpoint));
+        let report = sent(&bench.hear(1, 100 + number, data(kind::CHECKPOINT, 0, b"abc", 3)));
+        reports.extend(report_serials(&report));
+    }
+    assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
 }
 
 /// Keeps 5326-4.1-1, 5326-4.1-2, 5326-4.1-3, 5326-4.1-4, 5326-4.1-5.
@@ -304,4 +313,25 @@ fn a_receiver_says_why_it_does_not_want_a_block() {
         };
         assert_eq!(left, [cancel], "{refusal:?}");
     }
+}
+
+/// Keeps 5326-6.13-3.
+#[test]
+fn a_report_stops_the_timer_of_the_checkpoint_it_names_and_of_no_other() {
+    let mut bench = Bench::new(|_, span| span.checkpoint_every = 2000);
+    let out = bench.send(1, 10_000, true);
+    let (number, all) = (out[0].session.number, fields(&out));
+    let checkpoints: Vec<&Data> = all.iter().filter(|data| data.is_checkpoint()).collect();
+    let timers = |bench: &Bench| bench.ltp.usage().timers;
+    let before = timers(&bench);
+    assert!(before >= checkpoints.len() && checkpoints.len() > 3, "{before}");
+    let report =
+        |serial, checkpoint, upper| Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, upper)] };
+    bench.hear(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
+    assert_eq!(timers(&bench), before - 1);
+    // One that names none stops none.
+    bench.hear(2, number, report(6, 0, checkpoints[1].end()));
+    assert_eq!(timers(&bench), before - 1);
+    let again: BTreeSet<u64> = fields(&bench.later(60)).iter().map(|data| data.checkpoint).collect();
+    assert!(!again.is_empty() && !again.contains(&checkpoints[0].checkpoint), "{again:?}");
 }

@@ -5,8 +5,9 @@ mod tcpcl_v4_script;
 
 use farlink_base::layer::Output;
 use farlink_base::socket;
-use tcpcl_v3_script::{ALL, contact, old_ours};
-use tcpcl_v4_script::Lone;
+use farlink_cla::tcpcl_v4::Config;
+use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, contact, old_ours, passive, segment};
+use tcpcl_v4_script::{Lone, span};
 
 /// Whether a session begins with this from the side that connected, and whether the connection was closed.
 fn met(bytes: &[u8]) -> (bool, bool) {
@@ -60,5 +61,40 @@ fn a_session_begins_once_the_last_byte_of_the_name_is_there() {
     // The four unused bits say nothing.
     for bit in 4..8 {
         assert_eq!(met(&contact(ALL | 1 << bit, 30, "ipn:1.0")), (true, false), "bit {bit}");
+    }
+    for reactive in [0, 1] {
+        let ours = || Config { reactive, ..old_ours() };
+        for sent in [Lone::passive(ours()).wrote(), Lone::connecting(ours(), span()).wrote()] {
+            assert_eq!((sent[4], sent[5] & 0xf0), (3, 0), "{sent:x?}");
+        }
+    }
+}
+
+/// Keeps 7242-4.2-3.
+#[test]
+fn other_parameters_take_a_new_connection() {
+    let closed = |said: &[Output]| said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. })));
+    let mut lone = passive(ALL);
+    lone.hear(&[&[0x60, 3][..], &segment(START, b"ab"), &segment(END, b"c")].concat());
+    assert_eq!((lone.wrote(), closed(&lone.said())), (ack(2), false), "a length and its bundle");
+    lone.hear(&[contact(SILENT, 5, "ipn:1.0"), segment(START, b"de")].concat());
+    assert!(lone.wrote().ends_with(&[0x50]) && closed(&lone.said()), "no header amid a session");
+    let mut anew = Lone::passive(old_ours());
+    anew.hear(&[contact(NONE, 5, "ipn:1.0"), segment(START, b"de")].concat());
+    assert!(!closed(&anew.said()) && !anew.wrote().ends_with(&ack(2)), "without acknowledgments, as was agreed");
+}
+
+/// Keeps 7242-7-1.
+#[test]
+fn the_name_in_a_contact_header_proves_nobody() {
+    for name in ["ipn:1.0", "dtn://moon/", "whatever"] {
+        let mut lone = Lone::passive(old_ours());
+        lone.hear(&contact(ALL, 30, name));
+        let said = lone.said();
+        let met = said.iter().find_map(|output| match output {
+            Output::PeerUp { claimed, proven, node, .. } => Some((claimed.clone(), proven.clone(), *node)),
+            _ => None,
+        });
+        assert_eq!(met, Some((Some(name.to_string()), None, None)), "it is claimed, and no more");
     }
 }

@@ -52,6 +52,9 @@ fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
     }
     let sent: Vec<u64> = lone.said().iter().map(|o| if let Output::Sent { id, .. } = o { id.0 } else { 99 }).collect();
     assert_eq!(sent, [7, 8]);
+    lone.give(send(9, vec![5; 20]));
+    let short = [&[1, 3][..], &2u64.to_be_bytes(), &[0; 4], &20u64.to_be_bytes(), &[5; 20]].concat();
+    assert_eq!(lone.wrote(), short, "shorter than a segment may be: both its beginning and its end");
 }
 
 /// Keeps 9174-4.3-1, 9174-4.3-4, 9174-4.8-4, 9174-5.1.2-1, 9174-6.1-11, 9174-6.1-12.
@@ -259,11 +262,15 @@ fn a_node_is_the_same_by_either_text_of_its_number() {
 #[test]
 fn refusals_say_why_in_both_directions() {
     for (reason, code) in [(Refusal::NoResources, 2), (Refusal::Duplicate, 1), (Refusal::NotAcceptable, 4)] {
-        let mut lone = Lone::passive(ours()).greet(30);
-        lone.hear(&message("xfer_single"));
-        let ticket = lone.tickets()[0];
-        lone.give(Input::Refused { ticket, reason });
-        assert_eq!(lone.wrote(), [3, code, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for transfer in [0u64, 7, u64::MAX] {
+            let mut lone = Lone::passive(ours()).greet(30);
+            let mut single = message("xfer_single");
+            single[2..10].copy_from_slice(&transfer.to_be_bytes());
+            lone.hear(&single);
+            let ticket = lone.tickets()[0];
+            lone.give(Input::Refused { ticket, reason });
+            assert_eq!(lone.wrote(), [&[3, code][..], &transfer.to_be_bytes()].concat());
+        }
         let mut sender = Lone::active(span()).greet(30);
         sender.give(send(5, vec![1; 90]));
         sender.said();

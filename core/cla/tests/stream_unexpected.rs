@@ -72,14 +72,14 @@ fn a_transfer_that_begins_inside_another_ends_that_one() {
 #[test]
 fn each_segment_after_a_refusal_is_refused_again() {
     let mut lone = Lone::passive(ours()).greet(30);
-    lone.hear(&segment(START, 0, b"abc"));
+    lone.hear(&segment(START, 5, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
     lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
-    assert!(lone.wrote().ends_with(&refuse(2, 0)));
+    assert!(lone.wrote().ends_with(&refuse(2, 5)));
     for flags in [0, 0, END] {
-        lone.hear(&segment(flags, 0, b"under way"));
-        assert_eq!(lone.wrote(), refuse(2, 0), "RFC 9174 5.2.4");
+        lone.hear(&segment(flags, 5, b"under way"));
+        assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
     // Refused is done with: a goodbye does not wait for the rest of it.

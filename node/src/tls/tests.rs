@@ -316,6 +316,57 @@ fn a_client_without_a_certificate_is_refused() {
     naked.client = Arc::new(config);
     let [_, server] = meet(&naked, "x.example", &me);
     failed(&server, "no certificates");
+    let [_, server] = meet(&house.node("you", "ipn:2.0"), "x.example", &me);
+    assert_eq!(server.unwrap().0, ["ipn:2.0"], "it is asked for its own and shows it");
+}
+
+/// Keeps 9174-4.4.2-2.
+#[test]
+fn certificates_of_versions_1_and_2_are_refused_by_either_side() {
+    use rcgen::SigningKey;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::UnixTime;
+    use rustls::server::danger::ClientCertVerifier;
+    use x509_cert::der::asn1::BitString;
+    use x509_cert::der::{Decode, Encode};
+    use x509_cert::{Certificate, Version};
+    let house = House::new();
+    let (root, files) = (KeyPair::from_pem(&house.authority.key).unwrap(), house.files("a", &["ipn:1.0"], &[], YEAR));
+    let mut roots = RootCertStore::empty();
+    roots.add(certificates(&files.authorities).unwrap().remove(0)).unwrap();
+    let (roots, provider) = (Arc::new(roots), rustls::crypto::ring::default_provider());
+    let (servers, clients) = (verify::Servers::new(roots.clone(), &provider), verify::Clients::new(roots, &provider));
+    let whole = Certificate::from_der(&certificates(&files.certificate).unwrap()[0]).unwrap();
+    for version in [Version::V3, Version::V2, Version::V1] {
+        let mut made = whole.clone();
+        // Those before version 3 have no extensions.
+        (made.tbs_certificate.version, made.tbs_certificate.extensions) = (version, None);
+        made.signature = BitString::from_bytes(&root.sign(&made.tbs_certificate.to_der().unwrap()).unwrap()).unwrap();
+        let shown = CertificateDer::from(made.to_der().unwrap());
+        let (host, now) = (ServerName::try_from("x.example").unwrap(), UnixTime::now());
+        let at_client = servers.verify_server_cert(&shown, &[], &host, &[], now).map(drop);
+        let at_server = clients.verify_client_cert(&shown, &[], now).map(drop);
+        for end in [at_client, at_server] {
+            match version {
+                Version::V3 => assert_eq!(end, Ok(())),
+                _ => assert!(end.unwrap_err().to_string().contains("UnsupportedCertVersion"), "{version:?}"),
+            }
+        }
+    }
+}
+
+/// Keeps 9174-4.4.2-3.
+#[test]
+fn certificates_are_believed_whose_subject_is_empty_or_has_no_common_name() {
+    let house = House::new();
+    let other = house.node("other", "ipn:9.0");
+    let mut nameless = rcgen::DistinguishedName::new();
+    for name in ["empty", "organization"] {
+        let node = house.changed(name, "ipn:1.0", |params| params.distinguished_name = nameless.clone());
+        assert_eq!(meet(&other, "x.example", &node)[0].clone().unwrap().0, ["ipn:1.0"], "{name}");
+        assert_eq!(meet(&node, "x.example", &other)[1].clone().unwrap().0, ["ipn:1.0"], "{name}");
+        nameless.push(rcgen::DnType::OrganizationName, "Moon");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 /// Which mutant of each rule is noticed, and by which test.
 const FILE: &str = "docs/conformance/mutants.toml";
 /// Folders of the crates whose code carries marks.
-const CRATES: [&str; 6] = ["core/base", "core/bundle", "core/cla", "core/bpa", "core/stack", "node"];
+const CRATES: [&str; 7] = ["core/base", "core/bundle", "core/cla", "core/bpa", "core/stack", "config", "node"];
 /// Of one rule so many mutants are planted at most.
 const MOST: usize = 60;
 

@@ -103,7 +103,7 @@ impl SecurityBlock {
         find(self.results.get(place)?, id)
     }
     /// Takes the operation on a target out.
-    // 9172-3.6-18, 9172-3.6-19, 9173-3.3.3-4, 9173-4.3.4-4
+    // 9172-3.6-18, 9172-3.6-19
     pub fn remove(&mut self, target: u64) {
         if let Some(place) = self.targets.iter().position(|known| *known == target) {
             self.targets.remove(place);
@@ -169,6 +169,7 @@ fn read_pairs(reader: &mut Reader<'_>) -> Result<Pairs, Malformed> {
     })
 }
 
+// 9173-3.3.3-4, 9173-4.3.4-4
 fn read_value(reader: &mut Reader<'_>) -> Result<Value, Malformed> {
     match reader.peek() {
         Some(first) if first >> 5 == UINT => reader.uint().map(Value::Uint),
@@ -210,12 +211,27 @@ mod tests {
     /// Keeps 9173-3.3.3-4, 9173-4.3.4-4.
     #[test]
     fn what_is_written_is_read_back() {
+        let targets = [0x83, 0, 2, 0x19, 1, 0x2c];
+        let (context_flags_source, parameters) = ([0x26, 1, 0x82, 2, 0x82, 2, 1], [0x82, 0x82, 1, 7, 0x82, 9, 0xf5]);
+        let results = [0x83, 0x81, 0x82, 1, 0x42, 1, 2, 0x80, 0x80];
+        assert_eq!(sample().encode(), [&targets[..], &context_flags_source, &parameters, &results].concat());
         for context in [i64::MIN, -7, -1, 0, 1, 2, i64::MAX] {
             let block = SecurityBlock { context, ..sample() };
             assert_eq!(SecurityBlock::decode(&block.encode()), Ok(block));
         }
         let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
         assert_eq!(SecurityBlock::decode(&plain.encode()), Ok(plain));
+        // Flags nobody knows are no others on the way, whatever is taken out.
+        for flags in [0, 1, 7, 8, 0x8000, 0xffff, u64::MAX] {
+            let parameters = Vec::from([(3, Value::Uint(flags)), (4, Value::Uint(flags))]);
+            let mut block = SecurityBlock::decode(&SecurityBlock { parameters, ..sample() }.encode()).unwrap();
+            let split = block.split(&[2]);
+            block.remove(300);
+            for part in [&block, &split] {
+                let parameters = SecurityBlock::decode(&part.encode()).unwrap().parameters;
+                assert_eq!(parameters, [(3, Value::Uint(flags)), (4, Value::Uint(flags))]);
+            }
+        }
     }
 
     #[test]

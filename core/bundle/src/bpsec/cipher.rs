@@ -94,7 +94,7 @@ fn run<C: AeadInPlace + KeyInit>(
 }
 
 /// [`run`] with the cipher of this variant for IVs of 8 to 16 bytes (RFC 9173 4.3.1).
-// 9173-4.3.1-1, 9173-4.8.1-4
+// 9173-4.8.1-4
 fn gcm(
     aes: Aes,
     key: &[u8],
@@ -221,6 +221,7 @@ pub fn open(
     let aes = Aes::read(block.parameter(VARIANT))?;
     let scope = Scope::read(block.parameter(SCOPE))?;
     let Some(Value::Bytes(iv)) = block.parameter(IV) else { return Err(Fault::Parameters) };
+    // 9173-4.3.1-1
     if !(8..=16).contains(&iv.len()) {
         return Err(Fault::Parameters);
     }
@@ -280,7 +281,7 @@ pub fn open(
 mod tests {
     use super::*;
 
-    /// Keeps 9173-4.3.1-1, 9173-4.8.1-4.
+    /// Keeps 9173-4.8.1-4.
     #[test]
     fn ivs_of_every_length_that_the_standard_allows_are_read() {
         for len in 0..=20usize {

@@ -105,6 +105,7 @@ pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
 }
 
 /// Copies one item, every head in its shortest form and every length definite (RFC 8949 4.2.1).
+// 9172-4-2
 fn canonical(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<(), Malformed> {
     match reader.peek().map(|first| first >> 5) {
         Some(UINT) => put_uint(out, reader.uint()?),
@@ -126,6 +127,8 @@ fn canonical(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CreationTimestamp, EndpointId};
+    use farlink_base::Bytes;
 
     /// Keeps 9172-4-2.
     #[test]
@@ -138,6 +141,12 @@ mod tests {
         let mut again = Vec::new();
         canonical(&mut Reader::new(&out, 0, true), &mut again, 8).unwrap();
         assert_eq!(again, out);
+        // So it is in the bundle.
+        let plain = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default()).build();
+        let other = |raw: &[u8]| primary(&Bundle { primary_raw: Some(Bytes::copy_from_slice(raw)), ..plain.clone() });
+        assert_eq!((other(&lax), other(&out)), (out.clone(), out));
+        let shortest = primary(&Bundle { primary_raw: None, ..plain.clone() });
+        assert_eq!(other(&shortest), shortest);
     }
 
     /// Keeps 9172-4-5.

@@ -47,6 +47,7 @@ impl<'a> Names<'a> {
     /// Whether a reference leads somewhere; nothing is read there.
     pub fn check(&self, (first, second): (u64, u64)) -> Result<(), &'static str> {
         if self.compressed() {
+            // 6260-2.1-4
             return if second > u64::from(u32::MAX) && first != 0 { Err(SERVICE) } else { Ok(()) };
         }
         self.place(first).and(self.place(second)).map(drop)

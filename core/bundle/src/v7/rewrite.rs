@@ -181,9 +181,9 @@ impl<O: Out> Rewrite<'_, O> {
             return Change::Remove;
         }
         self.previous = true;
-        // 9758-6-2
         // An ipn node may be written in two ways (RFC 9758), others are written alike again.
         let is_ipn = matches!(previous, EndpointId::Ipn { .. }) && data.get(1) == Some(&2);
+        // 9758-7.2-1
         if is_ipn && EndpointId::decode(data, Profile::Permissive).as_ref() == Ok(previous) {
             return Change::Keep;
         }

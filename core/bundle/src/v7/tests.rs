@@ -104,7 +104,7 @@ fn the_previous_node_is_added_replaced_and_removed() {
 }
 
 /// RFC 9758: the three-element form of an ipn node is as good as the other.
-/// Keeps 9758-6-1.
+/// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
 fn a_previous_node_said_otherwise_is_left_alone() {
     let mut bundle = plain(b"data");
@@ -243,7 +243,7 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
 
 /// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
 /// Keeps 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4.
-/// Keeps 9758-6-1, 9758-6-2.
+/// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
 fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
     let mut bundle = plain(b"data");
@@ -417,7 +417,7 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
     assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
 }
 
-/// Keeps 9171-6.1.1-5.
+/// Keeps 9171-6.1.1-5, 9171-6.2-1.
 #[test]
 fn records_say_what_they_were_told() {
     let (mut meta, _) = through(&plain(b"data"));
@@ -428,6 +428,11 @@ fn records_say_what_they_were_told() {
         assert_eq!((report.subject(), report.reason), (meta.identity(), reason::HOP_LIMIT));
         assert_eq!((report.deleted, report.received), (StatusItem::at(time), StatusItem::default()));
     }
+    let whole = leaves(&meta, &Hop::default(), Some(1..3));
+    let (piece, _) = through(&whole);
+    let bytes = status_report(&piece, Status::Deleted, reason::HOP_LIMIT, None);
+    let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+    assert_eq!((report.fragment, report.subject()), (Some((1, 2)), piece.identity()));
     for len in [0, 1, 23, 24, 300] {
         let content = vec![7; len];
         assert_eq!(record(&signal(&content)), Ok(Record::Signal(Bytes::from(content))));

@@ -660,7 +660,7 @@ mod tests {
         assert_eq!(again[0], again[1]);
     }
 
-    /// Keeps 5326-3.2.1-5, 5326-6.2-1, 5326-6.7-1, 5326-6.13-3.
+    /// Keeps 5326-3.2.1-5, 5326-6.2-1, 5326-6.7-1.
     #[test]
     fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
         let mut export = export(100, 1360);

@@ -30,7 +30,7 @@ impl Report<'_> {
 
 impl Ltp {
     /// A report arrived for one of our sessions, or one that is no more (6.13).
-    // 5326-6.13-1, 5326-6.13-3
+    // 5326-6.13-1
     pub(super) fn reported(
         &mut self,
         now: Instant,
@@ -67,6 +67,7 @@ impl Ltp {
         self.acknowledge_report(Some(index), from, session, report, outcome == Reported::Repeated, out);
         let span = &mut self.spans[index];
         if news {
+            // 5326-6.13-3
             span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
             span.timers.stop(Wait::Progress { session: number });
         }

@@ -80,7 +80,6 @@ impl Session {
     }
 
     /// Reads the next message; `None` to read on.
-    // 7242-4.2-3
     pub(crate) fn read_old_message(
         &mut self,
         now: Instant,
@@ -106,6 +105,8 @@ impl Session {
             Message::Length(total) => {
                 let old = self.old.as_mut()?;
                 let twice = old.announced.replace(total).is_some();
+                // 7242-4.2-3
+                // The beginning of another contact header reads as two lengths.
                 if twice { self.is_lost(now, "a length that no bundle follows") } else { None }
             }
             Message::Ack(acked) => {

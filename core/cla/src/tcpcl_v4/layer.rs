@@ -302,6 +302,7 @@ impl TcpclV4 {
             session.close(now);
         }
         let done = session.flush(now, sends, out);
+        // 9174-4.4.3-3
         if session.begins_tls() {
             let name = link.and_then(|link| link.config.tls_name.as_deref().map(String::from));
             out.push(Output::Socket(socket::Output::StartTls { stream, server: session.passive, name }));

@@ -109,12 +109,14 @@ impl Security {
             bpsec::drop_crc(bundle, plan.target);
         }
         for plan in &hashes {
+            // 9173-3.8.1-11
             self.sign(bundle, plan)?;
         }
         // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
         let mut with: Vec<u64> = Vec::new();
         // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         for plan in &ciphers {
+            // 9173-4.8.1-18
             self.seal(bundle, plan)?;
             for bib in bibs.iter().filter(|bib| bib.block.targets.contains(&plan.target)) {
                 let number = bib.header.number;

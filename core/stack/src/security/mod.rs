@@ -213,7 +213,6 @@ impl Security {
     ///
     /// # Errors
     /// Its payload is too long or on disk, a key is missing or worn out, or what is asked for cannot be.
-    // 9173-3.8.1-11, 9173-4.8.1-18
     pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         let rules = self.rules.clone();
         match self.add_to(&made, &wishes(&rules, &self.node_ids, &made, true)) {
@@ -235,6 +234,7 @@ impl Security {
         if wishes.is_empty() || meta.fragment().is_some() {
             return Ok(None);
         }
+        // 9173-3.8.1-11, 9173-4.8.1-18
         if meta.payload.is_stored() || meta.payload.len() > self.bytes_max {
             return Err(Trouble::TooLong);
         }

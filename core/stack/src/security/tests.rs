@@ -274,6 +274,12 @@ fn keys_rotate_without_a_bundle_lost() {
     let mut later = receiver(vec![secret("cipher", 3)]);
     assert_eq!(arrives(&mut later, &new).duties.security(), None);
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));
+    // The rule says which key it is: no other that is here is tried.
+    let others = Rule { targets: vec![193], ..rule(Acceptor, Confidentiality, "other") };
+    let keys = vec![secret("cipher", 3), secret("other", 2)];
+    let mut both_rules = node_with(3, vec![rule(Acceptor, Confidentiality, "cipher"), others], keys);
+    assert_eq!(arrives(&mut both_rules, &new).duties.security(), None);
+    assert_eq!(arrives(&mut both_rules, &old).duties.security(), Some(DeleteReason::FailedSecurity));
 }
 
 /// Keeps 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5.
@@ -294,10 +300,14 @@ fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
 /// Keeps 9173-3.8.1-11, 9173-4.8.1-18.
 #[test]
 fn what_cannot_be_protected_is_refused_and_never_leaves_in_clear() {
-    let mut keyless = node_with(1, vec![rule(Source, Confidentiality, "cipher")], vec![]);
-    assert_eq!(keyless.protect(hello()).unwrap_err(), Refusal::NotAcceptable);
-    let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
-    assert_eq!(source.protect(made(Payload::from(vec![0; (1 << 20) + 1]))).unwrap_err(), Refusal::TooLarge);
+    for service in [Integrity, Confidentiality] {
+        let mut keyless = node_with(1, vec![rule(Source, service, "cipher")], vec![]);
+        assert_eq!(keyless.protect(hello()).unwrap_err(), Refusal::NotAcceptable);
+        let mut source = node(1, vec![rule(Source, service, "cipher")]);
+        let of_length = |len| made(Payload::from(vec![0; len]));
+        assert_eq!(source.protect(of_length((1 << 20) + 1)).unwrap_err(), Refusal::TooLarge);
+        assert_ne!(source.protect(of_length(1 << 20)).unwrap().head, of_length(1 << 20).head);
+    }
     let long = made(Payload::from(vec![0; (1 << 20) + 1]));
     let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher")]);
     assert_eq!(end.arrive(sent(&long)).unwrap_err().1, Refusal::TooLarge);
@@ -399,7 +409,8 @@ fn a_group_gets_what_came_and_each_member_opens_it() {
     assert_eq!(opened(&member, &arrived), Ok(b"news".to_vec()));
 }
 
-/// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
+/// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-1.
+/// Keeps 9172-3.9-9.
 #[test]
 fn operations_that_contradict_each_other_are_found_out() {
     use DeleteReason::{ConflictingSecurity, UnexpectedSecurity};

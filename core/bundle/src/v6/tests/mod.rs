@@ -284,6 +284,55 @@ fn drafts_become_bundles_that_obey() {
     }
 }
 
+/// RFC 6260 2.1, 3.2.
+/// Keeps 6260-2.1-1, 6260-2.1-5, 6260-3-1, 6260-3.2-1.
+#[test]
+fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
+    let large = EndpointId::ipn(u64::MAX, u32::MAX);
+    let numbers = [EndpointId::ipn(2, 1), EndpointId::ipn(1, 300), EndpointId::Null, large];
+    let bytes = |endpoint: &EndpointId| {
+        let mut bytes = Vec::new();
+        let pair = match endpoint {
+            EndpointId::Ipn { node, service } => [*node, u64::from(*service)],
+            _ => [0, 0],
+        };
+        pair.into_iter().for_each(|number| put_sdnv(&mut bytes, number));
+        bytes
+    };
+    let drafted = |endpoints: [&EndpointId; 3]| {
+        let [destination, source, report_to] = endpoints.map(Clone::clone);
+        let draft = Draft { destination, source, report_to, lifetime_ms: 1000, ..Draft::default() };
+        let creation = CreationTimestamp { time: DtnTime(5000), sequence: 0 };
+        let meta = make(&draft, creation, rope(b"payload")).unwrap();
+        let wire = leaves(&meta, &Hop::default(), None);
+        let (back, hop) = read_strict(&wire).unwrap();
+        let [destination, source, report_to] = endpoints;
+        let read = [&back.destination, &back.source, back.report_to(), &hop.custodian];
+        assert_eq!(read, [destination, source, report_to, &EndpointId::Null]);
+        (wire, seen(&meta, &Hop::default(), None).primary.dictionary_len)
+    };
+    for destination in &numbers {
+        for source in &numbers {
+            for report_to in &numbers {
+                let (wire, dictionary) = drafted([destination, source, report_to]);
+                assert_eq!(dictionary, 0, "{destination} {source} {report_to}");
+                // Behind the version, flags of some bytes and the length of the block: pairs of numbers, and no custodian.
+                let flags = 1 + wire[1..].iter().position(|byte| *byte < 0x80).unwrap() + 1;
+                let pairs = [destination, source, report_to, &EndpointId::Null].map(bytes).concat();
+                assert_eq!(wire[flags + 1..][..pairs.len()], pairs);
+            }
+        }
+    }
+    // One name makes a dictionary of all four.
+    let named = EndpointId::dtn("a", "b");
+    for at in 0..3 {
+        let mut endpoints = [&numbers[0], &numbers[1], &numbers[2]];
+        endpoints[at] = &named;
+        let (wire, dictionary) = drafted(endpoints);
+        assert!(dictionary > 0 && wire.windows(6).any(|bytes| bytes == b"//a/b\0"), "{at}");
+    }
+}
+
 fn endpoint_of_scheme(scheme: u64) -> EndpointId {
     EndpointId::Other(alloc::sync::Arc::new(farlink_base::OtherName { scheme, part: vec![1] }))
 }

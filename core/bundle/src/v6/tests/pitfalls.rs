@@ -62,7 +62,7 @@ fn a_dictionary_without_zero_byte_at_its_end_is_refused() {
     assert_eq!(cut.verdicts(), BOTH("a dictionary that does not end with a zero byte"));
 }
 
-/// Keeps 5050-4.4-1.
+/// Keeps 5050-4.4-1, 6260-2.1-4.
 #[test]
 fn names_that_are_none_are_refused() {
     let named =
@@ -87,6 +87,13 @@ fn names_that_are_none_are_refused() {
     assert_eq!(dtn(&long), BOTH("an endpoint ID with a part of more than 1023 bytes"));
     let service = made(b"").with(|bundle| bundle.endpoints[0] = (5, 1 << 32));
     assert_eq!(service.verdicts(), BOTH("an ipn service number beyond 32 bits"));
+    for place in 0..4 {
+        let numbered = |service| made(b"").with(|bundle| bundle.endpoints[place] = (5, service)).verdicts();
+        assert_eq!(numbered(u64::from(u32::MAX)), [None; 2], "{place}");
+        for beyond in [1 << 32, u64::MAX] {
+            assert_eq!(numbered(beyond), BOTH("an ipn service number beyond 32 bits"), "{place}");
+        }
+    }
 }
 
 /// RFC 6260 2.2.

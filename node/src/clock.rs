@@ -17,6 +17,12 @@ pub fn unix_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
+/// Which start of the machine this is, and the time since, suspended or not, ms.
+pub fn boot() -> (String, u64) {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    (id.trim().to_string(), nanoseconds(clock_gettime(ClockId::Boottime)) / 1_000_000)
+}
+
 fn nanoseconds(time: Timespec) -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -52,6 +52,8 @@ const INPUTS_WAIT: usize = 64;
 const WAKES: usize = 16;
 /// A run notes so often that it is there.
 const NOTED_EACH: Duration = Duration::from_secs(600);
+/// And so often where no wall time is believed, as ages go by it after a power cut.
+const NOTED_EACH_WITHOUT_TIME: Duration = Duration::from_secs(1);
 /// How late a deadline may be noticed while answers that were read wait to be handled.
 const LATE: Duration = Duration::from_millis(20);
 /// Inputs handled before the sockets are looked at again, and how long that may take.
@@ -106,6 +108,8 @@ pub struct Node {
     stopping: Option<Instant>,
     /// When this run last noted in its store that it is there.
     noted: Option<Instant>,
+    /// Operating time of all runs at an instant, ms.
+    ran: (u64, Instant),
     /// Other shards of this node, before they run: of shard 0.
     siblings: Vec<Node>,
 }
@@ -250,6 +254,7 @@ impl Node {
             lists: Lists::default(),
             stopping: None,
             noted: None,
+            ran: (0, clock::now()),
             io: Io {
                 poller,
                 streams,
@@ -347,7 +352,8 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
-        self.io.inputs.push_back(Input::Admin(self.last_run()));
+        let last_run = self.last_run();
+        self.io.inputs.push_back(Input::Admin(last_run));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
@@ -444,20 +450,25 @@ impl Node {
         crate::store::set_owner(dir, &ids).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
     }
     /// When an earlier run was there last, as its store says.
-    fn last_run(&self) -> AdminInput {
+    fn last_run(&mut self) -> AdminInput {
         let dir = self.config.store_dir.as_deref().filter(|_| self.io.disk.is_some());
+        self.ran = (dir.map_or(0, crate::store::ran_before), clock::now());
         let at = dir.and_then(crate::store::last_run).map(farlink_base::DtnTime::from_unix_ms);
-        AdminInput::LastRun { at, downtime_max: self.config.downtime_max }
+        AdminInput::LastRun { at, downtime_max: self.config.downtime_max, ran_ms: self.ran.0 }
     }
-    /// Notes in the store now and then that this run is there, where its clock is believed.
+    /// Notes in the store now and then that this run is there: when, where its clock is believed, and for how long.
     fn note_run(&mut self, now: Instant) {
+        let known = self.stack.utc(now).is_some();
+        let each = if known { NOTED_EACH } else { NOTED_EACH_WITHOUT_TIME };
         if self.stack.is_open()
-            && self.noted.is_none_or(|at| now > at + NOTED_EACH)
+            && self.noted.is_none_or(|at| now > at + each)
             && let (Some(dir), Some(_)) = (&self.config.store_dir, &self.io.disk)
-            && self.stack.utc(now).is_some()
         {
             self.noted = Some(now);
-            crate::store::note_run(dir, self.clock.unix_ns_at(now) / 1_000_000);
+            if known {
+                crate::store::note_run(dir, self.clock.unix_ns_at(now) / 1_000_000);
+            }
+            crate::store::note_ran(dir, self.ran.0 + now.since(self.ran.1).as_millis() as u64);
         }
     }
     /// What other threads found out: addresses and disk operations.

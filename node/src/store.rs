@@ -5,6 +5,7 @@ pub mod transfer;
 
 pub use farlink_storage::FORMAT;
 
+use crate::clock;
 use farlink_bundle::EndpointId;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// File with the node IDs that the store belongs to, one a line.
 const OWNER: &str = "owner";
+/// File with the start of the machine, the time since then, and the operating time of the node, ms.
+const RAN: &str = "ran";
 
 /// Looks at the beginning of every file of a store, and at whose it is; writes nothing.
 ///
@@ -79,6 +82,25 @@ pub fn last_run(dir: &Path) -> Option<u64> {
 pub fn note_run(dir: &Path, unix_ms: u64) {
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
     let _ = OpenOptions::new().append(true).open(dir.join(OWNER)).and_then(|file| file.set_modified(time));
+}
+
+/// Operating time of all runs of the store, as far as it was noted, ms; since the note as much passed as the machine counts, if it
+/// has not started anew.
+pub fn ran_before(dir: &Path) -> u64 {
+    let noted = std::fs::read_to_string(dir.join(RAN)).unwrap_or_default();
+    let mut words = noted.split_whitespace();
+    let (boot, mut number) = (words.next(), || words.next()?.parse::<u64>().ok());
+    let (Some(at_ms), Some(ran_ms)) = (number(), number()) else { return 0 };
+    let (now_boot, now_ms) = clock::boot();
+    let since_ms = if boot == Some(now_boot.as_str()) { now_ms.saturating_sub(at_ms) } else { 0 };
+    ran_ms.saturating_add(since_ms)
+}
+/// Notes it; as good as it can.
+pub fn note_ran(dir: &Path, ran_ms: u64) {
+    let (boot, now_ms) = clock::boot();
+    let fresh = dir.join("ran.new");
+    let _ = std::fs::write(&fresh, format!("{boot} {now_ms} {ran_ms}\n"))
+        .and_then(|()| std::fs::rename(&fresh, dir.join(RAN)));
 }
 
 /// The numbered files of a store.
@@ -162,6 +184,28 @@ mod tests {
         std::fs::remove_file(dir.path().join(OWNER)).unwrap();
         std::fs::create_dir(dir.path().join(OWNER)).unwrap();
         assert!(look(&["ipn:1.0"], true).unwrap_err().contains("owner"), "unread is not unsaid");
+    }
+
+    #[test]
+    fn operating_time_goes_on_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(ran_before(dir.path()), 0);
+        note_ran(dir.path(), 70_000);
+        assert!((70_000..80_000).contains(&ran_before(dir.path())));
+        let (boot, now_ms) = clock::boot();
+        let noted = |text: String| {
+            std::fs::write(dir.path().join(RAN), text).unwrap();
+            ran_before(dir.path())
+        };
+        assert!(
+            (75_000..85_000).contains(&noted(format!("{boot} {} 70000\n", now_ms - 5_000))),
+            "down, and the machine not"
+        );
+        assert_eq!(noted(format!("another {} 70000\n", now_ms - 5_000)), 70_000, "the machine was started anew");
+        assert_eq!(noted(format!("{boot} {} 70000\n", now_ms + 3_600_000)), 70_000);
+        for text in ["", "x", "x 1", "x y 1", "x 1 -1", &format!("{boot} 0 {}", u64::MAX)] {
+            assert!([0, u64::MAX].contains(&noted(text.into())), "{text}");
+        }
     }
 
     #[test]

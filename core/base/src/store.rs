@@ -25,6 +25,8 @@ pub struct IndexEntry {
     pub expires: Option<DtnTime>,
     /// Wall time of storing, when known: residence through downtime is counted from it.
     pub stored_at: Option<DtnTime>,
+    /// Operating time of the node at storing, ms, where it knew no wall time: then residence is counted from it.
+    pub ran_ms: Option<u64>,
     /// Age of the bundle when it was stored, ms.
     pub age_ms: u64,
     /// Whose quota it counts to (a hash of the source node).

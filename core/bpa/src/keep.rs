@@ -108,6 +108,7 @@ impl Agent {
             priority: meta.priority,
             expires: utc.map(|t| t.saturating_add_ms(remaining_ms)),
             stored_at: utc,
+            ran_ms: utc.is_none().then(|| self.wall.ran_ms(now)),
             age_ms: held.age_ms(now),
             quota: meta.source.node().0,
             fingerprint: meta.id,
@@ -248,8 +249,12 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        // Residence counts through downtime when both ends of it were dated, and can be believed.
-        let down_ms = index.stored_at.map_or(0, |stored_at| self.wall.found(now, stored_at));
+        // Residence counts through downtime when both ends of it were dated, and can be believed; else as long as the node ran.
+        let down_ms = match (index.stored_at, index.ran_ms) {
+            (Some(stored_at), _) => self.wall.found(now, stored_at),
+            (None, Some(ran_ms)) => self.wall.found_ran(now, ran_ms),
+            (None, None) => 0,
+        };
         let stored_remaining_ms = match (index.expires, index.stored_at) {
             (Some(expires), Some(stored_at)) => expires.saturating_since_ms(stored_at),
             _ => meta.lifetime_ms.saturating_sub(index.age_ms),

@@ -37,7 +37,8 @@ impl Agent {
                     self.depart(now, handle, deleted(DeleteReason::Cancelled), None, edge, out);
                 }
             }
-            AdminInput::LastRun { at, downtime_max } => {
+            AdminInput::LastRun { at, downtime_max, ran_ms } => {
+                self.wall.ran_before(now, ran_ms);
                 self.wall.ran(now, at, u64::try_from(downtime_max.as_millis()).unwrap_or(u64::MAX));
             }
             AdminInput::ConfirmClock => self.wall.confirm(),

@@ -2,7 +2,8 @@
 //!
 //! The last run ended before now, and not longer ago than the node may be down. A clock that says otherwise, in either
 //! direction, is doubted: it lost its time, came up without it (1970), or is ahead. Then lifetimes run on ages, new
-//! bundles have no creation time (RFC 9171 4.2.7), and the downtime counts as none. A bundle that is kept too long is
+//! bundles have no creation time (RFC 9171 4.2.7), and the downtime counts as none; the time for which the node ran is noted
+//! and counts. A bundle that is kept too long is
 //! lost time; one that is deleted too early is lost. The clock is believed again once it is set right, once an earlier
 //! run whose clock was fast is caught up with, or once the operator confirms it.
 
@@ -23,6 +24,8 @@ pub(crate) struct Wall {
     confirmed: bool,
     /// That it is doubted was told.
     doubted: bool,
+    /// Operating time of the node at an instant, ms: of all its runs, as far as it was noted.
+    ran: (u64, Instant),
 }
 
 impl Wall {
@@ -33,6 +36,7 @@ impl Wall {
         down_max_s: DOWNTIME_MAX.as_secs() as u32,
         confirmed: false,
         doubted: false,
+        ran: (0, Instant::ZERO),
     };
 
     /// The clock as it was told, believed or not: contact plans go by it.
@@ -64,6 +68,22 @@ impl Wall {
         if time > self.newest.0 {
             self.newest = (time, now);
         }
+    }
+    /// Earlier runs took so long together, as was noted, and if the machine did not start anew the time since.
+    pub fn ran_before(&mut self, now: Instant, ran_ms: u64) {
+        self.ran = (ran_ms, now);
+    }
+    /// Operating time of the node, ms.
+    pub fn ran_ms(&self, now: Instant) -> u64 {
+        self.ran.0.saturating_add(now.since(self.ran.1).as_millis() as u64)
+    }
+    /// An earlier run stored something at this operating time; gives the time since that is known of, ms.
+    pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
+        let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
+        if since_ms == 0 {
+            self.ran = (ran_ms, now);
+        }
+        since_ms
     }
     /// The operator says that the clock is right, whatever earlier runs say.
     pub fn confirm(&mut self) {

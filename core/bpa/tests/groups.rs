@@ -193,6 +193,7 @@ fn a_restart_repeats_marked_what_is_still_held() {
         priority: Priority::Normal,
         expires: None,
         stored_at: Some(DtnTime(NOW_UTC.0)),
+        ran_ms: None,
         age_ms: 0,
         quota: 0,
         fingerprint: meta.id,

@@ -12,6 +12,7 @@ fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
         priority: Priority::Normal,
         expires: None,
         stored_at: Some(DtnTime(NOW_UTC.0.wrapping_sub(down_ms))),
+        ran_ms: None,
         age_ms: 5_000,
         quota: 0,
         fingerprint: bundle.meta.id,
@@ -130,6 +131,45 @@ fn a_downtime_nobody_believes_counts_as_none() {
     assert!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms > 50_000);
     node.wait_ms(61_000);
     assert_eq!(node.deleted(), [DeleteReason::Expired], "its age runs on");
+}
+
+/// Stored without wall time at an operating time of 100 s; found where so many ms were noted.
+fn found_after(ran_ms: u64) -> Node {
+    let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+    let downtime_max = core::time::Duration::from_secs(86_400);
+    node.tell(Input::Admin(farlink_bpa::app::AdminInput::LastRun { at: None, downtime_max, ran_ms }));
+    node.tell(Input::Clock(Clock::UNTRUSTED));
+    let Input::Recovered { bundle, index, meta, hop } = recovered(40, from_two(0, EndpointId::ipn(1, 1)), 0) else {
+        unreachable!()
+    };
+    let index = store::IndexEntry { stored_at: None, ran_ms: Some(100_000), ..index };
+    node.tell(Input::Recovered { bundle, index, meta, hop });
+    node.open();
+    node
+}
+
+#[test]
+fn without_time_residence_of_earlier_runs_counts() {
+    for (ran_ms, remaining_ms) in [(100_000, 55_000), (130_000, 25_000), (0, 55_000)] {
+        let mut node = found_after(ran_ms);
+        assert_eq!(node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms, remaining_ms);
+        node.wait_ms(remaining_ms + 1_000);
+        assert_eq!(node.deleted(), [DeleteReason::Expired]);
+    }
+    assert_eq!(found_after(155_000).deleted(), [DeleteReason::Expired]);
+}
+
+#[test]
+fn time_of_storing_is_of_the_node_where_there_is_no_other() {
+    let mut node = found_after(130_000);
+    node.wait_ms(2_000);
+    node.ready(1, false);
+    node.receive(7, from_two(7, EndpointId::ipn(3, 1)));
+    let stored = node.said.iter().find_map(|output| match output {
+        Output::Put { index, .. } => Some((index.stored_at, index.ran_ms)),
+        _ => None,
+    });
+    assert_eq!(stored, Some((None, Some(132_000))));
 }
 
 #[test]

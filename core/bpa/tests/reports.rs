@@ -116,6 +116,7 @@ fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
         priority: farlink_base::Priority::Normal,
         expires: None,
         stored_at: None,
+        ran_ms: None,
         age_ms: 0,
         quota: 0,
         fingerprint: bundle.meta.id,

@@ -204,6 +204,7 @@ fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
         priority: farlink_base::Priority::Normal,
         expires: None,
         stored_at: None,
+        ran_ms: None,
         age_ms: 0,
         quota: 0,
         fingerprint: meta.id,

@@ -498,6 +498,7 @@ mod tests {
             priority: Priority::from_number(1),
             expires: None,
             stored_at: None,
+            ran_ms: None,
             age_ms: 0,
             quota: 0,
             fingerprint: 0,

@@ -214,6 +214,8 @@ const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
 /// Bit of the byte that says which fields a bundle or delete record has: in records before format 3 it is not set, and
 /// their digests are not known.
 const HAS_DIGEST: u8 = 4;
+/// In the place of the wall time of storing stands the operating time.
+const HAS_RAN: u8 = 8;
 
 fn crc_table(data: u64) -> u64 {
     4 * data.div_ceil(CHUNK)
@@ -266,9 +268,11 @@ impl Encoder<'_> {
             out.put_u64_le(bundle.0);
             out.put_u32_le(index.flags);
             out.put_u8(index.priority.number());
-            out.put_u8(u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1 | HAS_DIGEST);
+            let ran = index.ran_ms.filter(|_| index.stored_at.is_none());
+            let has = u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1;
+            out.put_u8(has | HAS_DIGEST | ran.map_or(0, |_| HAS_RAN));
             out.put_u64_le(index.expires.unwrap_or_default().0);
-            out.put_u64_le(index.stored_at.unwrap_or_default().0);
+            out.put_u64_le(index.stored_at.map_or(ran.unwrap_or(0), |time| time.0));
             out.put_u64_le(index.age_ms);
             out.put_u64_le(index.quota);
             out.put_u128_le(index.fingerprint);
@@ -448,6 +452,7 @@ impl<'a> Fields<'a> {
             priority,
             expires: (has & 1 != 0).then_some(expires),
             stored_at: (has & 2 != 0).then_some(stored_at),
+            ran_ms: (has & HAS_RAN != 0).then_some(stored_at.0),
             age_ms: self.u64()?,
             quota: self.u64()?,
             fingerprint: self.u128()?,
@@ -489,10 +494,13 @@ mod tests {
         Accel::default()
     }
     fn index(rng: &mut Rng) -> IndexEntry {
+        let time = rng.chance(0.7).then(|| rng.next_u64());
+        let (stored_at, ran_ms) = if rng.chance(0.7) { (time.map(DtnTime), None) } else { (None, time) };
         IndexEntry {
             priority: Priority::from_number(rng.below(3) as u8),
             expires: rng.chance(0.5).then(|| DtnTime(rng.next_u64())),
-            stored_at: rng.chance(0.5).then(|| DtnTime(rng.next_u64())),
+            stored_at,
+            ran_ms,
             age_ms: rng.next_u64(),
             quota: rng.next_u64(),
             fingerprint: u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()),

@@ -232,6 +232,7 @@ impl World {
             priority: Priority::from_number(self.rng.below(3) as u8),
             expires: self.rng.chance(0.7).then(|| DtnTime(self.rng.next_u64())),
             stored_at: Some(DtnTime(1_000_000 + number)),
+            ran_ms: None,
             age_ms: number,
             quota: number % 3,
             fingerprint: u128::from(number) << 64 | 7,

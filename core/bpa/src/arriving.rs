@@ -135,7 +135,11 @@ impl Agent {
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(&new);
         // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
         // transfers break.
-        if full || new.is_tired() || self.judge(now, &new).is_err() || !self.share_keeps(token, &new) {
+        if full
+            || new.is_tired()
+            || self.judge(now, &new).and_then(|()| self.may_join(&new)).is_err()
+            || !self.share_keeps(token, &new)
+        {
             return;
         }
         let mut flags = Flags::default();

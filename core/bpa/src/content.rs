@@ -35,7 +35,7 @@ fn same_primary(a: &BundleMeta, b: &BundleMeta) -> bool {
         && a.report_to() == b.report_to()
 }
 /// Which facts are said by the primary block.
-fn primary_facts(version: u8) -> u32 {
+pub(crate) fn primary_facts(version: u8) -> u32 {
     Facts::ADMIN | Facts::REQUESTS | if version == 6 { Facts::CUSTODY } else { 0 }
 }
 
@@ -226,6 +226,10 @@ impl Agent {
     fn vouch<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         for bundle in core::iter::once(bundle).chain(self.fragments.parts(bundle).to_vec()) {
             self.count_as_vouched(bundle);
+        }
+        // Strangers' copies hold nothing back that somebody vouches for.
+        if self.waits.ignore_strangers(bundle) {
+            self.steps.push_back(Step::Dispatch(bundle));
         }
         let Some(held) = self.book.get(bundle) else { return };
         let (waits, part) = (held.has(Reason::Fragment), held.has(Reason::Whole));

@@ -305,8 +305,9 @@ impl Agent {
         let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
         let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
         let id = self.sends.begin(&mut self.book, sending);
-        if self.may_loop(&meta) {
-            self.remembered.loops().forwarded(crate::loops::known_by(&meta), now);
+        // Of what leaves in pieces the first one says it.
+        if range.as_ref().is_none_or(|range| range.start == 0) {
+            self.note_forwarded(now, bundle, edge);
         }
         if let Some(custody) = &mut self.custody {
             custody.handed(number.0, peer);

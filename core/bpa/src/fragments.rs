@@ -54,10 +54,10 @@ pub(crate) enum Joined {
 
 /// A bundle, its length as its fragments give it (one that lies does not spoil the others), whether nobody vouches for
 /// them (they are never joined with others), and which of several contents it is.
-type Original = (u128, u64, bool, u8);
+type Original = (u128, u64, bool, u32);
 
-/// Contents of one bundle whose pieces are told apart.
-const CONTENTS_MAX: u8 = 8;
+/// Contents of one bundle whose pieces are taken. What was acknowledged before there were so many is kept beside them.
+const CONTENTS_MAX: usize = 8;
 
 /// Source that a fragment counts to; `None`: nobody vouches for it, and it counts to all such arrivals together, as what
 /// they name as their source proves nothing.
@@ -147,7 +147,7 @@ impl Fragments {
         let len = held.bundle.payload.len();
         let source = held.bundle.source.node();
         let range = at.offset..at.offset.saturating_add(len);
-        let Some(original) = self.content_of(book, held, at) else { return Joined::Redundant };
+        let original = self.content_of(book, held, at).unwrap_or_else(|| self.another(held, at));
         let joining = self.pieces.joining.entry(original).or_insert_with(|| Joining {
             have: Ranges::default(),
             stale: false,
@@ -170,12 +170,28 @@ impl Fragments {
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
+    /// Whether there is room for what a piece is of: so many contents wait at most, apart where somebody vouches for them.
+    pub fn have_room_for(&self, book: &Book, new: &Held) -> bool {
+        let Some(at) = place(new) else { return true };
+        let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
+        contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
+    }
+    /// What waits under an identity and a length.
+    fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
+        self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
+    }
+    /// A content beside those that wait.
+    fn another(&self, held: &Held, at: FragmentInfo) -> Original {
+        let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
+        let taken = (0..).zip(self.contents(id, at.total, strange));
+        let first = taken.take_while(|(number, (content, _))| content.3 == *number).count();
+        (id, at.total, strange, first as u32)
+    }
     /// Of which content a piece is: bytes that two pieces of one content both have are the same, as far as they are in
-    /// memory. `None`: there are too many.
+    /// memory. `None`: of none that waits.
     fn content_of(&self, book: &Book, held: &Held, at: FragmentInfo) -> Option<Original> {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
-        let agrees = |content: &Original| {
-            let Some(joining) = self.pieces.joining.get(content) else { return true };
+        let agrees = |joining: &Joining| {
             let end = at.offset.saturating_add(held.bundle.payload.len());
             let first = joining.parts.values().next().and_then(|part| book.get(*part));
             let before = joining.parts.range(..(end, 0)).rev();
@@ -188,19 +204,16 @@ impl Fragments {
                     mine.same(&other.bundle.payload.slice(start - offset, end - start)) != Some(false)
                 })
         };
-        (0..CONTENTS_MAX).map(|content| (id, at.total, strange, content)).find(agrees)
+        self.contents(id, at.total, strange).find(|(_, joining)| agrees(joining)).map(|(content, _)| *content)
     }
     /// Which content a piece that waits is joined to.
     fn joined_to(&self, held: &Held) -> Option<Original> {
         let at = place(held)?;
         let key = (at.offset, held.bundle.payload.len());
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
-        let contents = [strange, !strange]
-            .into_iter()
-            .flat_map(|strange| (0..CONTENTS_MAX).map(move |content| (id, at.total, strange, content)));
-        contents.into_iter().find(|content| {
-            self.pieces.joining.get(content).is_some_and(|joining| joining.parts.get(&key) == Some(&held.handle()))
-        })
+        let mut contents = [strange, !strange].into_iter().flat_map(|strange| self.contents(id, at.total, strange));
+        let joined = contents.find(|(_, joining)| joining.parts.get(&key) == Some(&held.handle()));
+        joined.map(|(content, _)| *content)
     }
     // 9171-5.9-2, 5050-5.9-2
     fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
@@ -229,7 +242,7 @@ impl Fragments {
     }
     /// Pieces that wait, of a bundle that came as a whole.
     pub fn of(&self, original: u128) -> Vec<Handle> {
-        let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u8::MAX));
+        let joining = self.pieces.joining.range((original, 0, false, 0)..=(original, u64::MAX, true, u32::MAX));
         joining.flat_map(|(_, joining)| joining.parts.values().copied()).collect()
     }
     /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.

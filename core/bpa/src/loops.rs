@@ -1,16 +1,23 @@
 //! Bundles that come back: a loop of routes forwards a bundle that counts no hops as fast as its links go, until its lifetime
 //! ends. What was forwarded lately is remembered, so that a return is known though the bundle was let go; each one is
 //! held back for twice as long as the one before, from a second to 64 s.
+//!
+//! Anybody can write an identity: what returns is the same content (decision 0035), and what nobody vouches for is
+//! remembered apart, so that strangers make none but strangers' bundles wait, and push out none but theirs.
 
 use crate::agent::Agent;
+use crate::edge::Edge;
 use crate::waits::back_off;
 use alloc::vec::Vec;
 use core::time::Duration;
 use farlink_base::{BundleMeta, Event, Facts, Instant, Sink};
 use farlink_book::Handle;
 
-/// Bundles remembered at most: 384 KiB. A bundle that others push out before it is back is forwarded at once.
-const SLOTS_MAX: usize = 1 << 14;
+/// Bundles remembered at most that somebody vouched for: 256 KiB. One that others push out before it is back is
+/// forwarded at once.
+const VOUCHED_MAX: usize = 1 << 14;
+/// The same of those that nobody vouched for: 128 KiB.
+const STRANGE_MAX: usize = 1 << 13;
 /// As many are made with the first; twice as many whenever they are full.
 const SLOTS_MIN: usize = 1 << 6;
 /// A bundle that is not back within this time was not in a loop: twice the longest that four nodes hold it back.
@@ -18,62 +25,84 @@ const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Part of the identity; 0: free.
+    /// What [`known_by`] says; 0: free.
     tag: u64,
-    /// When it was forwarded last.
-    at: Instant,
+    /// When it was forwarded last, in seconds.
+    at_s: u32,
     returns: u8,
 }
+impl Slot {
+    fn is_recent(&self, now: Instant) -> bool {
+        u64::from(seconds(now).saturating_sub(self.at_s)) < REMEMBERED.as_secs()
+    }
+}
+fn seconds(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
+}
 
-/// Bundles without a hop count that were forwarded lately, by their identity.
-#[derive(Debug, Default)]
-pub(crate) struct Loops {
+/// Bundles without a hop count that were forwarded lately.
+#[derive(Debug)]
+struct Table {
     slots: Vec<Slot>,
     used: usize,
+    most: usize,
+    /// Whether one that is known to come back is pushed out like any other: else whoever sends others twice keeps all
+    /// places for as long as they are remembered.
+    yields: bool,
 }
 
-/// By what a bundle is known when it comes back: its identity, and where it goes, which no node changes.
-pub(crate) fn known_by(bundle: &BundleMeta) -> u128 {
-    bundle.id ^ u128::from(bundle.destination_node().0)
-}
-fn tag(id: u128) -> u64 {
-    ((id >> 64) as u64 ^ id as u64).max(1)
+/// Bundles without a hop count that were forwarded lately: those that somebody vouched for, and the others.
+#[derive(Debug)]
+pub(crate) struct Loops([Table; 2]);
+
+/// By what a bundle is known when it comes back: all that no node changes, with the digest of its payload (0 where that
+/// may be another each time), which nobody without this node's key can aim at.
+fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
+    let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
+    let endpoints = [&meta.source, &meta.destination, meta.report_to()];
+    let numbers = [
+        u64::from(meta.version),
+        meta.created_ms,
+        meta.sequence,
+        meta.lifetime_ms,
+        u64::from(meta.facts.0 & crate::content::primary_facts(meta.version)),
+        meta.payload.len(),
+    ];
+    let ends = endpoints.into_iter().flat_map(|endpoint| [endpoint.node().0, endpoint.service_number()]);
+    let mix = |sum: u64, number: u64| {
+        let mixed = (sum ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 29
+    };
+    numbers.into_iter().chain(place).chain(ends).fold(digest, mix).max(1)
 }
 
-impl Loops {
-    /// None was forwarded yet.
-    pub const NONE: Loops = Loops { slots: Vec::new(), used: 0 };
+impl Table {
+    const fn new(most: usize, yields: bool) -> Table {
+        Table { slots: Vec::new(), used: 0, most, yields }
+    }
     fn place(&self, tag: u64) -> usize {
         (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & self.slots.len().wrapping_sub(1)
     }
-    /// A bundle was forwarded.
-    pub fn forwarded(&mut self, id: u128, now: Instant) {
-        if self.used >= self.slots.len() && self.slots.len() < SLOTS_MAX {
+    fn forwarded(&mut self, tag: u64, now: Instant) {
+        if self.used >= self.slots.len() && self.slots.len() < self.most {
             self.grow();
         }
-        let tag = tag(id);
-        let at = self.place(tag);
+        let (at, yields) = (self.place(tag), self.yields);
         let slot = &mut self.slots[at];
-        let recent = slot.tag != 0 && now.since(slot.at) < REMEMBERED;
+        let recent = slot.tag != 0 && slot.is_recent(now);
         if slot.tag == tag {
-            slot.at = now;
-        } else if !recent || slot.returns == 0 {
-            // One that is known to come back stays for as long as it does.
+            slot.at_s = seconds(now);
+        } else if !recent || slot.returns == 0 || yields {
             self.used += usize::from(slot.tag == 0);
-            *slot = Slot { tag, at: now, returns: 0 };
+            *slot = Slot { tag, at_s: seconds(now), returns: 0 };
         }
     }
-    /// A bundle comes: whether it was forwarded lately, and then how often it came back, this time included.
-    pub fn returned(&mut self, id: u128, now: Instant) -> Option<u8> {
+    fn returned(&mut self, tag: u64, now: Instant) -> Option<u8> {
         if self.slots.is_empty() {
             return None;
         }
-        let tag = tag(id);
         let at = self.place(tag);
-        let slot = self.slots.get_mut(at)?;
-        if slot.tag != tag || now.since(slot.at) >= REMEMBERED {
-            return None;
-        }
+        let slot = self.slots.get_mut(at).filter(|slot| slot.tag == tag && slot.is_recent(now))?;
         slot.returns = slot.returns.saturating_add(1);
         Some(slot.returns)
     }
@@ -89,25 +118,62 @@ impl Loops {
     }
 }
 
+impl Loops {
+    /// None was forwarded yet.
+    pub const NONE: Loops = Loops([Table::new(VOUCHED_MAX, false), Table::new(STRANGE_MAX, true)]);
+    /// A bundle was forwarded; `strange`: nobody vouched for it.
+    fn forwarded(&mut self, tag: u64, strange: bool, now: Instant) {
+        self.0[usize::from(strange)].forwarded(tag, now);
+    }
+    /// A bundle comes: whether it was forwarded lately, and then how often it came back, this time included.
+    fn returned(&mut self, tag: u64, strange: bool, now: Instant) -> Option<u8> {
+        self.0[usize::from(strange)].returned(tag, now)
+    }
+}
+
 impl Agent {
     /// Whether loops of this bundle end by nothing but its lifetime. Routers that make copies know who had one.
-    pub(crate) fn may_loop(&self, bundle: &BundleMeta) -> bool {
+    fn may_loop(&self, bundle: &BundleMeta) -> bool {
         !bundle.facts.has(Facts::HOPS) && !bundle.is_anonymous() && !self.policies.offers()
     }
-    /// A bundle came that this node may have forwarded: then it is held back before it is routed. Whether it is.
+    /// A bundle leaves, which may come back.
+    pub(crate) fn note_forwarded(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge) {
+        let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return };
+        let (tag, strange) = (tag(&held.bundle, edge), self.is_unvouched(bundle));
+        self.remembered.loops().forwarded(tag, strange, now);
+    }
+    /// A bundle came that this node may have forwarded: then it is held back before it is routed. `strange`: nobody
+    /// vouches for what came.
     pub(crate) fn hold_back_return<S: Sink<crate::io::Output>>(
         &mut self,
         now: Instant,
         bundle: Handle,
+        strange: bool,
+        edge: &mut dyn Edge,
         out: &mut S,
-    ) -> bool {
-        let Some(held) = self.book.get(bundle).filter(|held| self.may_loop(&held.bundle)) else { return false };
-        let (id, number) = (known_by(&held.bundle), held.name());
-        let Some(returns) = self.remembered.loops_met().and_then(|loops| loops.returned(id, now)) else { return false };
-        self.waits.hold_back(&mut self.book, bundle, now + back_off(returns), returns);
+    ) {
+        let passes = |bundle: &BundleMeta| self.may_loop(bundle) && !self.is_for_us(bundle);
+        let Some(held) = self.book.get(bundle).filter(|held| passes(&held.bundle)) else { return };
+        let (number, copy) = (held.name(), strange && !self.is_unvouched(bundle));
+        let loops = self.remembered.loops_met().filter(|loops| copy || !loops.0[usize::from(strange)].slots.is_empty());
+        let Some(loops) = loops else { return };
+        let tag = tag(&held.bundle, edge);
+        let mut returns = loops.returned(tag, strange, now);
+        if copy && returns.is_none() {
+            // What leaves just now was not forwarded for strangers.
+            loops.forwarded(tag, strange, now);
+            returns = loops.returned(tag, strange, now);
+        }
+        let Some(returns) = returns else { return };
+        self.waits.hold_back(&mut self.book, bundle, now + back_off(returns), returns, strange);
         self.event(out, Event::Returned { bundle: number });
-        true
     }
+}
+
+/// What is enciphered may be enciphered anew each time it comes around: then its payload is not looked at.
+fn tag(meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
+    let digest = if meta.facts.has(Facts::SEALED) { 0 } else { edge.digest(meta) };
+    known_by(meta, digest)
 }
 
 #[cfg(test)]
@@ -120,20 +186,35 @@ mod tests {
 
     #[test]
     fn returns_are_counted_and_memory_is_bounded() {
-        let mut loops = Loops::default();
-        assert_eq!(loops.returned(7, at(0)), None);
-        loops.forwarded(7, at(0));
-        assert_eq!(loops.slots.len(), SLOTS_MIN);
-        assert_eq!(
-            [loops.returned(7, at(1)), loops.returned(7, at(2)), loops.returned(8, at(2))],
-            [Some(1), Some(2), None]
-        );
-        for id in 100..1_000_000 {
-            loops.forwarded(id, at(3));
+        for (strange, most) in [(false, VOUCHED_MAX), (true, STRANGE_MAX)] {
+            let mut loops = Loops::NONE;
+            assert_eq!(loops.returned(7, strange, at(0)), None);
+            loops.forwarded(7, strange, at(0));
+            assert_eq!(loops.0[usize::from(strange)].slots.len(), SLOTS_MIN);
+            assert_eq!(loops.returned(7, !strange, at(1)), None, "strangers and others are told apart");
+            let returns = [7, 7, 8].map(|tag| loops.returned(tag, strange, at(2)));
+            assert_eq!(returns, [Some(1), Some(2), None]);
+            for id in 100..1_000_000 {
+                loops.forwarded(id, strange, at(3));
+            }
+            assert_eq!(loops.0[usize::from(strange)].slots.len(), most);
+            if !strange {
+                let third = loops.returned(7, strange, at(4));
+                assert_eq!(third, Some(3), "one that comes back is pushed out by none that does not");
+                assert_eq!(loops.returned(7, strange, at(600)), None, "that was no loop");
+            }
         }
-        assert_eq!(loops.slots.len(), SLOTS_MAX);
-        assert_eq!(loops.returned(7, at(4)), Some(3), "one that comes back is pushed out by none that does not");
-        assert!(size_of::<Slot>() * SLOTS_MAX <= 384 << 10);
-        assert_eq!(loops.returned(7, at(600)), None, "that was no loop");
+        assert!(size_of::<Slot>() * (VOUCHED_MAX + STRANGE_MAX) <= 384 << 10);
+    }
+
+    #[test]
+    fn what_strangers_send_twice_pushes_out_none_but_strangers() {
+        let mut loops = Loops::NONE;
+        loops.forwarded(7, false, at(0));
+        for tag in 1_000_000..1_100_000 {
+            loops.forwarded(tag, true, at(1));
+            assert_eq!(loops.returned(tag, true, at(1)), Some(1), "each finds a place among strangers");
+        }
+        assert_eq!(loops.returned(7, false, at(2)), Some(1));
     }
 }

@@ -7,7 +7,7 @@ use crate::fragments::Joined;
 use crate::io::Output;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{Event, Instant, Payload, Sink};
+use farlink_base::{Event, Instant, Payload, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
 
 impl Agent {
@@ -25,6 +25,16 @@ impl Agent {
                 self.await_delivery(whole);
             }
         }
+    }
+
+    /// Whether there is room for what a fragment for this node is of.
+    ///
+    /// # Errors
+    /// As many others wait under its identity as there may; no want of room in general, which would hold back all that
+    /// is like it.
+    pub(crate) fn may_join(&self, new: &Held) -> Result<(), Refusal> {
+        let joins = new.bundle.fragment().is_some() && self.is_for_us(&new.bundle);
+        if joins && !self.fragments.have_room_for(&self.book, new) { Err(Refusal::NotAcceptable) } else { Ok(()) }
     }
 
     /// RFC 9171 5.9: a fragment for this node.

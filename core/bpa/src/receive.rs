@@ -171,7 +171,7 @@ impl Agent {
                 }
                 self.note_return(known, from, hop);
                 self.answer_again(now, &bundle, carrier, hop, edge, out);
-                return self.on_known(now, known, token, from, hop, out);
+                return self.on_known(now, known, token, (from, strange), hop, edge, out);
             }
         };
         // What came through a tunnel no neighbour says.
@@ -182,7 +182,8 @@ impl Agent {
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, strange);
         new.flags.set(Flags::SEEN_BEFORE, inside && bundle.is_administrative());
-        let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
+        let admitted = self.judge(now, &new).and_then(|()| self.may_join(&new));
+        let admitted = admitted.and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
             // What was promised of it is kept.
@@ -202,7 +203,7 @@ impl Agent {
         if bundle.duties.has(Duties::REPORT) {
             self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
         }
-        self.hold_back_return(now, handle, out);
+        self.hold_back_return(now, handle, strange, edge, out);
         self.heed(now, handle, edge, out);
     }
 
@@ -252,8 +253,9 @@ impl Agent {
         now: Instant,
         handle: Handle,
         token: OfferToken,
-        from: PeerId,
+        (from, strange): (PeerId, bool),
         hop: &Hop,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
         let Some(held) = self.book.get(handle) else { return };
@@ -278,7 +280,7 @@ impl Agent {
         }
         self.cuts.begin_anew(&self.book, handle);
         self.book.hold(handle, Reason::Route);
-        self.hold_back_return(now, handle, out);
+        self.hold_back_return(now, handle, strange, edge, out);
         if let Some(held) = self.book.get_mut(handle) {
             held.hops = held.hops.max(hop.hops);
             // Its own labels are under way; it has those it came back with.

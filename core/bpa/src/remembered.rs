@@ -162,12 +162,12 @@ mod tests {
             memory.ban(id);
             memory.report(id);
         }
-        assert!(!memory.delivered(1).is_some() && memory.delivered(2).is_some() && memory.delivered(3).is_some());
+        assert!(memory.delivered(1).is_none() && memory.delivered(2).is_some() && memory.delivered(3).is_some());
         assert!(
             memory.was_reported(19_999)
                 && memory.is_banned(19_999)
                 && !memory.is_banned(19_997)
-                && !memory.delivered(19_999).is_some()
+                && memory.delivered(19_999).is_none()
         );
         assert_eq!(memory.newest_deliveries().collect::<Vec<_>>(), [3, 2]);
         assert!(memory.0.banned.order.len() <= 2);

@@ -43,8 +43,8 @@ pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
-    /// Those that came back, which nobody gets before, and how often they did.
-    back: BTreeMap<Handle, (Instant, u8)>,
+    /// Those that came back, which nobody gets before, how often they did, and whether only strangers said so.
+    back: BTreeMap<Handle, (Instant, u8, bool)>,
     /// Of which it was said that the link they would take is too narrow.
     unfit: BTreeSet<Handle>,
 }
@@ -101,14 +101,19 @@ impl Waits {
             held.flags.set(Flags::ASIDE, true);
         }
     }
-    /// A bundle came back: nobody gets it before then.
-    pub fn hold_back(&mut self, book: &mut Book, bundle: Handle, until: Instant, returns: u8) {
-        self.back.insert(bundle, (until, returns));
+    /// A bundle came back: nobody gets it before then. `strange`: nobody vouches for what came.
+    pub fn hold_back(&mut self, book: &mut Book, bundle: Handle, until: Instant, returns: u8, strange: bool) {
+        self.back.insert(bundle, (until, returns, strange));
         self.until(book, bundle, until);
     }
     /// Until when a bundle that came back is held back, and how often it did.
     pub fn held_back(&self, bundle: Handle, now: Instant) -> Option<(Instant, u8)> {
-        self.back.get(&bundle).copied().filter(|(until, _)| *until > now)
+        self.back.get(&bundle).filter(|(until, ..)| *until > now).map(|(until, returns, _)| (*until, *returns))
+    }
+    /// What strangers gave back holds it back no longer; whether it did.
+    pub fn ignore_strangers(&mut self, bundle: Handle) -> bool {
+        let strange = self.back.get(&bundle).is_some_and(|(.., strange)| *strange);
+        strange && self.back.remove(&bundle).is_some()
     }
     /// Neighbours that refused it since they came up last.
     pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {

@@ -2,9 +2,9 @@
 
 mod support;
 
-use farlink_base::{Bytes, EndpointId, Payload, Refusal};
-use farlink_bpa::Settings;
-use support::{Bundle, Node, from_two, piece, settings};
+use farlink_base::{Bytes, EndpointId, LinkId, Payload, Refusal};
+use farlink_bpa::{Input, Output, Settings};
+use support::{Bundle, Node, from_two, piece, settings, token};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 7)
@@ -143,5 +143,103 @@ fn another_lifetime_or_report_to_is_another_content() {
         node.receive_over(stranger, 2, longer);
         node.receive_over(stranger, 3, honest(1, EndpointId::ipn(9, 1)).report_to(EndpointId::ipn(66, 0)));
         assert!(node.verdicts()[1..].iter().all(|(_, result)| *result == Err(Refusal::NotAcceptable)));
+    }
+}
+
+/// Pieces of a bundle of 100 bytes.
+fn halves(of: &Bundle) -> [Bundle; 2] {
+    [of.piece(0..50), of.piece(50..100)]
+}
+fn hundred(byte: u8) -> Bundle {
+    from_two(1, here()).payload(Payload::from(vec![byte; 100])).lifetime_ms(3_600_000)
+}
+/// Begins eight bundles of that identity for ten seconds.
+fn fill(node: &mut Node, over: u32) {
+    for n in 0..8 {
+        let forged = hundred(b'F').lifetime_ms(10_000 + n);
+        node.receive_over(over, 100 + n, forged.piece(0..60 + n));
+        assert_eq!(node.verdicts().last(), Some(&(100 + n, Ok(()))));
+    }
+}
+
+#[test]
+fn piece_of_a_content_beyond_those_there_is_room_for_is_refused_and_taken_later() {
+    for mut node in nodes() {
+        node.register(7);
+        let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
+        fill(&mut node, x);
+        for (ticket, half) in (1..).zip(halves(&hundred(b'H'))) {
+            node.receive_over(y, ticket, half);
+            assert_eq!(node.verdicts().last(), Some(&(ticket, Err(Refusal::NotAcceptable))), "its sender keeps it");
+        }
+        let more = hundred(b'F').lifetime_ms(10_003).piece(60..64);
+        node.receive_over(x, 3, more);
+        assert_eq!(node.verdicts().last(), Some(&(3, Ok(()))), "what belongs to one that waits is taken");
+        node.wait_ms(11_000);
+        assert_eq!(node.held(), 0);
+        for (ticket, half) in (4..).zip(halves(&hundred(b'H'))) {
+            node.receive_over(y, ticket, half);
+            assert_eq!(node.verdicts().last(), Some(&(ticket, Ok(()))));
+        }
+        assert_eq!(node.deliveries().len(), 1);
+        assert!(is_honest(&node.deliveries()[0].1.payload));
+    }
+}
+
+#[test]
+fn strangers_contents_take_no_room_from_those_somebody_vouches_for() {
+    for mut node in nodes() {
+        node.register(7);
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        fill(&mut node, stranger);
+        for (ticket, half) in (1..).zip(halves(&hundred(b'H'))) {
+            node.receive(ticket, half);
+            assert_eq!(node.verdicts().last(), Some(&(ticket, Ok(()))));
+        }
+        assert_eq!(node.deliveries().len(), 1);
+    }
+}
+
+#[test]
+fn piece_that_is_promised_is_kept_though_there_are_many_contents_when_its_transfer_breaks() {
+    for mut node in nodes() {
+        node.register(7);
+        let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
+        let [first, second] = halves(&hundred(b'H'));
+        let (link, (bundle, hop)) = (LinkId(y), first.parts());
+        node.tell(Input::Piece { link, token: token(1), bundle, hop, promises: 0..90 });
+        fill(&mut node, x);
+        node.tell(Input::Abandoned { token: token(1) });
+        assert_eq!(node.held(), 9, "what was promised is held");
+        node.receive_over(y, 2, second);
+        assert_eq!(node.verdicts().last(), Some(&(2, Ok(()))));
+        assert_eq!(node.deliveries().len(), 1);
+        assert!(is_honest(&node.deliveries()[0].1.payload));
+    }
+}
+
+#[test]
+fn no_piece_is_promised_of_a_content_there_is_no_room_for() {
+    for mut node in nodes() {
+        let [x, y] = [66, 67].map(|n| node.comes(n, EndpointId::ipn(n.into(), 0)));
+        fill(&mut node, x);
+        let (link, (bundle, hop)) = (LinkId(y), hundred(b'H').piece(0..50).parts());
+        node.tell(Input::Piece { link, token: token(1), bundle, hop, promises: 0..90 });
+        assert_eq!(node.held(), 8);
+        assert!(!node.said.iter().any(|output| matches!(output, Output::Kept { .. })));
+    }
+}
+
+#[test]
+fn pieces_of_one_content_find_each_other_though_another_left() {
+    for mut node in nodes() {
+        node.register(7);
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        node.receive_over(stranger, 1, hundred(b'F').lifetime_ms(1000).piece(0..40));
+        let [first, second] = halves(&hundred(b'H'));
+        node.receive_over(stranger, 2, first);
+        node.wait_ms(2000);
+        node.receive_over(stranger, 3, second);
+        assert_eq!(node.deliveries().len(), 1, "{:?}", node.verdicts());
     }
 }

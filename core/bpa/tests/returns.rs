@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId};
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Payload};
 use farlink_bpa::Settings;
 use support::{Bundle, Net, Node, Toy, from_two, link, settings};
 
@@ -186,4 +186,156 @@ fn loop_of_routes_forwards_what_counts_no_hops_ever_more_rarely() {
         net.run(Duration::from_secs(3700));
         assert_eq!(net.nodes.iter().map(Node::held).sum::<u64>(), 0, "its lifetime ends");
     }
+}
+
+/// A bundle of ipn:2 to ipn:9 that counts no hops, of this payload.
+fn plain(sequence: u64, byte: u8) -> Bundle {
+    from_two(sequence, EndpointId::ipn(9, 1)).lifetime_ms(3_600_000).payload(Payload::from(vec![byte; 100]))
+}
+fn returns(node: &Node) -> usize {
+    node.events().iter().filter(|event| matches!(event, Event::Returned { .. })).count()
+}
+fn confirm_all(node: &mut Node) -> usize {
+    let sent = node.take_sent();
+    sent.iter().for_each(|sent| node.confirm(sent.id));
+    sent.len()
+}
+fn nodes() -> [Node; 2] {
+    [true, false].map(|durable| Node::with(Settings { durable, ..settings() }, None))
+}
+
+#[test]
+fn what_strangers_send_of_a_bundle_first_makes_it_none_that_returns() {
+    for exact in [true, false] {
+        for mut node in nodes() {
+            let stranger = node.comes(0, EndpointId::ipn(66, 0));
+            for n in 0..4 {
+                node.receive_over(stranger, n, plain(1, if exact { b'H' } else { b'F' + n as u8 * 3 }));
+                node.wait_ms(100_000);
+                assert_eq!(confirm_all(&mut node), 1, "{exact}: it is forwarded");
+            }
+            node.receive(10, plain(1, b'H'));
+            assert_eq!((node.verdicts(), node.sent().len()), (vec![(10, Ok(()))], 1), "{exact}: at once");
+            assert_eq!(returns(&node), 0);
+            confirm_all(&mut node);
+            node.receive(11, plain(1, b'H'));
+            assert_eq!((returns(&node), node.sent().len()), (1, 0), "{exact}: that it is back is known still");
+        }
+    }
+}
+
+#[test]
+fn two_contents_of_one_identity_that_neighbours_bring_do_not_return_as_each_other() {
+    for mut node in nodes() {
+        for byte in [b'A', b'B'] {
+            node.receive(1, plain(1, byte));
+            assert_eq!((confirm_all(&mut node), returns(&node)), (1, 0));
+        }
+        for byte in [b'A', b'B'] {
+            node.receive(1, plain(1, byte));
+            assert_eq!((node.sent().len(), returns(&node)), (0, 1));
+            node.wait_ms(1500);
+            confirm_all(&mut node);
+        }
+    }
+}
+
+/// What a stranger gives again while it leaves is held back as any return, but not the way that fails.
+#[test]
+fn strangers_copy_of_what_leaves_holds_no_bundle_back_that_did_not_get_through() {
+    for mut node in nodes() {
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        node.receive(1, plain(1, b'H'));
+        let first = node.take_sent();
+        node.receive_over(stranger, 2, plain(1, b'H'));
+        assert_eq!((node.verdicts(), node.sent().len()), (vec![(2, Ok(()))], 0));
+        node.fail(first[0].id, None);
+        assert_eq!(node.sent().len(), 1, "it goes again at once");
+    }
+}
+
+#[test]
+fn strangers_copies_of_what_leaves_are_sent_ever_more_rarely() {
+    for mut node in nodes() {
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        node.receive(1, plain(1, b'H'));
+        let mut sent = 0;
+        for n in 0..1000 {
+            node.receive_over(stranger, 10 + n, plain(1, b'H'));
+            node.wait_ms(100);
+            sent += node.take_sent().len();
+        }
+        assert!((3..=10).contains(&sent), "{sent} times in 100 s");
+    }
+}
+
+#[test]
+fn held_back_strangers_bundle_goes_at_once_when_a_neighbour_brings_it() {
+    for mut node in nodes() {
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        for n in 0..2 {
+            node.receive_over(stranger, n, plain(1, b'H'));
+            assert_eq!(confirm_all(&mut node), usize::from(n == 0));
+        }
+        assert_eq!(node.held(), 1);
+        node.receive(10, plain(1, b'H'));
+        assert_eq!((node.verdicts().last(), node.sent().len()), (Some(&(10, Ok(()))), 1));
+    }
+}
+
+#[test]
+fn loop_of_what_nobody_vouches_for_is_slowed_too() {
+    for mut node in nodes() {
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        let mut sent = 0;
+        for n in 0..1000 {
+            node.receive_over(stranger, n, plain(1, b'H'));
+            sent += confirm_all(&mut node);
+            node.wait_ms(100);
+            sent += confirm_all(&mut node);
+        }
+        assert!((3..=10).contains(&sent), "{sent} times in 100 s");
+    }
+}
+
+#[test]
+fn what_strangers_send_twice_hides_no_loop_of_neighbours() {
+    const AT_ONCE: u64 = 1000;
+    let mut node = Node::with(Settings { durable: false, ..settings() }, None);
+    node.commit = false;
+    let stranger = node.comes(0, EndpointId::ipn(66, 0));
+    let payload = Payload::from(vec![1]);
+    // Of so many the tables are not audited after each call.
+    for n in 0..301 {
+        node.receive(n, from_two(n, EndpointId::ipn(55, 1)).lifetime_ms(3_600_000).payload(payload.clone()));
+    }
+    for batch in 0..16 {
+        let of_it = |n: u64| {
+            let bundle = Bundle::new(EndpointId::ipn(66, 5), EndpointId::ipn(9, 1), batch * AT_ONCE + n);
+            (n, bundle.payload(payload.clone()))
+        };
+        for (n, bundle) in (0..AT_ONCE).map(of_it) {
+            node.receive_over(stranger, n, bundle.clone());
+            assert_eq!(confirm_all(&mut node), 1);
+            node.receive_over(stranger, n, bundle);
+        }
+        node.wait_ms(1100);
+        assert_eq!(confirm_all(&mut node) as u64, AT_ONCE, "each came back once");
+    }
+    let mut sent = 0;
+    for sequence in 0..20 {
+        node.receive(1, plain(sequence, b'H'));
+        for _ in 0..30 {
+            let around = node.take_sent();
+            sent += around.len();
+            for sent in around {
+                node.confirm(sent.id);
+                node.receive_over(1, 1, sent.arrives());
+            }
+            node.wait_ms(10);
+        }
+        node.wait_ms(5000);
+        confirm_all(&mut node);
+    }
+    assert_eq!(sent, 20, "each once in its 0.3 s");
 }

@@ -4,10 +4,14 @@
 mod line;
 mod odd;
 
-use farlink_base::{CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, Hop, LinkId, Payload, Priority};
+use farlink_base::layer::Train;
+use farlink_base::{
+    CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Hop, LayerId, LinkId, Payload,
+    Priority, socket,
+};
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6, v7};
-use farlink_stack::{Input, SpanConfig};
+use farlink_stack::{Input, SpanConfig, StoreConfig, StoreKind};
 use odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 
 const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
@@ -20,8 +24,10 @@ fn read(bytes: &[u8]) -> v6::Bundle {
 }
 /// The same bundle in version 7.
 fn new(source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u8> {
-    let draft =
-        v7::Draft { source, destination: EndpointId::ipn(1, 1), lifetime_ms: 3_600_000, ..v7::Draft::default() };
+    new_to(EndpointId::ipn(1, 1), source, creation, payload)
+}
+fn new_to(destination: EndpointId, source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u8> {
+    let draft = v7::Draft { source, destination, lifetime_ms: 3_600_000, ..v7::Draft::default() };
     let accel = farlink_base::Accel::default();
     let payload = Payload::from(payload.to_vec());
     let meta = v7::make(&draft, creation, payload, farlink_bundle::CrcType::Crc32c, &accel);
@@ -431,5 +437,42 @@ fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
     .enumerate()
     {
         assert_eq!(site.fate(&brought(number as u8, destination, source, previous)), fate, "case {number}");
+    }
+}
+
+/// Of both versions, on a disk and without one: a stranger sends what has the identity of a neighbour's bundle, or that
+/// bundle itself, before the neighbour does.
+#[test]
+fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
+    let with_disk = || Site::new();
+    let in_memory = || Site::tuned(|config| config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 30)));
+    let sites: [&dyn Fn() -> Site; 2] = [&with_disk, &in_memory];
+    let cases =
+        sites.into_iter().flat_map(|site| [(6, true), (6, false), (7, true), (7, false)].map(|case| (site, case)));
+    for (site, (version, exact)) in cases {
+        let mut site = site();
+        let bundle = |payload: &[u8]| match version {
+            6 => old(1).with(|b| (b.ends[0], b.payload) = ((7, 1), payload.to_vec())).wire(),
+            _ => {
+                let creation = CreationTimestamp { time: DtnTime(NOW_S * 1000), sequence: 1 };
+                new_to(EndpointId::ipn(7, 1), EndpointId::ipn(9, 1), creation, payload)
+            }
+        };
+        for n in 0..4 {
+            let forged = bundle(if exact { b"honest" } else { [b"forge0", b"forge1", b"forge2", b"forge3"][n] });
+            assert_eq!(site.fate(&forged), if exact && n > 0 { "waits" } else { "left" }, "{version} {exact}");
+            site.wait(Duration::from_secs(70));
+        }
+        (site.events, site.left) = Default::default();
+        let bytes = bundle(b"honest");
+        let neighbour = std::net::SocketAddr::from(([10, 0, 0, 2], 4556));
+        let say = |site: &mut Site| {
+            let train = Train { stride: bytes.len() as u32, data: Payload::from(bytes.clone()) };
+            site.give(Input::Socket(LayerId(1), socket::Input::Datagrams { from: neighbour, train }));
+            let returned = site.events.iter().filter(|event| matches!(event, Event::Returned { .. })).count();
+            (returned, site.left.len())
+        };
+        assert_eq!(say(&mut site), (0, 1), "version {version}, exact: {exact}");
+        assert_eq!(say(&mut site), (1, 1), "version {version}, exact: {exact}: what is back is known");
     }
 }

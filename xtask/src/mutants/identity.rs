@@ -45,8 +45,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a stranger's fragments are joined with others",
         "core/bpa/src/fragments.rs",
-        "(0..CONTENTS_MAX).map(|content| (id, at.total, strange, content)).find(agrees)",
-        "(0..CONTENTS_MAX).map(|content| (id, at.total, strange && held.sends > 9, content)).find(agrees)",
+        "self.contents(id, at.total, strange).find(|(_, joining)| agrees(joining))",
+        "self.contents(id, at.total, strange && held.sends > 9).find(|(_, joining)| agrees(joining))",
         TESTS,
     ),
     durable(

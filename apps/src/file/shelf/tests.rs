@@ -402,7 +402,8 @@ fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() 
                 None => payload.clone(),
             };
             let mut sent: Vec<Vec<u8>> = contents.iter().map(bytes).collect();
-            (there.sort(), sent.sort());
+            there.sort();
+            sent.sort();
             assert!(there == sent, "{:?}", names(&dir));
         }
     }

@@ -68,7 +68,8 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
         return Ok(());
     }
     let fresh = dir.join("owner.new");
-    let mut file = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh)?;
+    let made = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh);
+    let mut file = made.map_err(|why| farlink_os::context(why, &format!("writing {}", fresh.display())))?;
     file.write_all((own.join("\n") + "\n").as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&fresh, dir.join(OWNER))?;
@@ -194,6 +195,9 @@ mod tests {
             assert!(read.contains(name) && read.contains("it is a named pipe"), "{read}");
             std::fs::remove_file(dir.path().join(name)).unwrap();
         }
+        mkfifo(&dir.path().join("owner.new"));
+        let refused = set_owner(dir.path(), &["ipn:1.0".into()]).unwrap_err().to_string();
+        assert!(refused.contains("owner.new") && refused.contains("it is a named pipe"), "{refused}");
         let denied = unreadable(dir.path(), &ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.contains("chown"), "{denied}");
         assert!(

@@ -69,6 +69,18 @@ impl<'v, 'a> Input<'v, 'a> {
             other => Err(format!("expected a list, found {}", other.found())),
         }
     }
+    /// A volume with its unit; nothing needs none.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn volume(self) -> Result<DataVolume, String> {
+        let text = self.text()?;
+        let volume: DataVolume = text.parse()?;
+        if volume.0 > 0 && !text.contains(char::is_alphabetic) {
+            return Err(format!("`{text}` has no unit"));
+        }
+        Ok(volume)
+    }
     /// A table.
     ///
     /// # Errors
@@ -159,7 +171,8 @@ impl<'v, 'a> Input<'v, 'a> {
             Unit::Count => self.integer_in(setting.min, setting.max)?,
             Unit::Flag => u64::from(self.flag()?),
             Unit::Choice(words) => self.word(words)? as u64,
-            Unit::Bytes | Unit::Nanoseconds => return setting.parse(self.text()?),
+            Unit::Bytes => self.volume()?.0,
+            Unit::Nanoseconds => return setting.parse(self.text()?),
         };
         setting.check(value).map(|()| value)
     }

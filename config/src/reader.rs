@@ -155,12 +155,12 @@ impl<'a> Reader<'a> {
     }
     /// A volume.
     pub fn volume(&self, name: &str) -> Option<DataVolume> {
-        self.value(name, |input, _| input.text()?.parse())
+        self.value(name, |input, _| input.volume())
     }
     /// A volume that must fit 32 bits.
     pub fn volume_u32(&self, name: &str) -> Option<u32> {
         self.value(name, |input, _| {
-            let volume: DataVolume = input.text()?.parse()?;
+            let volume = input.volume()?;
             u32::try_from(volume.0).map_err(|_| format!("{volume} is more than {}", DataVolume(u64::from(u32::MAX))))
         })
     }
@@ -211,6 +211,24 @@ impl<'a> Reader<'a> {
             Some((key.name, value))
         };
         given.filter_map(read).collect()
+    }
+    /// Reports that one setting is above another that bounds it, where it is: both as given, or their defaults.
+    pub fn ascending(&self, least: &str, most: &str) {
+        let value = |name: &str| {
+            let key = self.section.keys.iter().find(|key| key.name == name)?;
+            let Kind::Setting(setting) = key.kind else { return None };
+            let given = self.get(name).map(|value| Input::Given(value.get_ref()).setting(&setting));
+            // One that cannot be read was reported.
+            given.unwrap_or(Ok(setting.default)).ok().map(|value| (value, setting.text(value)))
+        };
+        let (Some((low, low_text)), Some((high, high_text))) = (value(least), value(most)) else { return };
+        if low > high {
+            let (name, what) = match self.given(least) {
+                true => (least, format!("{low_text} is above `{most}`, which is {high_text}")),
+                false => (most, format!("{high_text} is below `{least}`, which is {low_text}")),
+            };
+            self.fail(name, what, format!("write `{least}` and `{most}` so that the first is not above the second"));
+        }
     }
     /// Anything else, read by the caller.
     pub fn custom<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>) -> Result<T, String>) -> Option<T> {

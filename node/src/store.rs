@@ -7,6 +7,7 @@ pub use farlink_storage::FORMAT;
 
 use crate::clock;
 use farlink_bundle::EndpointId;
+use farlink_os::disk::open_regular;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,11 @@ fn not_newer(path: &Path, format: Option<u32>) -> anyhow::Result<()> {
 
 /// The node IDs that a store belongs to; none where that was never said.
 pub fn owner(dir: &Path) -> io::Result<Vec<String>> {
-    match std::fs::read_to_string(dir.join(OWNER)) {
+    let read = |mut file: File| {
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    };
+    match open_regular(OpenOptions::new().read(true), &dir.join(OWNER)).and_then(read) {
         Ok(text) => Ok(text.lines().map(str::to_string).filter(|line| !line.is_empty()).collect()),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(why) => Err(why),
@@ -66,7 +71,8 @@ pub fn set_owner(dir: &Path, own: &[String]) -> io::Result<()> {
         return Ok(());
     }
     let fresh = dir.join("owner.new");
-    let mut file = File::create(&fresh)?;
+    let made = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh);
+    let mut file = made.map_err(|why| farlink_os::context(why, &format!("writing {}", fresh.display())))?;
     file.write_all((own.join("\n") + "\n").as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&fresh, dir.join(OWNER))?;
@@ -81,7 +87,7 @@ pub fn last_run(dir: &Path) -> Option<u64> {
 /// Notes that a run is there, for the next; as good as it can.
 pub fn note_run(dir: &Path, unix_ms: u64) {
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(unix_ms);
-    let _ = OpenOptions::new().append(true).open(dir.join(OWNER)).and_then(|file| file.set_modified(time));
+    let _ = open_regular(OpenOptions::new().append(true), &dir.join(OWNER)).and_then(|file| file.set_modified(time));
 }
 
 /// Operating time of all runs of the store, as far as it was noted, ms; since the note as much passed as the machine counts, if it
@@ -122,10 +128,10 @@ fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 fn format_of(path: &Path) -> io::Result<Option<u32>> {
     // As a run opens it, so that one that may be read only is found here.
-    format_in(OpenOptions::new().read(true).write(true).open(path)?)
+    format_in(open_regular(OpenOptions::new().read(true).write(true), path)?)
 }
 fn format_of_readable(path: &Path) -> io::Result<Option<u32>> {
-    format_in(File::open(path)?)
+    format_in(open_regular(OpenOptions::new().read(true), path)?)
 }
 fn format_in(file: File) -> io::Result<Option<u32>> {
     let mut bytes = Vec::new();
@@ -142,18 +148,22 @@ pub fn unreadable(what: &Path, why: &io::Error) -> anyhow::Error {
              as the one it belongs to"
         ),
         ErrorKind::ReadOnlyFilesystem => "a node writes to its store: mount it so that it can".into(),
+        // It says itself what to do.
+        _ if why.to_string().contains("hint: ") => String::new(),
         _ => format!(
             "nothing was written. Repair the disk and start again; `farlink node store export` saves what can be \
              read; with {folder} moved away the node starts with an empty store"
         ),
     };
-    anyhow::anyhow!("the store cannot be read: {}: {why}\nhint: {hint}", what.display())
+    let hint = if hint.is_empty() { hint } else { format!("\nhint: {hint}") };
+    anyhow::anyhow!("the store cannot be read: {}: {why}{hint}", what.display())
 }
 /// Whether an error of a start may pass while it waits.
 pub fn may_pass(kind: ErrorKind) -> bool {
     let lasting = [
         ErrorKind::PermissionDenied,
         ErrorKind::ReadOnlyFilesystem,
+        ErrorKind::InvalidInput,
         ErrorKind::IsADirectory,
         ErrorKind::NotADirectory,
         ErrorKind::NotFound,
@@ -186,6 +196,10 @@ mod tests {
         assert!(look(&["ipn:1.0"], true).unwrap_err().contains("owner"), "unread is not unsaid");
     }
 
+    fn mkfifo(path: &Path) {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
     #[test]
     fn operating_time_goes_on_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
@@ -214,8 +228,24 @@ mod tests {
         std::fs::create_dir(dir.path().join("0000000003.farlink")).unwrap();
         let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
         assert!(refused.contains("0000000003.farlink") && refused.contains("hint: "), "{refused}");
+        std::fs::remove_dir(dir.path().join("0000000003.farlink")).unwrap();
+        for name in ["0000000002.farlink", OWNER] {
+            mkfifo(&dir.path().join(name));
+            let refused = examine(dir.path(), &ids(&["ipn:1.0"]), false).unwrap_err().to_string();
+            for part in [name, "it is a named pipe, not a regular file", "hint: move it away"] {
+                assert!(refused.contains(part) && refused.matches("hint: ").count() == 1, "{part}: {refused}");
+            }
+            let read = offline::Offline::read(dir.path()).err().map(|why| why.to_string()).unwrap_or_default();
+            assert!(read.contains(name) && read.contains("it is a named pipe"), "{read}");
+            std::fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        mkfifo(&dir.path().join("owner.new"));
+        let refused = set_owner(dir.path(), &["ipn:1.0".into()]).unwrap_err().to_string();
+        assert!(refused.contains("owner.new") && refused.contains("it is a named pipe"), "{refused}");
         let denied = unreadable(dir.path(), &ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.contains("chown"), "{denied}");
-        assert!(!may_pass(ErrorKind::PermissionDenied) && may_pass(ErrorKind::Other));
+        assert!(
+            !may_pass(ErrorKind::PermissionDenied) && !may_pass(ErrorKind::InvalidInput) && may_pass(ErrorKind::Other)
+        );
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,11 +116,7 @@ impl DiskFiles {
         // What others sent is nobody's business on this machine.
         make_folder(dir).map_err(|e| crate::context(e, &doing("making the store folder")))?;
         let folder = File::open(dir).map_err(|e| crate::context(e, &doing("opening the store folder")))?;
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(dir.join(LOCK))
+        let lock = open_regular(OpenOptions::new().write(true).create(true).truncate(false), &dir.join(LOCK))
             .map_err(|e| crate::context(e, &doing("opening the lock of the store folder")))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|e| {
             let error = io::Error::from(e);
@@ -185,7 +181,7 @@ impl DiskFiles {
     }
     fn file(&mut self, file: u32) -> io::Result<&Arc<File>> {
         if !self.open.contains_key(&file) {
-            let opened = OpenOptions::new().read(true).write(true).open(self.path(file))?;
+            let opened = open_regular(OpenOptions::new().read(true).write(true), &self.path(file))?;
             self.hold(file, opened);
         }
         self.open.get(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -230,7 +226,7 @@ impl DiskFiles {
             self.reserved = self.reserved.filter(|reserved| of != Some(*reserved));
             let renamed = std::fs::rename(&kept, &path);
             self.entries.changed();
-            let made = renamed.and_then(|()| opening.open(&path));
+            let made = renamed.and_then(|()| open_regular(&opening, &path));
             if let Ok((made, len)) = made.and_then(|made| made.metadata().map(|data| (made, data.len()))) {
                 self.hold(file, made);
                 self.room.insert(file, len);
@@ -385,7 +381,7 @@ impl DiskFiles {
         if self.reserved.is_some_and(|reserved| self.kept_path(reserved).exists()) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        let made = open_regular(OpenOptions::new().write(true).create(true).truncate(false), &path)?;
         self.entries.changed();
         // What an earlier run wrote is not written again: that may need room.
         let before = made.metadata()?.len().min(bytes) / BLOCK as u64 * BLOCK as u64;
@@ -409,6 +405,35 @@ impl DiskFiles {
     pub fn syncing_names(&self) -> Syncing {
         Syncing { file: None, entries: self.entries.clone() }
     }
+}
+
+/// Opens a regular file, and nothing else of that name: who opens or reads a pipe waits, perhaps for ever.
+///
+/// # Errors
+/// `InvalidInput`, which says what it is instead, and as of [`OpenOptions::open`].
+pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let opened = opening.clone().custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+    // Nobody reads the pipe, or it is a socket.
+    let is_none = |why: &io::Error| why.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+    let kind = match &opened {
+        Err(why) if !is_none(why) => return opened,
+        Err(_) => path.metadata()?.file_type(),
+        Ok(file) => file.metadata()?.file_type(),
+    };
+    let what = match kind {
+        _ if kind.is_file() => {
+            let file = opened?;
+            fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+            return Ok(file);
+        }
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ if kind.is_dir() => "a folder",
+        _ => "a device",
+    };
+    let text = format!("it is {what}, not a regular file\nhint: move it away; nothing that a store writes is one");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Bytes that the disk of this folder, which need not exist yet, has for its files: those they have, and those that are free.
@@ -583,6 +608,34 @@ mod tests {
         std::fs::create_dir(&folder.0).unwrap();
         write(&mut files, 3, 4, &[b"another folder"]).unwrap();
         assert!(files.sync(3).is_err() && files.create(4, None).is_ok() && files.sync(4).is_err());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_never_waited_for() {
+        let folder = Folder::new("pipes");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        for (n, path) in [files.path(1), folder.0.join(RESERVE)].into_iter().enumerate() {
+            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success(), "{n}");
+        }
+        let _socket = std::os::unix::net::UnixListener::bind(files.path(2)).unwrap();
+        for (file, what) in [(1, "a named pipe"), (2, "a socket")] {
+            let why = files.read(file, 0, 1).unwrap_err();
+            let said = why.to_string();
+            assert!(said.contains(&format!("it is {what}, not a regular file\nhint: ")), "{said}");
+        }
+        for (path, what) in [(&folder.0, "a folder"), (&PathBuf::from("/dev/null"), "a device")] {
+            let why = open_regular(OpenOptions::new().read(true), path).unwrap_err();
+            assert!(why.kind() == io::ErrorKind::InvalidInput && why.to_string().contains(what), "{why}");
+        }
+        assert_eq!(files.reserve(9, 4096).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let missing = open_regular(OpenOptions::new().read(true), &folder.0.join("none")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        drop(files);
+        std::fs::remove_file(folder.0.join(LOCK)).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(folder.0.join(LOCK)).status().unwrap().success());
+        let refused = DiskFiles::open(&folder.0).unwrap_err().to_string();
+        assert!(refused.contains("lock of the store folder") && refused.contains("a named pipe"), "{refused}");
     }
 
     #[test]

@@ -258,10 +258,10 @@ fn size_range(input: Input<'_, '_>) -> Result<SizeRange, String> {
         let [min, max] = &items[..] else {
             return Err(format!("expected [smallest, largest], found {} entries", items.len()));
         };
-        let volume = |v: &Value<'_>| Input::Given(v.get_ref()).text()?.parse::<DataVolume>();
+        let volume = |v: &Value<'_>| Input::Given(v.get_ref()).volume();
         let range = SizeRange { min: volume(min)?, max: volume(max)? };
         return if range.min <= range.max { Ok(range) } else { Err("the smallest is larger than the largest".into()) };
     }
-    let size = input.text()?.parse()?;
+    let size = input.volume()?;
     Ok(SizeRange { min: size, max: size })
 }

@@ -131,7 +131,11 @@ pub fn arriving(out: &Path, number: u64) -> PathBuf {
 }
 /// Gives such a bundle its name, or the next that is free.
 pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
-    rename_numbered(&arriving(out, number), number, |number| out.join(format!("bundle-{number}")))
+    rename_numbered(&arriving(out, number), number, |number| named(out, number))
+}
+/// Where a bundle is that lasts.
+pub fn named(out: &Path, number: u64) -> PathBuf {
+    out.join(format!("bundle-{number}"))
 }
 /// Renames a file to the first free name found among `place(first)`, `place(first + 1)` and so on.
 ///

@@ -1,13 +1,14 @@
 //! What is received: files put together of pieces, and bundles as files of their own. It lasts from
 //! [`Shelf::finish`] on, which waits for the disk once for all that was taken before [`Shelf::begin`]; what comes
-//! twice counts once.
+//! twice counts once. Two bundles of one identity are the same only where their payloads are, too: who can send can write
+//! any identity, and a node delivers both.
 //!
 //! A bundle is `.bundle-N.new` until its identity and number are in the list of those taken, then `bundle-N`: whatever is
 //! killed in between, [`Shelf::open`] gives it its name, or throws it away where it will come again.
 
 use super::part::Part;
-use super::settle::{Batch, Settler, arriving, name_bundle};
-use super::taken::Taken;
+use super::settle::{Batch, Settler, arriving, name_bundle, named};
+use super::taken::{Content, Digesting, Identity, Record, Taken};
 use super::{Header, Received, decode, each_piece};
 use anyhow::{Context, bail};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
@@ -16,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Cursor, ErrorKind, Read, Seek, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -125,15 +126,20 @@ impl Shelf {
     /// Keeps a delivery, whose payload is read as it comes, unless it came before.
     pub fn take(&mut self, adu: &BundleAdu, payload: &mut impl Read) -> anyhow::Result<()> {
         let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
-        let known = self.taken.knows(&identity);
-        self.resumed &= known;
+        let known = !self.taken.of(&identity).is_empty();
         if known && (self.resumed || may_be_repeated(adu)) {
-            each_piece(payload, adu.payload_length, |_| Ok(()))?;
-            return Ok(());
+            let Some(mut other) = self.unless_repeated(&identity, adu.payload_length, payload)? else { return Ok(()) };
+            self.resumed = false;
+            return self.keep(adu, identity, &mut other);
         }
-        let (header, read) = decode(payload, adu.payload_length)?;
+        self.resumed = false;
+        self.keep(adu, identity, payload)
+    }
+    fn keep(&mut self, adu: &BundleAdu, identity: Identity, payload: &mut impl Read) -> anyhow::Result<()> {
+        let mut payload = Digesting::new(payload);
+        let (header, read) = decode(&mut payload, adu.payload_length)?;
         let waiting = match header {
-            Some(header) if self.out.is_some() => self.piece(header, payload)?,
+            Some(header) if self.out.is_some() => self.piece(header, &mut payload)?,
             Some(header) => {
                 let (source, bytes, piece_of) = (adu.src_eid.clone(), header.bytes, Some(header.name));
                 let redelivered = is_marked(adu);
@@ -141,13 +147,61 @@ impl Shelf {
                 payload.read_to_end(&mut data)?;
                 Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of, redelivered })
             }
-            None => self.bundle(adu, read, payload)?,
+            None => self.bundle(adu, read, &mut payload)?,
         };
         let number = if let Waiting::Bundle { number, .. } = waiting { Some(number) } else { None };
-        self.taken.note(identity, number);
+        self.taken.note(identity, Record { number, content: Some(payload.content()) });
         self.bytes += adu.payload_length;
         self.waiting.push(waiting);
         Ok(())
+    }
+    /// Reads a payload of a known identity, and gives it back where its content is not known. A long one is on disk
+    /// meanwhile, without a name.
+    fn unless_repeated(
+        &mut self,
+        identity: &Identity,
+        bytes: u64,
+        payload: &mut impl Read,
+    ) -> io::Result<Option<Box<dyn Read>>> {
+        let mut payload = Digesting::new(payload);
+        let Some(out) = self.out.as_ref().map(|out| &out.path).filter(|_| bytes > AT_ONCE) else {
+            let mut data = Vec::new();
+            payload.read_to_end(&mut data)?;
+            let repeated = self.is_taken(identity, payload.content());
+            return Ok((!repeated).then(|| Box::new(Cursor::new(data)) as Box<dyn Read>));
+        };
+        let mut file = without_name(out);
+        each_piece(&mut payload, bytes, |piece| {
+            if let Some(why) = file.as_mut().ok().and_then(|file| file.write_all(piece).err()) {
+                // What was taken before needs no room: it may be that.
+                file = Err(why);
+            }
+            Ok(())
+        })?;
+        if self.is_taken(identity, payload.content()) {
+            return Ok(None);
+        }
+        let mut file = file?;
+        file.rewind()?;
+        Ok(Some(Box::new(file)))
+    }
+    /// Whether a bundle of this identity and content was taken.
+    fn is_taken(&mut self, identity: &Identity, content: Content) -> bool {
+        for record in self.taken.of(identity).to_vec() {
+            let there = match (record, &self.out) {
+                (Record { content: Some(known), .. }, _) => Some(known),
+                (Record { number: Some(number), content: None }, Some(out)) => {
+                    let there = content_of(&named(&out.path, number)).ok();
+                    there.inspect(|there| self.taken.learn(identity, record, *there))
+                }
+                _ => None,
+            };
+            // Of a piece, or a file that is gone, that an earlier program took, nobody can tell any more.
+            if there.is_none_or(|there| there == content) {
+                return true;
+            }
+        }
+        false
     }
     /// One that is no part of a file: `read` is the beginning of its payload.
     fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<Waiting> {
@@ -267,6 +321,24 @@ impl Shelf {
         }
         Ok(told)
     }
+}
+
+/// The content of a file that is there.
+fn content_of(path: &Path) -> io::Result<Content> {
+    if !path.symlink_metadata()?.is_file() {
+        return Err(ErrorKind::NotFound.into());
+    }
+    let mut file = Digesting::new(File::open(path)?);
+    each_piece(&mut file, u64::MAX, |_| Ok(()))?;
+    Ok(file.content())
+}
+/// A new file that goes with its handle. Bundles are numbered from one on: if it is killed in between, what it leaves is
+/// thrown away.
+fn without_name(out: &Path) -> io::Result<File> {
+    let path = arriving(out, 0);
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }
 
 /// Opens the folder, which is made if absent: nobody else receives there as long as it is open.

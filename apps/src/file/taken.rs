@@ -1,10 +1,12 @@
-//! Which bundles were taken: a file that gets a line for each, and is written anew once it is long.
+//! Which bundles were taken, and with what content: a file that gets a line for each, and is written anew once it is long.
 
+use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use std::collections::{HashSet, VecDeque};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Identities remembered: several times what a node has in hand for one receiver, and so may deliver again.
@@ -17,6 +19,41 @@ const ROOM: u64 = 64 << 10;
 
 /// Source, creation time (DTN ms) and sequence number of a bundle.
 pub type Identity = (String, u64, u64);
+
+/// SHA-256 of a payload: anyone can write any identity, and nobody finds a second payload of one digest.
+pub type Content = [u8; 32];
+
+/// What is known of a bundle beside its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The number of its file, where it is one.
+    pub number: Option<u64>,
+    /// None in lists of earlier programs.
+    pub content: Option<Content>,
+}
+
+/// A payload that is digested as it is read.
+pub struct Digesting<R> {
+    from: R,
+    hash: Sha256,
+}
+impl<R> Digesting<R> {
+    /// Of what will be read from there.
+    pub fn new(from: R) -> Digesting<R> {
+        Digesting { from, hash: Sha256::new() }
+    }
+    /// Of all that was read.
+    pub fn content(self) -> Content {
+        self.hash.finalize().into()
+    }
+}
+impl<R: Read> Read for Digesting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        self.hash.update(&buffer[..n]);
+        Ok(n)
+    }
+}
 
 /// The file they are in.
 pub struct List {
@@ -44,9 +81,9 @@ pub struct Taken {
     /// Whether anything outlives the process.
     listed: bool,
     lines: usize,
-    known: HashSet<Identity>,
-    /// The same in order, with the numbers of those that are files.
-    order: VecDeque<(Identity, Option<u64>)>,
+    known: HashMap<Identity, Vec<Record>>,
+    /// The same in order.
+    order: VecDeque<(Identity, Record)>,
     /// Lines to be written.
     waiting: String,
 }
@@ -54,7 +91,7 @@ pub struct Taken {
 impl Taken {
     /// Reads what the runs before took, where there is a folder, and gives the list there.
     pub fn open(out: Option<&Path>) -> io::Result<(Taken, Option<List>)> {
-        let (known, order) = (HashSet::new(), VecDeque::new());
+        let (known, order) = (HashMap::new(), VecDeque::new());
         let mut taken = Taken { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
         let Some(out) = out else { return Ok((taken, None)) };
         let path = out.join(".taken");
@@ -67,8 +104,8 @@ impl Taken {
         let file = append(&path)?;
         file.set_len(whole as u64)?;
         let text = String::from_utf8_lossy(&text[..whole]);
-        for (identity, number) in text.lines().filter_map(parse) {
-            taken.remember(identity, number);
+        for (identity, record) in text.lines().filter_map(parse) {
+            taken.remember(identity, record);
         }
         taken.lines = text.lines().count();
         let mut list = List { path, file, room: 0 };
@@ -79,30 +116,43 @@ impl Taken {
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
-    /// Whether a bundle is one of them.
-    pub fn knows(&self, identity: &Identity) -> bool {
-        self.known.contains(identity)
+    /// Those of an identity, each with another content.
+    pub fn of(&self, identity: &Identity) -> &[Record] {
+        self.known.get(identity).map_or(&[], Vec::as_slice)
+    }
+    /// Says what the content of one is that an earlier program took.
+    pub fn learn(&mut self, identity: &Identity, old: Record, content: Content) {
+        let learnt = Record { content: Some(content), ..old };
+        let known = self.known.get_mut(identity).into_iter().flatten();
+        let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
+        known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
     }
     /// Numbers of those that are files.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.order.iter().filter_map(|(_, number)| *number)
+        self.order.iter().filter_map(|(_, record)| record.number)
     }
     /// Another was taken; [`List::write`] of the next [`Taken::lines`] makes it last.
-    pub fn note(&mut self, identity: Identity, number: Option<u64>) {
+    pub fn note(&mut self, identity: Identity, record: Record) {
         if self.listed {
-            self.waiting.push_str(&line(&identity, number));
+            self.waiting.push_str(&line(&identity, record));
             self.lines += 1;
         }
-        self.remember(identity, number);
+        self.remember(identity, record);
     }
-    fn remember(&mut self, identity: Identity, number: Option<u64>) {
-        if self.known.insert(identity.clone()) {
-            self.order.push_back((identity, number));
+    fn remember(&mut self, identity: Identity, record: Record) {
+        let known = self.known.entry(identity.clone()).or_default();
+        if known.iter().all(|other| other.content != record.content) {
+            known.push(record);
+            self.order.push_back((identity, record));
         }
         if self.order.len() > REMEMBERED
-            && let Some((oldest, _)) = self.order.pop_front()
+            && let Some((oldest, record)) = self.order.pop_front()
+            && let Some(known) = self.known.get_mut(&oldest)
         {
-            self.known.remove(&oldest);
+            known.retain(|other| *other != record);
+            if known.is_empty() {
+                self.known.remove(&oldest);
+            }
         }
     }
     /// What to write of all that was noted so far.
@@ -112,7 +162,7 @@ impl Taken {
             return Lines::More(more);
         }
         self.lines = self.order.len();
-        Lines::Anew(self.order.iter().map(|(identity, number)| line(identity, *number)).collect())
+        Lines::Anew(self.order.iter().map(|(identity, record)| line(identity, *record)).collect())
     }
 }
 
@@ -159,20 +209,40 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Time, sequence number, source, and the number of its file where it is one.
-fn line((source, time, sequence): &Identity, number: Option<u64>) -> String {
-    match number {
-        Some(number) => format!("{time} {sequence} {source} {number}\n"),
-        None => format!("{time} {sequence} {source}\n"),
+/// Time, sequence number, source, the number of its file (`-` where it is none), and the digest of its payload. Lists of
+/// earlier programs have no digest, and end before the number where there is none.
+fn line((source, time, sequence): &Identity, Record { number, content }: Record) -> String {
+    let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
+    match content {
+        Some(content) => format!("{time} {sequence} {source} {number} {}\n", hex(&content)),
+        None => format!("{time} {sequence} {source} {number}\n"),
     }
 }
 
-fn parse(line: &str) -> Option<(Identity, Option<u64>)> {
+fn parse(line: &str) -> Option<(Identity, Record)> {
     let mut words = line.split(' ');
     let (time, sequence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let (source, number) = (words.next()?.to_string(), words.next());
-    let number = number.map(|number| number.parse().ok());
-    (number != Some(None)).then_some(((source, time, sequence), number.flatten()))
+    let source = words.next()?.to_string();
+    let number = match words.next() {
+        None | Some("-") => None,
+        Some(number) => Some(number.parse().ok()?),
+    };
+    let content = match words.next() {
+        None => None,
+        Some(digits) => Some(content(digits)?),
+    };
+    Some(((source, time, sequence), Record { number, content }))
+}
+fn content(digits: &str) -> Option<Content> {
+    let mut content = [0; 32];
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    if pairs.len() != content.len() {
+        return None;
+    }
+    for (byte, pair) in content.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(content)
 }
 
 #[cfg(test)]
@@ -182,6 +252,9 @@ mod tests {
 
     fn identity(n: u64) -> Identity {
         (format!("ipn:{}.9", n % 3), n, n * 7)
+    }
+    fn record(number: Option<u64>) -> Record {
+        Record { number, content: Some([number.unwrap_or(99) as u8; 32]) }
     }
     /// The list and what is known of it.
     struct Both(Taken, List);
@@ -201,6 +274,9 @@ mod tests {
             &mut self.0
         }
     }
+    fn knows(taken: &Taken, n: u64) -> bool {
+        !taken.of(&identity(n)).is_empty()
+    }
     fn open(dir: &tempfile::TempDir) -> Both {
         let (taken, list) = Taken::open(Some(dir.path())).unwrap();
         Both(taken, list.unwrap())
@@ -211,13 +287,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         assert!(taken.is_empty());
-        taken.note(identity(1), None);
-        taken.note(identity(2), Some(5));
+        taken.note(identity(1), record(None));
+        taken.note(identity(2), record(Some(5)));
         taken.write().unwrap();
-        taken.note(identity(3), Some(6));
-        assert!(taken.knows(&identity(3)), "this process knows");
+        taken.note(identity(3), record(Some(6)));
+        assert!(knows(&taken, 3), "this process knows");
         let after = open(&dir);
-        let known: Vec<bool> = (1..=3).map(|n| after.knows(&identity(n))).collect();
+        let known: Vec<bool> = (1..=3).map(|n| knows(&after, n)).collect();
         assert_eq!((known, after.numbers().collect::<Vec<_>>()), (vec![true, true, false], vec![5]));
     }
 
@@ -234,7 +310,7 @@ mod tests {
         let mut taken = open(&dir);
         let many = (2 * GARBAGE * REMEMBERED) as u64;
         for n in 0..many {
-            taken.note(identity(n), Some(n));
+            taken.note(identity(n), record(Some(n)));
             if n % 1000 == 0 {
                 taken.write().unwrap();
             }
@@ -244,9 +320,9 @@ mod tests {
         let length = std::fs::read_to_string(dir.path().join(".taken")).unwrap().lines().count();
         assert!(length <= GARBAGE * REMEMBERED + 1000 && after.order.len() == REMEMBERED, "{length} lines");
         for n in [many - 1, many - REMEMBERED as u64] {
-            assert!(after.knows(&identity(n)), "{n}");
+            assert!(knows(&after, n), "{n}");
         }
-        assert!(!after.knows(&identity(0)) && after.numbers().last() == Some(many - 1));
+        assert!(!knows(&after, 0) && after.numbers().last() == Some(many - 1));
         assert!(!dir.path().join(".taken.new").exists());
     }
 
@@ -262,30 +338,55 @@ mod tests {
             return; // A file system that cannot.
         }
         for n in 0..5000 {
-            taken.note(identity(n), Some(n));
+            taken.note(identity(n), record(Some(n)));
             taken.write().unwrap();
             assert!(aside() >= ROOM / 2 - 100, "{n}: {}", aside());
         }
         drop(taken);
-        assert!(open(&dir).knows(&identity(4999)), "what is set aside is no part of it");
+        assert!(knows(&open(&dir), 4999), "what is set aside is no part of it");
+    }
+
+    #[test]
+    fn contents_of_one_identity_are_told_apart_as_long_as_they_are_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut taken = open(&dir);
+        let with = |byte: u8, number| Record { number, content: Some([byte; 32]) };
+        for record in [with(0, None), with(0xfe, Some(3)), with(0, Some(4))] {
+            taken.note(identity(1), record);
+        }
+        taken.write().unwrap();
+        assert_eq!(open(&dir).of(&identity(1)), [with(0, None), with(0xfe, Some(3))], "each content once");
+        // Lines of earlier programs.
+        std::fs::write(dir.path().join(".taken"), "1 7 ipn:1.9 5\n2 14 ipn:2.9\n").unwrap();
+        let mut taken = open(&dir);
+        let old = Record { number: Some(5), content: None };
+        assert_eq!(taken.of(&identity(1)), [old]);
+        assert_eq!(taken.of(&identity(2)), [Record { number: None, content: None }]);
+        taken.learn(&identity(1), old, [5; 32]);
+        assert_eq!(taken.of(&identity(1)), [with(5, Some(5))]);
+        for n in 3..3 + REMEMBERED as u64 {
+            taken.note(identity(n), record(None));
+        }
+        assert!(!knows(&taken, 1) && !knows(&taken, 2) && taken.known.len() == REMEMBERED);
     }
 
     #[test]
     fn a_line_cut_anywhere_takes_no_other_with_it_and_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".taken");
-        let whole = line(&identity(1), None) + &line(&identity(2), Some(1234));
+        let whole = line(&identity(1), record(None)) + &line(&identity(2), record(Some(1234)));
         for cut in 0..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let mut taken = open(&dir);
-            taken.note(identity(3), None);
+            taken.note(identity(3), record(None));
             taken.write().unwrap();
             let after = open(&dir);
-            assert!(after.knows(&identity(3)), "{:?}", &whole[..cut]);
-            assert_eq!(after.knows(&identity(1)), cut > whole.find('\n').unwrap(), "{:?}", &whole[..cut]);
-            assert!(!after.knows(&identity(2)) && after.numbers().next().is_none(), "{:?}", &whole[..cut]);
+            assert!(knows(&after, 3), "{:?}", &whole[..cut]);
+            assert_eq!(knows(&after, 1), cut > whole.find('\n').unwrap(), "{:?}", &whole[..cut]);
+            assert!(!knows(&after, 2) && after.numbers().next().is_none(), "{:?}", &whole[..cut]);
         }
-        std::fs::write(&path, b"\xff\xfe 7\n1 2\n1 2 a x\n\n18446744073709551616 1 a\n1 2 ipn:1.9\n").unwrap();
+        std::fs::write(&path, b"\xff\xfe 7\n1 2\n1 2 a x\n\n18446744073709551616 1 a\n1 2 a 3 0f\n1 2 ipn:1.9\n")
+            .unwrap();
         assert_eq!(open(&dir).order.len(), 1, "nonsense is passed over");
     }
 }

@@ -168,6 +168,8 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
     let id = endpoint(text)?;
     match id {
         EndpointId::Null => Err(format!("`{text}` is no node")),
+        // LocalNode of RFC 9758.
+        _ if id.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
         _ if !id.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", id.node_id())),
         _ => Ok(id),
     }
@@ -200,7 +202,11 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
 
 fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<std::path::PathBuf>) {
     let store = top.table_or_empty("store", &keys::STORE);
-    let dir = store.text("dir").map(|dir| folder.join(dir));
+    let dir = store.text("dir");
+    if dir.as_ref().is_some_and(String::is_empty) {
+        store.fail("dir", "names no folder", "write e.g. dir = \"store\"");
+    }
+    let dir = dir.map(|dir| folder.join(dir));
     let default = usize::from(dir.is_none());
     let kind = [StoreKind::Durable, StoreKind::Memory][store.choice("kind").unwrap_or(default)];
     if kind == StoreKind::Durable && dir.is_none() {
@@ -292,7 +298,7 @@ fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
 
 fn memory(top: &Reader<'_>) -> Option<DataVolume> {
     let limits = top.table_or_empty("limits", &keys::LIMITS);
-    let memory: DataVolume = limits.custom("memory", |input| input.text()?.parse())?;
+    let memory = limits.custom("memory", |input| input.volume())?;
     if memory.bytes() < crate::budget::LEAST {
         limits.fail("memory", "is too little for a node", "give at least \"64 MiB\"");
     }
@@ -387,6 +393,44 @@ mod tests {
         // Those that can be obeyed.
         assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_a_hint_that_can_be_followed() {
+        let link = "[layer.t]\nkind = \"tcpclv4\"\n[link.k]\nlayer = \"t\"\naddress = \"127.0.0.4:1\"\n";
+        let to = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:4.0\"\n{keys}");
+        let own = |keys: &str| format!("node_ids = \"ipn:1.0\"\n{keys}");
+        for (text, parts) in [
+            ("node_ids = \"ipn:!.0\"".into(), ["node_ids", "`ipn:!.0` is no node", "node_ids = "]),
+            ("node_ids = [\"ipn:4294967295.0\"]".into(), ["node_ids", "is no node", "node_ids = "]),
+            (format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:!.0\""), ["link.k.peer", "is no node", "peer = "]),
+            (
+                own("[store]\ndir = \"s\"\ncapacity = \"1\""),
+                ["store.capacity", "`1` has no unit", "capacity = \"100 kB\""],
+            ),
+            (own("[limits]\nmemory = \"999999999\""), ["limits.memory", "has no unit", "memory = \"2 GiB\""]),
+            (
+                own("[limits]\nbundle_bytes = \"7000\""),
+                ["limits.bundle_bytes", "`7000` has no unit", "bundle_bytes = "],
+            ),
+            (
+                own("[app]\nsocket = \"a.sock\"\nsocket_mode = \"999\""),
+                ["app.socket_mode", "octal", "socket_mode = \"660\""],
+            ),
+            (
+                to("reconnect_min = \"10 s\"\nreconnect_max = \"1 s\""),
+                ["link.k.reconnect_min", "10 s is above `reconnect_max`, which is 1 s", "not above the second"],
+            ),
+            (to("reconnect_min = \"1 min\""), ["link.k.reconnect_min", "1 min is above", "which is 30 s"]),
+            (to("reconnect_max = \"50 ms\""), ["link.k.reconnect_max", "50 ms is below", "which is 100 ms"]),
+            (own("[store]\ndir = \"\""), ["store.dir", "names no folder", "dir = \"store\""]),
+        ] {
+            let said = errors(&text);
+            assert!(said.len() == 1 && said[0].contains("\nhint: "), "{text}: {said:?}");
+            parts.iter().for_each(|part| assert!(said[0].contains(part), "{part}: {}", said[0]));
+        }
+        let fine = "reconnect_min = \"1 s\"\nreconnect_max = \"1 s\"\n[store]\ndir = \".\"\nspill_from = \"0\"";
+        assert_eq!(errors(&to(fine)), Vec::<String>::new());
     }
 
     fn errors(text: &str) -> Vec<String> {

@@ -458,7 +458,12 @@ pub const APP: Section = Section {
     help: "The application interface.",
     keys: &[
         key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-        key("socket_mode", Text, Is("600"), "Who may attach: \"660\" lets its group in too."),
+        key(
+            "socket_mode",
+            other("permission bits", "\"660\""),
+            Is("600"),
+            "Who may attach: \"660\" lets its group in too.",
+        ),
         key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
         key(
             "window",

@@ -197,6 +197,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
             reader.fail("connect", why, hint);
         }
     }
+    reader.ascending("reconnect_min", "reconnect_max");
     kind.span(to, &reader.settings())
 }
 
@@ -226,6 +227,7 @@ fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
     let peer = endpoint(text)?;
     match peer {
         EndpointId::Null => Err(format!("`{text}` is no node")),
+        _ if peer.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
         _ if !peer.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", peer.node_id())),
         _ if own.iter().any(|own| own.node() == peer.node()) => Err(format!("`{text}` is this node itself")),
         _ => Ok(peer),

@@ -4,10 +4,10 @@ use super::{files, format_of_readable, unreadable};
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::store::{IndexEntry, Input, Output, Remembered};
 use farlink_base::{BundleHandle, Bytes, Chunk, Event, EventClass, Instant, Payload, Sink};
-use farlink_os::disk::DiskFiles;
+use farlink_os::disk::{DiskFiles, open_regular};
 use farlink_storage::{Config, LogStore};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -108,12 +108,21 @@ impl Offline {
         if !dir.is_dir() {
             anyhow::bail!("{} is no store\nhint: give the folder that `[store] dir` names", dir.display());
         }
+        if let Err(why) = super::owner(dir)
+            && why.kind() == io::ErrorKind::InvalidInput
+        {
+            return Err(unreadable(&dir.join(super::OWNER), &why));
+        }
         let (mut paths, mut found) = (BTreeMap::new(), Contents::default());
         for path in files(dir).map_err(|why| unreadable(dir, &why))? {
             let number =
                 path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok()).unwrap_or(0);
-            // What cannot be read is told as damage later.
-            let format = format_of_readable(&path).ok().flatten();
+            let format = match format_of_readable(&path) {
+                // What is no file.
+                Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(unreadable(&path, &why)),
+                // What cannot be read is told as damage later.
+                format => format.ok().flatten(),
+            };
             super::not_newer(&path, format)?;
             found.files.push((number, path.metadata().map_or(0, |data| data.len()), format));
             paths.insert(number, path);
@@ -331,7 +340,7 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
     let size = path.metadata().map_or(0, |data| data.len());
     let end = size.min(offset.saturating_add(len));
     let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
-    let opened = File::open(path);
+    let opened = open_regular(OpenOptions::new().read(true), path);
     if opened.as_ref().is_ok_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return bytes.into();
     }
@@ -349,7 +358,12 @@ fn read_what_can_be(path: &Path, offset: u64, len: u64, unread: &mut Vec<Damage>
 }
 /// Locks the store as a node does, where it was ever used.
 fn lock(dir: &Path) -> anyhow::Result<Option<File>> {
-    let Ok(file) = File::open(dir.join("lock")) else { return Ok(None) };
+    let path = dir.join("lock");
+    let file = match open_regular(OpenOptions::new().read(true), &path) {
+        Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(unreadable(&path, &why)),
+        Err(_) => return Ok(None),
+        Ok(file) => file,
+    };
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         anyhow::anyhow!("the store {} is in use by another process\nhint: stop the node first", dir.display())
     })?;

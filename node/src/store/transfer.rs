@@ -5,8 +5,9 @@ use super::offline::{Contents, Damage, Found, Offline};
 use anyhow::Context;
 use farlink_base::store::{IndexEntry, Remembered};
 use farlink_base::{Bytes, DtnTime, Priority};
+use farlink_os::disk::open_regular;
 use serde_json::{Value, json};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -187,7 +188,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
         fingerprint: fingerprint(line, "fingerprint")?,
         flags: u32::try_from(number(line, "flags")?)?,
     };
-    let mut file = File::open(path)?;
+    let mut file = open_regular(OpenOptions::new().read(true), path)?;
     // Checked before any of it is kept.
     let (mut crc, mut bytes, mut len) = (0, vec![0; 1 << 20], 0);
     loop {

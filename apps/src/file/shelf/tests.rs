@@ -226,7 +226,8 @@ fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_bef
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     let many = 4 * 8192 + 10;
     // So many that the list is written anew while more is taken.
-    (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), None));
+    let record = Record { number: None, content: Some([0; 32]) };
+    (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), record));
     hold(&mut shelf, &piece(0), many, false);
     hold(&mut shelf, &piece(2), many + 1, false);
     shelf.begin().unwrap();
@@ -240,7 +241,7 @@ fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_bef
         drop(shelf);
         open(&dir)
     };
-    let known = |n: u64| again.taken.knows(&("ipn:1.9".into(), 0, n));
+    let known = |n: u64| !again.taken.of(&("ipn:1.9".into(), 0, n)).is_empty();
     assert_eq!([many - 1, many, many + 1, many + 2, many + 3].map(known), [true, true, true, false, false]);
     assert!(!names(&dir).iter().any(|name| name.ends_with(".new")));
 }
@@ -353,6 +354,97 @@ fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
         assert!(why.contains("cannot be made to last"), "{removed}: {why}");
         drop(shelf);
         let again = Shelf::open(Some(&inbox)).unwrap();
-        assert!(!again.taken.knows(&("ipn:1.9".into(), 0, 2)), "{removed}: it may come again");
+        assert!(again.taken.of(&("ipn:1.9".into(), 0, 2)).is_empty(), "{removed}: it may come again");
     }
+}
+
+/// Whoever can send can write any identity: a stranger's bundle and the true one are both delivered.
+#[test]
+fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() {
+    let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];
+    let piece = |data: &[u8]| {
+        let (mut header, chunk) = parts(data, data.len()).remove(0);
+        header.id = hex(&Sha256::digest(data)[..4]);
+        encode(&header, &chunk).unwrap()
+    };
+    for contents in [
+        [b"FORGED".to_vec(), b"HONEST".to_vec(), b"longer".to_vec()],
+        [long(1), long(2), b"short".to_vec()],
+        [piece(b"FORGED"), piece(&long(3)), piece(&long(4))],
+        [long(5), piece(&long(6)), b"plain".to_vec()],
+    ] {
+        for (marked, one_run) in [(true, true), (true, false), (false, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut shelf = open(&dir);
+            for (n, content) in contents.iter().enumerate() {
+                let told = take_payload(&mut shelf, content, 1, marked).unwrap();
+                assert!(told.is_some(), "{n} of {}, {marked} {one_run}", content.len());
+                assert_eq!(names(&dir).len(), n + 2, "{:?}", names(&dir));
+                if !one_run {
+                    drop(shelf);
+                    shelf = open(&dir);
+                }
+            }
+            for content in &contents {
+                assert!(take_payload(&mut shelf, content, 1, true).unwrap().is_none(), "{}", content.len());
+            }
+            drop(shelf);
+            let mut shelf = open(&dir);
+            for content in &contents {
+                assert!(take_payload(&mut shelf, content, 1, marked).unwrap().is_none(), "not answered before");
+            }
+            let mut there: Vec<Vec<u8>> = Vec::new();
+            for name in names(&dir).iter().filter(|name| *name != ".taken") {
+                there.push(std::fs::read(dir.path().join(name)).unwrap());
+            }
+            let bytes = |payload: &Vec<u8>| match decode(&mut &payload[..], payload.len() as u64).unwrap().0 {
+                Some(header) => payload[payload.len() - header.bytes as usize..].to_vec(),
+                None => payload.clone(),
+            };
+            let mut sent: Vec<Vec<u8>> = contents.iter().map(bytes).collect();
+            there.sort();
+            sent.sort();
+            assert!(there == sent, "{:?}", names(&dir));
+        }
+    }
+}
+
+#[test]
+fn without_a_folder_another_content_of_a_known_identity_is_handed_on_too() {
+    let mut shelf = Shelf::open(None).unwrap();
+    for (content, told) in [("FORGED", 1), ("HONEST", 1), ("FORGED", 0), ("HONEST", 0)] {
+        let came = take_payload(&mut shelf, content.as_bytes(), 1, true).unwrap();
+        assert_eq!(came.iter().count(), told, "{content}");
+    }
+}
+
+/// The list of an earlier program has no contents.
+#[test]
+fn what_an_earlier_program_took_is_compared_with_its_file_as_long_as_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(".taken"), "0 1 ipn:1.9 1\n0 2 ipn:1.9\n0 3 ipn:1.9 3\n").unwrap();
+    std::fs::write(dir.path().join("bundle-1"), "FORGED").unwrap();
+    let mut shelf = open(&dir);
+    let mut take = |content: &str, sequence| take_payload(&mut shelf, content.as_bytes(), sequence, true).unwrap();
+    assert!(take("FORGED", 1).is_none());
+    std::fs::remove_file(dir.path().join("bundle-1")).unwrap();
+    let told = take("HONEST", 1);
+    assert!(matches!(told, Some(Received::Bundle { path: Some(path), .. }) if path.ends_with("bundle-4")));
+    assert!(take("HONEST", 1).is_none() && take("FORGED", 1).is_none(), "it is remembered without its file");
+    assert!(take("a piece", 2).is_none() && take("gone", 3).is_none(), "nobody can tell");
+}
+
+#[test]
+fn where_there_is_no_room_what_came_before_is_known_and_what_did_not_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];
+    hold(&mut shelf, &long(1), 1, false);
+    shelf.settle().unwrap();
+    std::fs::create_dir(arriving(dir.path(), 0)).unwrap();
+    hold(&mut shelf, &long(1), 1, true);
+    assert!(shelf.take(&adu(&long(2), 1, true), &mut &long(2)[..]).is_err());
+    std::fs::remove_dir(arriving(dir.path(), 0)).unwrap();
+    hold(&mut shelf, &long(2), 1, true);
+    assert_eq!(shelf.settle().unwrap().len(), 1);
 }

@@ -216,9 +216,11 @@ impl Agent {
         if let Some(range) = &sending.range {
             self.cuts.give_back(sending.bundle, range);
         }
+        // What strangers gave back of what somebody vouches for holds back a second way, not the one that failed.
+        if !self.is_unvouched(sending.bundle) {
+            self.waits.ignore_strangers(sending.bundle);
+        }
         self.book.hold(sending.bundle, Reason::Route);
-        // What strangers gave back holds back a second way, not the one that failed.
-        self.waits.ignore_strangers(sending.bundle);
     }
 
     /// A copy that failed is offered again: at once after a lost session, else after the back-off.

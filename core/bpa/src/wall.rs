@@ -24,8 +24,8 @@ pub(crate) struct Wall {
     confirmed: bool,
     /// That it is doubted was told.
     doubted: bool,
-    /// Operating time of the node at an instant, ms: of all its runs, as far as it was noted.
-    ran: (u64, Instant),
+    /// Operating time of the node, of all its runs as far as it was noted, beyond this run's clock, ms.
+    ran_before_ms: i64,
 }
 
 impl Wall {
@@ -36,7 +36,7 @@ impl Wall {
         down_max_s: DOWNTIME_MAX.as_secs() as u32,
         confirmed: false,
         doubted: false,
-        ran: (0, Instant::ZERO),
+        ran_before_ms: 0,
     };
 
     /// The clock as it was told, believed or not: contact plans go by it.
@@ -71,17 +71,17 @@ impl Wall {
     }
     /// Earlier runs took so long together, as was noted, and if the machine did not start anew the time since.
     pub fn ran_before(&mut self, now: Instant, ran_ms: u64) {
-        self.ran = (ran_ms, now);
+        self.ran_before_ms = (ran_ms.min(i64::MAX as u64) as i64).saturating_sub(millis(now) as i64);
     }
     /// Operating time of the node, ms.
     pub fn ran_ms(&self, now: Instant) -> u64 {
-        self.ran.0.saturating_add(now.since(self.ran.1).as_millis() as u64)
+        millis(now).saturating_add_signed(self.ran_before_ms)
     }
     /// An earlier run stored something at this operating time; gives the time since that is known of, ms.
     pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
         let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
         if since_ms == 0 {
-            self.ran = (ran_ms, now);
+            self.ran_before(now, ran_ms);
         }
         since_ms
     }
@@ -117,6 +117,10 @@ impl Wall {
         let believed = -(self.clock.error_ms as i64)..=most;
         (!believed.contains(&off_ms)).then_some(off_ms)
     }
+}
+
+fn millis(now: Instant) -> u64 {
+    now.as_nanos() / 1_000_000
 }
 
 #[cfg(test)]

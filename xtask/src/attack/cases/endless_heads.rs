@@ -4,10 +4,10 @@ use super::{Case, Outcome, Target, open_many};
 use crate::attack::wire::bundle::{Bundle, put};
 use crate::attack::wire::ltp::put_sdnv;
 use crate::attack::wire::tcpcl::{CONTACT, START, segment_head, sess_init};
-use crate::attack::wire::{connect, discard, stranger};
+use crate::attack::wire::{connect, discard, one_of_many, stranger};
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Over STCP.
@@ -15,22 +15,58 @@ pub const STCP: Case = Case {
     name: "stcp-endless-heads",
     what: "3,000 streams that stay open, each with 64 kB of a bundle's head (an unknown block, the name of a source, or a \
            dictionary, of a gigabyte) and then a byte of it at a time.",
-    run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }),
+    run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &MANY),
+};
+/// Over STCP, fast.
+pub const STCP_FAST: Case = Case {
+    name: "stcp-fast-endless-heads",
+    what: "600 streams from as many addresses, whose heads never end and come as fast as the node reads.",
+    run: |target| run(target, target.stcp, &Framing { begin: stcp, more: |_| Vec::new() }, &FAST),
 };
 /// Over MTCP.
 pub const MTCP: Case = Case {
     name: "mtcp-endless-heads",
     what: "The same over MTCP.",
-    run: |target| run(target, target.mtcp, &Framing { begin: mtcp, more: |_| Vec::new() }),
+    run: |target| run(target, target.mtcp, &Framing { begin: mtcp, more: |_| Vec::new() }, &MANY),
 };
 /// Over TCPCLv4.
 pub const TCPCL: Case = Case {
     name: "tcpcl-endless-heads",
     what: "The same in the transfers of 3,000 sessions of TCPCLv4.",
-    run: |target| run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }),
+    run: |target| {
+        run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &MANY)
+    },
+};
+/// Over TCPCLv4, fast.
+pub const TCPCL_FAST: Case = Case {
+    name: "tcpcl-fast-endless-heads",
+    what: "600 sessions of TCPCLv4 from as many addresses, whose heads never end and come as fast as the node reads.",
+    run: |target| {
+        run(target, target.tcpcl, &Framing { begin: tcpcl, more: |len| segment_head(0, 0, None, len) }, &FAST)
+    },
 };
 
-const STREAMS: u64 = 3000;
+/// Streams of a case.
+struct Crowd {
+    streams: u64,
+    from: fn(u64) -> Ipv4Addr,
+    /// Bytes sent at a time behind the first.
+    piece: usize,
+    /// Between two times that all sent.
+    pause: Duration,
+}
+const MANY: Crowd = Crowd {
+    streams: 3000,
+    from: |number| stranger((number % 10 + 1) as u8),
+    piece: 1,
+    pause: Duration::from_millis(200),
+};
+const FAST: Crowd = Crowd {
+    streams: 600,
+    from: |number| one_of_many(number as u16 + 256),
+    piece: 64_000,
+    pause: Duration::from_millis(1),
+};
 /// Bytes of a head that come at once.
 const AT_ONCE: usize = 64_000;
 /// Length that the head gives of itself or of its bundle.
@@ -70,11 +106,11 @@ fn heads() -> [Vec<u8>; 3] {
     })
 }
 
-fn run(target: &Target, at: SocketAddr, framing: &Framing) -> Result<Outcome> {
+fn run(target: &Target, at: SocketAddr, framing: &Framing, crowd: &Crowd) -> Result<Outcome> {
     let first = heads().map(|head| [(framing.begin)(head.len() as u64), head].concat());
-    let more = [(framing.more)(1), vec![b'x']].concat();
-    let mut opened = open_many(target, STREAMS, |number| {
-        let stream = connect(stranger((number % 10 + 1) as u8), at)?;
+    let more = [(framing.more)(crowd.piece as u64), vec![b'x'; crowd.piece]].concat();
+    let mut opened = open_many(target, crowd.streams, |number| {
+        let stream = connect((crowd.from)(number), at)?;
         stream.set_nonblocking(true)?;
         let mut head = Sending { stream, kind: number as usize % 3, sent: 0, open: true };
         head.send(&first, &more);
@@ -85,7 +121,7 @@ fn run(target: &Target, at: SocketAddr, framing: &Framing) -> Result<Outcome> {
         for head in &mut opened {
             head.send(&first, &more);
         }
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(crowd.pause);
     }
     let sent: usize = opened.iter().map(|head| head.sent).sum();
     let open = opened.iter().filter(|head| head.open && discard(&head.stream).1).count();
@@ -100,7 +136,7 @@ struct Sending {
     open: bool,
 }
 impl Sending {
-    /// As much of what comes first as goes, then one byte more.
+    /// As much of what comes first as goes, then of what comes behind it.
     fn send(&mut self, first: &[Vec<u8>; 3], more: &[u8]) {
         let first = &first[self.kind];
         let next = match first.get(self.sent..) {

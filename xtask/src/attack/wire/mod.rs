@@ -25,6 +25,12 @@ pub fn stranger(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 66, number)
 }
 
+/// Address of one of very many strangers.
+pub fn one_of_many(number: u16) -> Ipv4Addr {
+    let [high, low] = number.to_be_bytes();
+    Ipv4Addr::new(127, 1, high, low)
+}
+
 /// Connects from an address; reads and writes wait [`PATIENCE`] at most.
 ///
 /// # Errors

@@ -59,12 +59,12 @@ pub struct Streams {
     pub bytes: (u64, u64),
 }
 
-/// Bytes of all streams.
+/// Bounds of streams, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// That a layer may have queued on one stream.
+    /// Most bytes a layer may have queued on one stream.
     pub queue: u64,
-    /// Read in one turn from all streams together: the stack answers those before more are read.
+    /// Most bytes read in one turn from all streams together: the stack handles them before more are read.
     pub read: usize,
 }
 

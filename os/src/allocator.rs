@@ -30,8 +30,8 @@ pub fn give_back() {
     collect();
 }
 
-/// Does so in this thread if another thread has done it since. Pages that a thread allocated from stay with it, even where
-/// another thread freed all that was on them: so each thread that allocates much calls this from time to time.
+/// Gives back the free pages of this thread if [`give_back`] was called elsewhere since the last time. The allocator keeps
+/// pages with the thread that allocated them, even when another thread freed their contents.
 pub fn give_back_if_asked() {
     let asked = ASKED.load(Relaxed);
     if GIVEN.replace(asked) != asked {

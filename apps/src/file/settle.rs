@@ -133,7 +133,7 @@ pub fn arriving(out: &Path, number: u64) -> PathBuf {
 pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
     rename_numbered(&arriving(out, number), number, |number| named(out, number))
 }
-/// Where a bundle is that lasts.
+/// Path of a bundle that has arrived whole.
 pub fn named(out: &Path, number: u64) -> PathBuf {
     out.join(format!("bundle-{number}"))
 }

@@ -155,8 +155,8 @@ impl Shelf {
         self.waiting.push(waiting);
         Ok(())
     }
-    /// Reads a payload of a known identity, and gives it back where its content is not known. A long one is on disk
-    /// meanwhile, without a name.
+    /// Reads the payload of a bundle whose identity is known. Returns it if the payload differs from those received before;
+    /// a long one is kept in an unnamed file meanwhile.
     fn unless_repeated(
         &mut self,
         identity: &Identity,
@@ -173,7 +173,7 @@ impl Shelf {
         let mut file = without_name(out);
         each_piece(&mut payload, bytes, |piece| {
             if let Some(why) = file.as_mut().ok().and_then(|file| file.write_all(piece).err()) {
-                // What was taken before needs no room: it may be that.
+                // Read on: a repetition needs no space on disk.
                 file = Err(why);
             }
             Ok(())
@@ -185,7 +185,7 @@ impl Shelf {
         file.rewind()?;
         Ok(Some(Box::new(file)))
     }
-    /// Whether a bundle of this identity and content was taken.
+    /// True if a bundle with this identity and payload was received before.
     fn is_taken(&mut self, identity: &Identity, content: Content) -> bool {
         for record in self.taken.of(identity).to_vec() {
             let there = match (record, &self.out) {
@@ -196,7 +196,7 @@ impl Shelf {
                 }
                 _ => None,
             };
-            // Of a piece, or a file that is gone, that an earlier program took, nobody can tell any more.
+            // An earlier version recorded no digest, and the file is gone or was part of another: it counts as the same.
             if there.is_none_or(|there| there == content) {
                 return true;
             }
@@ -323,7 +323,7 @@ impl Shelf {
     }
 }
 
-/// The content of a file that is there.
+/// SHA-256 of a file.
 fn content_of(path: &Path) -> io::Result<Content> {
     if !path.symlink_metadata()?.is_file() {
         return Err(ErrorKind::NotFound.into());
@@ -332,8 +332,8 @@ fn content_of(path: &Path) -> io::Result<Content> {
     each_piece(&mut file, u64::MAX, |_| Ok(()))?;
     Ok(file.content())
 }
-/// A new file that goes with its handle. Bundles are numbered from one on: if it is killed in between, what it leaves is
-/// thrown away.
+/// A new file without a name, gone when it is closed. Bundles are numbered from 1, so number 0 is free; a file left by a crash
+/// is removed at the next start.
 fn without_name(out: &Path) -> io::Result<File> {
     let path = arriving(out, 0);
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;

@@ -1,4 +1,4 @@
-//! Which bundles were taken, and with what content: a file that gets a line for each, and is written anew once it is long.
+//! The list of received bundles and the digests of their payloads: one line each, in a file that is rewritten when it grows long.
 
 use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -23,26 +23,26 @@ pub type Identity = (String, u64, u64);
 /// SHA-256 of a payload: anyone can write any identity, and nobody finds a second payload of one digest.
 pub type Content = [u8; 32];
 
-/// What is known of a bundle beside its identity.
+/// A received bundle, beside its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The number of its file, where it is one.
     pub number: Option<u64>,
-    /// None in lists of earlier programs.
+    /// None in lists that earlier versions wrote.
     pub content: Option<Content>,
 }
 
-/// A payload that is digested as it is read.
+/// A reader that hashes the payload as it is read.
 pub struct Digesting<R> {
     from: R,
     hash: Sha256,
 }
 impl<R> Digesting<R> {
-    /// Of what will be read from there.
+    /// Hashes everything read from `from`.
     pub fn new(from: R) -> Digesting<R> {
         Digesting { from, hash: Sha256::new() }
     }
-    /// Of all that was read.
+    /// SHA-256 of everything read so far.
     pub fn content(self) -> Content {
         self.hash.finalize().into()
     }
@@ -116,11 +116,11 @@ impl Taken {
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
-    /// Those of an identity, each with another content.
+    /// Received bundles with this identity; their payloads differ.
     pub fn of(&self, identity: &Identity) -> &[Record] {
         self.known.get(identity).map_or(&[], Vec::as_slice)
     }
-    /// Says what the content of one is that an earlier program took.
+    /// Records the digest of a bundle that an earlier version received.
     pub fn learn(&mut self, identity: &Identity, old: Record, content: Content) {
         let learnt = Record { content: Some(content), ..old };
         let known = self.known.get_mut(identity).into_iter().flatten();
@@ -209,8 +209,8 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Time, sequence number, source, the number of its file (`-` where it is none), and the digest of its payload. Lists of
-/// earlier programs have no digest, and end before the number where there is none.
+/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier versions
+/// wrote no digest, and nothing in place of `-`.
 fn line((source, time, sequence): &Identity, Record { number, content }: Record) -> String {
     let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
     match content {
@@ -234,15 +234,9 @@ fn parse(line: &str) -> Option<(Identity, Record)> {
     Some(((source, time, sequence), Record { number, content }))
 }
 fn content(digits: &str) -> Option<Content> {
-    let mut content = [0; 32];
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
-    if pairs.len() != content.len() {
-        return None;
-    }
-    for (byte, pair) in content.iter_mut().zip(pairs) {
-        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(content)
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
 #[cfg(test)]

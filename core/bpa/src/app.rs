@@ -164,8 +164,7 @@ pub enum AdminInput {
         at: Option<farlink_base::DtnTime>,
         /// A clock that says that it was longer is doubted.
         downtime_max: core::time::Duration,
-        /// Operating time of the node before this instant, all runs together, as far as it is known, ms: what waits ages by it
-        /// where no wall time is believed.
+        /// Operating time of the node so far, all runs together, ms. Waiting bundles age by it where no wall time is trusted.
         ran_ms: u64,
     },
     /// The wall clock is right, whatever earlier runs say.

@@ -56,7 +56,7 @@ pub(crate) enum Joined {
 /// them (they are never joined with others), and which of several contents it is.
 type Original = (u128, u64, bool, u32);
 
-/// Contents of one bundle whose pieces are taken. What was acknowledged before there were so many is kept beside them.
+/// Most contents of one identity whose fragments are accepted. Fragments acknowledged earlier are kept beyond it.
 const CONTENTS_MAX: usize = 8;
 
 /// Source that a fragment counts to; `None`: nobody vouches for it, and it counts to all such arrivals together, as what
@@ -170,17 +170,17 @@ impl Fragments {
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
-    /// Whether there is room for what a piece is of: so many contents wait at most, apart where somebody vouches for them.
+    /// True if a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other fragments are counted apart.
     pub fn have_room_for(&self, book: &Book, new: &Held) -> bool {
         let Some(at) = place(new) else { return true };
         let contents = || self.contents(new.bundle.original_id(), at.total, new.flags.has(Flags::STRANGE));
         contents().nth(CONTENTS_MAX - 1).is_none() || self.content_of(book, new, at).is_some()
     }
-    /// What waits under an identity and a length.
+    /// Waiting contents of an identity and a total length.
     fn contents(&self, id: u128, total: u64, strange: bool) -> impl Iterator<Item = (&Original, &Joining)> {
         self.pieces.joining.range((id, total, strange, 0)..=(id, total, strange, u32::MAX))
     }
-    /// A content beside those that wait.
+    /// A new content with the lowest free number.
     fn another(&self, held: &Held, at: FragmentInfo) -> Original {
         let (id, strange) = (held.bundle.original_id(), held.flags.has(Flags::STRANGE));
         let taken = (0..).zip(self.contents(id, at.total, strange));

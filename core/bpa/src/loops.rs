@@ -25,7 +25,7 @@ const REMEMBERED: Duration = Duration::from_secs(512);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// What [`known_by`] says; 0: free.
+    /// Hash from [`known_by`]; 0: free slot.
     tag: u64,
     /// When it was forwarded last, in seconds.
     at_s: u32,
@@ -46,8 +46,8 @@ struct Table {
     slots: Vec<Slot>,
     used: usize,
     most: usize,
-    /// Whether one that is known to come back is pushed out like any other: else whoever sends others twice keeps all
-    /// places for as long as they are remembered.
+    /// True if entries that have returned may be replaced, too. Otherwise a sender who sends each bundle twice would occupy
+    /// the whole table.
     yields: bool,
 }
 
@@ -55,8 +55,8 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct Loops([Table; 2]);
 
-/// By what a bundle is known when it comes back: all that no node changes, with the digest of its payload (0 where that
-/// may be another each time), which nobody without this node's key can aim at.
+/// Hash of the fields that no node changes and of the payload's digest, which is keyed: without the node's key nobody can make
+/// two bundles collide. `digest` is 0 for a payload that may differ on each round.
 fn known_by(meta: &BundleMeta, digest: u64) -> u64 {
     let place = meta.fragment().map_or([0; 2], |place| [place.offset + 1, place.total]);
     let endpoints = [&meta.source, &meta.destination, meta.report_to()];
@@ -170,7 +170,7 @@ impl Agent {
     }
 }
 
-/// What is enciphered may be enciphered anew each time it comes around: then its payload is not looked at.
+/// Hash of a bundle. An encrypted payload is left out: it may be encrypted differently on each round.
 fn tag(meta: &BundleMeta, edge: &mut dyn Edge) -> u64 {
     let digest = if meta.facts.has(Facts::SEALED) { 0 } else { edge.digest(meta) };
     known_by(meta, digest)

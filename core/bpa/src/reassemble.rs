@@ -27,11 +27,10 @@ impl Agent {
         }
     }
 
-    /// Whether there is room for what a fragment for this node is of.
+    /// Checks that a fragment for this node can be reassembled.
     ///
     /// # Errors
-    /// As many others wait under its identity as there may; no want of room in general, which would hold back all that
-    /// is like it.
+    /// `NotAcceptable` if too many contents wait under its identity. `NoResources` would stop the sender's other bundles, too.
     pub(crate) fn may_join(&self, new: &Held) -> Result<(), Refusal> {
         let joins = new.bundle.fragment().is_some() && self.is_for_us(&new.bundle);
         if joins && !self.fragments.have_room_for(&self.book, new) { Err(Refusal::NotAcceptable) } else { Ok(()) }

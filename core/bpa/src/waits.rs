@@ -43,7 +43,7 @@ pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
-    /// Those that came back, which nobody gets before, how often they did, and whether only strangers said so.
+    /// Returned bundles: until when each is held back, how often it returned, and whether only strangers returned it.
     back: BTreeMap<Handle, (Instant, u8, bool)>,
     /// Of which it was said that the link they would take is too narrow.
     unfit: BTreeSet<Handle>,
@@ -110,7 +110,7 @@ impl Waits {
     pub fn held_back(&self, bundle: Handle, now: Instant) -> Option<(Instant, u8)> {
         self.back.get(&bundle).filter(|(until, ..)| *until > now).map(|(until, returns, _)| (*until, *returns))
     }
-    /// What strangers gave back holds it back no longer; whether it did.
+    /// Releases a bundle that only strangers returned; true if it was held back.
     pub fn ignore_strangers(&mut self, bundle: Handle) -> bool {
         let strange = self.back.get(&bundle).is_some_and(|(.., strange)| *strange);
         strange && self.back.remove(&bundle).is_some()

@@ -69,7 +69,7 @@ impl Wall {
             self.newest = (time, now);
         }
     }
-    /// Earlier runs took so long together, as was noted, and if the machine did not start anew the time since.
+    /// Sets the operating time at `now`, ms: that of earlier runs, plus the downtime if the machine did not reboot.
     pub fn ran_before(&mut self, now: Instant, ran_ms: u64) {
         self.ran_before_ms = (ran_ms.min(i64::MAX as u64) as i64).saturating_sub(millis(now) as i64);
     }
@@ -77,7 +77,7 @@ impl Wall {
     pub fn ran_ms(&self, now: Instant) -> u64 {
         millis(now).saturating_add_signed(self.ran_before_ms)
     }
-    /// An earlier run stored something at this operating time; gives the time since that is known of, ms.
+    /// Time since an earlier run stored something at this operating time, as far as known, ms.
     pub fn found_ran(&mut self, now: Instant, ran_ms: u64) -> u64 {
         let since_ms = self.ran_ms(now).saturating_sub(ran_ms);
         if since_ms == 0 {

@@ -155,8 +155,7 @@ impl LogStore {
         self.loads.next += 1;
         self.loads.next
     }
-    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`, and its rope is
-    /// not too long.
+    /// End of the next load's record, if it is short, follows what is read up to `end`, and fits into one job's memory.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
         let next = self.loads.waiting.front()?;
         let (of, from, to) = next.short()?;

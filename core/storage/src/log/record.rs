@@ -214,7 +214,7 @@ const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
 /// Bit of the byte that says which fields a bundle or delete record has: in records before format 3 it is not set, and
 /// their digests are not known.
 const HAS_DIGEST: u8 = 4;
-/// In the place of the wall time of storing stands the operating time.
+/// The field for the time of storing has the operating time, not wall time.
 const HAS_RAN: u8 = 8;
 
 fn crc_table(data: u64) -> u64 {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// File with the node IDs that the store belongs to, one a line.
 const OWNER: &str = "owner";
-/// File with the start of the machine, the time since then, and the operating time of the node, ms.
+/// File with the machine's boot ID, the time since boot, the operating time of the node, ms, and a checksum.
 const RAN: &str = "ran";
 
 /// Looks at the beginning of every file of a store, and at whose it is; writes nothing.
@@ -90,23 +90,34 @@ pub fn note_run(dir: &Path, unix_ms: u64) {
     let _ = open_regular(OpenOptions::new().append(true), &dir.join(OWNER)).and_then(|file| file.set_modified(time));
 }
 
-/// Operating time of all runs of the store, as far as it was noted, ms; since the note as much passed as the machine counts, if it
-/// has not started anew.
+/// Operating time of all runs of the store, ms: as noted, and the time since if the machine did not reboot. 0 if the note is missing
+/// or damaged: bundles are then kept too long, not too short.
 pub fn ran_before(dir: &Path) -> u64 {
-    let noted = std::fs::read_to_string(dir.join(RAN)).unwrap_or_default();
-    let mut words = noted.split_whitespace();
+    let mut noted = String::new();
+    let file = open_regular(OpenOptions::new().read(true), &dir.join(RAN));
+    let read = file.and_then(|file| file.take(256).read_to_string(&mut noted));
+    let Some((text, crc)) = noted.trim_end().rsplit_once(' ').filter(|_| read.is_ok()) else { return 0 };
+    if crc.parse() != Ok(checksum(text)) {
+        return 0;
+    }
+    let mut words = text.split(' ');
     let (boot, mut number) = (words.next(), || words.next()?.parse::<u64>().ok());
     let (Some(at_ms), Some(ran_ms)) = (number(), number()) else { return 0 };
     let (now_boot, now_ms) = clock::boot();
     let since_ms = if boot == Some(now_boot.as_str()) { now_ms.saturating_sub(at_ms) } else { 0 };
     ran_ms.saturating_add(since_ms)
 }
-/// Notes it; as good as it can.
+/// Notes the operating time. A failure is ignored: the next note may succeed.
 pub fn note_ran(dir: &Path, ran_ms: u64) {
     let (boot, now_ms) = clock::boot();
+    let text = format!("{} {now_ms} {ran_ms}", if boot.is_empty() { "unknown" } else { &boot });
     let fresh = dir.join("ran.new");
-    let _ = std::fs::write(&fresh, format!("{boot} {now_ms} {ran_ms}\n"))
+    let _ = open_regular(OpenOptions::new().write(true).create(true).truncate(true), &fresh)
+        .and_then(|mut file| writeln!(file, "{text} {}", checksum(&text)))
         .and_then(|()| std::fs::rename(&fresh, dir.join(RAN)));
+}
+fn checksum(text: &str) -> u32 {
+    (crate::accel().crc32c)(0, text.as_bytes())
 }
 
 /// The numbered files of a store.
@@ -208,18 +219,32 @@ mod tests {
         assert!((70_000..80_000).contains(&ran_before(dir.path())));
         let (boot, now_ms) = clock::boot();
         let noted = |text: String| {
-            std::fs::write(dir.path().join(RAN), text).unwrap();
+            std::fs::write(dir.path().join(RAN), format!("{text} {}\n", checksum(&text))).unwrap();
             ran_before(dir.path())
         };
         assert!(
-            (75_000..85_000).contains(&noted(format!("{boot} {} 70000\n", now_ms - 5_000))),
+            (75_000..85_000).contains(&noted(format!("{boot} {} 70000", now_ms - 5_000))),
             "down, and the machine not"
         );
-        assert_eq!(noted(format!("another {} 70000\n", now_ms - 5_000)), 70_000, "the machine was started anew");
-        assert_eq!(noted(format!("{boot} {} 70000\n", now_ms + 3_600_000)), 70_000);
-        for text in ["", "x", "x 1", "x y 1", "x 1 -1", &format!("{boot} 0 {}", u64::MAX)] {
-            assert!([0, u64::MAX].contains(&noted(text.into())), "{text}");
+        assert_eq!(noted(format!("another {} 70000", now_ms - 5_000)), 70_000, "the machine was started anew");
+        assert_eq!(noted(format!("{boot} {} 70000", now_ms + 3_600_000)), 70_000);
+        for text in ["", "x", "x 1", "x y 1", "x 1 -1"] {
+            assert_eq!(noted(text.into()), 0, "{text}");
         }
+        note_ran(dir.path(), 70_000);
+        let mut bytes = std::fs::read(dir.path().join(RAN)).unwrap();
+        for at in 0..bytes.len() - 1 {
+            bytes[at] ^= 1;
+            std::fs::write(dir.path().join(RAN), &bytes).unwrap();
+            assert_eq!(ran_before(dir.path()), 0, "damage at {at}");
+            bytes[at] ^= 1;
+        }
+        std::fs::remove_file(dir.path().join(RAN)).unwrap();
+        for name in [RAN, "ran.new"] {
+            assert!(std::process::Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap().success());
+        }
+        note_ran(dir.path(), 70_000);
+        assert_eq!(ran_before(dir.path()), 0, "nobody waits for a pipe");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
     let mut lines = BufWriter::new(File::create(&list).with_context(|| list.display().to_string())?);
     let mut moved = Moved::default();
     for (shard, mut store, found, dir) in opened {
-        let owner = super::owner(&dir).unwrap_or_default();
+        let (owner, ran_ms) = (super::owner(&dir).unwrap_or_default(), super::ran_before(&dir));
         let about = json!({
             "export": FORMAT, "shard": shard, "node_ids": owner, "counter": found.counter, "last_bundle": found.last_bundle,
         });
@@ -64,7 +64,7 @@ pub fn export(dir: &Path, to: &Path) -> anyhow::Result<Moved> {
             let name = format!("{:020}.bundle", bundle.bundle);
             match write_bundle(&mut store, bundle, &to.join(&name))? {
                 Some(crc32c) => {
-                    writeln!(lines, "{}", line(bundle, shard, &name, crc32c))?;
+                    writeln!(lines, "{}", line(bundle, shard, &name, crc32c, ran_ms))?;
                     moved.bundles += 1;
                 }
                 None => moved.left_out.push(bundle.bundle),
@@ -100,8 +100,10 @@ fn write_bundle(store: &mut Offline, bundle: &Found, path: &Path) -> anyhow::Res
     out.into_inner().map_err(|why| why.into_error())?.sync_all()?;
     Ok(Some(crc))
 }
-fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32) -> Value {
+fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32, ran_ms: u64) -> Value {
     let index = &bundle.index;
+    // The operating time is this store's: another one gets the age that it gives.
+    let waited_ms = index.ran_ms.map_or(0, |stored_ms| ran_ms.saturating_sub(stored_ms));
     json!({
         "bundle": bundle.bundle,
         "shard": shard,
@@ -113,8 +115,7 @@ fn line(bundle: &Found, shard: u8, file: &str, crc32c: u32) -> Value {
         "priority": index.priority.number(),
         "expires": index.expires.map(|time| time.0),
         "stored_at": index.stored_at.map(|time| time.0),
-        "ran_ms": index.ran_ms,
-        "age_ms": index.age_ms,
+        "age_ms": index.age_ms.saturating_add(waited_ms),
         "quota": index.quota,
         "fingerprint": format!("{:032x}", index.fingerprint),
         "flags": index.flags,
@@ -182,7 +183,7 @@ fn read_bundle(store: &mut Offline, line: &Value, path: &Path) -> anyhow::Result
         priority: Priority::from_number(u8::try_from(number(line, "priority")?)?),
         expires: line["expires"].as_u64().map(DtnTime),
         stored_at: line["stored_at"].as_u64().map(DtnTime),
-        ran_ms: line["ran_ms"].as_u64(),
+        ran_ms: None,
         age_ms: number(line, "age_ms")?,
         quota: number(line, "quota")?,
         fingerprint: fingerprint(line, "fingerprint")?,

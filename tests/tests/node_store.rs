@@ -263,3 +263,19 @@ fn damaged_store_is_checked_and_what_is_intact_is_exported() {
     let (code, told) = store_command(&["export", &store, &saved]);
     assert!(code == Some(0) && told.contains("19 bundles") && told.contains("warning: "), "{told}");
 }
+
+/// An operating time means nothing in another store.
+#[test]
+fn export_carries_ages_where_there_is_no_clock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, _) = configure(folder.path(), "ipn:1.0", "clock = \"untrusted\"\n");
+    fill(&file, &socket, 1);
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let [store, saved] = ["store", "saved"].map(|name| folder.path().join(name));
+    let (code, told) = store_command(&["export", store.to_str().expect("text"), saved.to_str().expect("text")]);
+    assert_eq!(code, Some(0), "{told}");
+    let list = std::fs::read_to_string(saved.join("index.jsonl")).expect("a list");
+    let lines = list.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let ages: Vec<u64> = lines.filter_map(|line| line["age_ms"].as_u64()).collect();
+    assert!(matches!(ages[..], [age] if (1_500..60_000).contains(&age)), "{ages:?}");
+}

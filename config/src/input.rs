@@ -76,7 +76,7 @@ impl<'v, 'a> Input<'v, 'a> {
     pub fn volume(self) -> Result<DataVolume, String> {
         let text = self.text()?;
         let volume: DataVolume = text.parse()?;
-        if volume.0 > 0 && !text.contains(char::is_alphabetic) {
+        if volume.0 > 0 && !text.trim_end().ends_with(char::is_alphabetic) {
             return Err(format!("`{text}` has no unit"));
         }
         Ok(volume)

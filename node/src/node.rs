@@ -108,8 +108,6 @@ pub struct Node {
     stopping: Option<Instant>,
     /// When this run last noted in its store that it is there.
     noted: Option<Instant>,
-    /// Operating time of all runs at an instant, ms.
-    ran: (u64, Instant),
     /// Other shards of this node, before they run: of shard 0.
     siblings: Vec<Node>,
 }
@@ -254,7 +252,6 @@ impl Node {
             lists: Lists::default(),
             stopping: None,
             noted: None,
-            ran: (0, clock::now()),
             io: Io {
                 poller,
                 streams,
@@ -352,8 +349,7 @@ impl Node {
     }
     fn run_alone(&mut self) -> anyhow::Result<()> {
         precise_timers();
-        let last_run = self.last_run();
-        self.io.inputs.push_back(Input::Admin(last_run));
+        self.io.inputs.push_back(Input::Admin(self.last_run()));
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
@@ -450,11 +446,11 @@ impl Node {
         crate::store::set_owner(dir, &ids).map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))
     }
     /// When an earlier run was there last, as its store says.
-    fn last_run(&mut self) -> AdminInput {
+    fn last_run(&self) -> AdminInput {
         let dir = self.config.store_dir.as_deref().filter(|_| self.io.disk.is_some());
-        self.ran = (dir.map_or(0, crate::store::ran_before), clock::now());
+        let ran_ms = dir.map_or(0, crate::store::ran_before);
         let at = dir.and_then(crate::store::last_run).map(farlink_base::DtnTime::from_unix_ms);
-        AdminInput::LastRun { at, downtime_max: self.config.downtime_max, ran_ms: self.ran.0 }
+        AdminInput::LastRun { at, downtime_max: self.config.downtime_max, ran_ms }
     }
     /// Notes in the store now and then that this run is there: when, where its clock is believed, and for how long.
     fn note_run(&mut self, now: Instant) {
@@ -468,7 +464,7 @@ impl Node {
             if known {
                 crate::store::note_run(dir, self.clock.unix_ns_at(now) / 1_000_000);
             }
-            crate::store::note_ran(dir, self.ran.0 + now.since(self.ran.1).as_millis() as u64);
+            crate::store::note_ran(dir, self.stack.ran_ms(now));
         }
     }
     /// What other threads found out: addresses and disk operations.

@@ -225,7 +225,7 @@ fn parse(line: &str) -> Option<(Identity, Record)> {
     let source = words.next()?.to_string();
     let number = match words.next() {
         None | Some("-") => None,
-        Some(number) => Some(number.parse().ok()?),
+        Some(number) => Some(number.parse::<u32>().ok()?.into()),
     };
     let content = match words.next() {
         None => None,
@@ -379,8 +379,11 @@ mod tests {
             assert_eq!(knows(&after, 1), cut > whole.find('\n').unwrap(), "{:?}", &whole[..cut]);
             assert!(!knows(&after, 2) && after.numbers().next().is_none(), "{:?}", &whole[..cut]);
         }
-        std::fs::write(&path, b"\xff\xfe 7\n1 2\n1 2 a x\n\n18446744073709551616 1 a\n1 2 a 3 0f\n1 2 ipn:1.9\n")
-            .unwrap();
+        std::fs::write(
+            &path,
+            b"\xff\xfe 7\n1 2\n1 2 a x\n\n18446744073709551616 1 a\n1 2 a 3 0f\n1 2 a 4294967296\n1 2 ipn:1.9\n",
+        )
+        .unwrap();
         assert_eq!(open(&dir).order.len(), 1, "nonsense is passed over");
     }
 }

@@ -70,6 +70,10 @@ impl Agent {
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.wall.utc_at(now)
     }
+    /// Operating time of the node, all runs together, as far as it is known, ms.
+    pub fn ran_ms(&self, now: Instant) -> u64 {
+        self.wall.ran_ms(now)
+    }
     /// Holds the clock against what the store said, and tells when it is doubted.
     pub(crate) fn judge_clock<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
         if let Some(off_ms) = self.wall.judge(now) {

@@ -156,6 +156,10 @@ fn without_time_residence_of_earlier_runs_counts() {
         node.wait_ms(remaining_ms + 1_000);
         assert_eq!(node.deleted(), [DeleteReason::Expired]);
     }
+    // The note was lost: what is stored says more, and the next note has it.
+    assert!(found_after(0).agent.ran_ms(Instant::ZERO) >= 100_000);
+    let node = found_after(u64::MAX);
+    node.agent.ran_ms(Instant(u64::MAX));
     assert_eq!(found_after(155_000).deleted(), [DeleteReason::Expired]);
 }
 

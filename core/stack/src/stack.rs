@@ -820,6 +820,10 @@ impl Stack {
     pub fn utc(&self, now: Instant) -> Option<farlink_base::DtnTime> {
         self.agent.utc(now)
     }
+    /// Operating time of the node, all runs together, as far as it is known, ms.
+    pub fn ran_ms(&self, now: Instant) -> u64 {
+        self.agent.ran_ms(now)
+    }
     /// Whether the store was read: from then on bundles are taken.
     pub fn is_open(&self) -> bool {
         self.agent.is_open()

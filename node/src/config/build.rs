@@ -408,6 +408,7 @@ mod tests {
                 own("[store]\ndir = \"s\"\ncapacity = \"1\""),
                 ["store.capacity", "`1` has no unit", "capacity = \"100 kB\""],
             ),
+            (own("[limits]\nmemory = \"1e9\""), ["limits.memory", "has no unit", "memory = \"2 GiB\""]),
             (own("[limits]\nmemory = \"999999999\""), ["limits.memory", "has no unit", "memory = \"2 GiB\""]),
             (
                 own("[limits]\nbundle_bytes = \"7000\""),

@@ -1,9 +1,9 @@
 //! Every mistake in a campaign is told with its line and what to try.
 
-mod support;
+use crate::support;
 
+use crate::support::{CAMPAIGN, folder, plan};
 use farlink_campaign::Campaign;
-use support::{CAMPAIGN, folder, plan};
 
 /// What is said of a campaign with one part replaced.
 fn said(from: &str, to: &str) -> String {

@@ -1,10 +1,10 @@
 //! Running, stopping and going on: what ends stays, and what comes of it is the same however it came.
 
-mod support;
+use crate::support;
 
+use crate::support::{CAMPAIGN, Pretend, folder, plan, run, written};
 use farlink_campaign::{Campaign, Folder, Plan, Record, Results, World};
 use std::fs;
-use support::{CAMPAIGN, Pretend, folder, plan, run, written};
 
 #[test]
 fn points_that_figures_share_are_run_once_and_the_results_are_those_of_the_runs() {

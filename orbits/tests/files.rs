@@ -1,12 +1,10 @@
 //! What a file may say, and what is told of one that is wrong.
 
-mod support;
-
+use crate::support::{DAY, mistakes, plan, spans};
 use farlink_base::DtnTime;
 use farlink_orbits::{contacts, load, parse};
 use farlink_routing::contact_plan::{check, emit_farlink, parse as parse_plan};
 use std::path::Path;
-use support::{DAY, mistakes, plan, spans};
 
 const TOP: &str = "epoch = \"2026-11-20T09:00:00Z\"\n";
 const GROUND: &str =

@@ -1,7 +1,8 @@
 //! Places and passes that others have published, or that can be worked out by hand.
 
-mod support;
+use crate::support;
 
+use crate::support::{DAY, plan, spans};
 use farlink_base::DtnTime;
 use farlink_orbits::moment::{SECOND, sidereal};
 use farlink_orbits::place::Place;
@@ -11,7 +12,6 @@ use farlink_orbits::sky::Sky;
 use farlink_orbits::{Network, contacts, kepler::Elements, parse, tle};
 use std::f64::consts::{FRAC_PI_2, TAU};
 use std::path::Path;
-use support::{DAY, plan, spans};
 
 #[test]
 fn satellites_are_where_the_authors_of_sgp4_say() {

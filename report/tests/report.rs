@@ -1,8 +1,8 @@
 //! The report of runs: readable, self-contained, and closed against what names may contain.
 
-mod common;
+use crate::common;
 
-use common::Flavour;
+use crate::common::Flavour;
 use farlink_report::{Manifest, RunReader, RunWriter, SampleRow, World, html, schema};
 use std::path::PathBuf;
 

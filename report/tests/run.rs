@@ -1,8 +1,8 @@
 //! A run written is the run read.
 
-mod common;
+use crate::common;
 
-use common::Flavour;
+use crate::common::Flavour;
 use farlink_report::{Comparison, RunReader, Statistics, World};
 
 #[test]

@@ -1,7 +1,6 @@
 //! What a simulation costs, counted in happenings and samples instead of seconds, so that a slow
 //! machine fails nothing; `cargo xtask sim-speed` takes the time of the same scenarios in full.
 
-#[path = "speed/scenarios.rs"]
 mod scenarios;
 
 use farlink_base::store::Usage;

@@ -1,7 +1,7 @@
 //! `cargo xtask attack` and `cargo xtask soak`, a few seconds of each: the chores work, and what the node
 //! promises holds under them.
 
-mod node_support;
+use crate::node_support;
 
 use std::process::{Command, Output};
 

@@ -1,6 +1,6 @@
 //! The small size of each study gives what is checked in beside it, to the letter. `FARLINK_BLESS=1` writes it.
 
-mod node_support;
+use crate::node_support;
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn studies_give_what_is_checked_in() {
         let expected = fs::read_to_string(&file).unwrap_or_default();
         assert!(
             found == expected,
-            "{} is old: FARLINK_BLESS=1 cargo test --test campaigns writes it\n{found}",
+            "{} is old: FARLINK_BLESS=1 cargo test -p farlink-tests --test all campaigns writes it\n{found}",
             file.display()
         );
     }

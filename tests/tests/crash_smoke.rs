@@ -1,6 +1,6 @@
 //! `cargo xtask crash`, a few kills and power cuts of it: the durable node keeps its promises and the chore works.
 
-mod node_support;
+use crate::node_support;
 
 use std::process::Command;
 

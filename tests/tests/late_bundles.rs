@@ -1,14 +1,12 @@
 //! Real nodes behind neighbours that read nothing for a while, over each layer on TCP: a bundle is as old as it says when its
 //! first byte leaves, but for what the node's stream and the kernels hold, and one that expired before does not leave.
 
-mod node_support;
-
+use crate::node_support::Node;
 use farlink_aap2::proto::BundleAdu;
 use farlink_base::{Accel, Payload};
 use farlink_bundle::{Profile, v6};
 use farlink_cla::oneway::Framing;
 use farlink_cla::sdnv;
-use node_support::Node;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

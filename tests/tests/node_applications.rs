@@ -1,12 +1,10 @@
 //! Applications over AAP2: secrets, order of answers, windows, files, pings, against a real node.
 
-mod node_support;
-
+use crate::node_support::{Pair, farlink, run};
 use bytes::BytesMut;
 use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Pair, farlink, run};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};

@@ -1,8 +1,6 @@
 //! A bundle longer than any contact, between real nodes over a link that breaks all the time.
 
-mod node_support;
-
-use node_support::{Node, Pair, port, run, until};
+use crate::node_support::{Node, Pair, port, run, until};
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,10 +1,10 @@
 //! Bundles between two real node processes over real sockets; restarts; exit.
 
-mod node_support;
+use crate::node_support;
 
+use crate::node_support::{Pair, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
-use node_support::{Pair, until};
 
 fn send(client: &mut Client, to: &str, payload: &[u8]) {
     let adu = BundleAdu { dst_eid: to.into(), ..Default::default() };

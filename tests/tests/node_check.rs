@@ -1,8 +1,6 @@
 //! What a person sees whose node file has mistakes: all of them at once, with their lines and what to try.
 
-mod node_support;
-
-use node_support::run;
+use crate::node_support::run;
 use std::path::Path;
 
 const LINK: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[link.b]\nlayer = \"tcp\"\n\

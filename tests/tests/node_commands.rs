@@ -1,8 +1,6 @@
 //! What the commands of applications print, say and end with, against a real node.
 
-mod node_support;
-
-use node_support::{Pair, farlink, run};
+use crate::node_support::{Pair, farlink, run};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,7 @@
 //! Configuration messages, the control API, reloading and the events file of a real node.
 
-mod node_support;
-
+use crate::node_support::{Pair, farlink, port, run, until};
 use farlink_apps::http;
-use node_support::{Pair, farlink, port, run, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

@@ -1,9 +1,7 @@
 //! Custody between real node processes, one of which is killed while it has it.
 
-mod node_support;
-
+use crate::node_support::{Node, Pair, run, until};
 use farlink_aap2::proto::{BundleAdu, Status};
-use node_support::{Node, Pair, run, until};
 
 const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
 

@@ -1,12 +1,10 @@
 //! Deliveries to one application over its socket: a window of them at once, answers together, and whoever is killed
 //! in the middle.
 
-mod node_support;
-
+use crate::node_support::{Node, Pair, farlink, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::{Client, Delivered};
 use farlink_apps::http;
-use node_support::{Node, Pair, farlink, until};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

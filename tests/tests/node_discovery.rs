@@ -1,9 +1,7 @@
 //! Neighbours found by announcements, between real nodes that know nothing of each other.
 
-mod node_support;
-
+use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
-use node_support::{Node, port, run, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,9 @@
 //! A real node on a disk that goes wrong: what it acknowledged is kept, what it cannot keep it refuses.
 
-mod node_support;
-
+use crate::node_support::{Node, farlink, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, farlink, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! A node with two layers of each kind, each on its own port and for its own neighbour.
 
-mod node_support;
-
-use node_support::{Node, Pair, port, run};
+use crate::node_support::{Node, Pair, port, run};
 use std::net::UdpSocket;
 use std::path::Path;
 

@@ -1,9 +1,7 @@
 //! Bundles longer than the memory of the nodes they cross, from an application to another.
 
-mod node_support;
-
+use crate::node_support::{Node, Pair, farlink, run, until};
 use farlink_aap2::proto::{BundleAdu, Status};
-use node_support::{Node, Pair, farlink, run, until};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::{Command, Stdio};

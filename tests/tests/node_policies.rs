@@ -1,13 +1,11 @@
 //! Policies of the field between real node processes over real links: copies arrive, summaries keep
 //! a neighbour from being sent what it has, labels are split on the wire, and controls hear each other.
 
-mod node_support;
-
+use crate::node_support::{Node, port, run, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::http;
 use farlink_base::{Accel, Bytes, Payload};
 use farlink_bundle::{Bundle, Profile, decode, decode_prefix};
-use node_support::{Node, port, run, until};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::{Read, Write};

@@ -1,10 +1,8 @@
 //! Quotas of real nodes: what is more is refused with the word of the layer and counted; what waits for that is listed with
 //! the time it is tried again; room is found as soon as there is some, or when the file says so.
 
-mod node_support;
-
+use crate::node_support::{Node, Pair, run, until};
 use farlink_apps::http;
-use node_support::{Node, Pair, run, until};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,10 @@
 //! Security of bundles between two real node processes: integrity and confidentiality over TCPCLv4, wrong keys, missing
 //! operations, rotation, and IVs across kills.
 
-mod node_support;
-
+use crate::node_support::{Node, Pair, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, Pair, until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,11 +1,9 @@
 //! A relay of several shards between two neighbours, as real processes: each neighbour's link is in a shard of its own.
 
-mod node_support;
-
+use crate::node_support::{Node, port, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, port, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

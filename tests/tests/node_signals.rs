@@ -1,10 +1,8 @@
 //! Signals to a node that is still starting. Its configuration is a named pipe, so that it stands still in the middle of
 //! its start for as long as the test wants.
 
-mod node_support;
-
+use crate::node_support::{farlink, port, until};
 use farlink_apps::client::Client;
-use node_support::{farlink, port, until};
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,11 +1,9 @@
 //! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
 
-mod node_support;
-
+use crate::node_support::{Node, farlink, until};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, farlink, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,8 @@
 //! Real nodes over TCPCLv4 with TLS (RFC 9174 4.4): who proves to be a neighbour is one, and who does not is
 //! turned away with the reason in the log.
 
-mod node_support;
-
+use crate::node_support::{Node, port, run, until};
 use farlink_apps::http;
-use node_support::{Node, port, run, until};
 use std::path::Path;
 
 /// Certificates by name: `ipn-1`, `ipn-2` and `ipn-9` of one authority, `old` for node 2 and expired ...

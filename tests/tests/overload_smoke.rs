@@ -1,7 +1,7 @@
 //! `cargo xtask overload`, a few seconds of it: a full node loses nothing, keeps to its memory and lets urgent bundles
 //! through; what depends on the time a machine has is left to the chore.
 
-mod node_support;
+use crate::node_support;
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! The pages people read: what they show can be read by the program they show it for, and their links
 //! lead somewhere.
 
-mod node_support;
+use crate::node_support;
 
 use farlink_node::config::NodeConfig;
 use farlink_routing::contact_plan;

@@ -1,9 +1,7 @@
 //! What pages say to type, typed: each line by a shell, in the order of the page. The two computers of the
 //! tutorial are two folders and two addresses of this one.
 
-mod node_support;
-
-use node_support::{farlink, until};
+use crate::node_support::{farlink, until};
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,9 @@
 //! Parity: a scenario of `tests/parity/` makes simulated nodes and real ones decide alike, bundle by
 //! bundle and LTP segment by LTP segment; see `tests/parity/README.md`.
 
-#[path = "parity/difference.rs"]
 mod difference;
-mod node_support;
-#[path = "parity/real.rs"]
 mod real;
-#[path = "parity/simulated.rs"]
 mod simulated;
-#[path = "parity/trace.rs"]
 mod trace;
 
 use farlink_scenario::Scenario;

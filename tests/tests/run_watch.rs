@@ -1,6 +1,6 @@
 //! `farlink run --watch` in a terminal of its own (`script`, of every Linux): what is drawn, and how it ends.
 
-mod node_support;
+use crate::node_support;
 
 use std::io::{Read, Write};
 use std::path::Path;

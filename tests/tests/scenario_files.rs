@@ -1,6 +1,6 @@
 //! Every scenario file in the repository is read by the simulator, and real nodes read what the testbed makes of it.
 
-mod node_support;
+use crate::node_support;
 
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};

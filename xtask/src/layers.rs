@@ -165,6 +165,9 @@ pub fn check(root: &Path) -> Result<usize> {
     for folder in CORE {
         violations.extend(sources::opening(root, folder)?);
     }
+    for rule in RULES {
+        violations.extend(sources::unbuilt_tests(root, rule.folder)?);
+    }
     violations.extend(sources::wire_words_in_bpa(root)?);
     violations.extend(sources::unsafe_outside_os(root)?);
     if violations.is_empty() {

@@ -1,5 +1,5 @@
-//! Laws that are read off the sources: how core crates open, where `unsafe` may stand, and which words
-//! the agent does not know.
+//! Laws that are read off the sources: how core crates open, where `unsafe` may stand, which words
+//! the agent does not know, and that every file of tests is in a program.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,24 @@ fn missing(text: &str) -> Vec<&'static str> {
     let code = code.join(" ");
     let said = |forms: &&[&str]| forms.iter().any(|line| code.contains(line));
     OPENING.into_iter().filter(|forms| !said(forms)).map(|forms| forms[0]).collect()
+}
+
+/// Files of a crate's tests that no program has: with one `main.rs` for all, a new file is easily forgotten.
+pub fn unbuilt_tests(root: &Path, folder: &str) -> Result<Vec<String>> {
+    let tests = root.join(folder).join("tests");
+    let Ok(main) = std::fs::read_to_string(tests.join("main.rs")) else { return Ok(Vec::new()) };
+    let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&tests)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let Some(stem) = name.strip_suffix(".rs").filter(|stem| *stem != "main") else { continue };
+        let is_built = main.lines().any(|line| line == format!("mod {stem};"))
+            || manifest.contains(&format!("path = \"tests/{name}\""));
+        if !is_built {
+            found.push(format!("{folder}/tests/{name} is never run: add `mod {stem};` to main.rs beside it"));
+        }
+    }
+    Ok(found)
 }
 
 /// What core/bundle calls the parts of a bundle on the wire, the codec beneath, and itself.
@@ -170,6 +188,20 @@ mod tests {
         assert!(missing("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n#[cfg(clippy)]\nextern crate std;\n").is_empty());
         assert!(missing("#![no_std] #![forbid(unsafe_code)]\n#[cfg(any(clippy, test))]\nextern crate std;").is_empty());
         assert_eq!(missing("// #![no_std]\n#![forbid(unsafe_code)]\n"), [OPENING[0][0], OPENING[2][0]]);
+    }
+
+    #[test]
+    fn a_file_of_tests_in_no_program_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let crate_of = root.path().join("a");
+        std::fs::create_dir_all(crate_of.join("tests")).unwrap();
+        std::fs::write(crate_of.join("Cargo.toml"), "[[test]]\npath = \"tests/alone.rs\"\n").unwrap();
+        for (name, text) in [("main", "mod first;\n"), ("first", ""), ("alone", "")] {
+            std::fs::write(crate_of.join(format!("tests/{name}.rs")), text).unwrap();
+        }
+        assert!(unbuilt_tests(root.path(), "a").unwrap().is_empty());
+        std::fs::write(crate_of.join("tests/second.rs"), "").unwrap();
+        assert!(unbuilt_tests(root.path(), "a").unwrap()[0].starts_with("a/tests/second.rs is never run"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Transfers that break: what the neighbour keeps is not sent again, and what is acknowledged of an arrival is kept.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, settings, token};
 use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId, Malformed, Payload, Refusal};
 use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
-use support::{Bundle, Node, settings, token};
 
 const LEN: u64 = 10_000;
 /// Bytes before the payload of a bundle, on the wire of this test.

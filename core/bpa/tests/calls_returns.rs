@@ -1,10 +1,8 @@
 //! Bundles that leave in pieces and are to leave again: all of them goes, whatever of them left before.
 
-mod support;
-
+use crate::support::{Bundle, Node, Sent, from_two, link, settings};
 use farlink_base::{DataVolume, Duration, EndpointId};
 use farlink_bpa::{CustodySettings, LinkSettings, Settings};
-use support::{Bundle, Node, Sent, from_two, link, settings};
 
 /// The link onward takes so little that a bundle of 1,000 bytes is cut.
 fn narrow(custody: Option<CustodySettings>) -> Node {

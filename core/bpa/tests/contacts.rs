@@ -1,12 +1,12 @@
 //! The contact plan: when links may be used, and how much fits.
 
-mod support;
+use crate::support;
 
+use crate::support::{Node, Rule, plan, request, settings};
 use farlink_base::{Duration, EndpointId, LinkId, NodeId, Payload, Priority};
 use farlink_bpa::Input;
 use farlink_bpa::app::{AdminInput, SendRequest};
 use farlink_routing::sabr::Sabr;
-use support::{Node, Rule, plan, request, settings};
 
 #[test]
 fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {

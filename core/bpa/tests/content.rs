@@ -1,10 +1,8 @@
 //! An identity alone does not say "I have it": the content must agree, and who is vouched for is believed before who is not.
 
-mod support;
-
+use crate::support::{Bundle, Node, from_two, piece, settings, token};
 use farlink_base::{Bytes, EndpointId, LinkId, Payload, Refusal};
 use farlink_bpa::{Input, Output, Settings};
-use support::{Bundle, Node, from_two, piece, settings, token};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 7)

@@ -1,13 +1,13 @@
 //! The congestion control: admission, making room, moving, giving up.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
 use farlink_base::{DeleteReason, EndpointId, Event, LinkId, NodeId, Payload, Priority, Refusal};
 use farlink_book::{Hears, News, Order, Why};
 use farlink_bpa::{Input, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
 
 fn away() -> EndpointId {
     EndpointId::ipn(8, 1)

@@ -1,11 +1,11 @@
 //! Copies: pulled by neighbours when one of their links has room.
 
-mod support;
+use crate::support;
 
+use crate::support::meeting::{alone, carried, data, fail_all, names, nine};
+use crate::support::{Bundle, Net, Node, Rule, Script, Sent, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
 use farlink_book::{Hears, News, Want};
-use support::meeting::{alone, carried, data, fail_all, names, nine};
-use support::{Bundle, Net, Node, Rule, Script, Sent, from_two, link, settings};
 
 #[test]
 fn each_carried_bundle_is_offered_once_to_each_neighbour() {

@@ -1,12 +1,12 @@
 //! Custody (RFC 5050 5.10 to 5.12): what is taken, told, kept and repeated.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NoRouter, Node, Rule, Script, Sent, Toy, from_two, request, settings};
 use farlink_base::{DeleteReason, Duration, Duties, EndpointId, Event, Facts, LinkId, Priority, Refusal};
 use farlink_book::{Leg, Want, Way};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Settings, Signal};
-use support::{Bundle, NoRouter, Node, Rule, Script, Sent, Toy, from_two, request, settings};
 
 fn custody(change: impl FnOnce(&mut CustodySettings)) -> Settings {
     let mut custody = CustodySettings { timeout: Duration::from_secs(10), ..CustodySettings::default() };

@@ -1,12 +1,10 @@
 //! Local delivery (RFC 9171 5.7).
 
-mod support;
-
+use crate::support::{Node, from_two, settings};
 use farlink_base::{DeleteReason, EndpointId, Event, Facts, Priority, Refusal};
 use farlink_bpa::Settings;
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
-use support::{Node, from_two, settings};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 1)

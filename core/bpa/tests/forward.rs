@@ -1,9 +1,9 @@
 //! Forwarding (RFC 9171 5.4): what leaves, and what becomes of it.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{EndpointId, LinkId, Priority, Refusal};
-use support::{Bundle, NOW_UTC, Node, from_two};
 
 /// Keeps 9171-5.4-5, 9171-5.4-6, 9171-5.4-11, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4-7, 5050-5.4-11.
 /// Keeps 5050-5.4.1-1.

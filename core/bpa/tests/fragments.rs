@@ -1,12 +1,12 @@
 //! Reassembly (RFC 9171 5.9).
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, from_two, settings};
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, Payload, Refusal};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{Limits, Reading, Settings};
 use std::ops::Range;
-use support::{Bundle, Node, from_two, settings};
 
 fn content() -> Vec<u8> {
     (0..=255).collect()

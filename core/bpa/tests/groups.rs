@@ -1,11 +1,11 @@
 //! Groups (RFC 9171 4.2.5.1.1): members here have a bundle, and it goes on its way.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NOW_UTC, Node, Rule, Script, from_two, request, settings};
 use farlink_base::{BundleHandle, DeleteReason, DtnTime, EndpointId, Facts, Payload, Priority, Refusal, store};
 use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId};
 use farlink_bpa::{Input, Output, Reading, Settings};
-use support::{Bundle, NOW_UTC, Node, Rule, Script, from_two, request, settings};
 
 fn news() -> EndpointId {
     EndpointId::dtn("any", "~news")

@@ -1,14 +1,14 @@
 //! How much of a neighbour's hellos is listened to.
 
-mod support;
+use crate::support;
 
+use crate::support::meeting::{alone, carried, data, names, nine};
+use crate::support::{Bundle, Node, Script};
 use core::time::Duration;
 use farlink_base::{EndpointId, Facts, LinkId, Payload};
 use farlink_book::{Hears, News};
 use farlink_bpa::Input;
 use std::sync::mpsc::{Receiver, channel};
-use support::meeting::{alone, carried, data, names, nine};
-use support::{Bundle, Node, Script};
 
 /// A node whose router notes what it hears from whom.
 fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {

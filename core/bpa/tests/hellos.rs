@@ -1,11 +1,11 @@
 //! Hellos: what neighbours tell each other when they meet.
 
-mod support;
+use crate::support;
 
+use crate::support::meeting::{alone, carried, data, hello, hello_of, names, nine};
+use crate::support::{Bundle, Script};
 use farlink_base::{EndpointId, Facts, LinkId, Payload, Priority, Refusal};
 use farlink_book::{Hears, News};
-use support::meeting::{alone, carried, data, hello, hello_of, names, nine};
-use support::{Bundle, Script};
 
 #[test]
 fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {

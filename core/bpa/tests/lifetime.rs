@@ -1,10 +1,8 @@
 //! The end of lifetimes (RFC 9171 5.5) and what a restart finds.
 
-mod support;
-
+use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{Clock, DeleteReason, DtnTime, Duration, EndpointId, Event, Refusal};
 use farlink_bpa::Input;
-use support::{Bundle, NOW_UTC, Node, from_two};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 1)

@@ -1,12 +1,10 @@
 //! Lists of what is held: a slice at a time, whatever comes and goes meanwhile.
 
-mod support;
-
+use crate::support::{Node, plan, settings};
 use farlink_base::{BundleHandle, Duration, EndpointId, Priority, Refusal};
 use farlink_bpa::Settings;
 use farlink_bpa::app::AdminInput;
 use std::collections::BTreeMap;
-use support::{Node, plan, settings};
 
 fn send(node: &mut Node, to: u64, count: u64) {
     (0..count).for_each(|_| node.send(EndpointId::ipn(to, 1), Priority::Normal));

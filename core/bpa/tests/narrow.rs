@@ -1,13 +1,13 @@
 //! Links that take no bundle longer than so much: what leaves over them fits, whole lengths counted; what
 //! must not be cut takes another way, or it is said once that there is none (RFC 9171 5.8, RFC 7122 3.1).
 
-mod support;
+use crate::support;
 
+use crate::support::{Node, Rule, Script, Sent, Toy, link, request, settings};
 use farlink_base::{DataVolume, EndpointId, Event, Facts, Instant, LinkId, Priority, Refusal, Rng};
 use farlink_book::{Leg, Want, Way};
 use farlink_bpa::{Edge, LinkSettings, Settings};
 use std::ops::Range;
-use support::{Node, Rule, Script, Sent, Toy, link, request, settings};
 
 /// Around a payload, and around a piece of one.
 const AROUND: u64 = 41;

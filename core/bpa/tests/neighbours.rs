@@ -1,13 +1,13 @@
 //! Neighbours and links that come, change and go while the node runs.
 
-mod support;
+use crate::support;
 
+use crate::support::{Node, Script, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, LinkId, NodeId, Priority};
 use farlink_book::Hears;
 use farlink_bpa::Input;
 use farlink_bpa::app::AdminInput;
 use std::sync::mpsc;
-use support::{Node, Script, from_two, link, settings};
 
 #[test]
 fn dynamic_links_come_and_go_ten_thousand_times_and_leave_nothing() {

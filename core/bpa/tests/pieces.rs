@@ -1,12 +1,12 @@
 //! Bundles that leave in pieces (RFC 9171 5.8).
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, Script, contacts, plan, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Event, Instant, LinkId, Priority, Refusal, Rng};
 use farlink_book::{Leg, Way};
 use farlink_bpa::Settings;
 use std::ops::Range;
-use support::{Bundle, Node, Script, contacts, plan, settings};
 
 /// Whether these ranges are these bytes, each once.
 fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {

@@ -1,11 +1,11 @@
 //! What operators allow sources and neighbours to fill, and lifetimes they cut short.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Facts, Payload, Priority, Refusal};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{Limits, Quota, Settings};
-use support::{Bundle, Node, settings};
 
 fn quota(sources: &[&str], neighbours: &[&str], bytes: u64, bundles: u64) -> Quota {
     let texts = |patterns: &[&str]| patterns.iter().map(|pattern| pattern.to_string()).collect();

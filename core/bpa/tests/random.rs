@@ -1,13 +1,11 @@
 //! Anything in any order: what must hold whatever happens.
 
-#[path = "random/disk.rs"]
 mod disk;
-#[path = "random/far_end.rs"]
 mod far_end;
-#[path = "random/nodes.rs"]
 mod nodes;
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, Toy, request, token};
 use disk::{Disk, Record};
 use farlink_base::layer::SendId;
 use farlink_base::{
@@ -18,7 +16,6 @@ use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, Registration
 use farlink_bpa::{About, Answer, Counts, Edge, Input, Numbers, OfferToken, Output, Reading, Signal};
 use nodes::{closed, quotas, rare, small};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use support::{Bundle, Node, Toy, request, token};
 
 /// One run, and what is known of it from outside.
 struct Run {

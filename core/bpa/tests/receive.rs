@@ -1,7 +1,8 @@
 //! Taking bundles in: accepted means kept (RFC 9171 5.2, 5.6).
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, from_two, request, settings, token};
 use farlink_base::layer::SendId;
 use farlink_base::{
     BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, LinkId, Malformed, Payload, Priority,
@@ -9,7 +10,6 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AdminInput, SendRequest};
 use farlink_bpa::{Input, Output, Settings};
-use support::{Bundle, Node, from_two, request, settings, token};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 1)

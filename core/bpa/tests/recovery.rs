@@ -1,10 +1,10 @@
 //! What a restart finds in the store.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NOW_UTC, Node, from_two};
 use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
 use farlink_bpa::{Input, Output};
-use support::{Bundle, NOW_UTC, Node, from_two};
 
 /// A record stored so long ago, of an age of 5 s then.
 fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {

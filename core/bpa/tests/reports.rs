@@ -1,11 +1,11 @@
 //! Status reports (RFC 9171 5.1, 6.1).
 
-mod support;
+use crate::support;
 
+use crate::support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Facts, LinkId};
 use farlink_bpa::Settings;
 use farlink_bpa::app::AdminInput;
-use support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
 
 /// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]

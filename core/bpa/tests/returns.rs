@@ -1,10 +1,10 @@
 //! Bundles that come back, and loops.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Net, Node, Toy, from_two, link, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Payload};
 use farlink_bpa::Settings;
-use support::{Bundle, Net, Node, Toy, from_two, link, settings};
 
 /// From ipn:2 over link 0, on its way to ipn:9 by ipn:3 on link 1.
 fn through(sequence: u64) -> Bundle {

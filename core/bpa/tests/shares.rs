@@ -1,11 +1,11 @@
 //! Nobody fills the store for all: shares of strangers, of sources, and room kept free.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, NoRouter, Node, OnlyRoom, settings};
 use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
 use farlink_bpa::app::{AppInput, RegistrationId};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
-use support::{Bundle, NoRouter, Node, OnlyRoom, settings};
 
 const SIZE: u64 = 1000;
 

@@ -1,11 +1,11 @@
 //! No call is long: what follows an input is done 256 units at a time.
 
-mod support;
+use crate::support;
 
+use crate::support::{Bundle, Node, Rule, Script, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, Event, LinkId, Payload};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{Input, LinkSettings, Output, Settings};
-use support::{Bundle, Node, Rule, Script, from_two, link, settings};
 
 const MANY: u64 = 20_000;
 const SLICE: usize = 256;

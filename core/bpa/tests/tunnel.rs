@@ -1,12 +1,12 @@
 //! Bundles in bundles (draft-ietf-dtn-bibect): what goes in, what comes out, and whom a node believes about it.
 
-mod support;
+use crate::support;
 
+use crate::support::tunnels::*;
+use crate::support::{Bundle, Node, Toy, from_two};
 use farlink_base::{Duration, EndpointId, Event, LinkId, Malformed, Payload, Priority, Refusal};
 use farlink_bpa::app::DeliveryId;
 use farlink_bpa::{Answer, Edge, Input, Output, Reading, Settings, TunnelCodes};
-use support::tunnels::*;
-use support::{Bundle, Node, Toy, from_two};
 
 #[test]
 fn a_bundle_is_here_until_the_one_around_it_has_left() {

@@ -1,11 +1,11 @@
 //! Bundles in bundles (draft-ietf-dtn-bibect): when a transmission is over, whatever else happens to its bundle meanwhile.
 
-mod support;
+use crate::support;
 
+use crate::support::tunnels::*;
+use crate::support::{Node, from_two};
 use farlink_base::{Duration, EndpointId, Event, Payload, Refusal};
 use farlink_bpa::{Answer, CustodySettings, Input, Numbers, Settings};
-use support::tunnels::*;
-use support::{Node, from_two};
 
 fn custody(change: impl FnOnce(&mut farlink_bpa::TunnelSettings)) -> Node {
     let custody = CustodySettings { timeout: Duration::from_secs(10), ..CustodySettings::default() };

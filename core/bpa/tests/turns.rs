@@ -1,11 +1,9 @@
 //! Links to neighbours that were met take turns: one bundle in each, and a word when there is more.
 
-mod support;
-
+use crate::support::meeting::{alone, carried, nine};
+use crate::support::{Bundle, Node, Script, link};
 use farlink_base::{EndpointId, LinkId};
 use farlink_bpa::{Input, LinkSettings, Origin, Output};
-use support::meeting::{alone, carried, nine};
-use support::{Bundle, Node, Script, link};
 
 /// A node without links, with so many bundles for elsewhere, that meets `ipn:{n + 2}.0` over link `n`.
 fn node(bundles: u64) -> Node {

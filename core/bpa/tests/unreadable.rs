@@ -1,11 +1,11 @@
 //! Payloads that cannot be read from the store.
 
-mod support;
+use crate::support;
 
+use crate::support::{Node, Script, from_two};
 use farlink_base::{DeleteReason, EndpointId, Priority};
 use farlink_book::{Hears, News, Want};
 use farlink_bpa::Reading;
-use support::{Node, Script, from_two};
 
 #[test]
 fn an_unreadable_payload_is_sent_later_and_later_and_never_deleted() {

@@ -1,9 +1,7 @@
 //! Blocks, and arrays in them, of indefinite length: RFC 9171 4.1 does not prohibit them, and the CRC of a block goes
 //! over its break (4.3.1, 4.3.2).
 
-mod common;
-
-use common::bundle;
+use crate::common::bundle;
 use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, EndpointId, Hop, Malformed, Payload};
 use farlink_bundle::cbor::{BREAK, Reader, put_bytes};
 use farlink_bundle::{

@@ -1,8 +1,6 @@
 //! Bundles made at random: written and read again, damaged, cut and joined.
 
-mod common;
-
-use common::bundle;
+use crate::common::bundle;
 use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Instant, Payload};
 use farlink_bundle::{
     BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile, Reassembler,

@@ -1,8 +1,6 @@
 //! The engine's view of bundles made at random, held against the view for tools.
 
-mod common;
-
-use common::bundle;
+use crate::common::bundle;
 use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Hop, Malformed, Payload};
 use farlink_bundle::{BlockData, BlockFlags, Bundle, EndpointId, Profile, decode, fragment, v7};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! Announcements of those who mean no good: what they say costs little, and honest neighbours nothing.
 
-mod announce_site;
-
-use announce_site::{Site, at, beacon, numbered, s, serving};
+use crate::announce_site::{Site, at, beacon, numbered, s, serving};
 use farlink_base::Rng;
 use farlink_cla::announce::{ATTEMPTS_MAX, HEARD_MAX, NAMES_MAX};
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! Neighbours found by announcements: when they come, how they end, whom policy keeps away.
 
-mod announce_site;
-
-use announce_site::{Site, at, beacon, layer, numbered, s, serving};
+use crate::announce_site::{Site, at, beacon, layer, numbered, s, serving};
 use farlink_base::Duration;
 use farlink_cla::announce::{Beacon, FoundId, Stands};
 

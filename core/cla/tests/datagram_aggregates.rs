@@ -1,14 +1,13 @@
 //! Blocks of several bundles (CCSDS 734.1, service data aggregation) and blocks with a green part (RFC 5326 4.1).
 
-mod datagram_common;
-mod ltp_bench;
+use crate::datagram_common;
 
-use datagram_common::{Channel, World};
+use crate::datagram_common::{Channel, World};
+use crate::ltp_bench::{Bench, LINK, bundle, segments, talk};
 use farlink_base::layer::{Input, LinkState, SendId};
 use farlink_base::{Bytes, DataRate, Duration, Payload};
 use farlink_cla::ltp::segment::{Body, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, kind, reason};
 use farlink_cla::ltp::{SpanConfig, Usage};
-use ltp_bench::{Bench, LINK, bundle, segments, talk};
 
 fn data(segment: &Segment) -> Option<(Data, Bytes)> {
     if let Body::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }

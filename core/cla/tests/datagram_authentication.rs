@@ -1,15 +1,14 @@
 //! Links whose segments are authenticated (RFC 5327 2.1): what is shown, what is dropped, and that all still arrives.
 
-mod datagram_common;
-mod ltp_bench;
+use crate::datagram_common;
 
-use datagram_common::{Channel, World};
+use crate::datagram_common::{Channel, World};
+use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::security::Secret;
 use farlink_base::{Bytes, DataRate, Duration, Payload};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
 use farlink_cla::ltp::{Authentication, LinkKey, SpanConfig, Usage, extension};
-use ltp_bench::{Bench, LINK, bundle, segments, talk, view};
 
 fn keys(keys: &[(&str, u8)]) -> Authentication {
     let key = |(id, byte): &(&str, u8)| LinkKey { id: id.as_bytes().to_vec(), secret: Secret::new(vec![*byte; 32]) };

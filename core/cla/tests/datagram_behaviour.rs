@@ -1,9 +1,7 @@
 //! What an LTP engine answers, segment by segment: the shared vectors, the withheld report, refusals,
 //! cancelling, strangers and hostile datagrams.
 
-mod datagram_common;
-
-use datagram_common::{Channel, LINK, World, bundle, split};
+use crate::datagram_common::{Channel, LINK, World, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Refusal};

@@ -1,13 +1,11 @@
 //! Cookies (RFC 5327 2.2): ours, which ask a stranger to show that it receives where it sends from, and those of peers.
 
-mod ltp_bench;
-
+use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
 use farlink_base::Bytes;
 use farlink_base::layer::Input;
 use farlink_cla::ltp::extension::{self, tag};
 use farlink_cla::ltp::segment::{Body, Content, Data, Segment, SessionId, kind};
 use farlink_cla::ltp::{AskCookies, Config, SpanConfig, Usage};
-use ltp_bench::{Bench, LINK, bundle, segments, talk, view};
 
 fn cookies(datagram: &[u8]) -> Vec<Vec<u8>> {
     view(datagram).header.of(tag::COOKIE).map(<[u8]>::to_vec).collect()

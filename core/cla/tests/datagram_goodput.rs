@@ -1,11 +1,9 @@
 //! The goodput of LTP by loss and delay, as a text table that is checked in: a regression is a
-//! readable diff. `BLESS=1 cargo test -p farlink-cla --test datagram_goodput` writes it anew.
+//! readable diff. `BLESS=1 cargo test -p farlink-cla --test all datagram_goodput` writes it anew.
 
 #![allow(clippy::disallowed_methods, reason = "the table is a file")]
 
-mod datagram_common;
-
-use datagram_common::{Channel, World};
+use crate::datagram_common::{Channel, World};
 use farlink_base::{DataRate, Duration, Payload, format_duration};
 use farlink_cla::ltp::{SpanConfig, whole_block};
 use std::fmt::Write;
@@ -59,7 +57,7 @@ fn goodput_table() {
     let checked_in = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         table == checked_in,
-        "the goodput table changed; if that is intended: BLESS=1 cargo test -p farlink-cla --test datagram_goodput\n\
+        "the goodput table changed; if that is intended: BLESS=1 cargo test -p farlink-cla --test all datagram_goodput\n\
          now:\n{table}\nchecked in:\n{checked_in}"
     );
 }

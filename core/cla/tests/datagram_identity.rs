@@ -1,9 +1,7 @@
 //! Whom an LTP engine believes, what those hold whom it cannot know, what it answers them, and the rules
 //! of RFC 5326 that a peer may try to bend.
 
-mod datagram_common;
-
-use datagram_common::{LINK, bundle, split};
+use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, LinkId, NodeId, Payload};

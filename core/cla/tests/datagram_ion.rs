@@ -1,11 +1,9 @@
 //! Our engine sends to ION's receiver, as a model of its rules: what is lost on the way costs some round
 //! trips, and no session is begun again because of what we do ourselves.
 
-mod ion_model;
-
+use crate::ion_model::{Outcome, Setting, run};
 use farlink_base::{DataRate, Duration};
 use farlink_cla::ltp::SpanConfig;
-use ion_model::{Outcome, Setting, run};
 
 /// 10 % loss both ways and half a second to and fro.
 fn far() -> Setting {

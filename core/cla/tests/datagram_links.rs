@@ -1,8 +1,6 @@
 //! Links of LTP that come and go while sessions are open, and bundles that are taken back.
 
-mod datagram_common;
-
-use datagram_common::{Channel, LINK, World, bundle, split};
+use crate::datagram_common::{Channel, LINK, World, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};

@@ -1,9 +1,7 @@
 //! Two LTP engines through every kind of bad channel: whatever is reported as sent was accepted,
 //! exactly once, with the right bytes; no session is stuck; all memory is given back.
 
-mod datagram_common;
-
-use datagram_common::{Channel, World, bundle};
+use crate::datagram_common::{Channel, World, bundle};
 use farlink_base::{DataRate, Duration, Rng};
 use farlink_cla::ltp::SpanConfig;
 

@@ -1,8 +1,6 @@
 //! Rules of RFC 5326 about single fields and steps, one test for each.
 
-mod datagram_common;
-
-use datagram_common::{LINK, bundle, split};
+use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, Train};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, NodeId, Payload, Refusal};

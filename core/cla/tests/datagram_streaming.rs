@@ -1,9 +1,7 @@
 //! Long bundles over LTP: sent from ranges asked for as they leave (again where they were lost),
 //! handed on while they arrive. Neither engine ever holds more than a few megabytes.
 
-mod datagram_common;
-
-use datagram_common::{Channel, World, bundle};
+use crate::datagram_common::{Channel, World, bundle};
 use farlink_base::{DataRate, Duration, Refusal};
 use farlink_cla::ltp::SpanConfig;
 

@@ -1,13 +1,10 @@
 //! The contact header of TCPCLv3, field by field (RFC 7242 4.1 and 4.2).
 
-mod tcpcl_v3_script;
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, contact, old_ours, passive, segment};
+use crate::tcpcl_v4_script::{Lone, span};
 use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::Config;
-use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, contact, old_ours, passive, segment};
-use tcpcl_v4_script::{Lone, span};
 
 /// Whether a session begins with this from the side that connected, and whether the connection was closed.
 fn met(bytes: &[u8]) -> (bool, bool) {

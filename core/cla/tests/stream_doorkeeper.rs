@@ -1,13 +1,11 @@
 //! Who is let in over TCPCLv4: neighbours are known by where they are, strangers leave room, and whoever takes
 //! without giving is bounded.
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 
 fn hello() -> Vec<u8> {
     [message("contact_no_tls"), message("sess_init_ipn")].concat()

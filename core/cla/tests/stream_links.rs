@@ -1,12 +1,10 @@
 //! Links of TCPCLv4 that come and go while sessions are open, and bundles that are taken back.
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{SpanConfig, Usage};
-use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 
 const REMOVE: Input = Input::RemoveLink { link: LinkId(0) };
 

@@ -1,12 +1,10 @@
 //! Who is let in over STCP and MTCP, which link a stream belongs to, and what a crowd costs.
 
-mod oneway_script;
-
+use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::oneway::{Config, Framing, SpanConfig};
-use oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
 
 const SECOND: Duration = Duration::from_secs(1);
 

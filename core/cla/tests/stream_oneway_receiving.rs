@@ -1,12 +1,12 @@
 //! STCP and MTCP as they receive: byte for byte, hostile bytes, and what a node without room does.
 
-mod oneway_script;
+use crate::oneway_script;
 
+use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, closed, frame, ours, paused, vectors};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal};
 use farlink_cla::oneway::{Config, Framing, OneWay, Usage};
-use oneway_script::{FRAMINGS, Lone, PASSIVE, closed, frame, ours, paused, vectors};
 
 const SECOND: Duration = Duration::from_secs(1);
 

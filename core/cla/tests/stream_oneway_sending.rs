@@ -1,12 +1,12 @@
 //! STCP and MTCP as they send: byte for byte, and what counts as sent.
 
-mod oneway_script;
+use crate::oneway_script;
 
+use crate::oneway_script::{FRAMINGS, Lone, closed, downs, failed, frame, ours, send, sent, span, ups, vectors};
 use farlink_base::layer::{Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::oneway::{Config, Framing, SpanConfig, Usage};
-use oneway_script::{FRAMINGS, Lone, closed, downs, failed, frame, ours, send, sent, span, ups, vectors};
 
 const SECOND: Duration = Duration::from_secs(1);
 

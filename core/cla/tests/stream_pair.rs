@@ -1,12 +1,10 @@
 //! Every stream layer against itself, over streams that do to it what networks do.
 
-mod stream_common;
-
+use crate::stream_common::{LINK, Plan, run};
 use farlink_base::{Duration, LayerId};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls, Versions};
 use proptest::prelude::*;
-use stream_common::{LINK, Plan, run};
 
 /// TCPCLv4 with segments of this size; the sides that connect.
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {

@@ -1,15 +1,12 @@
 //! Transfers that break, where both sides keep what was acknowledged (RFC 9174 3.3, RFC 7242 4.1): of a sender the node
 //! hears how much that is, and a receiver acknowledges no more than is kept.
 
-mod tcpcl_v3_script;
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};
+use crate::tcpcl_v4_script::{Lone, init_of, message, ours, span};
 use farlink_base::layer::{Input, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{LinkId, Payload, Refusal};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};
-use tcpcl_v4_script::{Lone, init_of, message, ours, span};
 
 const LEAST: u64 = 1000;
 /// The extension by which a node says so in version 4.

@@ -1,10 +1,8 @@
 //! Rules of RFC 9174 about single fields and messages, one test for each.
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
 use farlink_base::{Refusal, socket};
-use tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 
 const START: u8 = 2;
 const END: u8 = 1;

@@ -1,13 +1,12 @@
 //! TCPCLv3 byte by byte: the vectors, what both sides agree on, and how a session ends (RFC 7242).
 
-mod tcpcl_v3_script;
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v3_script::{
+    ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment,
+};
+use crate::tcpcl_v4_script::{Lone, PASSIVE, file, hex, send, span};
 use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, LinkId, Refusal, socket};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment};
-use tcpcl_v4_script::{Lone, PASSIVE, file, hex, send, span};
 
 const UNACKED: u8 = NONE;
 

@@ -1,14 +1,11 @@
 //! TCPCLv3 against peers that lie, stall or miscount: without numbers for transfers both sides must count alike
 //! (RFC 7242 5.3, 5.4).
 
-mod tcpcl_v3_script;
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
+use crate::tcpcl_v4_script::{Lone, send};
 use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, Refusal, socket};
 use farlink_cla::tcpcl_v4::Config;
-use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
-use tcpcl_v4_script::{Lone, send};
 
 /// It says goodbye and closes; nothing of what it heard is taken.
 fn is_over(lone: &mut Lone, why: &str) {

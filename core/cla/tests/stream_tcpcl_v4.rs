@@ -1,12 +1,10 @@
 //! TCPCLv4 byte by byte: the vectors, and how a session meets peers that break the rules (RFC 9174).
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 
 /// Keeps 9174-2.1-1, 9174-4.1-6, 9174-4.6-5, 9174-5.2.3-3, 9174-5.2.3-4, 9174-5.2.5.1-2.
 #[test]

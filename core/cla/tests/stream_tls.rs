@@ -1,13 +1,11 @@
 //! TLS as TCPCLv4 asks for it (RFC 9174 4.3, 4.4): when it begins, what it may not be talked out of,
 //! and that who a peer claims to be is not who it proves to be.
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, Tls};
-use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 
 fn config(tls: Tls) -> Config {
     Config { tls, ..ours() }

@@ -1,11 +1,9 @@
 //! What a driver has at hand at once is written together, and is what would be written one by one.
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, send, span};
 use farlink_base::layer::{Input, Output};
 use farlink_base::socket;
 use farlink_cla::tcpcl_v4::SpanConfig;
-use tcpcl_v4_script::{Lone, send, span};
 
 const BUNDLES: u64 = 100;
 

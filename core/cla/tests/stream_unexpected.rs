@@ -1,12 +1,10 @@
 //! What a TCPCLv4 session survives of a peer that breaks the rules, and how long it waits for one that does not
 //! answer (RFC 9174 5.1.2, 5.2, 6.1).
 
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Refusal};
-use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 
 const START: u8 = 2;
 const END: u8 = 1;

@@ -1,15 +1,12 @@
 //! Two versions of TCPCL at one port, and what each is told by a layer that speaks the other only (RFC 7242 4.2, RFC
 //! 9174 4.3).
 
-mod tcpcl_v3_script;
-mod tcpcl_v4_script;
-
+use crate::tcpcl_v3_script::{ALL, START, ack, contact, old_ours, segment};
+use crate::tcpcl_v4_script::{Lone, init_of, message, ours, send, span};
 use farlink_base::Duration;
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::{LinkId, socket};
 use farlink_cla::tcpcl_v4::{Config, Tls, Versions};
-use tcpcl_v3_script::{ALL, START, ack, contact, old_ours, segment};
-use tcpcl_v4_script::{Lone, init_of, message, ours, send, span};
 
 fn both() -> Config {
     Config { versions: Versions::Both, ..ours() }

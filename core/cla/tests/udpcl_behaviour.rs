@@ -1,13 +1,11 @@
 //! Links of UDPCL: what they take, how they come and go, and who is believed to be at their ends.
 
-mod udpcl_common;
-
+use crate::udpcl_common::{Bench, LINK, address, bundle, datagram, located, malformed, offers, seconds, sent};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Chunk, DataRate, Duration, Extent, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::udpcl::packet::announcement;
 use farlink_cla::udpcl::{SpanConfig, Usage};
 use std::net::SocketAddr;
-use udpcl_common::{Bench, LINK, address, bundle, datagram, located, malformed, offers, seconds, sent};
 
 /// What became of bundles: sent, or failed with what.
 fn outcomes(out: &[Output]) -> Vec<(u64, Result<(), Option<Refusal>>)> {

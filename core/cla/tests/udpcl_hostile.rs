@@ -1,13 +1,11 @@
 //! What a UDPCL entity makes of datagrams that nobody should send, and what they may cost it.
 
-mod udpcl_common;
-
+use crate::udpcl_common::{Bench, LINK, address, bundle, malformed, offers, refused, sent, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, Train};
 use farlink_base::{Payload, Refusal, Rng, socket};
 use farlink_cla::udpcl::packet::{Kind, announcement};
 use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
 use std::net::SocketAddr;
-use udpcl_common::{Bench, LINK, address, bundle, malformed, offers, refused, sent, split};
 
 fn elsewhere(n: u32) -> SocketAddr {
     SocketAddr::from(([192, (n >> 16) as u8, (n >> 8) as u8, n as u8], 4556))

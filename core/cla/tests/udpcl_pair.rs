@@ -1,12 +1,10 @@
 //! Two UDPCL entities through bad channels: what arrives is right, and once for each copy of its
 //! datagram; what was given has left; no transfer is stuck, and all memory is given back.
 
-mod udpcl_common;
-
+use crate::udpcl_common::{Channel, World};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::{DataRate, Duration, Instant};
 use farlink_cla::udpcl::SpanConfig;
-use udpcl_common::{Channel, World};
 
 /// Sizes around the borders of segments, datagrams and trains.
 const SIZES: [usize; 10] = [13, 100, 1370, 1384, 1400, 1401, 2760, 5000, 30_000, 65_507];

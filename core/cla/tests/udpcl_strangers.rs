@@ -1,13 +1,13 @@
 //! Peers nobody configured: what has to be shown before anything is sent to them, and for how long.
 
-mod udpcl_common;
+use crate::udpcl_common;
 
+use crate::udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Instant, LinkId};
 use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_packet, probe_packet};
 use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
 use std::net::SocketAddr;
-use udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
 
 fn stranger() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 50_000))

@@ -1,14 +1,12 @@
 //! The packets of draft-ietf-dtn-udpcl-04, byte for byte: read, and where this entity says such a thing,
 //! written.
 
-mod udpcl_common;
-
+use crate::udpcl_common::{Bench, LINK, address, malformed, offers, sent};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::{Duration, Malformed, Payload};
 use farlink_cla::udpcl::packet::{Extensions, KEEPALIVE, Kind, Probe, announcement, confirmation_packet};
 use farlink_cla::udpcl::packet::{probe_packet, segment_head};
 use std::collections::BTreeMap;
-use udpcl_common::{Bench, LINK, address, malformed, offers, sent};
 
 fn vectors() -> BTreeMap<String, Vec<u8>> {
     let file: serde_json::Value =

@@ -3,11 +3,10 @@
 //! reads nothing, a closed contact, a rate limit, and memory that is full; with each kind of CRC, from memory and from disk,
 //! made here and passed on.
 
-mod aged;
-mod line;
-mod reads;
+use crate::aged;
 
-use aged::Ages;
+use crate::aged::Ages;
+use crate::line::{Layer, Line};
 use farlink_base::{
     Clock, DataRate, DataVolume, Duration, EndpointId, Event, Facts, Instant, LinkId, NodeId, Payload, Priority,
 };
@@ -17,7 +16,6 @@ use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4, udpcl};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{Config, Input, LayerKind, SpanConfig};
-use line::{Layer, Line};
 use std::collections::BTreeMap;
 
 const COUNT: u32 = 200;

@@ -1,11 +1,9 @@
 //! Long bundles over links that break in the middle of each transfer, in virtual time, from disk to disk.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::{Bytes, Duration, Event};
 use farlink_cla::tcpcl_v4::Versions;
 use farlink_stack::{Config, LayerKind};
-use line::{Layer, Line, content};
 
 const MIB: usize = 1 << 20;
 

@@ -3,17 +3,14 @@
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
-mod line;
-mod reads;
-
+use crate::line::{Layer, Line, content};
+use crate::reads::Reads;
 use farlink_base::{Bytes, Duration, EndpointId, Event, Facts, Payload};
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::v7::custody::{Counter, ReportingBlock, read_signal, reporting};
 use farlink_bundle::{Profile, v7};
 use farlink_stack::{BpV7, Codec, CompressedConfig, Config, CustodyConfig, Input};
-use line::{Layer, Line, content};
-use reads::Reads;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

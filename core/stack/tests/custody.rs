@@ -3,15 +3,12 @@
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
-mod line;
-mod reads;
-
+use crate::line::{Layer, Line, content};
+use crate::reads::Reads;
 use farlink_base::{Bytes, Duration, EndpointId, Event, Hop, Payload};
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::{Profile, v6, v7};
 use farlink_stack::{BpV6, BpV7, Codec, Config, CustodyConfig};
-use line::{Layer, Line, content};
-use reads::Reads;
 use std::sync::{Arc, Mutex};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];

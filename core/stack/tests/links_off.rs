@@ -1,11 +1,9 @@
 //! A link an operator turns off: both ends know, and turned on it serves again.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::Duration;
 use farlink_bpa::app::AdminInput;
 use farlink_stack::Input;
-use line::{Layer, Line, content};
 
 fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)

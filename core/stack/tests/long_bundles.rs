@@ -1,13 +1,11 @@
 //! Bundles longer than the memory of the nodes they cross: they go to disk while they arrive and leave
 //! from there.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::{BundleHandle, DataVolume, Duration, Event, LinkId};
 use farlink_bpa::app::AdminInput;
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::Input;
-use line::{Layer, Line, content};
 
 const MIB: usize = 1 << 20;
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];

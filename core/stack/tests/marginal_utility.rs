@@ -1,11 +1,9 @@
 //! Marginal utility between real stacks, in virtual time: what arrived makes room for what has not, and the word of
 //! it travels in hellos over a real layer.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::{DataVolume, Duration};
 use farlink_stack::{StoreConfig, StoreKind};
-use line::{Layer, Line, content};
 
 const BUNDLES: usize = 60;
 

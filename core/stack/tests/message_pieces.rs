@@ -1,7 +1,6 @@
 //! Pieces of bundles that cross as values, in simulations of messages.
 
-mod reads;
-
+use crate::reads::Reads;
 use farlink_base::{
     Clock, DataRate, DtnTime, Duration, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, Priority,
 };
@@ -11,7 +10,6 @@ use farlink_stack::{
     BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig,
     StoreKind,
 };
-use reads::Reads;
 
 /// BPv7 that cannot read the pieces it makes.
 fn blind(codec: BpV7) -> Box<dyn Codec> {

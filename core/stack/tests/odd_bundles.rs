@@ -1,9 +1,7 @@
 //! Bundles of version 6 as peers may legally send them though nobody does, and as they must not be: what becomes of
 //! each in a whole node, after a restart too (RFC 5050, 6260).
 
-mod line;
-mod odd;
-
+use crate::odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 use farlink_base::layer::Train;
 use farlink_base::{
     CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Hop, LayerId, LinkId, Payload,
@@ -12,7 +10,6 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6, v7};
 use farlink_stack::{Input, SpanConfig, StoreConfig, StoreKind};
-use odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
 
 const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
 

@@ -3,16 +3,12 @@
 
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
-mod line;
-mod reads;
-mod stub;
-
+use crate::line::{Layer, Line, content};
+use crate::reads::Reads;
+use crate::stub::{Seen, Stub};
 use farlink_base::{Bytes, Duration, Event, Payload};
 use farlink_stack::{BpV7, Codec, Config};
-use line::{Layer, Line, content};
-use reads::Reads;
 use std::sync::{Arc, Mutex};
-use stub::{Seen, Stub};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 

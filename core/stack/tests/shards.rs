@@ -1,14 +1,12 @@
 //! A relay in two shards, in virtual time: each owns the layer to one neighbour, and each has a disk of its own.
 
-mod aged;
-mod line;
-mod reads;
+use crate::aged;
 
+use crate::line::{Layer, Line, content};
 use farlink_base::{Clock, DataVolume, Duration, EndpointId, LinkId, Payload, Priority};
 use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_stack::{Config, Input, LayerKind, ShardConfig, SpanConfig};
-use line::{Layer, Line, content};
 
 const MIB: usize = 1 << 20;
 /// The nodes of the line: a neighbour, the shards of the relay `ipn:2.0`, the other neighbour.

@@ -1,12 +1,10 @@
 //! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay that knows no way to where they go, with
 //! and without custody, and with the death of every node on the way.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::{Bytes, Duration, EndpointId, Event, LinkId};
 use farlink_stack::{Config, KeyRing, Secret, SecurityConfig, StoreKind, TunnelSettings};
-use line::{Layer, Line, content};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 

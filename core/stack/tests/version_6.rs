@@ -3,9 +3,8 @@
 
 #![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
 
-mod line;
-mod reads;
-
+use crate::line::{Layer, Line, content};
+use crate::reads::Reads;
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, Hop, Malformed,
     Payload, Priority,
@@ -14,8 +13,6 @@ use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{BpV6, BpV7, Codec, Config, Input};
-use line::{Layer, Line, content};
-use reads::Reads;
 use std::sync::{Arc, Mutex};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];

@@ -1,11 +1,9 @@
 //! Rules for the security of bundles where version 6 is spoken, too, which has none here: it is no way around them.
 
-mod line;
-
+use crate::line::{Layer, Line, content};
 use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::{DeleteReason, Duration, Event, Refusal};
 use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
-use line::{Layer, Line, content};
 
 fn rule(role: Role, service: Service, required: bool) -> Rule {
     Rule {

@@ -1,8 +1,6 @@
 //! What a store takes at most, and from whom.
 
-mod common;
-
-use common::{World, disk::Disk, small};
+use crate::common::{World, disk::Disk, small};
 use farlink_base::Payload;
 use farlink_base::store::{BundleStore, Input};
 use farlink_storage::{Config, LogStore};

@@ -1,7 +1,7 @@
 //! Deletes: what is gone stays gone, and leaves nothing behind that takes room for good.
 
-mod common;
-use common::{World, disk::Disk, small};
+use crate::common;
+use crate::common::{World, disk::Disk, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 
 const CAPACITY: u64 = 256 * 1024;

@@ -1,8 +1,7 @@
 //! Bundles come and go for long: the files stay within the capacity, and nothing that fits is
 //! refused.
 
-mod common;
-use common::{World, disk::Disk, is_create, is_write, small};
+use crate::common::{World, disk::Disk, is_create, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;

@@ -1,7 +1,6 @@
 //! Compaction: damaged and unreadable records, copies that are overtaken, and how much is read.
 
-mod common;
-use common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
+use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
 use farlink_base::store::{BundleStore, DiskError};
 use farlink_base::{DtnTime, Refusal};
 use farlink_storage::Config;

@@ -1,7 +1,7 @@
 //! One byte of a store file is flipped, every byte in turn: at most that record is lost.
 
-mod common;
-use common::{World, disk::Disk, small};
+use crate::common;
+use crate::common::{World, disk::Disk, small};
 use farlink_base::Refusal;
 use farlink_base::store::Input;
 

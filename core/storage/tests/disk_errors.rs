@@ -1,8 +1,7 @@
 //! Disk full and I/O errors at every operation: nothing acknowledged is lost, every question is
 //! answered, and the store goes on.
 
-mod common;
-use common::{World, disk::Disk, points, small};
+use crate::common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_storage::Config;

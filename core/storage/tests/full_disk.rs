@@ -1,8 +1,7 @@
 //! A disk whose room others take and give back, at random: nothing acknowledged is lost, every question is answered once
 //! there is room, the store takes bundles again, and what all bundles left is free again.
 
-mod common;
-use common::{World, disk::Disk, points, small};
+use crate::common::{World, disk::Disk, points, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_base::{Duration, Rng};
 use farlink_storage::Config;

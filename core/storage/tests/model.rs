@@ -1,7 +1,6 @@
 //! The store against a plain map: whatever is asked in whatever order, both hold the same.
 
-mod common;
-use common::{World, disk::Disk, points, small};
+use crate::common::{World, disk::Disk, points, small};
 use farlink_base::store::BundleStore;
 
 #[test]

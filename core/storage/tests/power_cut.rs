@@ -1,8 +1,7 @@
 //! The power goes at every disk operation of a run, with torn and reordered writes: nothing that
 //! was acknowledged is lost, nothing delivered comes back.
 
-mod common;
-use common::{World, disk::Disk, points, small};
+use crate::common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{DiskAction, DiskOp};
 use farlink_storage::Config;

@@ -1,7 +1,6 @@
 //! Bytes kept for a full disk: when they are used, who is refused meanwhile, and how soon the store takes bundles again.
 
-mod common;
-use common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
+use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
 use farlink_base::Duration;
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_storage::Config;

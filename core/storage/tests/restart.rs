@@ -1,8 +1,7 @@
 //! What a restart finds where headers, records or whole files are lost, and what it counts and tells.
 
-mod common;
-use common::disk::Disk;
-use common::{World, is_read, is_sync, is_write, small};
+use crate::common::disk::Disk;
+use crate::common::{World, is_read, is_sync, is_write, small};
 use farlink_base::DtnTime;
 use farlink_base::store::{DiskAction, DiskError};
 use farlink_base::{Chunk, Extent, Payload, Rng};

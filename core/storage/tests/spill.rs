@@ -1,8 +1,7 @@
 //! Ropes of extents: they stay good wherever compaction moves their records, ranges of them are read
 //! alone, and a spill that cannot be kept leaves nothing.
 
-mod common;
-use common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
+use crate::common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;

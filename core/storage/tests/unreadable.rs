@@ -1,8 +1,8 @@
 //! A start that cannot read all of its store, or may not: nothing is written, and nothing is lost.
 
-mod common;
-use common::disk::{Disk, Touch};
-use common::{World, small};
+use crate::common;
+use crate::common::disk::{Disk, Touch};
+use crate::common::{World, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};

@@ -1,7 +1,6 @@
 //! When a commit begins: what waits for company, and what does not.
 
-mod common;
-use common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
+use crate::common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, Input};
 use farlink_base::{Duration, Instant};
 use farlink_storage::Config;

@@ -1,6 +1,6 @@
 //! Where two worlds differ, for people: node, bundle or session, and both sides next to each other.
 
-use crate::trace::{NodeTrace, Step};
+use super::trace::{NodeTrace, Step};
 use farlink_scenario::Scenario;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -3,7 +3,7 @@
 use super::{Mutant, durable};
 
 /// Who is to notice.
-const TESTS: &[&str] = &["-p farlink-bpa --test content", "-p farlink-stack --test relation"];
+const TESTS: &[&str] = &["-p farlink-bpa --test all content::", "-p farlink-stack --test relation"];
 
 /// The table.
 pub const TABLE: &[Mutant] = &[

@@ -17,7 +17,7 @@ pub const TABLE: &[Mutant] = &[
         "core/bpa/src/custody.rs",
         "        book.hold(entry.bundle, Reason::Custody);",
         "        let _ = book;",
-        &["-p farlink-bpa --test custody"],
+        &["-p farlink-bpa --test all custody::"],
     ),
     plain(
         "bundles live ten minutes longer",

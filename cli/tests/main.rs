@@ -1,0 +1,11 @@
+//! The tests of the command line, in one program: it is linked once.
+
+mod bench;
+mod campaign;
+mod lab;
+mod messages;
+mod one;
+mod plan_forecast;
+mod plan_from_orbits;
+mod runs;
+mod wrong_inputs;

@@ -1,0 +1,33 @@
+//! The tests of the agent, in one program: it is linked once.
+
+mod arriving;
+mod calls_returns;
+mod contacts;
+mod content;
+mod control;
+mod copies;
+mod custody;
+mod deliver;
+mod forward;
+mod fragments;
+mod groups;
+mod hearing;
+mod hellos;
+mod lifetime;
+mod lists;
+mod narrow;
+mod neighbours;
+mod pieces;
+mod quotas;
+mod random;
+mod receive;
+mod recovery;
+mod reports;
+mod returns;
+mod shares;
+mod slices;
+mod support;
+mod tunnel;
+mod tunnel_ends;
+mod turns;
+mod unreadable;

@@ -1,0 +1,13 @@
+//! The tests of the codecs, in one program: it is linked once.
+
+mod bpsec_vectors;
+mod common;
+mod custody_734_6;
+mod indefinite;
+mod properties;
+mod v6_properties;
+mod v6_vectors;
+mod v7_properties;
+mod v7_rules;
+mod v7_types;
+mod vectors;

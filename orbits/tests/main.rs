@@ -1,0 +1,6 @@
+//! The tests of orbits, in one program: it is linked once.
+
+mod dense;
+mod files;
+mod published;
+mod support;

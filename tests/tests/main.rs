@@ -1,0 +1,36 @@
+//! The tests of whole nodes and of the pages, in one program: it is linked once.
+
+mod attack_smoke;
+mod campaigns;
+mod crash_smoke;
+mod fuzz_corpora;
+mod late_bundles;
+mod node_applications;
+mod node_broken_links;
+mod node_bundles;
+mod node_check;
+mod node_commands;
+mod node_control;
+mod node_custody;
+mod node_deliveries;
+mod node_discovery;
+mod node_disk;
+mod node_layers;
+mod node_long_bundles;
+mod node_policies;
+mod node_quotas;
+mod node_security;
+mod node_shards;
+mod node_signals;
+mod node_store;
+mod node_support;
+mod node_tls;
+mod overload_smoke;
+mod pages;
+mod pages_typed;
+mod parameters;
+mod parity;
+mod run_watch;
+mod scenario_files;
+mod tutorial_add_a_router;
+mod worlds_tls;

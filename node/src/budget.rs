@@ -118,6 +118,7 @@ impl Budget {
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
+        let streamed = config.stack.layers.iter().filter(|layer| !is_datagrams(&layer.kind)).count() as u64;
         let holders = config.stack.layers.iter().filter(|layer| holds_bundles(&layer.kind)).count() as u64;
         for layer in &mut config.stack.layers {
             let (key, share) = (|key| format!("layer.{}.{key}", layer.name), total / 16 / holders.max(1));
@@ -136,6 +137,21 @@ impl Budget {
                 }
                 LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message => {}
             }
+        }
+        for layer in &mut config.stack.layers {
+            let (sessions, default) = match &mut layer.kind {
+                LayerKind::TcpclV4(settings) | LayerKind::TcpclV3(settings) => {
+                    (&mut settings.sessions, farlink_cla::tcpcl_v4::Config::default().sessions)
+                }
+                LayerKind::OneWay(_, settings) => {
+                    (&mut settings.sessions, farlink_cla::oneway::Config::default().sessions)
+                }
+                LayerKind::Ltp(_) | LayerKind::Udpcl(_) | LayerKind::Message => continue,
+            };
+            let (key, share) = (format!("layer.{}.sessions", layer.name), total / 16 / streamed.max(1));
+            let mut wide = u64::from(*sessions);
+            lower(&key, &mut wide, share, STRANGER_BYTES, default.into(), &mut said);
+            *sessions = wide as u32;
         }
         lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
         let mut count = |key: &str, bound: &mut usize, share: u64, each: u64, default: usize| {
@@ -297,6 +313,10 @@ impl Budget {
 fn holds_bundles(kind: &LayerKind) -> bool {
     !matches!(kind, LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message)
 }
+/// Whether a layer of this kind has no streams.
+fn is_datagrams(kind: &LayerKind) -> bool {
+    matches!(kind, LayerKind::Ltp(_) | LayerKind::Udpcl(_) | LayerKind::Message)
+}
 
 #[cfg(test)]
 mod tests {
@@ -338,6 +358,23 @@ mod tests {
         assert_eq!(lowered.stack.limits.bundles, 43690);
         let mut small = config("[limits]\nmemory = \"256 MiB\"\nbundles = 500\n");
         assert!(Budget::apply(&mut small).1.is_empty() && small.stack.limits.bundles == 500, "a default is no news");
+    }
+
+    #[test]
+    fn sessions_have_a_share_among_all_layers_with_streams() {
+        let layers =
+            "[layer.a]\nkind = \"tcpclv4\"\nsessions = 5000\n[layer.b]\nkind = \"stcp\"\n[layer.c]\nkind = \"ltp\"\n";
+        for (memory, most, rest) in [("64 MiB", 128, 128), ("512 MiB", 1024, 1000)] {
+            let mut config = config(&format!("[limits]\nmemory = \"{memory}\"\n{layers}"));
+            let (_, said) = Budget::apply(&mut config);
+            assert_eq!(said, [format!("layer.a.sessions is {most}, its share of the memory budget, not 5000")]);
+            let sessions = config.stack.layers.iter().filter_map(|layer| match &layer.kind {
+                LayerKind::TcpclV4(settings) => Some(settings.sessions),
+                LayerKind::OneWay(_, settings) => Some(settings.sessions),
+                _ => None,
+            });
+            assert_eq!(sessions.collect::<Vec<_>>(), [most, rest]);
+        }
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
 /// Counts a start; durable when it returns.
 fn raise(file: &Path, first: u32) -> Result<u32> {
     let hint = "hint: it counts starts, so that no IV comes twice: take new keys, and then it away";
+    if std::fs::metadata(file).is_ok_and(|kind| !kind.is_file()) {
+        bail!("it is no plain file\n{hint}"); // a pipe would be waited for
+    }
     let start = match std::fs::read_to_string(file) {
         Ok(text) => match text.trim().parse::<u32>() {
             Ok(last) if last < STARTS - 1 => last + 1,
@@ -81,6 +84,10 @@ mod tests {
             assert!(why.contains("hint: "), "{text}: {why}");
             assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         }
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let why = raise(&pipe, 5).unwrap_err().to_string();
+        assert!(why.starts_with("it is no plain file\nhint: "), "{why}");
         std::fs::write(&file, "16777214").unwrap();
         assert_eq!(raise(&file, 5).unwrap(), STARTS - 1);
     }

@@ -191,7 +191,8 @@ fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
 
 /// The permission bits of a file, or why they are none.
 fn mode(text: &str) -> Result<u32, String> {
-    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
+    let is_octal = text.bytes().all(|digit| digit.is_ascii_digit());
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
     bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
 }
 
@@ -203,7 +204,7 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
 fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<std::path::PathBuf>) {
     let store = top.table_or_empty("store", &keys::STORE);
     let dir = store.text("dir");
-    if dir.as_ref().is_some_and(String::is_empty) {
+    if dir.as_ref().is_some_and(|dir| dir.trim().is_empty()) {
         store.fail("dir", "names no folder", "write e.g. dir = \"store\"");
     }
     let dir = dir.map(|dir| folder.join(dir));
@@ -419,12 +420,17 @@ mod tests {
                 ["app.socket_mode", "octal", "socket_mode = \"660\""],
             ),
             (
+                own("[app]\nsocket = \"a.sock\"\nsocket_mode = \"+660\""),
+                ["app.socket_mode", "octal", "socket_mode = \"660\""],
+            ),
+            (
                 to("reconnect_min = \"10 s\"\nreconnect_max = \"1 s\""),
                 ["link.k.reconnect_min", "10 s is above `reconnect_max`, which is 1 s", "not above the second"],
             ),
             (to("reconnect_min = \"1 min\""), ["link.k.reconnect_min", "1 min is above", "which is 30 s"]),
             (to("reconnect_max = \"50 ms\""), ["link.k.reconnect_max", "50 ms is below", "which is 100 ms"]),
             (own("[store]\ndir = \"\""), ["store.dir", "names no folder", "dir = \"store\""]),
+            (own("[store]\ndir = \" \""), ["store.dir", "names no folder", "dir = \"store\""]),
         ] {
             let said = errors(&text);
             assert!(said.len() == 1 && said[0].contains("\nhint: "), "{text}: {said:?}");

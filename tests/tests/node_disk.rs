@@ -1,37 +1,16 @@
 //! A real node on a disk that goes wrong: what it acknowledged is kept, what it cannot keep it refuses.
 
-use crate::node_support::{Node, farlink, until};
+use crate::node_support::{Node, accepts, configure, farlink, held, until};
 use farlink_aap2::proto::{BundleAdu, Status};
-use farlink_apps::client::Client;
 use farlink_apps::http;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// A durable node whose bundles wait for a neighbour that never comes.
-fn configure(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf, String) {
-    let text = "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n";
-    let file = folder.join("1.toml");
-    std::fs::write(&file, text).expect("the configuration");
-    (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
-}
-/// Whether the node acknowledged a bundle of so many bytes.
-fn accepts(sender: &mut Client, bytes: usize) -> bool {
-    let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
-    sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
-    sender.response().expect("the node answers").response_status() == Status::Success
-}
-fn held(at: &str) -> u64 {
-    let status: Value =
-        serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
-    status["bundles"].as_u64().expect("a number")
-}
 
 #[test]
 fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, _) = configure(folder.path());
+    let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket);
     let mut sender = node.client("99", 0);
     assert!((0..5).all(|_| accepts(&mut sender, 1000)));
@@ -45,7 +24,7 @@ fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
 #[test]
 fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, at) = configure(folder.path());
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
     std::fs::write(&file, text.replace("1 GB", "8 MB")).expect("the configuration");
     let store = folder.path().join("store");
@@ -81,7 +60,7 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
 #[test]
 fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, at) = configure(folder.path());
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let store = folder.path().join("store");
     std::fs::create_dir(&store).expect("a folder");
     let Some(node) = Node::start_on("-t tmpfs -o size=6m", &store, &file, socket) else {
@@ -123,7 +102,7 @@ fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
 #[test]
 fn a_limit_on_the_size_of_files_makes_them_shorter() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, at) = configure(folder.path());
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start_with_files_of(4096, &file, socket.clone());
     let mut sender = node.client("99", 0);
     let acknowledged = (0..60).filter(|_| accepts(&mut sender, 100_000)).count() as u64;
@@ -140,7 +119,7 @@ fn a_limit_on_the_size_of_files_makes_them_shorter() {
 #[test]
 fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, at) = configure(folder.path());
+    let (file, socket, at) = configure(folder.path(), "ipn:1.0", "");
     let text = std::fs::read_to_string(&file).expect("the configuration");
     let start = |offset: &str| {
         std::fs::write(&file, format!("clock_offset = \"{offset}\"\n{text}")).expect("the configuration");
@@ -167,7 +146,7 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
 #[test]
 fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_that_they_wait() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, socket, _) = configure(folder.path());
+    let (file, socket, _) = configure(folder.path(), "ipn:1.0", "");
     let node = Node::start(&file, socket.clone());
     let mut sender = node.client("99", 0);
     assert!((0..20).all(|_| accepts(&mut sender, 100)));

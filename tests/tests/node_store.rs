@@ -1,33 +1,13 @@
 //! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
 
-use crate::node_support::{Node, farlink, until};
+use crate::node_support::{Node, accepts, configure, farlink, held, until};
 use farlink_aap2::proto::{BundleAdu, Status};
-use farlink_apps::client::Client;
 use farlink_apps::http;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A durable node whose bundles wait for a neighbour that never comes.
-fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, String) {
-    let text = format!(
-        "node_ids = [\"{id}\"]\n{more}[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
-    );
-    let file = folder.join("1.toml");
-    std::fs::write(&file, text).expect("the configuration");
-    (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
-}
-fn accepts(sender: &mut Client, bytes: usize) -> bool {
-    let adu = BundleAdu { dst_eid: "ipn:7.64".into(), ..Default::default() };
-    sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
-    sender.response().expect("the node answers").response_status() == Status::Success
-}
-fn held(at: &str) -> u64 {
-    let status: Value =
-        serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
-    status["bundles"].as_u64().expect("a number")
-}
 /// Fills a store with so many bundles.
 fn fill(file: &Path, socket: &Path, count: usize) {
     let node = Node::start(file, socket.to_path_buf());

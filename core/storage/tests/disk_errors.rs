@@ -57,14 +57,7 @@ fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
     let (mut in_memory_only, mut found) = (0, 0);
     for seed in 0..points(400) {
         let mut world = work(seed, None);
-        let from = world.disk.count + 1 + seed % 4;
-        world.disk.fail = Some((from..u64::MAX, DiskError::Io));
-        for _ in 0..6 {
-            world.put(700);
-            for _ in 0..seed % 7 {
-                world.step();
-            }
-        }
+        let from = world.put_while_failing(seed);
         let what = format!("seed {seed}, errors from {from} on");
         let killed = world.disk.killed();
         in_memory_only += killed.files.values().filter(|file| file.shows_what_is_lost()).count();

@@ -217,16 +217,6 @@ fn large(seed: u64, space: Option<u64>) -> World {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
     World::open(config, Disk { space, ..Disk::default() }, seed)
 }
-/// So many tenths of a second.
-fn tenths(world: &mut World, tenths: u64) {
-    for _ in 0..tenths {
-        world.now += Duration::from_millis(100);
-        world.input(Input::Wake);
-        while !world.outstanding.is_empty() {
-            world.step();
-        }
-    }
-}
 
 #[test]
 fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_and_then() {
@@ -241,7 +231,7 @@ fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_
     world.perform(reserve);
     assert!(world.known[&number].answered && !world.known[&number].stored);
     let before = world.disk.count;
-    tenths(&mut world, 600);
+    world.pass_tenths(600);
     let tried = world.disk.count - before;
     assert!((30..60).contains(&tried), "{tried} times in a minute");
 }
@@ -250,16 +240,16 @@ fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_
 #[test]
 fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
     let mut world = large(2, None);
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(20_000));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     numbers.iter().for_each(|number| world.delete(*number, false));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.disk.space = Some(world.disk.len());
     world.stored.clear();
     for _ in 0..30 {
         world.put(300_000);
-        tenths(&mut world, 2);
+        world.pass_tenths(2);
     }
     assert!(!world.stored.is_empty(), "{:?}", world.store.usage());
 }
@@ -269,27 +259,27 @@ fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
 #[test]
 fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries() {
     let mut world = large(3, None);
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     for round in 0..4 {
         let numbers: Vec<u64> = (0..1700).map(|_| world.put(1400)).collect();
-        tenths(&mut world, 5);
+        world.pass_tenths(5);
         assert!(world.disk.files.len() > 2);
         world.disk.space = Some(world.disk.len());
         // The files end with what does not fit, and the next are made of what is kept.
         for number in numbers.iter().filter(|number| *number % 500 != 7) {
             world.delete(*number, true);
         }
-        tenths(&mut world, 50);
+        world.pass_tenths(50);
         let owed = numbers.iter().filter(|number| {
             let known = &world.known[number];
             known.delete_asked && !known.delete_answered
         });
         assert_eq!(owed.count(), 0, "round {round}: {:?}", world.store.usage());
         let number = world.put(100_000);
-        tenths(&mut world, 20);
+        world.pass_tenths(20);
         assert!(world.known[&number].stored, "round {round}");
         world.disk.space = None;
-        tenths(&mut world, 20);
+        world.pass_tenths(20);
     }
     assert!(world.disk.reserves_used >= 3, "{}", world.disk.reserves_used);
     world.reopen(world.disk.killed(), "after the disk was full");
@@ -299,9 +289,9 @@ fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries
 #[test]
 fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
     let mut world = large(4, None);
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(1000));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.disk.space = Some(0);
     world.delete(numbers[0], true);
     for _ in 0..100 {
@@ -324,9 +314,9 @@ fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
     let mut world = large(5, None);
     world.config.group_bytes = 4096;
     world = World::open(world.config, Disk::default(), 5);
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let numbers: Vec<u64> = (0..120).map(|_| world.put(14_000)).collect();
-    tenths(&mut world, 5);
+    world.pass_tenths(5);
     let gone = numbers.iter().take(99).filter(|number| *number % 10 != 0);
     gone.for_each(|number| world.delete(*number, false));
     world.now += Duration::from_millis(60);
@@ -340,7 +330,7 @@ fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
     world.perform(read);
     world.disk.space = Some(0);
     numbers[100..].iter().for_each(|number| world.delete(*number, true));
-    tenths(&mut world, 50);
+    world.pass_tenths(50);
     assert!(numbers[100..].iter().all(|number| world.known[number].delete_answered));
     world.disk.space = None;
     world.reopen(world.disk.killed(), "after copies were not made");

@@ -14,16 +14,6 @@ fn open(seed: u64, disk: Disk) -> World {
     }
     world
 }
-/// Lets time pass, in tenths of a second, with a disk that does at once what it is asked.
-fn tenths(world: &mut World, tenths: u64) {
-    for _ in 0..tenths {
-        world.now += Duration::from_millis(100);
-        world.input(Input::Wake);
-        while !world.outstanding.is_empty() {
-            world.step();
-        }
-    }
-}
 /// Puts a bundle that the newest file has no room for, so that the next file is asked for.
 fn ask_for_file(world: &mut World) -> u64 {
     let number = world.put(900_000);
@@ -37,24 +27,24 @@ fn fill_disk(world: &mut World) {
 /// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file, and a longer
 /// one in the second, which has a short one besides.
 fn full(world: &mut World) -> (Vec<u64>, u64) {
-    tenths(world, 1);
+    world.pass_tenths(1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
-    tenths(world, 2);
+    world.pass_tenths(2);
     let next = world.put(200_000);
     let middle = world.put(50_000);
     world.put(1000);
-    tenths(world, 2);
+    world.pass_tenths(2);
     fill_disk(world);
     ask_for_file(world);
     world.delete(next, true);
     world.perform_first(is_create, Some(DiskError::Full));
-    tenths(world, 2);
+    world.pass_tenths(2);
     assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
     (numbers, middle)
 }
 /// Lets time pass until the pauses between tries are long, and the last one has just begun.
 fn long_pause(world: &mut World) {
-    tenths(world, 100);
+    world.pass_tenths(100);
     while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
         world.input(Input::Wake);
@@ -66,9 +56,9 @@ fn long_pause(world: &mut World) {
 #[test]
 fn delivery_is_answered_when_no_file_can_be_made() {
     let mut world = open(1, Disk::default());
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let number = world.put(500_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     ask_for_file(&mut world);
     world.delete(number, true);
     for _ in 0..20 {
@@ -87,19 +77,19 @@ fn delivery_is_answered_when_no_file_can_be_made() {
 #[test]
 fn disk_that_has_room_again_costs_no_reserve() {
     let mut world = open(8, Disk::default());
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     world.put(500_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     ask_for_file(&mut world);
     world.perform_first(is_create, Some(DiskError::Full));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     let passing = world.put(300_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.delete(passing, false);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     // The newest file is empty: on a full disk another would be made of what is kept.
     let next = ask_for_file(&mut world);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     assert!(world.known[&passing].stored && world.known[&next].stored);
     assert_eq!(world.disk.reserves_used, 0);
 }
@@ -123,9 +113,9 @@ fn file_takes_no_more_bundles_than_can_be_deleted() {
 #[test]
 fn deletion_after_failure_is_written_alone() {
     let mut world = open(10, Disk::default());
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let delivered = world.put(900_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.disk.space = Some(world.disk.len() + 500_000);
     ask_for_file(&mut world);
     world.perform_all_but(is_sync);
@@ -143,9 +133,9 @@ fn deletion_after_failure_is_written_alone() {
 fn refused_bundles_leave_their_room() {
     for spills in [false, true] {
         let mut world = open(9, Disk::default());
-        tenths(&mut world, 1);
+        world.pass_tenths(1);
         world.put(500_000);
-        tenths(&mut world, 2);
+        world.pass_tenths(2);
         for round in 0..60 {
             if spills {
                 let data = vec![7; 900_000];
@@ -156,10 +146,10 @@ fn refused_bundles_leave_their_room() {
             world.perform_first(is_create, Some(DiskError::Io));
             world.drop_spills();
             assert_eq!(world.store.usage().bundles, 1, "round {round}");
-            tenths(&mut world, 20);
+            world.pass_tenths(20);
         }
         let number = world.put(900_000);
-        tenths(&mut world, 2);
+        world.pass_tenths(2);
         assert!(world.known[&number].stored);
     }
 }
@@ -167,11 +157,11 @@ fn refused_bundles_leave_their_room() {
 #[test]
 fn waiting_copies_give_way_to_deliveries() {
     let mut world = open(2, Disk::default());
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let numbers: Vec<u64> = (0..13).map(|_| world.put(75_000)).collect();
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     let next = world.put(200_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     numbers[1..].iter().for_each(|number| world.delete(*number, false));
     world.now += Duration::from_millis(60);
     world.input(Input::Wake);
@@ -182,7 +172,7 @@ fn waiting_copies_give_way_to_deliveries() {
     world.delete(next, true);
     fill_disk(&mut world);
     world.perform_first(is_create, Some(DiskError::Full));
-    tenths(&mut world, 10);
+    world.pass_tenths(10);
     assert_eq!(world.disk.reserves_used, 1);
     assert!(world.known[&next].delete_answered);
     world.reopen(world.disk.killed(), "after copies were dropped");
@@ -192,16 +182,16 @@ fn waiting_copies_give_way_to_deliveries() {
 fn copy_without_room_does_not_stall_compaction() {
     // Hardly longer than the header of a file.
     let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let short = world.put(1000);
     let long: Vec<u64> = (0..8).map(|_| world.put(100_000)).collect();
     let middle = world.put(150_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     let first = *world.disk.files.keys().next().expect("a file");
     world.put(100_000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     long.iter().for_each(|number| world.delete(*number, false));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.put(260_000);
     world.perform_first(is_write, None);
     fill_disk(&mut world);
@@ -209,13 +199,13 @@ fn copy_without_room_does_not_stall_compaction() {
     world.perform_first(is_create, Some(DiskError::Full));
     world.perform_first(is_sync, Some(DiskError::Io));
     world.delete(middle, true);
-    tenths(&mut world, 30);
+    world.pass_tenths(30);
     assert_eq!(world.disk.reserves_used, 1);
     assert!(world.disk.files.contains_key(&first), "there is no room for the bundle in it");
     (world.disk.space, world.disk.reserves) = (None, None);
-    tenths(&mut world, 30);
+    world.pass_tenths(30);
     world.put(100);
-    tenths(&mut world, 30);
+    world.pass_tenths(30);
     assert!(!world.disk.files.contains_key(&first) && world.known[&short].stored, "it is moved once there is room");
     world.reopen(world.disk.killed(), "after a copy had no room");
 }
@@ -223,15 +213,15 @@ fn copy_without_room_does_not_stall_compaction() {
 #[test]
 fn overlong_bundle_costs_no_waiting_bundle() {
     let mut world = open(4, Disk { space: Some(5 << 20), ..Disk::default() });
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let delivered = world.put(1000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     let long = world.put(6 << 20);
     world.perform_first(is_create, None);
     assert!(world.is_asked(is_write), "it is being written");
     let short = world.put(1000);
     world.delete(delivered, true);
-    tenths(&mut world, 10);
+    world.pass_tenths(10);
     let known = &world.known;
     assert!(known[&long].answered && !known[&long].stored);
     assert!(known[&short].stored && known[&delivered].delete_answered);
@@ -249,7 +239,7 @@ fn failed_bundle_is_refused_where_nothing_is_kept() {
     world.perform_first(is_sync, Some(DiskError::Io));
     assert!(world.known[&number].answered && !world.known[&number].stored);
     // It is not put aside until there is room.
-    tenths(&mut world, 50);
+    world.pass_tenths(50);
     assert_eq!(world.store.usage().bundles, 0);
 }
 
@@ -283,23 +273,23 @@ fn file_is_emptied_as_soon_as_little_is_left_in_it() {
 #[test]
 fn file_is_emptied_although_no_deletion_can_be_written() {
     let mut world = open(13, Disk::default());
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();
     let long = world.put(100_000);
     let stays = world.put(1000);
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     world.put(900_000);
     short.extend((0..60).map(|_| world.put(10)));
-    tenths(&mut world, 2);
+    world.pass_tenths(2);
     fill_disk(&mut world);
     ask_for_file(&mut world);
     short.iter().for_each(|number| world.delete(*number, true));
     world.perform_first(is_create, Some(DiskError::Full));
-    tenths(&mut world, 50);
+    world.pass_tenths(50);
     let owed = |world: &World| short.iter().filter(|number| !world.known[number].delete_answered).count();
     assert!((1..100).contains(&owed(&world)), "{} deletions found no room", owed(&world));
     world.delete(long, true);
-    tenths(&mut world, 50);
+    world.pass_tenths(50);
     assert!(owed(&world) == 0 && world.known[&long].delete_answered);
     assert!(world.known[&stays].stored);
     world.reopen(world.disk.killed(), "after a file was emptied");
@@ -309,11 +299,11 @@ fn file_is_emptied_although_no_deletion_can_be_written() {
 fn removed_spare_makes_store_take_bundles_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     let mut world = World::open(config, Disk { reserves_fail: Some(DiskError::Io), ..Disk::default() }, 7);
-    tenths(&mut world, 1);
+    world.pass_tenths(1);
     let numbers: Vec<u64> = (0..60).map(|_| world.put(1000)).collect();
-    tenths(&mut world, 5);
+    world.pass_tenths(5);
     numbers.iter().for_each(|number| world.delete(*number, false));
-    tenths(&mut world, 50);
+    world.pass_tenths(50);
     assert!(!world.disk.kept.is_empty(), "no file is kept to be written over");
     while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);

@@ -284,14 +284,7 @@ fn what_a_killed_run_could_not_sync_is_written_again_before_it_is_told() {
             world.step();
         }
         world.settle();
-        let from = world.disk.count + 1 + seed % 4;
-        world.disk.fail = Some((from..u64::MAX, DiskError::Io));
-        for _ in 0..6 {
-            world.put(700);
-            for _ in 0..seed % 7 {
-                world.step();
-            }
-        }
+        let from = world.put_while_failing(seed);
         let what = format!("seed {seed}, errors from {from} on");
         let killed = world.disk.killed();
         shown += killed.files.values().filter(|file| file.shows_what_is_lost()).count();

@@ -2,7 +2,10 @@
 //! dropped.
 #![allow(dead_code)]
 
+use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
+use farlink_apps::http;
+use serde_json::Value;
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -207,4 +210,26 @@ impl Drop for Node {
             let _ = writeln!(std::io::stderr(), "log of the node:\n{}", self.log());
         }
     }
+}
+
+/// A durable node whose bundles wait for a neighbour that never comes.
+pub fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, String) {
+    let text = format!(
+        "node_ids = [\"{id}\"]\n{more}[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
+    );
+    let file = folder.join("1.toml");
+    std::fs::write(&file, text).expect("the configuration");
+    (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
+}
+/// Whether the node acknowledged a bundle of so many bytes.
+pub fn accepts(sender: &mut Client, bytes: usize) -> bool {
+    let adu = BundleAdu { dst_eid: "ipn:7.64".into(), ..Default::default() };
+    sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
+    sender.response().expect("the node answers").response_status() == Status::Success
+}
+/// Bundles the node holds, as its control interface says.
+pub fn held(at: &str) -> u64 {
+    let status: Value =
+        serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
+    status["bundles"].as_u64().expect("a number")
 }

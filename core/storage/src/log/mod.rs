@@ -488,13 +488,9 @@ mod tests {
             store.handle(now, Input::DiskDone(DiskDone { id: op.id, result }), &mut out);
         }
     }
-    fn open() -> LogStore {
-        let mut store = LogStore::new(Config::new(1 << 30));
-        handle(&mut store, Input::Open, 0);
-        store
-    }
-    fn put(store: &mut LogStore, number: u64, failing: usize) {
-        let index = IndexEntry {
+    /// Index of a bundle without expiry, age or quota.
+    pub(super) fn plain_index() -> IndexEntry {
+        IndexEntry {
             priority: Priority::from_number(1),
             expires: None,
             stored_at: None,
@@ -504,7 +500,15 @@ mod tests {
             fingerprint: 0,
             flags: 0,
             digest: 0,
-        };
+        }
+    }
+    fn open() -> LogStore {
+        let mut store = LogStore::new(Config::new(1 << 30));
+        handle(&mut store, Input::Open, 0);
+        store
+    }
+    fn put(store: &mut LogStore, number: u64, failing: usize) {
+        let index = plain_index();
         let (bundle, head, tail) = (BundleHandle(number), Bytes::from_static(b"head"), Bytes::new());
         let payload = Payload::from(&b"payload"[..]);
         handle(store, Input::Put { bundle, index: Box::new(index), head, payload, tail }, failing);

@@ -389,8 +389,6 @@ mod tests {
     use super::super::Config;
     use super::*;
     use bytes::Bytes;
-    use farlink_base::Priority;
-    use farlink_base::store::IndexEntry;
 
     const BUNDLE: BundleHandle = BundleHandle(7);
 
@@ -406,17 +404,7 @@ mod tests {
         Loc { file, offset: 128, meta: 100, data: 10 }
     }
     fn bundle(sequence: u64, file: u32) -> Found {
-        let index = IndexEntry {
-            priority: Priority::from_number(1),
-            expires: None,
-            stored_at: None,
-            ran_ms: None,
-            age_ms: 0,
-            quota: 0,
-            fingerprint: 0,
-            flags: 0,
-            digest: 0,
-        };
+        let index = crate::log::tests::plain_index();
         let (head, tail) = (Bytes::new(), Bytes::new());
         let meta = BundleMeta { bundle: BUNDLE, index, pieces: Vec::new(), crcs: Box::default(), head, tail };
         Found { sequence, loc: loc(file), meta }

@@ -320,6 +320,27 @@ impl World {
         self.now += Duration::from_millis(ms);
         self.input(Input::Wake);
     }
+    /// Passes tenths of a second, with a disk that completes each operation at once.
+    pub fn pass_tenths(&mut self, tenths: u64) {
+        for _ in 0..tenths {
+            self.wake_after_ms(100);
+            while !self.outstanding.is_empty() {
+                self.step();
+            }
+        }
+    }
+    /// Puts six bundles on a disk that fails from one of its next four operations on; returns which.
+    pub fn put_while_failing(&mut self, seed: u64) -> u64 {
+        let from = self.disk.count + 1 + seed % 4;
+        self.disk.fail = Some((from..u64::MAX, DiskError::Io));
+        for _ in 0..6 {
+            self.put(700);
+            for _ in 0..seed % 7 {
+                self.step();
+            }
+        }
+        from
+    }
     /// Does all that is under way, without a wait.
     pub fn perform_all(&mut self) {
         self.perform_all_but(|_| false);

@@ -11,7 +11,7 @@ pub mod udpcl;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -116,6 +116,21 @@ pub fn discard(mut stream: &TcpStream) -> (u64, bool) {
     };
     let _ = stream.set_nonblocking(false);
     (bytes, open)
+}
+
+/// Sends bytes, reading and discarding input meanwhile. Returns whether the stream is still open and took everything.
+pub fn push(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> bool {
+    while !bytes.is_empty() {
+        if !discard(stream).1 || Instant::now() >= deadline {
+            return false;
+        }
+        match stream.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 /// Lets this process and what it starts open as many descriptors as the system permits.

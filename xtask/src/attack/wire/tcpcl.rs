@@ -1,6 +1,6 @@
 //! TCPCLv4 sessions (RFC 9174), as far as a hostile neighbour needs them.
 
-use super::{PATIENCE, connect, discard, exactly, skip};
+use super::{PATIENCE, connect, exactly, push, skip};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
@@ -97,18 +97,8 @@ impl Session {
     }
     /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and
     /// took everything.
-    pub fn push(&mut self, mut bytes: &[u8], deadline: Instant) -> bool {
-        while !bytes.is_empty() {
-            if !discard(&self.stream).1 || Instant::now() >= deadline {
-                return false;
-            }
-            match self.stream.write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
-                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Err(_) => return false,
-            }
-        }
-        true
+    pub fn push(&mut self, bytes: &[u8], deadline: Instant) -> bool {
+        push(&self.stream, bytes, deadline)
     }
     /// Acknowledges that so much of a transfer came.
     ///

@@ -1,7 +1,7 @@
 //! TCPCLv3 (RFC 7242), as far as a hostile neighbour needs it.
 
 use super::ltp::put_sdnv;
-use super::{connect, discard, exactly, skip};
+use super::{connect, exactly, push, skip};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
@@ -64,18 +64,8 @@ impl Session {
     }
     /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and took
     /// everything.
-    pub fn push(&mut self, mut bytes: &[u8], deadline: Instant) -> bool {
-        while !bytes.is_empty() {
-            if !discard(&self.stream).1 || Instant::now() >= deadline {
-                return false;
-            }
-            match self.stream.write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
-                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Err(_) => return false,
-            }
-        }
-        true
+    pub fn push(&mut self, bytes: &[u8], deadline: Instant) -> bool {
+        push(&self.stream, bytes, deadline)
     }
     /// The next segment: its flags and how many bytes it carried; `None` when none begins within [`PATIENCE`].
     ///

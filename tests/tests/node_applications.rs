@@ -209,6 +209,7 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
     receiver.taken(true).unwrap();
 }
 
+/// Keeps 9758-5.7-1.
 #[test]
 fn the_administrative_endpoint_is_not_for_applications() {
     let pair = Pair::new("tcpclv4", false);

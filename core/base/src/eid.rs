@@ -70,7 +70,7 @@ impl EndpointId {
     pub const LOCAL_NODE: u64 = 0xffff_ffff;
 
     /// `ipn:node.service`; the null endpoint for node 0.
-    // 9758-3.4.1-1
+    // 9758-3.4.1-1, 9758-3.4.1-2
     pub fn ipn(node: u64, service: u32) -> EndpointId {
         if node == 0 { EndpointId::Null } else { EndpointId::Ipn { node, service } }
     }
@@ -128,7 +128,7 @@ impl EndpointId {
         matches!(self, EndpointId::Null)
     }
     /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
-    // 9171-4.2.5.2-1, 5050-3.1-1
+    // 9171-4.2.5.2-1, 5050-3.1-1, 9758-5.7-2
     pub fn node_id(&self) -> EndpointId {
         match self {
             EndpointId::Ipn { node, .. } => EndpointId::Ipn { node: *node, service: 0 },
@@ -185,6 +185,7 @@ impl EndpointId {
         numbers && parts.len() <= 3 && parts[0] != "0"
     }
     /// Whether at most one node is a member of it (RFC 9171 4.2.5.1.1).
+    // 9758-5.1-1
     pub fn is_singleton(&self) -> bool {
         match self {
             EndpointId::Dtn(name) => !name.demux.starts_with('~'),
@@ -271,7 +272,7 @@ fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
 }
 
 /// What follows `ipn:` (RFC 9758 4).
-// 9758-4-1
+// 9758-3-1, 9758-3.2.2-1, 9758-4-1, 9758-4.1-1
 fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
     let parts: Vec<&str> = rest.split('.').collect();
     let (node, service) = match parts[..] {
@@ -297,7 +298,7 @@ fn number(text: &str, max: u64) -> Result<u64, EidError> {
 mod tests {
     use super::*;
 
-    /// Keeps 9758-3.4.1-1, 9758-4-1.
+    /// Keeps 9758-3-1, 9758-3.2.2-1, 9758-3.4.1-1, 9758-3.4.1-2, 9758-4-1, 9758-4.1-1.
     #[test]
     fn text_reads_and_prints() {
         for text in ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/", "dtn://node/a/b", "dtn:///x"] {
@@ -381,13 +382,13 @@ mod tests {
         }
     }
 
-    /// Keeps 9171-4.2.5.2-1, 5050-3.1-1.
+    /// Keeps 9171-4.2.5.2-1, 5050-3.1-1, 9758-5.7-2, 9758-5.1-1.
     #[test]
     fn endpoints_know_their_node() {
         let inbox = EndpointId::dtn("node", "inbox");
         assert_eq!(inbox.node_id().to_string(), "dtn://node/");
         assert!(inbox.node_id().is_node_id() && !inbox.is_node_id() && inbox.is_singleton());
-        assert!(!EndpointId::dtn("all", "~news").is_singleton());
+        assert!(!EndpointId::dtn("all", "~news").is_singleton() && EndpointId::ipn(4, 9).is_singleton());
         assert_eq!(EndpointId::ipn(4, 9).node_id(), EndpointId::ipn(4, 0));
         assert_eq!((EndpointId::ipn(4, 9).service_number(), EndpointId::ipn(4, 9).ipn_node()), (9, Some(4)));
         assert_ne!(inbox.service_number(), EndpointId::dtn("node", "outbox").service_number());

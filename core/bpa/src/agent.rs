@@ -571,6 +571,7 @@ impl Agent {
         self.local.contains(&node)
     }
     /// Whether a bundle is for this node and no other: delivery here is no end for a group's.
+    // 9758-5.1-2
     pub(crate) fn is_for_us(&self, bundle: &BundleMeta) -> bool {
         self.is_local(bundle.destination_node()) && !bundle.is_for_group()
     }

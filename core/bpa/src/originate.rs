@@ -62,7 +62,7 @@ impl Agent {
 
     /// An endpoint as other nodes understand it: what "this node" is called is said here (RFC 9758 5.4: `ipn:!.n` never
     /// leaves). Null where this node has no name of that scheme.
-    // 9758-5.4-1
+    // 9758-5.4-1, 9758-5.4-2, 9758-5.4-4
     fn seen_outside(&self, endpoint: EndpointId) -> EndpointId {
         if endpoint.is_here() { endpoint.canonical(&self.settings.node_ids).unwrap_or_default() } else { endpoint }
     }

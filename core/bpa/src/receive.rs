@@ -362,6 +362,7 @@ impl Agent {
             return Err(Refusal::NotAcceptable);
         }
         // RFC 9758 5.4: "this node" means nothing from another one.
+        // 9758-5.4-2, 9758-5.4-3
         if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);
         }

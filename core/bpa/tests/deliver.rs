@@ -265,7 +265,7 @@ fn an_application_registers_at_its_own_node_only_and_so_many() {
     assert_eq!(results, [unknown.clone(), unknown, ok(7), ok(8), ok(9), full]);
 }
 
-/// Keeps 9171-5.3-1, 5050-5.3-1.
+/// Keeps 9171-5.3-1, 5050-5.3-1, 9758-5.1-2.
 #[test]
 fn a_bundle_sent_to_this_node_is_delivered_here() {
     let mut node = Node::new();

@@ -324,7 +324,7 @@ fn nobody_sends_from_another_nodes_endpoint_or_to_nowhere() {
 }
 
 /// RFC 9758 5.4: "this node" never leaves, and means nothing from another one.
-/// Keeps 9758-5.4-1.
+/// Keeps 9758-5.4-1, 9758-5.4-2, 9758-5.4-3, 9758-5.4-4.
 #[test]
 fn what_this_node_is_called_inside_never_leaves_and_is_not_taken_from_outside() {
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 5 };

@@ -29,7 +29,7 @@ pub trait EidCodec: Sized {
 
 impl EidCodec for EndpointId {
     // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2
-    // 9171-4.2.5.1.2-3
+    // 9171-4.2.5.1.2-3, 9758-6.1-1, 9758-6.1-2, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3, 9758-6.3-1
     fn encode(&self, out: &mut impl Out) {
         put_head(out, ARRAY, 2);
         match self {
@@ -82,6 +82,8 @@ impl EidCodec for EndpointId {
 }
 
 // 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3
+// 9758-3-1, 9758-3.2.2-1, 9758-6.1-1, 9758-6.1-2, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3, 9758-6.3-1
+// 9758-6.4-1, 9758-6.4-2, 9758-7.1-1
 fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     reader.list(|reader, numbers| {
@@ -138,7 +140,8 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
-    /// Keeps 9171-4.2.5.1.2-1.
+    /// Keeps 9171-4.2.5.1.2-1, 9758-3-1, 9758-3.2.2-1, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3.
+    /// Keeps 9758-6.3-1, 9758-6.4-1, 9758-6.4-2, 9758-7.1-1.
     #[test]
     fn both_ipn_forms_are_equal_and_node_zero_is_null() {
         let two = EndpointId::decode(&[0x82, 2, 0x82, 0x1b, 0, 0x0e, 0xe8, 0x68, 0, 0, 0, 1, 3], Profile::Strict);
@@ -149,7 +152,7 @@ mod tests {
     }
 
     /// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2.
-    /// Keeps 9171-4.2.5.1.2-3.
+    /// Keeps 9171-4.2.5.1.2-3, 9758-6.1-1, 9758-6.1-2.
     #[test]
     fn endpoint_ids_are_these_bytes() {
         for (eid, bytes) in [

@@ -10,7 +10,7 @@ use proptest::sample::Index;
 fn eid() -> impl Strategy<Value = EndpointId> {
     prop_oneof![
         Just(EndpointId::Null),
-        (1u64.., any::<u32>()).prop_map(|(node, service)| EndpointId::ipn(node, service)),
+        (1..=u64::from(u32::MAX), any::<u32>()).prop_map(|(node, service)| EndpointId::ipn(node, service)),
         ("[a-z][a-z0-9.-]{0,12}", "[!-~]{0,12}").prop_map(|(node, demux)| EndpointId::dtn(&node, &demux)),
     ]
 }

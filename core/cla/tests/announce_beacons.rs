@@ -78,6 +78,7 @@ fn nothing_cut_short_or_followed_by_more_is_a_beacon() {
     }
 }
 
+/// Keeps 9758-5.4-6.
 #[test]
 fn what_is_no_beacon_is_refused_for_its_reason() {
     let why = |text: &str| Beacon::parse(&hex(text)).unwrap_err();

@@ -63,6 +63,7 @@ fn bundle(id: u64, len: usize) -> Input {
     Input::send(LinkId(0), SendId(id), Payload::from(vec![7; len]), true)
 }
 
+/// Keeps 9174-4.8-2.
 #[test]
 fn a_node_says_in_its_introduction_that_it_keeps_parts_where_it_is_told_to() {
     for (config, item) in [(ours(), &[][..]), (reactive(ours()), ITEM)] {

@@ -32,6 +32,7 @@ fn whoever_connects_is_answered_in_its_version() {
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "neither");
 }
 
+/// Keeps 7242-6.1-5.
 #[test]
 fn a_layer_of_one_version_says_so() {
     let mut lone = Lone::passive(ours());
@@ -41,11 +42,19 @@ fn a_layer_of_one_version_says_so() {
     lone.hear(&message("contact_no_tls"));
     assert_eq!(lone.wrote(), [contact(ALL, 60, "ipn:2.0"), vec![0x52, 1]].concat(), "RFC 7242 6.1");
     assert_eq!(lone.closed(), Some(false));
-    for (config, header) in [(ours(), contact(ALL, 30, "ipn:1.0")), (old_ours(), message("contact_no_tls"))] {
+    for (config, header, goodbye) in [
+        (ours(), contact(ALL, 30, "ipn:1.0"), vec![]),
+        (old_ours(), message("contact_no_tls"), vec![0x52, 1]),
+        (old_ours(), b"dtn!\x05\x00".to_vec(), vec![0x52, 1]),
+    ] {
         let mut lone = Lone::connecting(config, span());
         lone.wrote();
         lone.hear(&header);
-        assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)), "who connected just goes");
+        assert_eq!(
+            (lone.wrote(), lone.closed()),
+            (goodbye, Some(false)),
+            "only version 3 has the one who connected say why"
+        );
     }
 }
 

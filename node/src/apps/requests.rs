@@ -63,6 +63,7 @@ impl Apps {
             return self.answer(serial, Status::InvalidRequest);
         };
         let canonical = endpoint.canonical(&self.node_ids).unwrap_or_else(|| endpoint.clone());
+        // 9758-5.7-1
         if endpoint.is_node_id() {
             // The administrative endpoint: status reports are the node's own to read (RFC 9171 4.2.5.2).
             return self.answer(serial, Status::InvalidRequest);

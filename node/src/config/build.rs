@@ -120,6 +120,15 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         security: None,
         shards: None,
     };
+    let own = stack.node_ids.first().and_then(EndpointId::ipn_node);
+    if stack.bundle_version == 6 && own.is_some_and(|node| node > u64::from(u32::MAX)) {
+        let what = "6: bundles of this version have no source with an allocator (RFC 9758 section 7.4)";
+        top.fail(
+            "bundle_version",
+            what,
+            "write bundle_version = 7, or a node ID of two numbers, the first below 4294967296",
+        );
+    }
     let (app, api) = (app(top, folder), api(top, folder, file));
     let security = super::security::read(top, folder, store_dir.as_deref());
     let stack = Config { security: security.as_ref().map(|(told, _)| told.clone()), ..stack };
@@ -164,6 +173,7 @@ fn node_ids(top: &Reader<'_>) -> Vec<EndpointId> {
 }
 
 /// A name of this node.
+// 9758-5.4-4, 9758-5.4-5, 9758-5.4-6
 fn own_name(text: &str) -> Result<EndpointId, String> {
     let id = endpoint(text)?;
     match id {
@@ -396,6 +406,7 @@ mod tests {
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
     }
 
+    /// Keeps 9758-5.4-5, 9758-5.4-7.
     #[test]
     fn what_cannot_be_meant_is_refused_with_a_hint_that_can_be_followed() {
         let link = "[layer.t]\nkind = \"tcpclv4\"\n[link.k]\nlayer = \"t\"\naddress = \"127.0.0.4:1\"\n";
@@ -404,6 +415,14 @@ mod tests {
         for (text, parts) in [
             ("node_ids = \"ipn:!.0\"".into(), ["node_ids", "`ipn:!.0` is no node", "node_ids = "]),
             ("node_ids = [\"ipn:4294967295.0\"]".into(), ["node_ids", "is no node", "node_ids = "]),
+            (
+                "node_ids = \"ipn:977000.1.0\"\nbundle_version = 6".into(),
+                ["bundle_version", "no source with an allocator", "bundle_version = 7"],
+            ),
+            (
+                own("[layer.t]\nkind = \"tcpclv4\"\nnode_id = \"ipn:!.0\""),
+                ["layer.t.node_id", "`ipn:!.0` is no node", "node_id = "],
+            ),
             (format!("node_ids = \"ipn:1.0\"\n{link}peer = \"ipn:!.0\""), ["link.k.peer", "is no node", "peer = "]),
             (
                 own("[store]\ndir = \"s\"\ncapacity = \"1\""),

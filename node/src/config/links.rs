@@ -68,7 +68,9 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
             let ipn = node_ids.iter().find_map(ipn_number);
             Identity { engine: engine(reader, ipn, "this node"), ..Identity::default() }
         }
-        Introduction::NodeId => Identity { node_id: reader.text("node_id").unwrap_or_else(own), ..Identity::default() },
+        Introduction::NodeId => {
+            Identity { node_id: introduced(reader, "node_id").unwrap_or_else(own), ..Identity::default() }
+        }
         Introduction::None => Identity::default(),
     };
     let kind = LayerKind::new(info, identity, &reader.settings());
@@ -76,6 +78,18 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
         reader.fail("kind", format!("this node has no layer `{}`", info.name), "");
     }
     kind
+}
+
+/// A node ID as sessions introduce it: any text that a peer may use, but not this-node of RFC 9758.
+// 9758-5.4-7
+fn introduced(reader: &Reader<'_>, key: &str) -> Option<String> {
+    reader.custom(key, |input| {
+        let text = input.text()?;
+        match text.parse::<EndpointId>() {
+            Ok(id) if id.is_here() => Err(format!("`{text}` is no node: whoever reads it takes it for itself")),
+            _ => Ok(text.to_string()),
+        }
+    })
 }
 
 /// The files of a layer whose sessions may be secured.
@@ -185,7 +199,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
             to.identity.engine = engine(reader, ipn, "the peer");
         }
         Introduction::NodeId => {
-            to.identity.node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
+            to.identity.node_id = introduced(reader, "node_id").unwrap_or_else(|| peer.to_string());
         }
         Introduction::None => {}
     }

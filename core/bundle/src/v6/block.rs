@@ -269,7 +269,7 @@ pub(super) fn labels_data(labels: [u32; 2]) -> Vec<u8> {
 }
 /// Data of a previous hop insertion block: two strings (RFC 6259 2); `None` where BPv6 cannot say who it is.
 pub(super) fn previous_hop_data(node: &EndpointId) -> Option<Vec<u8>> {
-    let (scheme, part) = names::parts(node)?;
+    let (scheme, part) = names::may_be_given(node).then(|| names::parts(node))??;
     let mut data = Vec::with_capacity(scheme.len() + part.len() + 2);
     for text in [scheme, part] {
         data.extend_from_slice(text.as_bytes());

@@ -3,7 +3,7 @@
 use super::block::{Service, age_data, block_flags, kind, labels_data, put_block};
 use super::facts::{Found, flags_of, service_flags};
 use super::head::Head;
-use super::names::{Dictionary, numbers, put_reference};
+use super::names::{Dictionary, may_be_given, numbers, put_reference};
 use super::primary::{flags, put_primary};
 use super::rewrite::{Shape, put_around};
 use super::wire::put_sdnv;
@@ -41,6 +41,9 @@ fn lifetime(draft: &Draft, creation: CreationTimestamp) -> u64 {
 /// References to endpoint IDs, and the dictionary they refer to: none where numbers do (RFC 6260 2.1).
 // 6260-2.1-1, 6260-2.1-5, 6260-3-1
 fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>), Refusal> {
+    if !endpoints.iter().all(|endpoint| may_be_given(endpoint)) {
+        return Err(Refusal::NotAcceptable);
+    }
     let mut pairs = [(0, 0); 4];
     let all: Option<()> = pairs.iter_mut().zip(endpoints).try_for_each(|(pair, endpoint)| {
         *pair = numbers(endpoint)?;

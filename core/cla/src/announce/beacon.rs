@@ -238,6 +238,7 @@ fn node_id(reader: &mut PayloadReader<'_>) -> Result<EndpointId, &'static str> {
         _ => None,
     };
     let node: EndpointId = node.ok_or(NONE)?;
+    // 9758-5.4-6
     if !node.is_node_id() || node.is_here() {
         return Err("an endpoint that is no node");
     }

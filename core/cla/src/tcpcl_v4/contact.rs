@@ -73,7 +73,7 @@ impl Session {
         if self.old.is_some() { tcpcl_v3::VERSION } else { wire::VERSION }
     }
     /// The peer's contact header is of a version that this side does not speak.
-    // 9174-4.3-3, 9174-4.3-4
+    // 9174-4.3-3, 9174-4.3-4, 7242-6.1-5
     fn on_other_version(&mut self, now: Instant, version: u8, config: &Config) -> Step {
         match (self.passive, self.old.is_some()) {
             // RFC 9174 4.3: the higher version tells the lower one.
@@ -86,7 +86,9 @@ impl Session {
             (false, _) if config.adapts() && [tcpcl_v3::VERSION, wire::VERSION].contains(&version) => {
                 return Step::OtherVersion;
             }
-            (false, _) => {}
+            // RFC 7242 section 6.1: only wrong magic bytes end a connection without a word.
+            (false, true) => self.terminate(now, term::VERSION),
+            (false, false) => {}
         }
         match version {
             3 => Step::Over("the peer speaks TCPCLv3, which this layer does not"),

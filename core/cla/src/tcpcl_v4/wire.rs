@@ -271,7 +271,7 @@ pub fn put_contact_header(out: &mut Vec<u8>, can_tls: bool) {
     out.extend_from_slice(&[VERSION, if can_tls { CAN_TLS } else { 0 }]);
 }
 /// Appends a SESS_INIT, with no extension but that about parts.
-// 9174-4.6-4, 9174-4.8-1
+// 9174-4.6-4, 9174-4.8-1, 9174-4.8-2
 pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     out.push(kind::SESS_INIT);
     out.extend_from_slice(&init.keepalive_s.to_be_bytes());

@@ -225,7 +225,7 @@ fn names_are_endpoint_ids_and_those_of_other_schemes_are_carried() {
 }
 
 /// RFC 5050 4.5.1, 4.2: what one version calls a moment the other can say.
-/// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.5.1-1, 5050-5.2-3.
+/// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.5.1-1, 5050-5.2-3, 9758-7.4-1.
 #[test]
 fn drafts_become_bundles_that_obey() {
     let draft = Draft {
@@ -278,7 +278,7 @@ fn drafts_become_bundles_that_obey() {
     let group = Draft { destination: EndpointId::dtn("any", "~news"), ..bare.clone() };
     let has = |draft| decode(&rope(&leaves(&new(draft, at(5000, 0)), &Hop::default(), None)), Profile::Strict).unwrap();
     assert!(has(&bare).primary.has(flags::SINGLETON) && !has(&group).primary.has(flags::SINGLETON));
-    for destination in [EndpointId::dtn(&"n".repeat(1020), "x"), endpoint_of_scheme(9)] {
+    for destination in [EndpointId::dtn(&"n".repeat(1020), "x"), endpoint_of_scheme(9), EndpointId::ipn(1 << 32, 1)] {
         let made = make(&Draft { destination, ..draft.clone() }, at(5000, 0), Payload::new());
         assert_eq!(made.err(), Some(Refusal::NotAcceptable));
     }
@@ -288,7 +288,7 @@ fn drafts_become_bundles_that_obey() {
 /// Keeps 6260-2.1-1, 6260-2.1-5, 6260-3-1, 6260-3.2-1.
 #[test]
 fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
-    let large = EndpointId::ipn(u64::MAX, u32::MAX);
+    let large = EndpointId::ipn(u32::MAX.into(), u32::MAX);
     let numbers = [EndpointId::ipn(2, 1), EndpointId::ipn(1, 300), EndpointId::Null, large];
     let bytes = |endpoint: &EndpointId| {
         let mut bytes = Vec::new();

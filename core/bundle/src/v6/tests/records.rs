@@ -69,6 +69,13 @@ fn custody_signals_round_trip() {
     assert_eq!([3, 4, 1, 99].map(custody_reason), ["redundant reception", "depleted storage", "reserved", "reserved"]);
 }
 
+/// Keeps 9758-7.4-2.
+#[test]
+fn text_of_long_node_number_has_no_allocator() {
+    let long = EndpointId::ipn(977_000 << 32 | 1, 3);
+    assert_eq!(crate::v6::text(&long), "ipn:4196183048192001.3");
+}
+
 #[test]
 fn aggregate_signals_say_ranges_and_one_that_names_all_numbers_is_small() {
     let fills = |fills: &[(u64, u64)]| fills.iter().map(|(first, last)| Fill { first: *first, last: *last }).collect();

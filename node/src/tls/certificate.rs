@@ -109,6 +109,8 @@ pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: D
 pub(super) fn node_params(node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, node_ids.first().map_or("node", String::as_str));
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,

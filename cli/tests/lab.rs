@@ -105,6 +105,26 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+#[test]
+fn lowered_store_is_told_by_run_and_compare() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("lowered");
+    let given = SCENARIO.replace("store = \"durable\"", "store = \"memory\"\nstore_capacity = \"900 TB\"");
+    std::fs::write(folder.join("scenario.toml"), given).unwrap();
+    let output = run(&folder, "packet").output().unwrap();
+    let result = String::from_utf8_lossy(&output.stdout);
+    let told = "Node relay: store.capacity is ";
+    assert!(output.status.success() && result.contains(told) && result.contains("not 900000 GB"), "{result}");
+    let mut simulated = Command::new(FARLINK);
+    simulated.current_dir(&folder).args(["run", "scenario.toml", "--in", "sim", "--out", "simulated"]);
+    assert!(simulated.output().unwrap().status.success());
+    let compared = Command::new(FARLINK).current_dir(&folder).args(["compare", "simulated", "run"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&compared.stdout).contains(told), "{compared:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Added to the scenario: TLS, security of bundles and custody.
 const SECURED: &str = r#"
 [node_defaults]

@@ -35,6 +35,10 @@ pub const KEYS: &str = "node.keys";
 /// Control API of a node whose links change, inside its host.
 pub const CONTROL: &str = "control.sock";
 
+/// What the node writes of itself, and how it says there that it lowered a bound.
+const LOG: &str = "node.log";
+const LOWERED: &str = "its share of the memory budget";
+
 /// Bundles handed over before the first is accepted, where the scenario sets no limit.
 const WINDOW: u32 = 64;
 
@@ -72,6 +76,21 @@ impl Driver for Farlink {
     fn ready(&self, node: &NodeContext<'_>) -> bool {
         // Made by the node once its layers listen. Its path may be too long to connect to from here.
         node.folder.join(SOCKET).exists()
+    }
+
+    fn deviations(&self, node: &NodeContext<'_>) -> Vec<String> {
+        let log = fs::read(node.folder.join(LOG)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log);
+        let mut found: Vec<String> = Vec::new();
+        for line in text.lines().filter(|line| line.contains(LOWERED)) {
+            // Behind time, level and module.
+            let said = line.split_once(": ").map_or(line, |(_, said)| said).to_string();
+            // A node that was started again says it again.
+            if !found.contains(&said) {
+                found.push(said);
+            }
+        }
+        found
     }
 
     fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program> {
@@ -279,6 +298,23 @@ mod tests {
         assert!(bundles.contains("--report delivery,deletion --report-to ipn:1.0") && !file.contains("--report"));
         let receiver = line(driver.receiver(&node, 2, None).unwrap());
         assert!(receiver.contains("recv") && receiver.contains("--service 1002 --count 5 --discard"), "{receiver}");
+    }
+
+    #[test]
+    fn lowered_bounds_are_read_from_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let scenario =
+            Scenario::parse("name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n").unwrap();
+        let (program, epoch) = (Path::new("x"), DtnTime(1));
+        let node =
+            NodeContext { scenario: &scenario, index: 0, folder: folder.path(), epoch, program, real_time: true };
+        let driver = Farlink::default();
+        assert!(driver.deviations(&node).is_empty());
+        let lowered = "2026-01-01T00:00:00Z  WARN farlink_node::node: store.capacity is 3 GB, its share of the memory budget, \
+                       not 8 GB\nhint: give [limits] memory more\n";
+        let ready = "2026-01-01T00:00:00Z  INFO farlink_node::run: node ipn:1.0 serves\n";
+        fs::write(folder.path().join(LOG), [lowered, ready, lowered].concat()).unwrap();
+        assert_eq!(driver.deviations(&node), ["store.capacity is 3 GB, its share of the memory budget, not 8 GB"]);
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub fn write(
             program: &outcome.program,
             real_time: outcome.real_time,
         };
+        let name = &scenario.nodes[index].name;
+        let otherwise = driver.deviations(&node);
+        let disturbances = &mut writer.manifest().validity.disturbances;
+        disturbances.extend(otherwise.iter().map(|what| format!("Node {name}: {what}.")));
         let mut outages = Outages::new(scenario, index);
         let mut stored = Stored::new(&scenario.nodes[index].name, scenario.measure.interval);
         driver

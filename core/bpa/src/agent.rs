@@ -102,8 +102,6 @@ pub(crate) enum Step {
     Deliver(EndpointId),
     /// See whether neighbours want a carried bundle, or want it still.
     Offer(Handle),
-    /// Look at what neighbours may want.
-    Offers,
     /// Members left their group: what was still to come to them may be held for nothing else.
     Forsake(Vec<Handle>),
     /// Ask again about every bundle that waits.
@@ -414,7 +412,6 @@ impl Agent {
             Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, edge, out),
             Step::Forsake(bundles) => self.forsake(now, bundles, edge, out),
             Step::Offer(bundle) => self.offer_to_all(now, bundle),
-            Step::Offers => self.wake_offers(),
             Step::RerouteAll => self.sweeps.all(&mut self.book),
             Step::DropHello(bundle) => {
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {

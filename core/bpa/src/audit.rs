@@ -27,6 +27,8 @@ pub struct Counts {
     pub offers: usize,
     /// Bundles in line for an application or with one.
     pub deliveries: usize,
+    /// Endpoints that somebody receives at, or where something waits.
+    pub endpoints: usize,
     /// Members of groups, of now and before, that are remembered with bundles.
     pub members: usize,
     /// Originals whose fragments are being collected, and wholes.
@@ -58,6 +60,7 @@ impl Agent {
             waits: self.waits.len() + self.rests.len(),
             offers: self.offers.peers().count(),
             deliveries: self.deliveries.bundles(),
+            endpoints: self.deliveries.endpoints(),
             members: self.deliveries.members(),
             fragments: self.fragments.len(),
             on_disk: self.memory.on_disk(),

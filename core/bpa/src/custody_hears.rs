@@ -41,7 +41,7 @@ pub(crate) struct Heard {
 #[derive(Clone, PartialEq, Debug)]
 enum Subject {
     One(BundleId),
-    /// First and last, the next one at the end.
+    /// First and last; the last one is next.
     Runs(Vec<(u64, u64)>),
 }
 
@@ -66,9 +66,7 @@ impl Agent {
                     // However often it names a number, that is looked at once.
                     let mut named = Ranges::default();
                     ours.for_each(|run| named.insert(run.first..run.last.saturating_add(1)));
-                    let mut runs: Vec<(u64, u64)> = named.all().map(|(first, end)| (first, end - 1)).collect();
-                    runs.reverse();
-                    Subject::Runs(runs)
+                    Subject::Runs(named.all().map(|(first, end)| (first, end - 1)).collect())
                 }
             };
             let heard = Heard { from, source, version, answer, about, foreign: false };

@@ -121,7 +121,6 @@ impl Agent {
             return self.open_outer(bundle, out);
         }
         if held.bundle.is_administrative() && self.take_record(bundle, edge, out) {
-            self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
             return self.depart(now, bundle, Why::Delivered, None, edge, out);
         }
         self.book.hold(bundle, Reason::Deliver);

@@ -325,6 +325,11 @@ impl Deliveries {
         let own = self.registrations.values().map(|registration| registration.waiting.len());
         self.of.len() + lines.chain(own).sum::<usize>()
     }
+    /// Endpoints that somebody receives at, or where something waits.
+    #[cfg(feature = "audit")]
+    pub fn endpoints(&self) -> usize {
+        self.endpoints.len()
+    }
     pub fn len(&self) -> usize {
         self.registrations.len()
     }

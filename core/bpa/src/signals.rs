@@ -4,7 +4,7 @@
 //! Content: version 1, flags, free bytes, capacity, count of identities and the low halves of the
 //! newest, length and bytes of the router's message, bytes of the control's; big-endian.
 
-use crate::agent::{Agent, Step, Timer};
+use crate::agent::{Agent, Timer};
 use crate::edge::{Draft, Edge, put_u64};
 use crate::hearing::Hearing;
 use crate::io::Output;
@@ -315,7 +315,6 @@ impl Agent {
             let timer = self.timers.arm(at, Timer::Summary(peer));
             self.offers.set_timer(peer, timer);
         }
-        self.steps.push_back(Step::Offers);
     }
 }
 

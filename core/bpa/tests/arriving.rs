@@ -381,3 +381,54 @@ fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte
         assert_eq!(node.held(), 0);
     }
 }
+
+#[test]
+fn piece_of_an_arrival_is_told_as_received() {
+    let mut node = Node::new();
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    let two = farlink_base::NodeId::ipn(2);
+    let told = farlink_base::Event::Received { bundle: farlink_base::BundleHandle(1), link: LinkId(0), from: two };
+    assert!(node.events().contains(&told), "{:?}", node.events());
+}
+
+#[test]
+fn without_disk_pieces_are_promised_at_once() {
+    let mut node = Node::with(Settings { durable: false, ..settings() }, None);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    assert_eq!((kept(&node), node.put()), (vec![(1, AT + 4000)], vec![]));
+}
+
+#[test]
+fn piece_that_stays_is_reported_as_received() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    node.carrier(1, false);
+    let whole = bundle(1).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 7));
+    node.begins(0, 1, whole.clone());
+    keep(&mut node, 1, &whole, 0..4000);
+    assert_eq!(node.sent().len(), 0, "the whole may still come");
+    abandon(&mut node, 1);
+    let reports: Vec<u8> = node.sent().iter().map(|sent| support::Toy::report(&sent.bundle).0).collect();
+    assert_eq!(reports, [farlink_bpa::Status::Received as u8]);
+}
+
+#[test]
+fn policies_hear_of_a_piece_once_it_stays() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let script = support::Script {
+        hears: farlink_book::Hears::KEPT,
+        on: Box::new(move |_, news, _| {
+            if let farlink_book::News::Kept { .. } = news {
+                said.send(()).unwrap_or_default();
+            }
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    assert_eq!(heard.try_iter().count(), 0);
+    abandon(&mut node, 1);
+    assert_eq!(heard.try_iter().count(), 1);
+}

@@ -264,3 +264,148 @@ fn a_clock_that_drifts_moves_contacts_for_routers_that_read_the_plan_and_asks_no
     };
     assert_eq!([asked(true), asked(false)], [3, 0]);
 }
+
+fn set_plan(node: &mut Node, contacts: Vec<farlink_routing::Contact>) {
+    let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
+    node.admin(AdminInput::SetPlan(std::sync::Arc::new(farlink_routing::PlanIndex::new(plan))));
+}
+/// A router that queues everything for one link, for a contact that ends in 1,000 s.
+fn for_link(link: u32) -> support::Script {
+    let until = farlink_base::Instant(1_000_000_000_000);
+    support::Script {
+        route: Box::new(move |node, _, _| {
+            farlink_book::Way::One(farlink_book::Leg { link: LinkId(link), not_before: node.now, until })
+        }),
+        ..support::Script::default()
+    }
+}
+/// Another link to `ipn:2.0`.
+fn sibling() -> farlink_bpa::LinkSettings {
+    farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "sibling".into(), ..support::link(5) }
+}
+
+#[test]
+fn link_the_new_plan_lacks_is_free_again() {
+    let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.sent().is_empty());
+    set_plan(&mut node, support::contacts(3, 100, 110, 80_000));
+    assert_eq!(node.sent_over(0), [0]);
+}
+
+#[test]
+fn link_hears_its_neighbour_in_return_contacts_only() {
+    let mut node = Node::new();
+    let [out, back] = <[_; 2]>::try_from(support::contacts(2, 0, 100, 80_000)).unwrap();
+    let back = farlink_routing::Contact { start: farlink_routing::PlanTime::from_secs(50), ..back };
+    set_plan(&mut node, vec![out, back]);
+    let hears = |node: &Node| {
+        let pick = |o: &farlink_bpa::Output| match o {
+            farlink_bpa::Output::Link { link: LinkId(0), state } => Some((state.transmit, state.receive)),
+            _ => None,
+        };
+        node.said.iter().filter_map(pick).next_back()
+    };
+    assert_eq!(hears(&node), Some((true, false)));
+    node.wait(Duration::from_secs(51));
+    assert_eq!(hears(&node), Some((true, true)));
+}
+
+#[test]
+fn order_a_router_gives_with_the_plan_is_followed() {
+    let (woke, woken) = std::sync::mpsc::channel();
+    let script = support::Script {
+        when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
+        on: Box::new(move |node, _, _| woke.send(node.now).unwrap_or_default()),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    set_plan(&mut node, support::contacts(2, 100, 200, 80_000));
+    let at = node.now + Duration::from_secs(5);
+    node.wait(Duration::from_secs(6));
+    assert_eq!(woken.try_iter().collect::<Vec<_>>(), [at]);
+}
+
+#[test]
+fn order_a_router_gives_with_a_way_is_followed() {
+    let (woke, woken) = std::sync::mpsc::channel();
+    let script = support::Script {
+        when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
+        on: Box::new(move |node, _, _| woke.send(node.now).unwrap_or_default()),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    let at = node.now + Duration::from_secs(5);
+    node.wait(Duration::from_secs(6));
+    assert_eq!(woken.try_iter().collect::<Vec<_>>(), [at]);
+}
+
+#[test]
+fn clock_that_moves_contacts_arms_no_more_timers() {
+    let mut node = Node::with(settings(), Some(plan(100, 200, 80_000)));
+    assert_eq!(node.agent.counts().timers, 1);
+    for seconds in 1..20 {
+        let clock = support::clock_at(node.now);
+        let utc = clock.utc.map(|utc| utc.saturating_add_ms(1000 * seconds));
+        node.tell(Input::Clock(farlink_base::Clock { utc, ..clock }));
+        assert_eq!(node.agent.counts().timers, 1);
+    }
+}
+
+#[test]
+fn removed_link_leaves_no_timer() {
+    let mut node = Node::with(settings(), Some(plan(100, 200, 80_000)));
+    assert_eq!(node.agent.counts().timers, 1);
+    node.remove_link(0);
+    assert_eq!(node.agent.counts().timers, 0);
+}
+
+#[test]
+fn queue_let_go_leaves_no_timer() {
+    let mut node = Node::routed(for_link(0));
+    node.add_link(&sibling());
+    node.ready(0, false);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.agent.counts().timers, 1);
+    for n in 0..10 {
+        // With a route, with the link that goes down, with the bundle itself.
+        node.admin(AdminInput::AddRoute { pattern: format!("ipn:{n}.*"), next_hop: EndpointId::ipn(3, 0) });
+        assert_eq!(node.agent.counts().timers, 1);
+        node.carrier(0, false);
+        node.carrier(0, true);
+        assert_eq!(node.agent.counts().timers, 1);
+    }
+    node.admin(AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
+    assert_eq!(node.agent.counts().timers, 0);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    assert_eq!(node.agent.counts().timers, 1);
+    node.remove_link(0);
+    assert_eq!(node.agent.counts().timers, 0);
+}
+
+#[test]
+fn router_hears_of_what_missed_its_contact() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let leg = |node: &farlink_book::Node<'_>| farlink_book::Leg {
+        link: LinkId(0),
+        not_before: node.now,
+        until: node.now + Duration::from_secs(5),
+    };
+    let script = support::Script {
+        hears: farlink_book::Hears::OUTCOMES,
+        route: Box::new(move |node, _, _| farlink_book::Way::One(leg(node))),
+        on: Box::new(move |node, news, _| {
+            if let farlink_book::News::Failed { to, .. } = *news {
+                said.send((node.now, node.peers.get(to).map(|peer| peer.node))).unwrap_or_default();
+            }
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.ready(0, false);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let at = node.now + Duration::from_secs(5);
+    node.wait(Duration::from_secs(6));
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(at, Some(NodeId::ipn(2)))]);
+}

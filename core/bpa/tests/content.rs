@@ -241,3 +241,15 @@ fn pieces_of_one_content_find_each_other_though_another_left() {
         assert_eq!(node.deliveries().len(), 1, "{:?}", node.verdicts());
     }
 }
+
+#[test]
+fn displaced_bundle_is_told_as_refused() {
+    let mut node = Node::new();
+    let stranger = node.comes(0, EndpointId::ipn(66, 0));
+    let true_one = honest(1, here());
+    node.receive_over(stranger, 1, forged(&true_one));
+    node.receive(2, true_one.clone());
+    let key = Some(true_one.meta.key());
+    let refused = farlink_base::Event::Refused { link: None, key, reason: Refusal::NotAcceptable };
+    assert_eq!(node.events().iter().filter(|event| **event == refused).count(), 1);
+}

@@ -380,3 +380,98 @@ fn a_store_that_is_full_loses_reports_before_it_loses_data() {
     let overflow = |e: &Event| matches!(e, Event::Deleted { reason: DeleteReason::DepletedStorage, .. });
     assert!(node.events().iter().filter(|e| overflow(e)).count() == 16);
 }
+
+/// Moves what is held to `ipn:3.0` a second after it came, and tells why it left.
+fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
+    let (told, gone) = std::sync::mpsc::channel();
+    let script = Script {
+        hears: Hears::KEPT.and(Hears::GONE),
+        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        on: Box::new(move |node, news, out| match news {
+            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(1))),
+            News::Wake => {
+                let to = node.peers.of(NodeId::ipn(3)).unwrap().id;
+                node.book.all().for_each(|held| out.push(Order::Migrate { bundle: held.handle(), to }));
+            }
+            News::Gone { why, .. } => told.send(*why).unwrap_or_default(),
+            _ => {}
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.ready(0, false);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.sent().is_empty());
+    node.wait_ms(1500);
+    (node, gone)
+}
+
+#[test]
+fn bundle_that_moves_leaves_the_queue_it_was_in() {
+    let (mut node, _gone) = moving();
+    assert_eq!(node.sent_over(1), [0]);
+    node.ready(0, true);
+    assert_eq!(node.sent_over(0), [0; 0]);
+}
+
+#[test]
+fn bundle_that_failed_to_move_is_forwarded_after_all() {
+    let (mut node, gone) = moving();
+    let id = node.take_sent()[0].id;
+    node.fail(id, None);
+    node.ready(0, true);
+    let sent = node.take_sent();
+    assert_eq!((sent.len(), sent[0].link), (1, LinkId(0)));
+    node.confirm(sent[0].id);
+    assert_eq!(gone.try_iter().collect::<Vec<_>>(), [Why::Forwarded]);
+}
+
+/// Orders something about each held bundle a second after one came; routes by link 0 at first, then by link 1.
+fn second_thoughts(order: fn(farlink_book::Handle) -> Order) -> Script {
+    let mut asked = 0;
+    Script {
+        hears: Hears::KEPT,
+        route: Box::new(move |node, _, _| {
+            asked += 1;
+            let link = LinkId(u32::from(asked > 1));
+            farlink_book::Way::One(farlink_book::Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+        }),
+        on: Box::new(move |node, news, out| match news {
+            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(1))),
+            News::Wake => node.book.all().for_each(|held| out.push(order(held.handle()))),
+            _ => {}
+        }),
+        ..Script::default()
+    }
+}
+
+#[test]
+fn order_to_reroute_takes_a_bundle_out_of_its_queue() {
+    let mut node = Node::routed(second_thoughts(Order::Reroute));
+    node.ready(0, false);
+    node.send(away(), Priority::Normal);
+    node.wait_ms(1500);
+    assert_eq!(node.sent_over(1), [0]);
+    node.ready(0, true);
+    assert_eq!(node.sent().len(), 1);
+}
+
+#[test]
+fn bundle_given_up_while_a_copy_leaves_is_not_sent() {
+    let script = Script {
+        route: Box::new(|node, _, _| {
+            let until = farlink_base::Instant::MAX;
+            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
+            farlink_book::Way::All(vec![leg(0), leg(1)])
+        }),
+        ..second_thoughts(|bundle| Order::Delete { bundle, why: Why::Acked })
+    };
+    let mut node = Node::routed(script);
+    node.ready(0, false);
+    node.send(away(), Priority::Normal);
+    node.wait_ms(1500);
+    node.ready(0, true);
+    assert_eq!((node.sent_over(1), node.sent_over(0)), (vec![0], vec![]));
+    node.confirm(node.sent()[0].id);
+    assert_eq!(node.held(), 0);
+}

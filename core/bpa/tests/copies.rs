@@ -303,3 +303,23 @@ fn the_label_of_a_gift_that_failed_is_what_it_was() {
         }
     }
 }
+
+#[test]
+fn new_label_shows_a_bundle_to_neighbours_again() {
+    let script = Script {
+        hears: Hears::KEPT,
+        on: Box::new(|node, news, out| match *news {
+            News::Kept { .. } => out.push(farlink_book::Order::Wake(node.now + Duration::from_secs(5))),
+            News::Wake => node.book.all().for_each(|held| out.label(held.handle(), 1)),
+            _ => {}
+        }),
+        wants: Box::new(|node, _, held| (node.label(held) > 0).then(|| Want::copy(held, 0))),
+        ..Script::flood()
+    };
+    let mut node = alone(script);
+    node.carrier(0, true);
+    node.send(nine(), Priority::Normal);
+    assert_eq!(names(&data(&mut node)), []);
+    node.wait(Duration::from_secs(6));
+    assert_eq!(data(&mut node).iter().map(|sent| sent.link).collect::<Vec<_>>(), [LinkId(0)]);
+}

@@ -659,3 +659,113 @@ fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
         assert_eq!(data(&node).len(), 2, "it goes again");
     }
 }
+
+/// A bundle made here that asks for custody.
+fn own() -> farlink_bpa::app::SendRequest {
+    farlink_bpa::app::SendRequest {
+        facts: Facts(Facts::CUSTODY),
+        lifetime_ms: 10_000_000,
+        ..request(EndpointId::ipn(9, 1), Priority::Normal)
+    }
+}
+fn released(node: &Node) -> usize {
+    count(node, |event| matches!(event, Event::CustodyReleased { .. }))
+}
+/// A router that takes these links one after the other, and stays with the last.
+fn one_after_the_other(links: &'static [u32]) -> Script {
+    let mut asked = 0;
+    Script {
+        route: Box::new(move |node, _, _| {
+            let link = LinkId(*links.get(asked).or(links.last()).unwrap());
+            asked += 1;
+            Way::One(Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+        }),
+        ..Script::default()
+    }
+}
+
+#[test]
+fn custody_of_a_fragment_ends_with_all_its_pieces() {
+    let mut node = node();
+    node.receive(1, asks(7).piece(100..900));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    let whole = sent.bundle.identity();
+    for (n, (piece, so_far)) in [((100, 400), 0), ((500, 400), 1)].into_iter().enumerate() {
+        let about = About::One(farlink_base::BundleId { fragment: Some(piece), ..whole.clone() });
+        node.receive_over(1, 2 + n as u64, said(3, Answer::Taken, about, n as u64));
+        assert_eq!(released(&node), so_far);
+    }
+}
+
+#[test]
+fn first_of_two_holders_is_believed_after_many_repeats() {
+    let often = custody(|custody| custody.timeout_max = custody.timeout);
+    let mut node = Node::of(often, None, one_after_the_other(&[0, 1]), Rule::default());
+    node.ask(own());
+    for _ in 0..6 {
+        let sent = node.take_sent();
+        assert_eq!(sent.len(), 1);
+        node.confirm(sent[0].id);
+        node.wait_ms(10_001);
+    }
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    // A custodian further on, by way of whom the bundle was given to first.
+    node.receive_over(0, 1, said(77, Answer::Taken, about(&sent), 1));
+    assert_eq!((released(&node), ignored(&node)), (1, 0));
+}
+
+#[test]
+fn bundle_whose_custody_is_refused_takes_another_way() {
+    let script = Script {
+        route: Box::new(|node, _, tried| {
+            let link = LinkId(u32::from(tried.is_empty()));
+            Way::One(Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::of(custody(|_| {}), None, script, Rule::default());
+    node.ask(own());
+    let sent = node.take_sent().remove(0);
+    assert_eq!(sent.link, LinkId(1));
+    node.confirm(sent.id);
+    node.receive_over(1, 1, said(3, Answer::Depleted, about(&sent), 1));
+    node.wait_ms(12_000);
+    assert_eq!(data(&node).iter().map(|sent| sent.link).collect::<Vec<_>>(), [LinkId(0)]);
+}
+
+#[test]
+fn bundle_queued_again_leaves_when_its_signal_comes() {
+    let mut node = node();
+    node.receive(1, asks(7));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    node.ready(1, false);
+    node.wait_ms(11_000);
+    assert!(node.why(1).starts_with("its turn"), "{}", node.why(1));
+    node.said.clear();
+    node.receive_over(1, 2, said(3, Answer::Taken, about(&sent), 1));
+    assert!(node.forgotten().contains(&(1, false)));
+    node.ready(1, true);
+    assert_eq!(data(&node).len(), 0);
+}
+
+/// What compressed reports told of bundles that a node in custody of them cancels.
+fn fates(node: &mut Node) -> Vec<u8> {
+    node.wait_ms(1001);
+    let told = node.take_sent().into_iter().filter(|sent| sent.bundle.destination == EndpointId::ipn(2, 7));
+    told.flat_map(|sent| Toy::compressed(&sent.bundle)).map(|(fate, _)| fate).collect()
+}
+
+#[test]
+fn compressed_report_tells_of_custody_and_of_its_end() {
+    let short = farlink_bpa::CompressedSettings { delay: Duration::from_secs(1), ..Default::default() };
+    let rare = farlink_bpa::RareSettings { compressed: Some(short), ..Default::default() };
+    let mut node = Node::with(Settings { rare: Some(Box::new(rare)), ..custody(|_| {}) }, None);
+    node.receive(1, asks(7).report_to(EndpointId::ipn(2, 7)));
+    let taken = fates(&mut node);
+    assert_eq!(taken, [farlink_bpa::Fate::Received as u8, farlink_bpa::Fate::CustodyTaken as u8]);
+    node.admin(AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
+    assert_eq!(fates(&mut node), [farlink_bpa::Fate::Deleted as u8]);
+}

@@ -273,3 +273,33 @@ fn a_bundle_sent_to_this_node_is_delivered_here() {
     node.send(here(), Priority::Normal);
     assert_eq!((node.deliveries().len(), node.sent().len(), node.results()), (1, 0, vec![true]));
 }
+
+#[test]
+fn room_of_an_application_that_leaves_is_anothers() {
+    let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    for id in [1, 2] {
+        node.tell(Input::App(AppInput::Register { registration: RegistrationId(id), endpoint: here(), window: 9 }));
+    }
+    let bundle = |n, len| from_two(n, here()).payload(farlink_base::Payload::fill(n, len));
+    node.receive(1, bundle(1, 9000).lifetime_ms(1000));
+    node.receive(2, bundle(2, 100));
+    node.receive(3, bundle(3, 100));
+    assert_eq!(node.deliveries().len(), 2, "beyond what all may leave unanswered, each has one");
+    node.wait_ms(2000);
+    node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+    assert_eq!(node.deliveries().len(), 3);
+}
+
+#[test]
+fn endpoint_nobody_uses_any_more_leaves_nothing() {
+    let mut node = Node::new();
+    node.register(1);
+    assert_eq!(node.agent.counts().endpoints, 1);
+    node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+    assert_eq!(node.agent.counts().endpoints, 0);
+    node.receive(1, from_two(1, here()).lifetime_ms(1000));
+    assert_eq!(node.agent.counts().endpoints, 1, "it waits for somebody");
+    node.wait_ms(2000);
+    assert_eq!((node.held(), node.agent.counts().endpoints), (0, 0));
+}

@@ -273,3 +273,31 @@ fn an_age_grows_by_the_time_here() {
     });
     assert_eq!(ages, [7000; 4]);
 }
+
+/// Two bundles for other applications of `ipn:2.0`, which had no room for either.
+fn two_refused() -> Node {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 7), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let sent = node.take_sent();
+    sent.iter().for_each(|sent| node.fail(sent.id, Some(Refusal::NoResources)));
+    node
+}
+
+#[test]
+fn cancelled_bundle_takes_no_turn_at_full_neighbour() {
+    let mut node = two_refused();
+    node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
+    node.wait_ms(1100);
+    assert_eq!(node.sent_over(0), [1]);
+}
+
+#[test]
+fn bundle_sent_elsewhere_takes_no_turn_at_full_neighbour() {
+    let mut node = two_refused();
+    let route = ("ipn:2.7".into(), EndpointId::ipn(3, 0));
+    node.admin(farlink_bpa::app::AdminInput::AddRoute { pattern: route.0, next_hop: route.1 });
+    assert_eq!((node.sent_over(1), node.sent_over(0)), (vec![0], vec![]));
+    node.wait_ms(1100);
+    assert_eq!(node.sent_over(0), [1]);
+}

@@ -76,3 +76,13 @@ fn each_bundle_says_when_it_should_leave_and_sums_put_those_of_one_departure_tog
     }
     assert_eq!(sums.iter().map(|sum| sum.bytes).sum::<u64>(), node.agent.status(node.now).bytes);
 }
+
+#[test]
+fn ended_list_tells_no_more() {
+    let mut node = Node::new();
+    send(&mut node, 77, 3);
+    let list = node.agent.begin_list();
+    assert_eq!(node.agent.page(node.now, list, 0, 1).0.len(), 1);
+    node.agent.end_list(list);
+    assert!(node.agent.page(node.now, list, 0, 10).0.is_empty());
+}

@@ -288,3 +288,19 @@ fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_f
     node.wait_ms(2000);
     assert_eq!(node.sent().len(), 0);
 }
+
+#[test]
+fn bundle_its_router_carries_for_want_of_width_is_told() {
+    let script = Script {
+        route: Box::new(|node, _, tried| match tried {
+            [] => Way::One(Leg { link: LinkId(0), not_before: node.now, until: Instant::MAX }),
+            _ => Way::Carry,
+        }),
+        ..Script::default()
+    };
+    let links = vec![narrow(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
+    node.ask(uncut(two(), 5000));
+    assert_eq!((node.sent().len(), complaints(&node)), (0, 1));
+    assert!(node.waits_for().contains("takes a bundle of its length"), "{}", node.waits_for());
+}

@@ -346,3 +346,49 @@ fn the_contact_plan_says_nothing_of_an_announced_neighbour() {
     assert_eq!(node.sent_over(7).len(), 1, "what is for it goes");
     assert_eq!(node.agent.link_state(node.now, LinkId(8)), None);
 }
+
+#[test]
+fn what_a_link_that_goes_down_had_queued_takes_its_sibling() {
+    let mut node = Node::new();
+    node.add_link(&farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
+    node.ready(5, false);
+    node.ready(0, false);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let busy = if node.agent.status(node.now).links.iter().any(|l| l.name == "to2" && l.queued > 0) { 0 } else { 5 };
+    node.ready(5 - busy, true);
+    assert!(node.sent().is_empty());
+    node.carrier(busy, false);
+    assert_eq!(node.sent_over(5 - busy), [0]);
+}
+
+#[test]
+fn new_link_to_a_next_hop_takes_what_waits() {
+    let mut node = Node::new();
+    node.remove_link(1);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "no route to ipn:9.0");
+    node.add_link(&link(1));
+    assert_eq!(node.sent_over(1), [0]);
+}
+
+#[test]
+fn policy_hears_of_each_link_that_changes() {
+    let (said, heard) = mpsc::channel();
+    let script = Script {
+        hears: Hears::LINKS,
+        on: Box::new(move |_, news, _| {
+            said.send(match *news {
+                farlink_book::News::LinkUp { link, .. } => (link, true),
+                farlink_book::News::LinkDown { link, .. } => (link, false),
+                _ => return,
+            })
+            .unwrap_or_default();
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(LinkId(0), true), (LinkId(1), true)]);
+    node.carrier(1, false);
+    node.carrier(1, true);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(LinkId(1), false), (LinkId(1), true)]);
+}

@@ -571,11 +571,12 @@ impl Run {
             assert!(kept || reason != Some(&DeleteReason::Done), "seed {seed}: {bundle} is nowhere");
         }
         let counts = self.node.agent.counts();
+        let status = self.node.agent.status(self.node.now);
+        let endpoints = status.registrations.iter().collect::<BTreeSet<_>>().len();
         let (offers, neighbours, hellos) = (counts.offers, counts.neighbours, counts.hellos);
-        let quiet = Counts { offers, neighbours, hellos, timers: counts.timers, ..Counts::default() };
+        let quiet = Counts { offers, neighbours, hellos, endpoints, timers: counts.timers, ..Counts::default() };
         assert_eq!(counts, quiet, "seed {seed}");
         assert!(counts.timers <= 8, "seed {seed}: {counts:?}");
-        let status = self.node.agent.status(self.node.now);
         assert_eq!(status.bytes, 0);
         assert!(status.links.iter().all(|link| (link.queued, link.in_flight) == (0, 0)), "seed {seed}: {status:?}");
     }

@@ -366,3 +366,19 @@ fn what_neighbours_say_in_our_name_takes_no_timestamp_from_us() {
     assert_eq!(node.sent()[0].bundle.sequence, 50);
     assert_eq!((node.results(), node.held()), (vec![true], 101));
 }
+
+#[test]
+fn unwanted_arrival_is_refused_and_leaves_nothing() {
+    let mut node = Node::new();
+    let whole = from_two(1, EndpointId::ipn(9, 1)).payload(Payload::fill(1, 10_000));
+    node.begins(0, 1, whole.clone());
+    let (bundle, hop) = whole.piece(0..4000).parts();
+    node.tell(Input::Piece { link: LinkId(0), token: token(1), bundle, hop, promises: 0..4040 });
+    assert_eq!((node.agent.counts().promises, node.held()), (1, 1));
+    let (bundle, _) = whole.parts();
+    node.tell(Input::Unwanted { link: LinkId(0), token: token(1), bundle, reason: Refusal::NotAcceptable });
+    assert_eq!((node.agent.counts().promises, node.agent.counts().fragments, node.held()), (0, 0, 0));
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::NotAcceptable))]);
+    let refused = |event: &Event| matches!(event, Event::Refused { reason: Refusal::NotAcceptable, .. });
+    assert!(node.events().iter().any(refused));
+}

@@ -101,3 +101,11 @@ fn a_hello_that_is_none_is_not_heard() {
     node.wait_ms(2100);
     assert_eq!(calls(&node), 1, "for two seconds");
 }
+
+#[test]
+fn hello_leaves_in_the_turn_it_is_made_in() {
+    let mut node = node(0);
+    let settings = LinkSettings { name: "radio4".into(), ..link(4) };
+    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.said));
+    assert_eq!(turn(&mut node, 4), 1);
+}

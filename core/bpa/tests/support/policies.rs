@@ -25,6 +25,8 @@ pub struct Script {
     pub asks_summaries: bool,
     pub uses_plan: bool,
     pub on: On,
+    /// What it orders when it is asked for a way, or told the plan.
+    pub when_asked: Box<dyn FnMut(Instant, &mut Orders) + Send>,
     pub on_plan: Box<dyn FnMut(&PlacedPlan<'_>) + Send>,
     pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> Way + Send>,
     pub part: Box<dyn Fn(&Node<'_>, u64) -> Option<farlink_book::Leg> + Send>,
@@ -38,6 +40,7 @@ impl Default for Script {
             asks_summaries: false,
             uses_plan: false,
             on: Box::new(|_, _, _| {}),
+            when_asked: Box::new(|_, _| {}),
             on_plan: Box::new(|_| {}),
             route: Box::new(|_, _, _| Way::Carry),
             part: Box::new(|_, _| None),
@@ -77,10 +80,12 @@ impl Router for Script {
     fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
         (self.on)(node, news, out);
     }
-    fn on_plan(&mut self, _: &Node<'_>, plan: &PlacedPlan<'_>, _: &mut Orders) {
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+        (self.when_asked)(node.now, out);
         (self.on_plan)(plan);
     }
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], _: &mut Orders) -> Way {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+        (self.when_asked)(node.now, out);
         (self.route)(node, held, tried)
     }
     fn route_part(&self, node: &Node<'_>, _: &Held, size: u64, _: &[PeerId]) -> Option<farlink_book::Leg> {

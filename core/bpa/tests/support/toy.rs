@@ -5,7 +5,7 @@ use farlink_base::{
     Accel, BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DigestKey, DtnTime, Duties, EndpointId, Facts,
     FragmentInfo, Hop, Malformed, Payload, Priority, Rare, Refusal, Transfer,
 };
-use farlink_bpa::{About, Answer, Carried, Draft, Edge, Numbers, Record, Signal, Status, TunnelCodes};
+use farlink_bpa::{About, Answer, Asked, Carried, Draft, Edge, Item, Numbers, Record, Signal, Status, TunnelCodes};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ const HELLO: u8 = b'H';
 const CUSTODY: u8 = b'C';
 const CARRIED: u8 = b'I';
 const TOLD: u8 = b'T';
+const SHORT: u8 = b'S';
 const ANSWERS: [Answer; 8] = [
     Answer::Taken,
     Answer::Redundant,
@@ -59,7 +60,8 @@ pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
 impl Edge for Toy {
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
-        if version != VERSION {
+        // Compressed reports are of version 7 whatever they are about.
+        if ![VERSION, 7].contains(&version) {
             return Err(Refusal::NotAcceptable);
         }
         let hops = if hop_limit > 0 { Facts::HOPS } else { 0 };
@@ -125,6 +127,17 @@ impl Edge for Toy {
                 numbers.iter().for_each(|run| put(&[run.sequence, run.first, run.last]));
             }
         }
+        Some(Payload::from(record))
+    }
+    fn asked(&self, bundle: &BundleMeta) -> Option<Asked> {
+        let report_to = bundle.report_to().clone();
+        let (number, source) = (bundle.sequence, bundle.source.clone());
+        (!report_to.is_null()).then_some(Asked { number, sequence: 1, asks: u64::MAX, source, report_to })
+    }
+    fn compressed_report(&self, said: &[(Item, Numbers)], _: &[&EndpointId]) -> Option<Payload> {
+        let mut record = vec![SHORT];
+        said.iter()
+            .for_each(|(item, run)| record.extend_from_slice(&[item.fate as u8, run.first as u8, run.last as u8]));
         Some(Payload::from(record))
     }
     fn carry(&self, _: TunnelCodes, number: u64, _: Option<DtnTime>, bundle: Payload) -> Payload {
@@ -202,6 +215,12 @@ impl Toy {
             _ => return None,
         };
         Some(Signal { answer, about })
+    }
+    /// Reads a compressed report: what it tells of the bundles of which numbers.
+    pub fn compressed(bundle: &BundleMeta) -> Vec<(u8, Range<u8>)> {
+        let bytes = bundle.payload.to_bytes().expect("in memory");
+        let [SHORT, rest @ ..] = &bytes[..] else { return Vec::new() };
+        rest.as_chunks::<3>().0.iter().map(|[fate, first, last]| (*fate, *first..*last + 1)).collect()
     }
     /// Reads a status report: what it asserts, why, and about which creation timestamp.
     pub fn report(bundle: &BundleMeta) -> (u8, u8, u64, u64) {

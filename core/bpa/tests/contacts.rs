@@ -378,6 +378,7 @@ fn queue_let_go_leaves_no_timer() {
     }
     node.admin(AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
     assert_eq!(node.agent.counts().timers, 0);
+    node.remove_link(5);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     assert_eq!(node.agent.counts().timers, 1);
     node.remove_link(0);

@@ -312,7 +312,7 @@ fn link_hears_its_neighbour_in_return_contacts_only() {
 }
 
 #[test]
-fn order_a_router_gives_with_the_plan_is_followed() {
+fn routers_order_on_a_new_plan_is_followed() {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
         when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
@@ -327,7 +327,7 @@ fn order_a_router_gives_with_the_plan_is_followed() {
 }
 
 #[test]
-fn order_a_router_gives_with_a_way_is_followed() {
+fn routers_order_with_a_way_is_followed() {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
         when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),

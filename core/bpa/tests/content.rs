@@ -253,3 +253,21 @@ fn displaced_bundle_is_told_as_refused() {
     let refused = farlink_base::Event::Refused { link: None, key, reason: Refusal::NotAcceptable };
     assert_eq!(node.events().iter().filter(|event| **event == refused).count(), 1);
 }
+
+#[test]
+fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
+    let mut node = Node::new();
+    let stranger = node.comes(0, EndpointId::ipn(66, 0));
+    let parts = halves(&hundred(b'H'));
+    for (n, part) in (1..).zip(parts.clone()) {
+        node.receive_over(stranger, n, part);
+    }
+    assert!(node.waits_for().contains("part of"), "{}", node.waits_for());
+    node.receive(3, parts[0].clone());
+    node.register(7);
+    assert_eq!(node.deliveries().len(), 0, "half of it is a stranger's");
+    node.receive(4, parts[1].clone());
+    assert_eq!(node.deliveries().len(), 1);
+    answer_all(&mut node);
+    assert_eq!(node.held(), 0);
+}

@@ -407,7 +407,7 @@ fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
 }
 
 #[test]
-fn bundle_that_moves_leaves_the_queue_it_was_in() {
+fn bundle_that_moves_leaves_its_old_queue() {
     let (mut node, _gone) = moving();
     assert_eq!(node.sent_over(1), [0]);
     node.ready(0, true);
@@ -415,7 +415,7 @@ fn bundle_that_moves_leaves_the_queue_it_was_in() {
 }
 
 #[test]
-fn bundle_that_failed_to_move_is_forwarded_after_all() {
+fn bundle_that_failed_to_move_is_forwarded() {
     let (mut node, gone) = moving();
     let id = node.take_sent()[0].id;
     node.fail(id, None);
@@ -446,7 +446,7 @@ fn second_thoughts(order: fn(farlink_book::Handle) -> Order) -> Script {
 }
 
 #[test]
-fn order_to_reroute_takes_a_bundle_out_of_its_queue() {
+fn rerouted_bundle_leaves_its_old_queue() {
     let mut node = Node::routed(second_thoughts(Order::Reroute));
     node.ready(0, false);
     node.send(away(), Priority::Normal);
@@ -457,7 +457,7 @@ fn order_to_reroute_takes_a_bundle_out_of_its_queue() {
 }
 
 #[test]
-fn bundle_given_up_while_a_copy_leaves_is_not_sent() {
+fn bundle_given_up_beside_a_copy_leaves_queues() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
@@ -474,4 +474,62 @@ fn bundle_given_up_while_a_copy_leaves_is_not_sent() {
     assert_eq!((node.sent_over(1), node.sent_over(0)), (vec![0], vec![]));
     node.confirm(node.sent()[0].id);
     assert_eq!(node.held(), 0);
+}
+
+/// What a driver is told of a bundle.
+#[derive(Debug)]
+struct Witness(std::sync::mpsc::Sender<&'static str>);
+impl farlink_bpa::Oracle for Witness {
+    fn copies(&self, _: u128) -> u64 {
+        1
+    }
+    fn forwards(&self, _: u128) -> u64 {
+        0
+    }
+    fn mean_forwards(&self) -> f64 {
+        0.0
+    }
+    fn kept(&mut self, _: u128) {
+        self.0.send("kept").unwrap_or_default();
+    }
+    fn forwarded(&mut self, _: u128) {
+        self.0.send("forwarded").unwrap_or_default();
+    }
+    fn gone(&mut self, _: u128) {
+        self.0.send("gone").unwrap_or_default();
+    }
+}
+
+#[test]
+fn oracle_is_told_of_keeping_forwarding_and_leaving() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let mut node = Node::new();
+    node.agent.set_oracle(Box::new(Witness(said)));
+    node.send(EndpointId::ipn(3, 1), Priority::Normal);
+    node.confirm(node.sent()[0].id);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["kept", "forwarded", "gone"]);
+}
+
+#[test]
+fn policies_given_before_the_first_input_decide() {
+    let mut node = Node::closed(settings(), None, NoRouter, Rule::default());
+    let router = Script {
+        route: Box::new(|node, _, _| {
+            let until = farlink_base::Instant::MAX;
+            farlink_book::Way::One(farlink_book::Leg { link: LinkId(1), not_before: node.now, until })
+        }),
+        ..Script::default()
+    };
+    node.agent.set_router(Box::new(router));
+    let admit = |held: &farlink_book::Held| match held.bundle.sequence {
+        1 => Ok(f64::INFINITY),
+        _ => Err(Refusal::NoResources),
+    };
+    node.agent.set_control(Box::new(Rule { admit: Box::new(admit), ..Rule::default() }));
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    node.open();
+    node.receive(1, from_two(1, away()));
+    node.receive(2, from_two(2, away()));
+    assert_eq!(node.sent_over(1), [1]);
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Err(Refusal::NoResources))]);
 }

@@ -323,3 +323,23 @@ fn new_label_shows_a_bundle_to_neighbours_again() {
     node.wait(Duration::from_secs(6));
     assert_eq!(data(&mut node).iter().map(|sent| sent.link).collect::<Vec<_>>(), [LinkId(0)]);
 }
+
+#[test]
+fn neighbour_asked_about_again_gets_what_changed() {
+    let script = Script {
+        hears: Hears::KEPT,
+        on: Box::new(|node, news, out| match *news {
+            News::Kept { .. } => out.push(farlink_book::Order::Wake(node.now + Duration::from_secs(5))),
+            News::Wake => node.peers.up().for_each(|peer| out.push(farlink_book::Order::Reask(peer.id))),
+            _ => {}
+        }),
+        wants: Box::new(|node, _, held| (held.age_ms(node.now) > 4000).then(|| Want::copy(held, 0))),
+        ..Script::flood()
+    };
+    let mut node = alone(script);
+    node.carrier(0, true);
+    node.send(nine(), Priority::Normal);
+    assert_eq!(names(&data(&mut node)), []);
+    node.wait(Duration::from_secs(6));
+    assert_eq!(data(&mut node).iter().map(|sent| sent.link).collect::<Vec<_>>(), [LinkId(0)]);
+}

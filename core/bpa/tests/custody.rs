@@ -685,7 +685,7 @@ fn one_after_the_other(links: &'static [u32]) -> Script {
 }
 
 #[test]
-fn custody_of_a_fragment_ends_with_all_its_pieces() {
+fn custody_of_fragment_ends_with_all_its_pieces() {
     let mut node = node();
     node.receive(1, asks(7).piece(100..900));
     let sent = data(&node)[0].clone();
@@ -699,7 +699,7 @@ fn custody_of_a_fragment_ends_with_all_its_pieces() {
 }
 
 #[test]
-fn first_of_two_holders_is_believed_after_many_repeats() {
+fn first_of_two_holders_is_believed_after_repeats() {
     let often = custody(|custody| custody.timeout_max = custody.timeout);
     let mut node = Node::of(often, None, one_after_the_other(&[0, 1]), Rule::default());
     node.ask(own());
@@ -759,7 +759,7 @@ fn fates(node: &mut Node) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_report_tells_of_custody_and_of_its_end() {
+fn compressed_report_tells_of_custody_and_deletion() {
     let short = farlink_bpa::CompressedSettings { delay: Duration::from_secs(1), ..Default::default() };
     let rare = farlink_bpa::RareSettings { compressed: Some(short), ..Default::default() };
     let mut node = Node::with(Settings { rare: Some(Box::new(rare)), ..custody(|_| {}) }, None);
@@ -768,4 +768,80 @@ fn compressed_report_tells_of_custody_and_of_its_end() {
     assert_eq!(taken, [farlink_bpa::Fate::Received as u8, farlink_bpa::Fate::CustodyTaken as u8]);
     node.admin(AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
     assert_eq!(fates(&mut node), [farlink_bpa::Fate::Deleted as u8]);
+}
+
+#[test]
+fn only_the_last_four_holders_are_believed() {
+    let often = custody(|custody| custody.timeout_max = custody.timeout);
+    let links = (0..5).map(support::link).collect();
+    let router = one_after_the_other(&[0, 1, 2, 3, 4]);
+    let mut node = Node::of(Settings { links, ..often }, None, router, Rule::default());
+    node.ask(own());
+    let mut sent = node.take_sent();
+    for link in 1..5 {
+        node.confirm(sent[0].id);
+        node.wait_ms(10_001);
+        sent = node.take_sent();
+        assert_eq!(sent[0].link, LinkId(link));
+    }
+    node.confirm(sent[0].id);
+    for (link, so_far) in [(0, (0, 1)), (1, (1, 1))] {
+        node.receive_over(link, 1, said(77, Answer::Taken, about(&sent[0]), u64::from(link)));
+        assert_eq!((released(&node), ignored(&node)), so_far);
+    }
+}
+
+#[test]
+fn refused_custody_is_repeated_sooner_than_silence() {
+    let far = farlink_bpa::LinkSettings { one_way_delay: Duration::from_secs(60), ..support::link(1) };
+    let links = vec![support::link(0), far];
+    let mut node = Node::with(Settings { links, ..custody(|_| {}) }, None);
+    node.ask(own());
+    let sent = node.take_sent().remove(0);
+    node.confirm(sent.id);
+    node.receive_over(1, 1, said(3, Answer::Depleted, about(&sent), 1));
+    node.wait_ms(12_000);
+    assert_eq!(data(&node).len(), 1);
+}
+
+#[test]
+fn beyond_1024_custodians_the_first_is_told_early() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..custody(|_| {}) }, None);
+    let told = |node: &Node| count(node, |event| matches!(event, Event::CustodySignalled { .. }));
+    for n in 0..1024 {
+        node.receive(n, asks(n).custody(100 + n, Some(n)));
+    }
+    assert_eq!(told(&node), 0);
+    for n in 1024..1030 {
+        node.receive(n, asks(n).custody(100 + n, Some(n)));
+    }
+    assert_eq!(told(&node), 6);
+    node.agent.audit();
+    node.wait_ms(1001);
+    assert_eq!(told(&node), 1030);
+}
+
+#[test]
+fn copy_that_leaves_later_puts_the_repeat_off() {
+    let script = Script {
+        route: Box::new(|node, _, _| {
+            let until = farlink_base::Instant::MAX;
+            Way::All([0, 1].map(|link| Leg { link: LinkId(link), not_before: node.now, until }).to_vec())
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::of(custody(|_| {}), None, script, Rule::default());
+    node.ready(1, false);
+    node.ask(own());
+    let first = node.take_sent().remove(0);
+    node.confirm(first.id);
+    node.wait_ms(5000);
+    node.ready(1, true);
+    let copy = node.take_sent().remove(0);
+    assert_eq!((first.link, copy.link), (LinkId(0), LinkId(1)));
+    node.confirm(copy.id);
+    node.wait_ms(9000);
+    assert_eq!(node.sent().len(), 0);
+    node.wait_ms(2000);
+    assert_eq!(node.sent().len(), 2);
 }

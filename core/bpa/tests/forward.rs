@@ -293,7 +293,7 @@ fn cancelled_bundle_takes_no_turn_at_full_neighbour() {
 }
 
 #[test]
-fn bundle_sent_elsewhere_takes_no_turn_at_full_neighbour() {
+fn bundle_sent_elsewhere_takes_no_turn() {
     let mut node = two_refused();
     let route = ("ipn:2.7".into(), EndpointId::ipn(3, 0));
     node.admin(farlink_bpa::app::AdminInput::AddRoute { pattern: route.0, next_hop: route.1 });

@@ -290,7 +290,7 @@ fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_f
 }
 
 #[test]
-fn bundle_its_router_carries_for_want_of_width_is_told() {
+fn bundle_carried_for_want_of_width_is_told() {
     let script = Script {
         route: Box::new(|node, _, tried| match tried {
             [] => Way::One(Leg { link: LinkId(0), not_before: node.now, until: Instant::MAX }),

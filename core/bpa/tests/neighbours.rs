@@ -348,7 +348,7 @@ fn the_contact_plan_says_nothing_of_an_announced_neighbour() {
 }
 
 #[test]
-fn what_a_link_that_goes_down_had_queued_takes_its_sibling() {
+fn queue_of_a_downed_link_takes_its_sibling() {
     let mut node = Node::new();
     node.add_link(&farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
     node.ready(5, false);
@@ -362,7 +362,7 @@ fn what_a_link_that_goes_down_had_queued_takes_its_sibling() {
 }
 
 #[test]
-fn new_link_to_a_next_hop_takes_what_waits() {
+fn new_link_to_next_hop_takes_what_waits() {
     let mut node = Node::new();
     node.remove_link(1);
     node.send(EndpointId::ipn(9, 1), Priority::Normal);

@@ -103,7 +103,7 @@ fn a_hello_that_is_none_is_not_heard() {
 }
 
 #[test]
-fn hello_leaves_in_the_turn_it_is_made_in() {
+fn hello_leaves_in_the_turn_it_begins() {
     let mut node = node(0);
     let settings = LinkSettings { name: "radio4".into(), ..link(4) };
     assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.said));

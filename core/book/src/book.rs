@@ -216,6 +216,10 @@ impl Book {
         let cursors = self.cursors.get_or_insert_with(|| Box::new(Cursors::new()));
         CursorId(cursors.open(&mut self.slots))
     }
+    /// Cursors that are open.
+    pub fn cursors(&self) -> usize {
+        self.cursors.as_ref().map_or(0, |cursors| cursors.len())
+    }
     /// Ends a cursor.
     pub fn close_cursor(&mut self, cursor: CursorId) {
         if let Some(cursors) = &mut self.cursors {

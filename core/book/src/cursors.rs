@@ -44,6 +44,10 @@ impl Cursors {
         self.enter(slots, cursor, NIL);
         cursor
     }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.cursors.len() as usize
+    }
     /// Ends one.
     pub fn close(&mut self, slots: &mut Slots, cursor: u32) {
         if self.cursors.get(cursor).is_some() {

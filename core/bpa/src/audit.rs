@@ -17,6 +17,10 @@ pub struct Counts {
     pub promises: usize,
     /// Places in queues.
     pub legs: usize,
+    /// Lists of queues.
+    pub lists: usize,
+    /// Walks over bundles under way, and what neighbours were shown.
+    pub cursors: usize,
     /// Transmissions under way.
     pub sends: usize,
     /// Bundles that leave in pieces.
@@ -55,6 +59,8 @@ impl Agent {
             debts: self.debts.len(),
             promises: self.promises.len(),
             legs: self.queues.len(),
+            lists: self.queues.lists(),
+            cursors: self.book.cursors(),
             sends: self.sends.len(),
             cuts: self.cuts.len(),
             waits: self.waits.len() + self.rests.len(),

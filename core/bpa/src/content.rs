@@ -236,15 +236,13 @@ impl Agent {
         if waits {
             self.fragments.forget(held);
         }
-        let whole = self.fragments.whole_of(bundle).filter(|_| part);
-        if let Some(whole) = whole {
-            let others = self.fragments.dissolve(&mut self.book, whole, bundle);
-            self.steps.extend(others.into_iter().map(Step::Dispatch));
+        if let Some(whole) = self.fragments.whole_of(bundle).filter(|_| part) {
+            let parts = self.fragments.dissolve(&mut self.book, whole);
+            self.steps.extend(parts.into_iter().map(Step::Dispatch));
             self.depart(now, whole, Why::Forwarded, None, edge, out);
-        }
-        if waits || whole.is_some() {
+        } else if waits {
             self.book.hold(bundle, Reason::Route);
-            let last = self.book.release(bundle, if waits { Reason::Fragment } else { Reason::Whole });
+            let last = self.book.release(bundle, Reason::Fragment);
             debug_assert!(!last, "it is to be joined");
             self.steps.push_back(Step::Dispatch(bundle));
         }

@@ -87,8 +87,9 @@ impl Agent {
     fn dissolve_whole_of<S: Sink<Output>>(&mut self, now: Instant, part: Handle, edge: &mut dyn Edge, out: &mut S) {
         if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
-                let others = self.fragments.dissolve(&mut self.book, whole, part);
-                self.steps.extend(others.into_iter().map(Step::Dispatch));
+                // This one among them, which is gone by then.
+                let parts = self.fragments.dissolve(&mut self.book, whole);
+                self.steps.extend(parts.into_iter().map(Step::Dispatch));
                 self.depart(now, whole, Why::Forwarded, None, edge, out);
             }
         }

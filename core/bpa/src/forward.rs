@@ -1,7 +1,7 @@
 //! Forwarding (RFC 9171 5.4): from a link's queue, or from what its neighbour is offered, to the
 //! convergence layer, at the link's pace and within its contacts; pieces are cut here (5.8).
 
-use crate::agent::{Agent, Step, Timer, deleted};
+use crate::agent::{Agent, Step, Timer};
 use crate::edge::Edge;
 use crate::io::{Output, Pressure};
 use crate::link::Takes;
@@ -124,9 +124,7 @@ impl Agent {
         if let Some(parting) = parting {
             if self.is_held_back(now, peer, &parting) {
                 self.steps.push_back(Step::Dispatch(parting.bundle));
-            } else if let Some(held) = self.book.get(parting.bundle).filter(|held| held.expires <= now) {
-                self.depart(now, parting.bundle, deleted(self.over(now, held)), None, edge, out);
-            } else {
+            } else if self.book.get(parting.bundle).is_some_and(|held| held.expires > now) {
                 self.transmit(now, link, parting, edge, out);
             }
             self.steps.push_back(Step::Pump(link));

@@ -264,10 +264,9 @@ impl Fragments {
     pub fn whole_of(&self, part: Handle) -> Option<Handle> {
         self.pieces.whole_of.get(&part).copied()
     }
-    /// A part is lost, and its whole with it: the others are to be joined anew.
-    pub fn dissolve(&mut self, book: &mut Book, whole: Handle, lost: Handle) -> Vec<Handle> {
-        let mut parts = self.take_parts(whole);
-        parts.retain(|part| *part != lost);
+    /// A whole is no more: its parts are to be joined anew.
+    pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
+        let parts = self.take_parts(whole);
         for part in &parts {
             book.hold(*part, Reason::Route);
             let last = book.release(*part, Reason::Whole);
@@ -311,6 +310,7 @@ impl Fragments {
         let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
         assert_eq!(self.waiting, waiting, "fragments that wait");
         assert_eq!(self.waiting, self.pieces.shares.values().sum::<usize>(), "fragments by share");
+        assert!(self.pieces.shares.values().all(|count| *count > 0), "who has no fragments has no share");
         assert_eq!(
             self.pieces.whole_of.len(),
             self.pieces.wholes.values().map(Vec::len).sum::<usize>(),

@@ -261,7 +261,6 @@ impl Agent {
         };
         let remaining = Duration::from_millis(stored_remaining_ms.saturating_sub(down_ms));
         let Some(meta) = self.place_recovered(&meta, edge) else {
-            self.book.skip_to(bundle.0);
             return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
         };
         let giver = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);

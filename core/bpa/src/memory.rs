@@ -124,10 +124,7 @@ impl Memory {
                 meta.payload = on_disk;
                 self.resident = self.resident.saturating_sub(before);
             }
-            None => {
-                held.flags.set(Flags::ASIDE, true);
-                self.scarce.on_disk.insert(bundle, on_disk);
-            }
+            None => drop(self.scarce.on_disk.insert(bundle, on_disk)),
         }
     }
     /// A transmission ended: perhaps it was the last that used the memory.

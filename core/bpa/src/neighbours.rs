@@ -141,7 +141,6 @@ impl Neighbours {
         self.narrow -= u32::from(link.largest().is_some());
         let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
         peer.links.retain(|l| *l != link.id);
-        peer.up.retain(|l| *l != link.id);
         if peer.links.is_empty() && (peer.origin != Origin::Configured || peer.names.is_empty()) {
             self.peers.remove(link.peer);
             self.ups.remove(&link.peer);

@@ -64,7 +64,7 @@ impl Empty for Offers {
 impl Offers {
     /// A neighbour came up. Until `awaits` its summary is waited for.
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
-        self.end(book, peer);
+        debug_assert!(!self.peers.contains_key(&peer), "it was down");
         let cursor = book.open_cursor();
         let best = VecDeque::new();
         let offer = Offer { cursor, best, more: false, seen_all: false, awaits, timer: None, busy: false };
@@ -206,6 +206,7 @@ mod tests {
         for _ in 0..600 {
             // The last come first.
             look(&mut offers, &mut book, |number| 1000 - number);
+            assert!(offers.peers[&PeerId(1)].best.len() <= BEST);
             let Some(bundle) = offers.best(&mut book, PeerId(1)) else { continue };
             got.push(book.get(bundle).unwrap().number);
             let _ = book.remove(bundle);

@@ -295,6 +295,11 @@ impl Queues {
     pub fn legs_of(&self, held: &Held) -> usize {
         core::iter::successors(self.legs.get(held.leg), |leg| self.legs.get(leg.sibling)).count()
     }
+    /// Lists in all.
+    #[cfg(feature = "audit")]
+    pub fn lists(&self) -> usize {
+        self.lists.len()
+    }
     /// Bundles queued in all.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {

@@ -3,7 +3,7 @@
 use crate::support;
 
 use crate::support::{Bundle, Node, settings, token};
-use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId, Malformed, Payload, Refusal};
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Malformed, Payload, Refusal};
 use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
 
@@ -431,4 +431,17 @@ fn policies_hear_of_a_piece_once_it_stays() {
     assert_eq!(heard.try_iter().count(), 0);
     abandon(&mut node, 1);
     assert_eq!(heard.try_iter().count(), 1);
+}
+
+#[test]
+fn part_kept_of_broken_transfer_is_an_event() {
+    let mut node = Node::new();
+    node.receive(1, Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 1).payload(Payload::fill(1, LEN)));
+    let sent = node.take_sent();
+    node.tell(Input::SentInPart { id: sent[0].id, bytes: sent[0].bundle.overhead() + 2000 });
+    let fragments = |event: Event| match event {
+        Event::Fragmented { link, offset, length, .. } => Some((link, offset, length)),
+        _ => None,
+    };
+    assert_eq!(node.events().into_iter().filter_map(fragments).collect::<Vec<_>>(), [(LinkId(1), 0, 2000)]);
 }

@@ -533,3 +533,38 @@ fn policies_given_before_the_first_input_decide() {
     assert_eq!(node.sent_over(1), [1]);
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, Err(Refusal::NoResources))]);
 }
+
+#[test]
+fn victims_of_large_store_free_enough_room() {
+    // Of so many that some are drawn for each victim.
+    let (count, size) = (1100, 41 + 10);
+    let settings = Settings { capacity_bytes: count * size, ..settings() };
+    let mut node = Node::of(settings, None, NoRouter, drop_oldest());
+    for n in 1..=count {
+        node.receive(n, from_two(n, away()).payload(Payload::fill(0, 10)));
+    }
+    node.receive(2000, from_two(2000, away()).payload(Payload::fill(0, 400 * size)));
+    assert_eq!(node.verdicts().last(), Some(&(2000, Ok(()))));
+    let (_, bytes, capacity) = node.agent.fill();
+    assert!(bytes <= capacity, "{bytes} B in {capacity} B");
+}
+
+#[test]
+fn policies_hear_of_hand_over_and_confirmation() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let router = Script {
+        hears: Hears::HANDED.and(Hears::OUTCOMES),
+        on: Box::new(move |_, news, _| match *news {
+            News::Handed { to, keep, .. } => said.send(("handed", to.0, keep)).unwrap(),
+            News::Sent { to, keep, .. } => said.send(("sent", to.0, keep)).unwrap(),
+            _ => {}
+        }),
+        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        ..Script::default()
+    };
+    let mut node = Node::routed(router);
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [("handed", 2, false)]);
+    node.confirm(node.sent()[0].id);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [("sent", 2, false)]);
+}

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use crate::support::meeting::{alone, carried, data, fail_all, names, nine};
+use crate::support::meeting::{alone, carried, data, fail_all, hello, names, nine};
 use crate::support::{Bundle, Net, Node, Rule, Script, Sent, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
 use farlink_book::{Hears, News, Want};
@@ -342,4 +342,53 @@ fn neighbour_asked_about_again_gets_what_changed() {
     assert_eq!(names(&data(&mut node)), []);
     node.wait(Duration::from_secs(6));
     assert_eq!(data(&mut node).iter().map(|sent| sent.link).collect::<Vec<_>>(), [LinkId(0)]);
+}
+
+#[test]
+fn copy_under_way_of_deleted_bundle_is_not_repeated() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, nine());
+    node.carrier(0, true);
+    let copy = data(&mut node);
+    assert_eq!(names(&copy), [(0, 1)]);
+    let bundle = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].handle;
+    node.admin(farlink_bpa::app::AdminInput::Cancel { bundle });
+    node.confirm(copy[0].id);
+    node.receive_over(1, 9, Bundle::new(EndpointId::ipn(5, 5), nine(), 1));
+    assert_eq!(node.verdicts(), [(9, Ok(()))]);
+    assert_eq!(names(&data(&mut node)), [], "the neighbour has it");
+}
+
+#[test]
+fn copies_leave_over_first_link_that_is_up() {
+    let mut node = alone(Script::flood());
+    let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
+    node.add_link(&spare);
+    node.carrier(0, true);
+    fail_all(&mut node);
+    carried(&mut node, 1, nine());
+    node.receive_over(1, 2, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
+    assert_eq!(names(&data(&mut node)), [(0, 2)], "in the order of links, not in that in which they came up");
+}
+
+#[test]
+fn copies_follow_new_ranks_once_asked_again() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let newest_first = Arc::new(AtomicBool::new(false));
+    let turned = newest_first.clone();
+    let rank = move |number: u64| if turned.load(Ordering::Relaxed) { 100 - number } else { 50 + number };
+    let script =
+        Script { wants: Box::new(move |_, _, held| Some(Want::copy(held, rank(held.number)))), ..Script::flood() };
+    let mut node = alone(script);
+    for n in 1..=3 {
+        carried(&mut node, n, nine());
+    }
+    node.ready(0, false);
+    node.carrier(0, true);
+    newest_first.store(true, Ordering::Relaxed);
+    // Whoever says hello is asked about anew.
+    hello(&mut node, 0, &[], false);
+    node.ready(0, true);
+    assert_eq!(names(&data(&mut node)), [(0, 3), (0, 2), (0, 1)]);
 }

@@ -2,8 +2,9 @@
 
 use crate::support;
 
-use crate::support::{Bundle, NOW_UTC, Node, from_two};
-use farlink_base::{EndpointId, LinkId, Priority, Refusal};
+use crate::support::{Bundle, NOW_UTC, Node, from_two, link, settings};
+use farlink_base::{DataRate, Duration, EndpointId, Instant, LinkId, Priority, Refusal};
+use farlink_bpa::{LinkSettings, Settings};
 
 /// Keeps 9171-5.4-5, 9171-5.4-6, 9171-5.4-11, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4-7, 5050-5.4-11.
 /// Keeps 5050-5.4.1-1.
@@ -300,4 +301,16 @@ fn bundle_sent_elsewhere_takes_no_turn() {
     assert_eq!((node.sent_over(1), node.sent_over(0)), (vec![0], vec![]));
     node.wait_ms(1100);
     assert_eq!(node.sent_over(0), [1]);
+}
+
+#[test]
+fn bundles_of_other_shards_take_time_of_link() {
+    let slow = LinkSettings { rate: Some(DataRate(8000)), ..link(0) };
+    let mut node = Node::with(Settings { links: vec![slow], ..settings() }, None);
+    assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);
+    let busy = Instant::ZERO + Duration::from_secs(10);
+    let at = node.agent.pace(node.now, LinkId(0), 10_000).expect("the link is busy");
+    assert_eq!(at + settings().hand_over_ahead, busy, "10 kB at 1 kB/s");
+    node.now = at;
+    assert_eq!(node.agent.pace(node.now, LinkId(0), 10_000), None);
 }

@@ -360,3 +360,18 @@ fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_join
     node.wait_ms(61_000);
     assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
 }
+
+#[test]
+fn fragment_that_expired_is_taken_again() {
+    let mut node = Node::new();
+    node.register(1);
+    // Its source has no clock: the age counts.
+    let aged = |age_ms, range| whole().created_ms(0).age_ms(age_ms).piece(range);
+    node.receive(1, aged(0, 0..128));
+    node.receive(2, aged(51_000, 128..200));
+    node.wait_ms(9500);
+    assert_eq!((node.held(), node.deleted()), (1, vec![DeleteReason::Expired]));
+    node.receive(3, aged(0, 128..200));
+    node.receive(4, aged(0, 200..256));
+    assert_eq!(payloads(&node), [content()]);
+}

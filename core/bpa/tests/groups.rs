@@ -239,3 +239,30 @@ fn nobody_sends_as_a_group_and_a_group_named_like_this_node_is_no_end_here() {
     node.receive(1, Bundle::new(EndpointId::ipn(2, 5), here, 1).payload(Payload::fill(1, 9)));
     assert_eq!((had(&node).len(), node.sent_over(1)), (1, vec![1]));
 }
+
+#[test]
+fn member_that_leaves_forsakes_all_its_bundles() {
+    let routes = vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))];
+    let mut node = Node::with(Settings { routes, ..settings() }, None);
+    join(&mut node, 1);
+    for n in 1..=3 {
+        node.receive(n, from_two(n, news()));
+    }
+    node.sent().iter().for_each(|sent| node.confirm(sent.id));
+    assert_eq!(node.held(), 3, "one is with the member, two are in its line");
+    leave(&mut node, 1);
+    assert_eq!((node.held(), node.agent.counts().members), (0, 0));
+}
+
+#[test]
+fn bundle_the_store_refused_leaves_once_sent() {
+    let routes = vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))];
+    let mut node = Node::with(Settings { routes, ..settings() }, None);
+    node.commit = false;
+    join(&mut node, 1);
+    node.receive(1, from_two(1, news()));
+    node.store_refuses(node.put()[0]);
+    assert_eq!((node.held(), node.sent().len()), (1, 1), "it is on its way");
+    node.confirm(node.sent()[0].id);
+    assert_eq!((node.held(), node.agent.counts().members, had(&node)), (0, 0, vec![]));
+}

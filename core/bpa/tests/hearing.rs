@@ -150,3 +150,24 @@ fn whoever_comes_and_goes_gains_no_time_and_leaves_nothing_behind() {
     node.wait(Duration::from_secs(1));
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, b"last".to_vec())], "once");
 }
+
+#[test]
+fn hellos_that_wait_are_heard_before_newer_ones() {
+    let (mut node, heard) = listening();
+    node.carrier(0, true);
+    let mut said = 0u32;
+    let mut say = |node: &mut Node| {
+        says(node, 0, 2, u64::from(said), None, &said.to_be_bytes());
+        said += 1;
+    };
+    for _ in 0..5 {
+        (0..40).for_each(|_| say(&mut node));
+        // At the very moment when there is time again.
+        node.now = node.agent.next_timeout().expect("some wait");
+        say(&mut node);
+    }
+    node.wait(Duration::from_secs(60));
+    let heard: Vec<u8> = heard.try_iter().flat_map(|(_, bytes)| bytes).collect();
+    let words: Vec<u32> = heard.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word)).collect();
+    assert_eq!(words, (0..205).collect::<Vec<_>>());
+}

@@ -304,3 +304,43 @@ fn bundle_carried_for_want_of_width_is_told() {
     assert_eq!((node.sent().len(), complaints(&node)), (0, 1));
     assert!(node.waits_for().contains("takes a bundle of its length"), "{}", node.waits_for());
 }
+
+#[test]
+fn carried_bundle_too_long_for_link_is_refused_once() {
+    let links = vec![narrow(0, 1400)];
+    let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, Script::flood(), Rule::default());
+    node.ask(uncut(EndpointId::ipn(9, 1), 5000));
+    assert_eq!(complaints(&node), 1);
+    for _ in 0..3 {
+        node.carrier(0, false);
+        node.carrier(0, true);
+    }
+    assert_eq!((complaints(&node), node.held() > 0), (1, true));
+}
+
+#[test]
+fn hello_too_long_for_its_link_is_dropped() {
+    let links = vec![narrow(0, 45)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!((node.held(), node.sent().len()), (0, 0));
+}
+
+#[test]
+fn copy_dropped_at_narrow_link_leaves_no_timer() {
+    let route = move |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
+        let until = node.now + farlink_base::Duration::from_secs(10);
+        let leg = |link| Leg { link: LinkId(link), not_before: Instant::ZERO, until };
+        Way::All(vec![leg(1), leg(0)])
+    };
+    let script = Script { route: Box::new(route), ..Script::default() };
+    let links = vec![narrow(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
+    for _ in 0..5 {
+        node.send_bytes(EndpointId::ipn(8, 1), 5000);
+        node.wait_ms(10);
+    }
+    assert_eq!((node.sent_over(0).len(), node.sent_over(1).len()), (0, 5));
+    assert_eq!(node.agent.counts().timers, 0);
+}

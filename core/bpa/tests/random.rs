@@ -574,7 +574,8 @@ impl Run {
         let status = self.node.agent.status(self.node.now);
         let endpoints = status.registrations.iter().collect::<BTreeSet<_>>().len();
         let (offers, neighbours, hellos) = (counts.offers, counts.neighbours, counts.hellos);
-        let quiet = Counts { offers, neighbours, hellos, endpoints, timers: counts.timers, ..Counts::default() };
+        let (cursors, timers) = (offers, counts.timers);
+        let quiet = Counts { offers, cursors, neighbours, hellos, endpoints, timers, ..Counts::default() };
         assert_eq!(counts, quiet, "seed {seed}");
         assert!(counts.timers <= 8, "seed {seed}: {counts:?}");
         assert_eq!(status.bytes, 0);

@@ -382,3 +382,38 @@ fn unwanted_arrival_is_refused_and_leaves_nothing() {
     let refused = |event: &Event| matches!(event, Event::Refused { reason: Refusal::NotAcceptable, .. });
     assert!(node.events().iter().any(refused));
 }
+
+/// Why something was refused that no link gave, and whether it was a bundle.
+fn refusals_here(node: &Node) -> Vec<(bool, Refusal)> {
+    let pick = |event: Event| match event {
+        Event::Refused { link: None, key, reason } => Some((key.is_some(), reason)),
+        _ => None,
+    };
+    node.events().into_iter().filter_map(pick).collect()
+}
+
+#[test]
+fn refusals_of_store_and_requests_are_events() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(1, from_two(1, here()));
+    node.store_refuses(1);
+    assert_eq!(refusals_here(&node), [(true, Refusal::NoResources)]);
+    node.send(EndpointId::Null, Priority::Normal);
+    assert_eq!(refusals_here(&node)[1..], [(false, Refusal::NotAcceptable)]);
+}
+
+#[test]
+fn node_without_disk_and_clock_sends_at_once() {
+    let settings = Settings { durable: false, ..settings() };
+    let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
+    node.open();
+    for n in 1..=20_000 {
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+        assert_eq!(node.results(), [true], "request {n}");
+        let sent = node.take_sent();
+        assert_eq!((sent.len(), sent[0].bundle.created_ms), (1, 0), "request {n}");
+        node.confirm(sent[0].id);
+        node.said.clear();
+    }
+}

@@ -2,9 +2,9 @@
 
 use crate::support;
 
-use crate::support::{Bundle, NoRouter, Node, OnlyRoom, settings};
-use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
-use farlink_bpa::app::{AppInput, RegistrationId};
+use crate::support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, settings};
+use farlink_base::{BundleHandle, Chunk, EndpointId, Extent, Hop, LinkId, Payload, Priority, Refusal, store};
+use farlink_bpa::app::{AdminInput, AppInput, RegistrationId};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
 
 const SIZE: u64 = 1000;
@@ -379,4 +379,49 @@ fn records_of_a_stranger_without_an_entry_have_none_of_the_room_that_is_kept_fre
         node.receive_over(LinkId::DYNAMIC | 99, n, bundle(10, n).facts(farlink_base::Facts::ADMIN));
     }
     assert_eq!(taken(&node), 6);
+}
+
+#[test]
+fn memory_scarce_again_and_again_leaves_nothing_behind() {
+    let mut node = node(Limits::default());
+    (0..3).for_each(|n| node.receive_over(0, n, bundle(2, n)));
+    let before = node.agent.counts();
+    for _ in 0..5 {
+        node.tell(Input::Pressure(Pressure::High));
+        node.tell(Input::Pressure(Pressure::None));
+    }
+    assert_eq!(node.agent.counts(), before);
+}
+
+/// A node short of memory whose only bundle is on disk, and in memory as long as somebody uses it.
+fn with_payload_in_use() -> Node {
+    let mut node = Node::of(settings(), None, Script::flood(), Rule::default());
+    node.commit = false;
+    node.receive(1, bundle(2, 1));
+    node.tell(Input::Pressure(Pressure::High));
+    let mut on_disk = Payload::new();
+    let len = node.sent()[0].bundle.payload.len();
+    on_disk.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len });
+    let bundle = BundleHandle(node.put()[0]);
+    node.tell(Input::Store(store::Output::Stored { bundle, payload: Some(on_disk) }));
+    assert_eq!((node.agent.resident(), node.agent.counts().on_disk), (len, 1));
+    node
+}
+
+#[test]
+fn payload_on_disk_leaves_memory_once_sent() {
+    let mut node = with_payload_in_use();
+    let sent = node.take_sent();
+    let id = sent[0].id;
+    drop(sent);
+    node.confirm(id);
+    assert_eq!((node.held(), node.agent.resident(), node.agent.counts().on_disk), (1, 0, 0));
+}
+
+#[test]
+fn deleted_bundle_is_not_kept_for_its_memory() {
+    let mut node = with_payload_in_use();
+    let bundle = BundleHandle(node.put()[0]);
+    node.admin(AdminInput::Cancel { bundle });
+    assert_eq!((node.held(), node.agent.resident(), node.agent.counts().on_disk), (0, 0, 0));
 }

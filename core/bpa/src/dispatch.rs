@@ -181,7 +181,7 @@ impl Agent {
         if until < expires {
             self.waits.until(&mut self.book, bundle, until.max(Instant(now.0 + 1)));
         }
-        let rests = self.rests.made().is_some_and(|rests| rests.wait(&mut self.book, bundle, &tried));
+        let rests = self.rests.made().is_some_and(|rests| rests.wait(&self.book, bundle, &tried));
         if aside && !rests {
             // Refusals end after their back-off.
             self.waits.until(&mut self.book, bundle, now + back_off(failures));

@@ -7,7 +7,7 @@ use crate::waits::back_off;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, Instant, NodeId, PeerId, Priority};
-use farlink_book::{Book, Flags, Handle};
+use farlink_book::{Book, Handle};
 
 /// Bundles asked about for each one that the neighbour took.
 const AFTER_ONE: usize = 2;
@@ -91,14 +91,13 @@ impl Rests {
         self.full.get(&(peer, alike)).is_some_and(|rest| now < rest.until)
     }
     /// Makes a bundle wait for the first of these neighbours that has no room for what is like it; whether there is one.
-    pub fn wait(&mut self, book: &mut Book, bundle: Handle, peers: &[PeerId]) -> bool {
-        let Some(held) = book.get_mut(bundle) else { return false };
+    pub fn wait(&mut self, book: &Book, bundle: Handle, peers: &[PeerId]) -> bool {
+        let Some(held) = book.get(bundle) else { return false };
         let (alike, number) = (Alike::to(&held.bundle), held.number);
         let Some(peer) = peers.iter().find(|peer| self.full.contains_key(&(**peer, alike))) else { return false };
         if let Some(rest) = self.full.get_mut(&(*peer, alike)) {
             rest.waiting.insert(number, bundle);
             self.at.insert(bundle, ((*peer, alike), number));
-            held.flags.set(Flags::ASIDE, true);
         }
         true
     }
@@ -184,17 +183,17 @@ mod tests {
 
     #[test]
     fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
-        let (mut book, handles) = book_with(&[Priority::Normal; 6]);
+        let (book, handles) = book_with(&[Priority::Normal; 6]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut rests = Rests::default();
-        assert!(!rests.wait(&mut book, handles[0], &[PEER]), "it has room");
+        assert!(!rests.wait(&book, handles[0], &[PEER]), "it has room");
         rests.begin(PEER, alike, at(0));
         rests.begin(PEER, alike, at(0));
         assert!(rests.hold(PEER, alike, at(0)) && !rests.hold(PEER, alike, at(1)), "the first rest is a second");
         assert!(!rests.hold(PEER, Alike { source: NodeId::ipn(77), ..alike }, at(0)), "other sources are not held");
         assert!(!rests.hold(PEER, Alike { expedited: true, ..alike }, at(0)), "and no expedited ones");
         for bundle in handles.iter().rev() {
-            assert!(rests.wait(&mut book, *bundle, &[PeerId(9), PEER]));
+            assert!(rests.wait(&book, *bundle, &[PeerId(9), PEER]));
         }
         assert_eq!((rests.next(), rests.pop(at(0))), (Some(at(1)), None));
         assert_eq!((rests.pop(at(1)), rests.pop(at(1))), (Some(handles[0]), None));
@@ -208,17 +207,17 @@ mod tests {
 
     #[test]
     fn bundle_refused_for_itself_keeps_no_other_waiting() {
-        let (mut book, handles) = book_with(&[Priority::Normal; 2]);
+        let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut rests = Rests::default();
         rests.begin(PEER, alike, at(0));
-        handles.iter().for_each(|bundle| assert!(rests.wait(&mut book, *bundle, &[PEER])));
+        handles.iter().for_each(|bundle| assert!(rests.wait(&book, *bundle, &[PEER])));
         let mut tried = Vec::new();
         for _ in 0..3 {
             let now = rests.next().unwrap();
             let bundle = rests.pop(now).unwrap();
             // Not for want of room: no rest begins.
-            rests.wait(&mut book, bundle, &[PEER]);
+            rests.wait(&book, bundle, &[PEER]);
             tried.push(bundle);
         }
         assert_eq!(tried, [handles[0], handles[1], handles[0]]);
@@ -226,17 +225,17 @@ mod tests {
 
     #[test]
     fn after_three_refusals_in_a_row_another_is_tried() {
-        let (mut book, handles) = book_with(&[Priority::Normal; 2]);
+        let (book, handles) = book_with(&[Priority::Normal; 2]);
         let alike = Alike::to(&book.get(handles[0]).unwrap().bundle);
         let mut rests = Rests::default();
         let (mut now, mut tried) = (at(0), Vec::new());
         rests.begin(PEER, alike, now);
-        handles.iter().for_each(|bundle| assert!(rests.wait(&mut book, *bundle, &[PEER])));
+        handles.iter().for_each(|bundle| assert!(rests.wait(&book, *bundle, &[PEER])));
         for _ in 0..5 {
             now = rests.next().unwrap();
             let bundle = rests.pop(now).unwrap();
             rests.begin(PEER, alike, now);
-            rests.wait(&mut book, bundle, &[PEER]);
+            rests.wait(&book, bundle, &[PEER]);
             tried.push((now.0 / 1_000_000_000, bundle));
         }
         let [first, second] = handles[..] else { panic!() };

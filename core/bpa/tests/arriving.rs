@@ -445,3 +445,39 @@ fn part_kept_of_broken_transfer_is_an_event() {
     };
     assert_eq!(node.events().into_iter().filter_map(fragments).collect::<Vec<_>>(), [(LinkId(1), 0, 2000)]);
 }
+
+#[test]
+fn pieces_of_what_this_node_cannot_take_go() {
+    let mut node = Node::new();
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    let (whole, _) = bundle(1).parts();
+    let reason = Refusal::NotAcceptable;
+    node.tell(Input::Unwanted { link: LinkId(0), token: token(1), bundle: whole, reason });
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}
+
+#[test]
+fn pieces_of_what_came_otherwise_meanwhile_go() {
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    node.receive_over(1, 2, bundle(1));
+    assert_eq!(node.held(), 2);
+    node.receive(1, bundle(1));
+    assert_eq!(node.verdicts(), [(2, Ok(())), (1, Ok(()))]);
+    assert_eq!((node.held(), node.agent.counts().fragments), (1, 0));
+}
+
+#[test]
+fn pieces_of_refused_whole_leave_as_fragments() {
+    let mut node = Node::new();
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    node.tell(Input::Pressure(farlink_bpa::Pressure::Full));
+    node.receive(1, bundle(1));
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::NoResources))]);
+    node.tell(Input::Pressure(farlink_bpa::Pressure::None));
+    assert_eq!((node.sent_over(1).len(), node.agent.counts().fragments), (1, 0), "it is no more arriving");
+}

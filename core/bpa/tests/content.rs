@@ -271,3 +271,25 @@ fn strangers_whole_is_joined_anew_as_neighbours_vouch() {
     answer_all(&mut node);
     assert_eq!(node.held(), 0);
 }
+
+#[test]
+fn whole_of_strangers_pieces_waits_for_vouched_ones() {
+    for mut node in nodes() {
+        let stranger = node.comes(0, EndpointId::ipn(66, 0));
+        let whole = honest(1, here());
+        let len = whole.meta.payload.len();
+        let halves = [0..len / 2, len / 2..len];
+        for (ticket, range) in (1..).zip(halves.clone()) {
+            node.receive_over(stranger, ticket, whole.piece(range));
+        }
+        assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (3, 2), "two pieces and their whole");
+        node.receive(11, whole.piece(halves[0].clone()));
+        assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (2, 1), "somebody vouches for one");
+        node.register(7);
+        assert_eq!(node.deliveries().len(), 0);
+        node.receive(12, whole.piece(halves[1].clone()));
+        assert!(node.deliveries().len() == 1 && is_honest(&node.deliveries()[0].1.payload));
+        answer_all(&mut node);
+        assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+    }
+}

@@ -235,3 +235,70 @@ fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
     assert!(said(b"first second"));
     assert_eq!(u32::from_be_bytes(bytes[19..23].try_into().unwrap()), 1, "and what it holds");
 }
+
+#[test]
+fn refused_hello_is_said_again_after_a_while() {
+    let mut node = alone(Script::flood());
+    node.carrier(0, true);
+    let hello = node.take_sent();
+    node.fail(hello[0].id, Some(Refusal::NoResources));
+    assert_eq!(node.take_sent().len(), 0, "not at once");
+    node.wait_ms(1100);
+    let again = node.take_sent();
+    assert_eq!(
+        again.iter().map(|sent| (sent.link, sent.bundle.is_administrative())).collect::<Vec<_>>(),
+        [(LinkId(0), true)]
+    );
+}
+
+#[test]
+fn hello_that_comes_back_is_not_refused() {
+    let mut node = alone(Script::flood());
+    node.carrier(0, true);
+    let hello = node.take_sent();
+    node.receive_over(1, 9, hello[0].arrives());
+    assert_eq!(node.verdicts(), [(9, Ok(()))]);
+}
+
+#[test]
+fn summary_that_is_heard_is_waited_for_no_more() {
+    let mut node = alone(Script::epidemic());
+    let before = node.agent.counts().timers;
+    node.carrier(0, true);
+    assert_eq!(node.agent.counts().timers, before + 1);
+    hello(&mut node, 0, &[], true);
+    assert_eq!(node.agent.counts().timers, before);
+}
+
+#[test]
+fn words_for_neighbour_that_left_are_not_said() {
+    use crate::support::{Node, Rule, settings};
+    let script = Script {
+        on: Box::new(|_, news, out| {
+            if let News::Up { peer } = *news {
+                out.tell(peer, b"word".to_vec());
+            }
+        }),
+        hears: Hears::PEERS,
+        ..Script::epidemic()
+    };
+    // Without a clock nothing can be said to anybody before numbers are reserved.
+    let mut node = Node::closed(settings(), None, script, Rule::default());
+    node.open();
+    for _ in 0..3 {
+        node.carrier(1, false);
+        node.carrier(1, true);
+    }
+    let counter = |o: &farlink_bpa::Output| match o {
+        farlink_bpa::Output::Store(farlink_base::store::Input::SetCounter { value }) => Some(*value),
+        _ => None,
+    };
+    let value = node.said.iter().find_map(counter).expect("numbers are reserved");
+    assert_eq!(node.take_sent().len(), 0);
+    node.tell(farlink_bpa::Input::Store(farlink_base::store::Output::CounterSet { value }));
+    let words = |sent: &crate::support::Sent| {
+        let bytes = sent.bundle.payload.to_bytes().unwrap();
+        bytes.windows(4).filter(|window| *window == b"word").count()
+    };
+    assert_eq!(node.sent().iter().map(words).collect::<Vec<_>>(), [1, 1], "of each neighbour the last");
+}

@@ -392,3 +392,39 @@ fn policy_hears_of_each_link_that_changes() {
     node.carrier(1, true);
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(LinkId(1), false), (LinkId(1), true)]);
 }
+
+#[test]
+fn removed_link_leaves_no_timer_of_its_queue() {
+    let route = |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
+        let until = node.now + Duration::from_secs(10);
+        farlink_book::Way::One(farlink_book::Leg { link: LinkId(0), not_before: node.now, until })
+    };
+    let mut node = Node::routed(Script { route: Box::new(route), ..Script::default() });
+    node.ready(0, false);
+    node.send(EndpointId::ipn(7, 1), Priority::Normal);
+    assert_eq!(node.agent.counts().timers, 1);
+    node.remove_link(0);
+    assert_eq!((node.held(), node.agent.counts().timers), (1, 0));
+}
+
+#[test]
+fn bundle_waits_for_neighbour_until_one_names_it() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    let link = LinkId(LinkId::DYNAMIC | 1);
+    node.tell(Input::PeerUp { link, claimed: None, node: None, proven: None });
+    node.ready(link.0, true);
+    assert_eq!(node.sent_over(link.0).len(), 0, "nobody knows who that is");
+    node.receive_over(link.0, 1, from_two(1, EndpointId::ipn(8, 1)).previous(4));
+    assert_eq!(node.sent_over(link.0).len(), 1);
+}
+
+#[test]
+fn route_given_again_replaces_the_one_before() {
+    let mut node = Node::new();
+    for peer in [2, 3, 2] {
+        node.admin(AdminInput::AddRoute { pattern: "ipn:7.*".into(), next_hop: EndpointId::ipn(peer, 0) });
+    }
+    let routes = node.agent.routes().iter().filter(|(pattern, _)| pattern == "ipn:7.*");
+    assert_eq!(routes.map(|(_, hop)| hop.clone()).collect::<Vec<_>>(), [EndpointId::ipn(2, 0)]);
+}

@@ -417,3 +417,41 @@ fn node_without_disk_and_clock_sends_at_once() {
         node.said.clear();
     }
 }
+
+#[test]
+fn node_told_to_shut_down_says_so() {
+    let mut node = Node::new();
+    node.admin(AdminInput::Shutdown);
+    assert_eq!(node.said.iter().filter(|output| matches!(output, Output::Shutdown)).count(), 1);
+}
+
+/// What links gave and was refused, and why.
+fn refusals_of_links(node: &Node) -> Vec<(LinkId, Refusal)> {
+    let pick = |event: Event| match event {
+        Event::Refused { link: Some(link), key: Some(_), reason } => Some((link, reason)),
+        _ => None,
+    };
+    node.events().into_iter().filter_map(pick).collect()
+}
+
+#[test]
+fn bundle_this_node_cannot_take_is_refused() {
+    let mut node = Node::new();
+    node.begins(0, 1, from_two(1, EndpointId::ipn(8, 1)));
+    assert_eq!(node.agent.counts().promises, 1);
+    let (bundle, _) = from_two(1, EndpointId::ipn(8, 1)).parts();
+    let reason = Refusal::NotAcceptable;
+    node.tell(Input::Unwanted { link: LinkId(0), token: token(1), bundle, reason });
+    assert_eq!(node.verdicts(), [(1, Err(reason))]);
+    assert_eq!((refusals_of_links(&node), node.agent.counts().promises), (vec![(LinkId(0), reason)], 0));
+}
+
+#[test]
+fn refusals_of_what_links_give_are_events() {
+    let mut node = Node::new();
+    node.begins(0, 1, from_two(1, EndpointId::Null));
+    assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable)]);
+    // Its destination gives it away.
+    node.receive(2, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(2, 1), 2));
+    assert_eq!(refusals_of_links(&node), [(LinkId(0), Refusal::NotAcceptable); 2]);
+}

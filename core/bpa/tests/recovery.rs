@@ -366,3 +366,14 @@ fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either
     }
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, false), (1, true), (5, true)]);
 }
+
+#[test]
+fn clock_older_than_the_last_run_is_doubted() {
+    let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(support::clock_at(Instant::ZERO)));
+    let downtime_max = farlink_base::Duration::from_secs(3600);
+    let at = Some(NOW_UTC.saturating_add_ms(5000));
+    node.tell(Input::Admin(farlink_bpa::app::AdminInput::LastRun { at, downtime_max, ran_ms: 0 }));
+    node.open();
+    assert_eq!(doubts(&node), [-5000]);
+}

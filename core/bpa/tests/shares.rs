@@ -419,6 +419,16 @@ fn payload_on_disk_leaves_memory_once_sent() {
 }
 
 #[test]
+fn payload_on_disk_leaves_memory_once_sending_failed() {
+    let mut node = with_payload_in_use();
+    let sent = node.take_sent();
+    let id = sent[0].id;
+    drop(sent);
+    node.fail(id, Some(Refusal::NotAcceptable));
+    assert_eq!((node.held(), node.agent.resident(), node.agent.counts().on_disk), (1, 0, 0));
+}
+
+#[test]
 fn deleted_bundle_is_not_kept_for_its_memory() {
     let mut node = with_payload_in_use();
     let bundle = BundleHandle(node.put()[0]);

@@ -357,3 +357,80 @@ fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
         assert_eq!((node.held(), ignored(&node)), (0, 0), "stage {stage}, {first:?}");
     }
 }
+
+#[test]
+fn signals_leave_at_once_when_many_are_gathered() {
+    let change = |tunnel: &mut farlink_bpa::TunnelSettings| {
+        (tunnel.signal_delay, tunnel.signal_bundles) = (Duration::from_secs(3600), 2);
+    };
+    let mut node = Node::with(tunnel(change), None);
+    for n in 1..=4 {
+        node.receive_over(1, n, record(3, n, carried(76 + n)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, from_two(n, EndpointId::ipn(44, 1)));
+        judge(&mut node);
+        assert_eq!(signals(&node).len() as u64, n / 2, "after {n}");
+    }
+}
+
+#[test]
+fn records_of_far_end_are_read_to_their_end() {
+    let told = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(5, 5));
+    for payload in [told, Payload::from(&b"I!"[..]), Payload::from(&b"R another record"[..]), carried(0)] {
+        let mut node = node();
+        node.receive_over(1, 1, record(3, 1, payload));
+        assert!(node.agent.unanswered() > 0);
+        for delivery in open(&mut node) {
+            node.tell(Input::Judged { delivery, result: Ok(()) });
+        }
+        assert_eq!((node.held(), node.agent.unanswered()), (0, 0));
+    }
+}
+
+#[test]
+fn bundle_enters_tunnel_or_waits_with_an_event() {
+    let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
+    (1..=2).for_each(|n| node.receive(n, to_nine(n)));
+    let enters = |event: &Event| matches!(event, Event::Transmitting { link: LinkId::TUNNEL, .. });
+    let waits = |event: &Event| matches!(event, Event::Waiting { .. });
+    assert_eq!((count(&node, enters), count(&node, waits)), (1, 1));
+}
+
+#[test]
+fn failure_in_tunnel_makes_room_for_the_next() {
+    let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
+    (1..=2).for_each(|n| node.receive(n, to_nine(n)));
+    let first = inside(&node);
+    node.said.clear();
+    node.unreadable(Reading::Send(first[0].id), false);
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [2], "at once");
+}
+
+#[test]
+fn bundle_around_another_counts_to_no_quota() {
+    let mut node = node();
+    let (sources, neighbours) = (vec!["*".to_string()], vec![]);
+    node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 10 }]);
+    node.receive(1, to_nine(1));
+    wrap(&mut node);
+    assert_eq!((node.held(), node.agent.status(node.now).quotas[0].bundles), (2, 1));
+}
+
+#[test]
+fn router_hears_of_bundle_around_another() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let router = support::Script {
+        hears: farlink_book::Hears::KEPT,
+        on: Box::new(move |node, news, _| {
+            if let farlink_book::News::Kept { bundle, .. } = *news {
+                said.send(node.get(bundle).unwrap().destination()).unwrap();
+            }
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::of(tunnel(|_| {}), None, router, support::Rule::default());
+    node.receive(1, to_nine(1));
+    wrap(&mut node);
+    let nodes = [9, 3].map(farlink_base::NodeId::ipn);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), nodes);
+}

@@ -222,3 +222,26 @@ fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
     signal(&mut again, 3, 2, Answer::Redundant, &run(given[0], given[0]));
     assert_eq!(again.held(), 0);
 }
+
+#[test]
+fn bundle_in_tunnel_names_this_node_as_custodian() {
+    let mut node = custody(|_| {});
+    node.receive(1, to_nine(1).custody(2, None));
+    assert_eq!(inside(&node)[0].hop.custodian, EndpointId::ipn(1, 0));
+}
+
+#[test]
+fn custody_taken_behind_tunnel_ends_it_here() {
+    let mut node = custody(|tunnel| tunnel.custody = false);
+    node.receive(1, to_nine(1).custody(2, None));
+    let about = farlink_bpa::About::One(inside(&node)[0].arrives().meta.identity());
+    wrap(&mut node);
+    let left = around(&node)[0].id;
+    node.confirm(left);
+    assert!(node.why(1).starts_with("in custody"), "{}", node.why(1));
+    let taken = farlink_bpa::Signal { answer: Answer::Taken, about };
+    let payload = farlink_bpa::Edge::custody_signal(&support::Toy, support::toy::VERSION, &taken, None).unwrap();
+    node.receive_over(1, 20, record(3, 20, payload));
+    open(&mut node);
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+}

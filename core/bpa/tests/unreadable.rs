@@ -103,3 +103,18 @@ fn an_unreadable_copy_is_offered_again_and_gives_its_label_back() {
     let again: Vec<_> = node.sent().into_iter().filter(|s| s.hop.labels.is_some()).skip(1).collect();
     assert_eq!(again.iter().map(|s| s.hop.labels).collect::<Vec<_>>(), [Some([4, 0])]);
 }
+
+#[test]
+fn link_that_takes_one_takes_another_instead() {
+    let mut node = Node::new();
+    node.ready(0, false);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.tell(farlink_bpa::Input::TakesOne { link: farlink_base::LinkId(0), ready: true });
+    let first = node.take_sent();
+    assert_eq!(first.len(), 1);
+    node.unreadable(Reading::Send(first[0].id), false);
+    let second = node.take_sent();
+    assert_eq!(second.len(), 1, "at once");
+    assert_ne!(second[0].bundle.sequence, first[0].bundle.sequence);
+}

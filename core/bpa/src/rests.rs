@@ -90,7 +90,8 @@ impl Rests {
     pub fn hold(&self, peer: PeerId, alike: Alike, now: Instant) -> bool {
         self.full.get(&(peer, alike)).is_some_and(|rest| now < rest.until)
     }
-    /// Makes a bundle wait for the first of these neighbours that has no room for what is like it; whether there is one.
+    /// Makes a bundle wait for the first of these neighbours, which refused it, that has no room for what is like it;
+    /// whether there is one.
     pub fn wait(&mut self, book: &Book, bundle: Handle, peers: &[PeerId]) -> bool {
         let Some(held) = book.get(bundle) else { return false };
         let (alike, number) = (Alike::to(&held.bundle), held.number);

@@ -261,7 +261,7 @@ fn hello_that_comes_back_is_not_refused() {
 }
 
 #[test]
-fn summary_that_is_heard_is_waited_for_no_more() {
+fn summary_heard_is_waited_for_no_more() {
     let mut node = alone(Script::epidemic());
     let before = node.agent.counts().timers;
     node.carrier(0, true);

@@ -374,7 +374,7 @@ fn signals_leave_at_once_when_many_are_gathered() {
 }
 
 #[test]
-fn records_of_far_end_are_read_to_their_end() {
+fn record_of_far_end_leaves_nothing_unanswered() {
     let told = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(5, 5));
     for payload in [told, Payload::from(&b"I!"[..]), Payload::from(&b"R another record"[..]), carried(0)] {
         let mut node = node();

@@ -387,6 +387,11 @@ mod tests {
             let [told, begun] =
                 [&defaults[..], &[]].map(|settings| LayerKind::new(info, Identity::default(), settings));
             assert_eq!(format!("{told:?}"), format!("{begun:?}"), "its table says what it begins with");
+            for setting in info.settings() {
+                let other = if setting.default == setting.max { setting.min } else { setting.max };
+                let told = LayerKind::new(info, Identity::default(), &[(setting.name, other)]);
+                assert_ne!(format!("{told:?}"), format!("{begun:?}"), "{} obeys {}", info.name, setting.name);
+            }
             let given: Vec<(&str, u64)> = info.link_settings().iter().map(|set| (set.name, set.max)).collect();
             let [given, default] = [&given[..], &[]].map(|settings| kind.span(Neighbour::default(), settings));
             assert_ne!(given, default, "{}", info.name);

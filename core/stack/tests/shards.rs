@@ -3,9 +3,10 @@
 use crate::aged;
 
 use crate::line::{Layer, Line, content};
-use farlink_base::{Clock, DataVolume, Duration, EndpointId, LinkId, Payload, Priority};
+use farlink_base::{Clock, DataVolume, Duration, EndpointId, Instant, LinkId, Payload, Priority};
 use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
+use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{Config, Input, LayerKind, ShardConfig, SpanConfig};
 
 const MIB: usize = 1 << 20;
@@ -278,6 +279,54 @@ fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
         line.add_link(node, LinkId(1));
     }
     assert_delivered(&mut line, vec![payload], true);
+}
+
+/// Its owner knows first that the neighbour is gone.
+#[test]
+fn bundle_sent_to_a_link_just_lost_goes_later() {
+    let mut line = relay(Layer::TcpclV4);
+    let is_up = |line: &Line, node| {
+        let status = line.node(node).status(line.now);
+        status.links.iter().any(|link| link.name == "to-4" && link.up)
+    };
+    assert!(BOTH.into_iter().all(|node| is_up(&line, node)));
+    line.kill(FAR);
+    assert!(line.run_until(seconds(1), |line| !is_up(line, SECOND)));
+    assert!(is_up(&line, FIRST), "it has not heard of it");
+    let payload = content(1, 500).to_vec();
+    send(&mut line, FIRST, FAR, &payload);
+    line.run(seconds(1));
+    let status = line.node(FIRST).status(line.now);
+    assert!(line.node(FIRST).held() == 1 && status.links.iter().all(|link| link.in_flight == 0), "it is kept here");
+    line.start(FAR);
+    register(&mut line, FAR);
+    assert_delivered(&mut line, vec![payload], false);
+}
+
+/// A burst crosses to the owner, whose layer takes no more before it is all there.
+#[test]
+fn bundles_waiting_at_a_contacts_end_leave_in_the_next() {
+    let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
+        contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
+        contact 2 4 +20..+900 rate 1 Gbit/s";
+    let mut line = relay_with(Layer::Ltp, move |_, config| {
+        config.plan = Some(PlanIndex::new(contact_plan::parse(contacts).expect("a plan").plan).into());
+        for link in &mut config.links {
+            if let SpanConfig::Ltp(span) = &mut link.span {
+                span.window_bytes = 100_000;
+            }
+        }
+    });
+    let wanted: Vec<Vec<u8>> = (0..600).map(|n| content(n, 500).to_vec()).collect();
+    wanted.iter().for_each(|payload| send(&mut line, NEAR, FAR, payload));
+    line.run(seconds(1));
+    assert_eq!((line.node(FIRST).held(), line.now), (600, Instant::ZERO + seconds(3)));
+    line.deaf = Some(FAR);
+    line.run(seconds(2));
+    assert!(line.node(SECOND).serves_others(), "some wait there");
+    line.run(seconds(10));
+    line.hears();
+    assert_delivered(&mut line, wanted, false);
 }
 
 #[test]

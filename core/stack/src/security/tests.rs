@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use farlink_base::security::PRIMARY;
 use farlink_base::{BytesMut, CreationTimestamp, DtnTime, Hop, Priority};
-use farlink_bundle::bpsec::{Fault, Scope, Section, SecurityBlock, Sha, Value};
+use farlink_bundle::bpsec::{Fault, INTEGRITY, Scope, Section, SecurityBlock, Sha, Value};
 use farlink_bundle::{BlockData, BlockFlags, ExtensionBlock};
 
 fn rule(role: Role, service: Service, key: &str) -> Rule {
@@ -753,4 +753,199 @@ fn a_fragment_passes_a_verifier_only_as_its_rule_says_also_one_of_the_whole_payl
     }
     let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
     assert_eq!(end.arrive(all).unwrap().duties.security(), None, "judged when it is whole");
+}
+
+fn extra_block(number: u64, data: &'static [u8]) -> ExtensionBlock {
+    let data = BlockData::Unknown(Bytes::from_static(data));
+    ExtensionBlock { kind: 200, number, flags: BlockFlags(0), crc: CrcType::None, data, raw: None }
+}
+/// The bundle with an extension block of type 200 and number 30, and one hash block for that and the payload.
+fn signed_with_extra(meta: &BundleMeta) -> BundleMeta {
+    by_hand(meta, |bundle| {
+        bundle.extensions.push(extra_block(30, b"extra"));
+        bpsec::drop_crc(bundle, PAYLOAD);
+        let header = bpsec::Header { kind: 11, number: 9, flags: bpsec::FLAGS };
+        let suite = bpsec::HashSuite { sha: Sha::Sha256, scope: Scope(0), wrapped: None };
+        let block = bpsec::sign(bundle, &[30, PAYLOAD], header, &meta.source, &suite, &[1; 32]).unwrap();
+        Section { header, block }.insert(bundle);
+    })
+}
+fn of_both(role: Role, service: Service, key: &str) -> Rule {
+    Rule { targets: vec![PAYLOAD, 200], ..rule(role, service, key) }
+}
+fn data_of(meta: &BundleMeta, kind: u64) -> Option<BlockData> {
+    let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
+    bundle.extensions.into_iter().find(|block| block.kind == kind).map(|block| block.data)
+}
+
+/// Keeps 9172-3.9-2, 9172-3.9-5.
+#[test]
+fn hash_of_two_enciphered_targets_is_enciphered_once() {
+    let mut gateway = node(2, vec![of_both(Source, Confidentiality, "cipher")]);
+    let passed = arrives(&mut gateway, &signed_with_extra(&hello()));
+    assert_eq!((passed.duties.security(), gateway.counts().made), (None, 3), "payload, extra, their hash");
+    assert_eq!(blocks(&passed).iter().filter(|kind| **kind == 12).count(), 3);
+    let rules = vec![of_both(Acceptor, Confidentiality, "cipher"), of_both(Acceptor, Integrity, "mac")];
+    let mut border = node(4, rules.clone());
+    let onward = arrives(&mut border, &passed);
+    assert_eq!((onward.duties.security(), onward.payload.to_bytes().unwrap()), (None, Bytes::from_static(b"hello")));
+    assert_eq!(data_of(&onward, 200), Some(BlockData::Unknown(Bytes::from_static(b"extra"))));
+    let mut end = node(3, rules);
+    let arrived = arrives(&mut end, &passed);
+    assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+}
+
+/// RFC 9173 4.8.1.
+/// Keeps 9173-4.8.1-2.
+#[test]
+fn enciphered_hash_block_keeps_no_crc() {
+    let signed = by_hand(&node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap(), |bundle| {
+        let bib = bundle.extensions.iter().find(|block| block.kind == INTEGRITY).unwrap().number;
+        bpsec::add_crc(bundle, bib, CrcType::Crc32c);
+    });
+    let passed = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
+    let bundle = Security::unpack(&passed, passed.payload.clone(), &Accel::default()).unwrap();
+    let crcs: Vec<CrcType> =
+        bundle.extensions.iter().filter(|block| block.kind == INTEGRITY).map(|block| block.crc).collect();
+    assert_eq!((passed.duties.security(), &crcs[..]), (None, &[CrcType::None][..]));
+}
+
+/// RFC 9173 3.8.1, 4.8.1: who knows all but the seed cannot tell the keys of single blocks.
+/// Keeps 9173-3.8.1-2, 9173-4.8.1-3.
+#[test]
+fn keys_of_single_blocks_follow_from_the_whole_seed() {
+    let sealed = |seed: [u8; 32], service| {
+        let told = SecurityConfig {
+            rules: vec![Rule { wrap: true, ..rule(Source, service, "cipher") }],
+            keys: KeyRing::new([secret("cipher", 2)]),
+            start: 5,
+            seed,
+            bytes_max: 1 << 20,
+            aes_gcm: None,
+        };
+        let meta = Security::new(&told, &Config::new(EndpointId::ipn(1, 0))).protect(hello()).unwrap();
+        (meta.head, meta.payload.to_bytes())
+    };
+    for service in [Integrity, Confidentiality] {
+        let of_byte = |at: usize| {
+            let mut seed = [0; 32];
+            seed[at] = 1;
+            sealed(seed, service)
+        };
+        let all: Vec<_> = [sealed([0; 32], service)].into_iter().chain((0..32).map(of_byte)).collect();
+        assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{service:?}");
+    }
+}
+
+#[test]
+fn fragment_without_required_security_counts_as_missing() {
+    let accel = Accel::default();
+    let rope = v7::render(&hello(), &Hop::default(), Some(0..2), &accel, &mut BytesMut::new()).into_payload();
+    let fragment = v7::read(&rope, Profile::Strict, &accel).unwrap().0;
+    let mut border = node(2, vec![rule(Verifier, Confidentiality, "cipher")]);
+    assert_eq!(border.arrive(fragment).unwrap().duties.security(), Some(DeleteReason::MissingSecurity));
+    assert_eq!(border.foreign(hello()).duties.security(), Some(DeleteReason::MissingSecurity));
+    assert_eq!(border.counts(), SecurityCounts { missing: 2, ..SecurityCounts::default() });
+}
+
+#[test]
+fn bundle_enciphered_for_its_own_node_is_opened_there() {
+    let own = |role| Rule { to: String::from("ipn:1.*"), ..rule(role, Confidentiality, "cipher") };
+    let mut both = node(1, vec![own(Source), own(Acceptor)]);
+    let (source, destination) = (EndpointId::ipn(1, 7), EndpointId::ipn(1, 8));
+    let draft = v7::Draft { source, destination, lifetime_ms: 1000, ..v7::Draft::default() };
+    let payload = Payload::from(&b"hello"[..]);
+    let meta = v7::make(&draft, CreationTimestamp::default(), payload, CrcType::Crc32c, &Accel::default());
+    let protected = both.protect(meta.clone()).unwrap();
+    assert!(!protected.facts.has(Facts::SEALED), "an application here may have it");
+    assert_eq!(opened(&both, &protected), Ok(b"hello".to_vec()));
+    assert!(node(1, vec![own(Source)]).protect(meta).unwrap().facts.has(Facts::SEALED), "no rule opens it");
+}
+
+/// Keeps 9172-5.1.1-8, 9172-5.1.1-10, 9172-5.1.1-4.
+#[test]
+fn cipher_block_goes_after_one_target_fails() {
+    let sealed = by_hand(&hello(), |bundle| {
+        bundle.extensions.push(extra_block(30, b"extra"));
+        bpsec::drop_crc(bundle, PAYLOAD);
+        let header = bpsec::Header { kind: 12, number: 9, flags: bpsec::FLAGS };
+        let suite = bpsec::CipherSuite { aes: bpsec::Aes::A256, scope: Scope(7), iv: [1; 12], wrapped: None };
+        let source = EndpointId::ipn(1, 0);
+        let [mut block, of_payload] = [30, PAYLOAD]
+            .map(|target| bpsec::seal(bundle, target, header, &source, &suite, &[2; 32], None).unwrap());
+        block.targets.extend(of_payload.targets);
+        block.results.extend(of_payload.results);
+        Section { header, block }.insert(bundle);
+    });
+    let changed = by_hand(&sealed, |bundle| {
+        let extra = bundle.extensions.iter_mut().find(|block| block.number == 30).unwrap();
+        (extra.data, extra.raw) = (extra_block(30, b"other").data, None);
+    });
+    let rules = |role| vec![of_both(role, Confidentiality, "cipher")];
+    let whole = arrives(&mut node(2, rules(Acceptor)), &sealed);
+    assert_eq!(data_of(&whole, 200), Some(BlockData::Unknown(Bytes::from_static(b"extra"))));
+    let mut border = node(2, rules(Acceptor));
+    let passed = arrives(&mut border, &changed);
+    assert_eq!((passed.duties.security(), data_of(&passed, 200)), (None, None));
+    assert_eq!(passed.payload.to_bytes().unwrap(), b"hello"[..]);
+    assert!(!blocks(&passed).contains(&12), "nothing is left that it targets");
+}
+
+/// Keeps 9172-5.1.2-4, 9172-5.1.2-7.
+#[test]
+fn hash_block_goes_after_one_target_fails() {
+    let changed = by_hand(&signed_with_extra(&hello()), |bundle| {
+        let extra = bundle.extensions.iter_mut().find(|block| block.number == 30).unwrap();
+        (extra.data, extra.raw) = (extra_block(30, b"other").data, None);
+    });
+    let mut border = node(2, vec![of_both(Acceptor, Integrity, "mac")]);
+    let passed = arrives(&mut border, &changed);
+    assert_eq!((passed.duties.security(), data_of(&passed, 200)), (None, None));
+    assert!(!blocks(&passed).contains(&11), "nothing is left that it targets");
+    let SecurityCounts { verified, failed, .. } = border.counts();
+    assert_eq!((verified, failed), (1, 1));
+}
+
+/// RFC 9173 3.8.2, 4.8.2.
+/// Keeps 9173-3.8.2-9, 9173-4.8.2-11.
+#[test]
+fn payload_gets_its_crc_with_its_last_operation() {
+    let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
+    let mut border = node(2, vec![rule(Acceptor, Integrity, "mac")]);
+    assert_eq!((signed.tail_len, arrives(&mut border, &signed).tail_len), (1, 6));
+    let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
+    let mut opens = node(4, vec![rule(Acceptor, Confidentiality, "cipher")]);
+    let passed = arrives(&mut opens, &both);
+    assert_eq!((passed.duties.security(), passed.tail_len), (None, 1), "its hash is left");
+    assert_eq!(arrives(&mut border, &passed).tail_len, 6);
+}
+
+/// Keeps 9172-2.2-1, 9172-5.1.2-9.
+#[test]
+fn primary_keeps_its_hash_while_a_cipher_covers_it() {
+    let of_primary = |role| Rule { targets: vec![PRIMARY], ..rule(role, Integrity, "mac") };
+    let cipher = |role| rule(role, Confidentiality, "cipher");
+    let meta = node(1, vec![of_primary(Source), cipher(Source)]).protect(hello()).unwrap();
+    let passed = arrives(&mut node(2, vec![of_primary(Acceptor)]), &meta);
+    assert_eq!((passed.duties.security(), blocks(&passed).contains(&11)), (None, true));
+    let mut end = node(3, vec![cipher(Acceptor)]);
+    let arrived = arrives(&mut end, &passed);
+    assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+}
+
+/// Keeps 9172-3.2-1, 9172-3.7-1.
+#[test]
+fn hash_repeated_behind_another_target_is_found_out() {
+    for of_first in [&[PAYLOAD, 30][..], &[30, PAYLOAD]] {
+        for [first, second] in [[20, 21], [21, 20]] {
+            let meta = by_hand(&hello(), |bundle| {
+                bundle.extensions.push(extra_block(30, b"extra"));
+                let mut sections = [empty(11, first, of_first), empty(11, second, &[PAYLOAD])];
+                sections.sort_by_key(|section| section.header.number);
+                sections.iter().for_each(|section| section.insert(bundle));
+            });
+            let judged = arrives(&mut node(3, vec![rule(Acceptor, Integrity, "mac")]), &meta);
+            assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity), "{of_first:?} {first}");
+        }
+    }
 }

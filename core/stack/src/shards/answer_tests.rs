@@ -272,6 +272,83 @@ fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
 }
 
 #[test]
+fn neighbour_that_came_by_itself_is_ready_before_introduced() {
+    let link = LinkId(LinkId::DYNAMIC | 5);
+    let introduced = || Output::PeerUp { link, claimed: None, proven: None, node: None };
+    let ready = || Output::Ready { link, ready: true };
+    for order in [[ready(), introduced()], [introduced(), ready()]] {
+        let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
+        let mut heard_of = Vec::new();
+        for said in order {
+            let mut out = Vec::new();
+            let _own = owner.said(said, &mut out);
+            let of_home = out.into_iter().filter(|(to, _)| *to == 0).map(|(_, what)| what);
+            heard_of.extend(heard(&mut home, of_home));
+        }
+        assert_eq!(heard_of.len(), 2, "that it is there, and that it takes bundles");
+        let mut repeated = Vec::new();
+        owner.repeat(link, &mut repeated);
+        let all = [introduced(), ready()].map(|said| alloc::format!("{:?}", Across::Output(said)));
+        assert_eq!(repeated.iter().map(|what| alloc::format!("{what:?}")).collect::<Vec<_>>(), all, "who asks later");
+        let mut out = Vec::new();
+        home.tell(Input::send(link, SendId(1), bytes(1), true), &mut out);
+        let [Do::Owner(Across::Input(bundle))] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(take(&mut owner, 0, bundle.clone()), (false, Vec::new()));
+        assert!(owner.next(0, &mut |_, _| None).is_some(), "it leaves");
+    }
+}
+
+/// Before it is introduced, too.
+#[test]
+fn neighbour_only_ready_so_far_gets_bundles() {
+    let link = LinkId(LinkId::DYNAMIC | 5);
+    let (mut owner, mut home) = (desk(1), Elsewhere::new(1, core::iter::empty()));
+    assert_eq!(told(&mut owner, Output::Ready { link, ready: true }).len(), 2);
+    assert_eq!(heard(&mut home, [Across::Output(Output::Ready { link, ready: true })]).len(), 1);
+    assert_eq!(take(&mut owner, 0, Input::send(link, SendId(1), bytes(1), true)), (false, Vec::new()));
+    assert!(owner.next(0, &mut |_, _| None).is_some(), "it leaves");
+}
+
+#[test]
+fn link_removed_from_a_full_layer_frees_the_others() {
+    let links = || (0..20).map(LinkId);
+    let mut home = Elsewhere::new(1, links());
+    heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
+    for link in 0..16 {
+        home.tell(Input::send(LinkId(link), SendId(link.into()), bytes(2 << 20), true), &mut Vec::new());
+    }
+    let mut out = Vec::new();
+    (0..9).for_each(|link| home.tell(Input::RemoveLink { link: LinkId(link) }, &mut out));
+    let ready = |what| if let Do::Say(Output::Ready { link, ready: true }) = what { Some(link) } else { None };
+    let freed: Vec<LinkId> = out.into_iter().filter_map(ready).collect();
+    assert_eq!(freed, (9..16).map(LinkId).collect::<Vec<_>>(), "they take more, once half is gone");
+}
+
+#[test]
+fn offer_of_another_shard_is_held_at_its_owner() {
+    let mut home = Elsewhere::new(1, [LINK].into_iter());
+    let said = [
+        Input::Hold { ticket: TICKET },
+        Input::Resume { ticket: TICKET },
+        Input::Kept { ticket: TICKET, bytes: 4 },
+    ];
+    let begun = Across::Output(Output::InParts { ticket: TICKET, link: LINK, least: 9 });
+    assert_eq!(heard(&mut home, [begun]).len(), 1, "it is to be kept in pieces");
+    for input in said.clone() {
+        let mut out = Vec::new();
+        home.tell(input.clone(), &mut out);
+        let [Do::Owner(Across::Input(given))] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(alloc::format!("{given:?}"), alloc::format!("{input:?}"));
+    }
+    assert_eq!(heard(&mut home, [Across::Output(Output::OfferAborted { ticket: TICKET })]).len(), 1);
+    for input in said {
+        let mut out = Vec::new();
+        home.tell(input, &mut out);
+        assert!(out.is_empty(), "there is none any more");
+    }
+}
+
+#[test]
 fn what_must_meet_is_told_apart_by_everything_that_makes_it_meet() {
     let plain = || BundleMeta {
         primary_end: 0,

@@ -4,11 +4,14 @@
 use farlink_base::layer::{Destination, Medium, Train};
 use farlink_base::socket;
 use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
+use farlink_bpa::Pressure;
 use farlink_bundle::EndpointId;
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind};
+use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{Config, Input, LayerConfig, LayerKind, Output, Stack};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 fn peer() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 7], 1113))
@@ -23,6 +26,9 @@ fn stack() -> Stack {
     assert_eq!((kinds[2].medium(), LayerKind::Message.medium()), (Some(Medium::Streams), None));
     config.layers = kinds.into_iter().map(|kind| LayerConfig { name: "layer".into(), kind }).collect();
     config.router = "static".into();
+    started(config)
+}
+fn started(config: Config) -> Stack {
     let mut stack = Stack::new(config).expect("the configuration is right");
     give(&mut stack, Input::Clock(Clock { at: Instant::ZERO, utc: Some(DtnTime(800_000_000_000)), error_ms: 0 }));
     stack
@@ -94,6 +100,33 @@ fn streams_belong_to_the_layer_that_accepted_them() {
         Input::Socket(LayerId(0), socket::Input::Opened { stream: StreamId(StreamId::PASSIVE | 9), from: peer() }),
     );
     assert!(out.is_empty());
+}
+
+/// A read buffer, and who has parts of it.
+struct Watched(Vec<u8>, #[allow(dead_code, reason = "counted")] Arc<()>);
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[test]
+fn scarce_memory_frees_the_buffers_that_layers_hold() {
+    let mut config = Config::new(EndpointId::ipn(1, 0));
+    let kind = LayerKind::OneWay(Framing::Mtcp, oneway::Config::of(Framing::Mtcp));
+    config.layers = vec![LayerConfig { name: "layer".into(), kind }];
+    config.router = "static".into();
+    let mut stack = started(config);
+    let (stream, buffer) = (StreamId(StreamId::PASSIVE | 2), Arc::new(()));
+    give(&mut stack, Input::Socket(LayerId(0), socket::Input::Opened { stream, from: peer() }));
+    // Most of a byte string of 50,000.
+    let mut bytes = vec![0x5a, 0, 0, 0xc3, 0x50];
+    bytes.resize(40_000, 2);
+    let data = Payload::from(Bytes::from_owner(Watched(bytes, buffer.clone())));
+    give(&mut stack, Input::Socket(LayerId(0), socket::Input::Data { stream, data }));
+    assert_eq!(Arc::strong_count(&buffer), 2);
+    give(&mut stack, Input::Pressure(Pressure::High));
+    assert_eq!(Arc::strong_count(&buffer), 1);
 }
 
 #[test]

@@ -871,8 +871,8 @@ fn cipher_block_goes_after_one_target_fails() {
         let header = bpsec::Header { kind: 12, number: 9, flags: bpsec::FLAGS };
         let suite = bpsec::CipherSuite { aes: bpsec::Aes::A256, scope: Scope(7), iv: [1; 12], wrapped: None };
         let source = EndpointId::ipn(1, 0);
-        let [mut block, of_payload] = [30, PAYLOAD]
-            .map(|target| bpsec::seal(bundle, target, header, &source, &suite, &[2; 32], None).unwrap());
+        let [mut block, of_payload] =
+            [30, PAYLOAD].map(|target| bpsec::seal(bundle, target, header, &source, &suite, &[2; 32], None).unwrap());
         block.targets.extend(of_payload.targets);
         block.results.extend(of_payload.results);
         Section { header, block }.insert(bundle);

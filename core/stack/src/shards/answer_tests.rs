@@ -327,11 +327,8 @@ fn link_removed_from_a_full_layer_frees_the_others() {
 #[test]
 fn offer_of_another_shard_is_held_at_its_owner() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
-    let said = [
-        Input::Hold { ticket: TICKET },
-        Input::Resume { ticket: TICKET },
-        Input::Kept { ticket: TICKET, bytes: 4 },
-    ];
+    let said =
+        [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, Input::Kept { ticket: TICKET, bytes: 4 }];
     let begun = Across::Output(Output::InParts { ticket: TICKET, link: LINK, least: 9 });
     assert_eq!(heard(&mut home, [begun]).len(), 1, "it is to be kept in pieces");
     for input in said.clone() {

@@ -290,27 +290,21 @@ impl Layer {
             LayerKind::Message => Layer::Message,
         })
     }
-    pub fn handle(&mut self, now: Instant, input: layer::Input, out: &mut impl Sink<layer::Output>) {
-        match self {
-            Layer::Ltp(l) => l.handle(now, input, out),
-            Layer::TcpclV4(l) => l.handle(now, input, out),
-            Layer::OneWay(l) => l.handle(now, input, out),
-            Layer::Udpcl(l) => l.handle(now, input, out),
-            // They have no protocol: bundles bypass one, the stack talks to the others itself.
-            Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
-        }
-    }
-    /// The same, but what is to be written to the stream that it names may wait for [`Layer::write`].
+    /// Tells it something. What is to be written to the stream that it names may wait for [`Layer::write`].
     pub fn handle_soon(
         &mut self,
         now: Instant,
         input: layer::Input,
         out: &mut impl Sink<layer::Output>,
     ) -> Option<StreamId> {
-        if let Layer::TcpclV4(l) = self {
-            return l.handle_soon(now, input, out);
+        match self {
+            Layer::TcpclV4(l) => return l.handle_soon(now, input, out),
+            Layer::Ltp(l) => l.handle(now, input, out),
+            Layer::OneWay(l) => l.handle(now, input, out),
+            Layer::Udpcl(l) => l.handle(now, input, out),
+            // They have no protocol: bundles bypass one, the stack talks to the others itself.
+            Layer::Message | Layer::Shared(_) | Layer::Elsewhere(_) => {}
         }
-        self.handle(now, input, out);
         None
     }
     /// Writes to a stream what waits for it.

@@ -219,8 +219,9 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{Chunk, EndpointId, Extent, Facts};
+    use farlink_base::{Accel, Chunk, EndpointId, Extent, Facts};
     use farlink_bpa::app::{Delivery, DeliveryId, RegistrationId};
+    use farlink_bundle::{CrcType, v7};
 
     fn stored(len: u64) -> Payload {
         let mut rope = Payload::new();
@@ -274,6 +275,32 @@ mod tests {
         assert!(reads.stays(&stored(full), 0) && !reads.stays(&stored(LITTLE), full));
         assert!(!reads.exceeds(&stored(WHOLE)), "what is to be checked is read");
         assert!(!Reads::new(0).stays(&stored(STEP), STEP) && Reads::new(0).stays(&stored(WHOLE), WHOLE));
+    }
+
+    /// A transmission of this number.
+    fn departure(n: u64) -> Waiting {
+        let payload = Payload::new();
+        let bundle = v7::make(&v7::Draft::default(), Default::default(), payload, CrcType::None, &Accel::default());
+        Waiting::Departure(Departure {
+            link: LinkId(0),
+            id: SendId(n),
+            bundle: bundle.into(),
+            hop: Box::default(),
+            cut: None,
+            size: 0,
+            reliable: true,
+            lives: [Instant::ZERO; 2],
+        })
+    }
+
+    #[test]
+    fn cancelled_transmission_that_waits_is_never_read() {
+        let (mut reads, mut loads) = (Reads::new(STEP), Vec::new());
+        (1..=3).for_each(|n| reads.begin(departure(n), stored(STEP), &mut loads));
+        assert_eq!(loads.len(), 1, "the others wait");
+        assert!(reads.cancel(SendId(2), &mut loads) && !reads.cancel(SendId(2), &mut loads));
+        let (done, _) = drain(&mut reads, loads);
+        assert_eq!(done, [1, 3].map(|n| (Reading::Send(SendId(n)), STEP)));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Bundles longer than the memory of the nodes they cross: they go to disk while they arrive and leave
 //! from there.
 
-use crate::line::{Layer, Line, content};
-use farlink_base::{BundleHandle, DataVolume, Duration, Event, LinkId};
+use crate::line::{Layer, Line, SPOOLED, content};
+use farlink_base::{BundleHandle, DataVolume, Duration, Event, LinkId, NodeId, Payload};
 use farlink_bpa::app::AdminInput;
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::Input;
@@ -34,6 +34,47 @@ fn a_bundle_that_has_no_place_is_refused_with_its_head() {
         line.tell(0, Input::LinkDown { link: LinkId(0) });
         line.run(seconds(7200));
         assert_eq!(line.node(1).store_usage().bytes, 0, "{layer:?}");
+    }
+}
+
+#[test]
+fn payloads_given_up_leave_room_for_the_next() {
+    let mut line = Line::new(Layer::TcpclV4, 2, |_, config| config.store.capacity = DataVolume(16 << 20));
+    line.register(1);
+    line.run(seconds(2));
+    for round in 0..6 {
+        for part in 0..6 {
+            line.spooled += MIB as u64;
+            let part = Payload::from(content(10 * round + part, MIB));
+            line.tell(0, Input::Spool { request: SPOOLED, source: NodeId::ipn(1), part });
+            line.run(seconds(1));
+        }
+        line.tell(0, Input::Unspool { request: SPOOLED });
+        line.spooled = 0;
+    }
+    line.spool(&content(7, 6 * MIB), MIB, 2 * MIB as u64);
+    line.run(seconds(10));
+    assert!(line.delivered == [content(7, 6 * MIB)], "{:?}", line.refused);
+    line.assert_empty();
+}
+
+/// It has no disk for what arrives.
+#[test]
+fn bundle_longer_than_memory_is_refused_at_once() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |node, config| {
+            if node == 1 {
+                (config.spill_from, config.limits.arriving_bytes) = (DataVolume(0), 2 << 20);
+            }
+        });
+        line.register(1);
+        line.run(seconds(2));
+        line.send(content(1, 30 * MIB));
+        line.send(content(2, 100_000));
+        line.run(seconds(5));
+        assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
+        assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
+        assert_eq!([0, 1].map(|node| line.node(node).status(line.now).bundles), [1, 0], "{layer:?}");
     }
 }
 

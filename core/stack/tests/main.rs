@@ -15,6 +15,7 @@ mod odd;
 mod odd_bundles;
 mod reads;
 mod second_version;
+mod secured;
 mod shards;
 mod stub;
 mod tunnel;

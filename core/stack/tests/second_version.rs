@@ -137,3 +137,32 @@ fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
         assert_eq!(held, [0, 3, 0], "{layer:?}: what was not taken stays where it was");
     }
 }
+
+#[test]
+fn kept_bundle_of_a_version_dropped_is_deleted() {
+    let both = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let speaks = both.clone();
+    let speak = Box::new(move |_: usize, config: &Config| {
+        let stub = Box::new(Stub::default()) as Box<dyn Codec>;
+        let all = speaks.load(std::sync::atomic::Ordering::SeqCst).then_some(stub);
+        all.into_iter().chain([v7(config, &Wire::default())]).collect()
+    });
+    let mut line = Line::speaking(Layer::TcpclV4, 2, |_, _| {}, speak);
+    line.kill(1);
+    line.run(Duration::from_secs(1));
+    line.send(content(1, 500));
+    line.run(Duration::from_secs(1));
+    both.store(false, std::sync::atomic::Ordering::SeqCst);
+    line.kill(0);
+    line.start(0);
+    line.run(Duration::from_secs(1));
+    let said = line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { link: None, .. })).count();
+    assert_eq!((line.accepted, said), (1, 1), "nobody here can read it");
+    line.run(Duration::from_secs(10));
+    line.assert_empty();
+    line.kill(0);
+    line.start(0);
+    line.run(Duration::from_secs(1));
+    let said = line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).count();
+    assert_eq!(said, 1, "nor is it found again");
+}

@@ -353,13 +353,13 @@ impl Desk {
             }
             Place::Asked { mut parts, least, look, strange: _ } => {
                 let len = parts.len() + part.len();
-                let known = (len >= look || last).then(|| {
+                let whole = (len >= look || last).then(|| {
                     let mut whole = parts.clone();
                     whole.gather(part.clone());
-                    (central(self, &whole.slice(0, HEAD)), whole)
+                    whole
                 });
-                let undecided = !last && len < HEAD && known.as_ref().is_none_or(|(known, _)| known.is_none());
-                if undecided {
+                let known = whole.as_ref().and_then(|whole| central(self, &whole.slice(0, HEAD)));
+                let Some(parts) = whole.filter(|_| known.is_some() || last || len >= HEAD) else {
                     if !self.heads.take(len, strange) {
                         self.places.insert(ticket, Place::Refused);
                         return Part::Refused;
@@ -370,11 +370,7 @@ impl Desk {
                     let look = if len < look { look } else { HEAD.min(2 * len) };
                     self.places.insert(ticket, Place::Asked { parts, least, look, strange });
                     return Part::Kept;
-                }
-                let (known, parts) = known.unwrap_or_else(|| {
-                    parts.gather(part);
-                    (None, parts)
-                });
+                };
                 match known {
                     Some(true) => {
                         self.lend(ticket, 0, len, last);

@@ -1,0 +1,78 @@
+//! Bundles of version 7 under rules for their security, from node to node, on disk and in memory.
+
+use crate::line::{Layer, Line, content};
+use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use farlink_base::{DataVolume, DeleteReason, Duration, Event};
+use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
+
+/// Two nodes with these keys, the second in memory or on disk; the first makes, the second accepts.
+fn line(service: Service, keys: [u8; 2], disk: bool) -> Line {
+    let tune = move |node: usize, config: &mut Config| {
+        let rule = Rule {
+            role: if node == 0 { Role::Source } else { Role::Acceptor },
+            service,
+            from: String::from("ipn:1.*"),
+            to: String::from("*"),
+            targets: vec![PAYLOAD],
+            key: String::from("key"),
+            wrap: false,
+            sha_bits: 384,
+            aes_bits: 256,
+            scope: 7,
+            required: true,
+            fragments: false,
+        };
+        let keys = KeyRing::new([(String::from("key"), Secret::new(vec![keys[node]; 32]))]);
+        let (rules, bytes_max) = (vec![rule], SecurityConfig::BYTES_MAX);
+        config.security = Some(SecurityConfig { rules, keys, start: 1, seed: [1; 32], bytes_max, aes_gcm: None });
+        if !disk {
+            (config.limits.memory_bytes, config.spill_from) = (1 << 30, DataVolume(1 << 30));
+            config.limits.arriving_bytes = 1 << 30;
+        }
+    };
+    let mut line = Line::new(Layer::TcpclV4, 2, tune);
+    line.run(Duration::from_secs(2));
+    line
+}
+const SERVICES: [Service; 2] = [Service::Integrity, Service::Confidentiality];
+
+#[test]
+fn secured_bundles_are_delivered_in_clear() {
+    for (service, disk) in SERVICES.into_iter().flat_map(|service| [(service, false), (service, true)]) {
+        for len in [5, 100_000, 3_000_000] {
+            let mut line = line(service, [1, 1], disk);
+            line.send(content(1, len));
+            line.run(Duration::from_secs(20));
+            // What waits for its application lies enciphered, and is opened when that comes.
+            line.register(1);
+            line.run(Duration::from_secs(20));
+            assert!(line.delivered == [content(1, len)], "{service:?} {len} {disk}: {}", line.delivered.len());
+            line.assert_empty();
+        }
+    }
+}
+
+/// Keeps 9172-5.1.1-9, 9172-5.1.2-3.
+#[test]
+fn bundle_of_another_key_is_deleted_undelivered() {
+    for (service, disk) in SERVICES.into_iter().flat_map(|service| [(service, false), (service, true)]) {
+        // 3 MB go to the disk while they arrive, and are checked when they are handed out.
+        for len in [5, 3_000_000] {
+            let mut line = line(service, [1, 2], disk);
+            line.register(1);
+            line.send(content(1, len));
+            line.run(Duration::from_secs(30));
+            let reasons: Vec<_> = line
+                .events
+                .iter()
+                .filter_map(|(node, event)| match event {
+                    Event::Deleted { reason, .. } if *node == 1 => Some(*reason),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(line.delivered.len(), 0, "{service:?} {len} {disk}");
+            assert_eq!(reasons, [DeleteReason::FailedSecurity], "{service:?} {len} {disk}");
+            line.assert_empty();
+        }
+    }
+}

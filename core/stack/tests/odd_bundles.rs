@@ -473,3 +473,18 @@ fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
         assert_eq!(say(&mut site), (1, 1), "version {version}, exact: {exact}: what is back is known");
     }
 }
+
+/// Its head is read as soon as it is there, long before the end.
+#[test]
+fn long_bundle_with_a_broken_head_is_told_at_once() {
+    let mut site = Site::new();
+    let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
+    let mut broken = long(1);
+    // A number that does not end.
+    broken[1..12].fill(0xff);
+    site.hear_beginning(&broken, 1_000_000);
+    site.wait(Duration::from_millis(500));
+    let told = site.events.iter().filter(|event| matches!(event, Event::Malformed { .. })).count();
+    assert_eq!((told, site.held()), (1, 0), "{:?}", site.events);
+    assert_eq!(site.fate(&long(2)), "delivered");
+}

@@ -8,7 +8,7 @@ use farlink_base::{
     Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, Payload,
     Priority, StreamId,
 };
-use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
+use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
     Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
@@ -110,6 +110,8 @@ struct World {
     delivered: Vec<Bytes>,
     /// Deliveries that are read from disk, and to whom.
     reading: BTreeMap<DeliveryId, RegistrationId>,
+    /// Of those, ones that the disk has no more.
+    unreadable: usize,
     sent: usize,
     events: Vec<(usize, Event)>,
 }
@@ -138,6 +140,7 @@ impl World {
             peers: BTreeMap::new(),
             delivered: Vec::new(),
             reading: BTreeMap::new(),
+            unreadable: 0,
             sent: 0,
             events: Vec::new(),
         };
@@ -230,7 +233,8 @@ impl World {
             }
             Output::Read { delivery, result } => {
                 let registration = self.reading.remove(&delivery).expect("it was to be read");
-                self.delivered.push(result.expect("it is on disk").to_bytes().expect("read"));
+                let Ok(part) = result else { return self.unreadable += 1 };
+                self.delivered.push(part.to_bytes().expect("read"));
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 self.later(Duration::ZERO, node, Input::App(done));
             }
@@ -392,6 +396,41 @@ fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
         let held: Vec<u64> = world.stacks.iter().map(|s| s.status(world.now).bundles).collect();
         assert_eq!(held, [0, 0], "{layer:?}: the lost one is not tried for ever");
     }
+}
+
+/// Short ones are read whole before they are handed on, long ones by their application.
+#[test]
+fn delivery_damaged_on_disk_is_lost_alone() {
+    for (len, read_by_application) in [(300_000, 0), (30_000_000, 1)] {
+        let mut world = World::tuned(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2), |config| {
+            (config.limits.memory_bytes, config.spill_from) = (0, DataVolume(2 << 20));
+        });
+        world.run(Duration::from_secs(2));
+        let contents = [content(1, len), content(2, 900)];
+        for payload in &contents {
+            world.send(0, Payload::from(payload.clone()));
+            world.run(Duration::from_secs(20));
+        }
+        let file = world.disks[1].files.values_mut().next().expect("it is kept");
+        file[len / 2] ^= 1;
+        world.register(1);
+        world.run(Duration::from_secs(20));
+        assert!(world.delivered == contents[1..], "{len}: {} delivered", world.delivered.len());
+        let status = world.stacks[1].status(world.now);
+        assert_eq!((world.unreadable, status.bundles), (read_by_application, 0), "{len}: it is not tried for ever");
+    }
+}
+
+/// RFC 9174 6.1: who ends a session says so.
+#[test]
+fn node_that_shuts_down_ends_its_sessions() {
+    let mut world = World::new(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(2));
+    world.run(Duration::from_secs(2));
+    let sessions = world.peers.len();
+    assert!(sessions > 0 && world.stacks.iter().all(|stack| stack.status(world.now).links[0].up));
+    world.tell(0, Input::Admin(AdminInput::Shutdown));
+    world.run(Duration::from_secs(5));
+    assert!(world.stacks.iter().all(|stack| !stack.status(world.now).links[0].up));
 }
 
 #[test]

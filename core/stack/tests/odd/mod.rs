@@ -198,10 +198,14 @@ impl Site {
     }
     /// A stranger connects and says this bundle, and stays.
     pub fn hear(&mut self, bundle: &[u8]) {
+        self.hear_beginning(bundle, bundle.len());
+    }
+    /// The same, but only the first bytes of the bundle have come.
+    pub fn hear_beginning(&mut self, bundle: &[u8], came: usize) {
         self.streams += 1;
         let stream = StreamId(StreamId::PASSIVE | self.streams);
         let from = SocketAddr::from(([10, 9, 9, 9], 40_000));
-        let frame = [&(bundle.len() as u32).to_be_bytes()[..], bundle].concat();
+        let frame = [&(bundle.len() as u32).to_be_bytes()[..], &bundle[..came]].concat();
         self.give(Input::Socket(LayerId(0), socket::Input::Opened { stream, from }));
         self.give(Input::Socket(LayerId(0), socket::Input::Data { stream, data: Payload::from(frame) }));
     }

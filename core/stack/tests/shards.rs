@@ -281,6 +281,35 @@ fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
     assert_delivered(&mut line, vec![payload], true);
 }
 
+/// A bundle longer than any session, for another node and for this one: what came of it before is not sent again.
+#[test]
+fn long_bundle_over_breaking_sessions_is_kept_in_parts() {
+    for to in [NEAR, FIRST] {
+        let mut line = relay_with(Layer::TcpclV4, |_, config| {
+            for layer in &mut config.layers {
+                if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+                    layer.reactive = MIB as u64 / 4;
+                }
+            }
+        });
+        let payload = content(1, 40 * MIB).to_vec();
+        let before = line.heard[SECOND];
+        send(&mut line, FAR, to, &payload);
+        for _ in 0..20 {
+            let until = line.heard[SECOND] + (12 << 20);
+            let came = move |line: &Line| line.heard[SECOND] >= until || !line.delivered.is_empty();
+            if line.run_until(seconds(3), came) && !line.delivered.is_empty() {
+                break;
+            }
+            line.break_streams();
+        }
+        line.run_until(seconds(30), |line| !line.delivered.is_empty());
+        let heard = line.heard[SECOND] - before;
+        assert!(heard < 14 * payload.len() as u64 / 10, "{to}: {heard} bytes");
+        assert_delivered(&mut line, vec![payload], false);
+    }
+}
+
 /// Its owner knows first that the neighbour is gone.
 #[test]
 fn bundle_sent_to_a_link_just_lost_goes_later() {

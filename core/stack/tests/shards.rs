@@ -7,7 +7,8 @@ use farlink_base::{Clock, DataVolume, Duration, EndpointId, Instant, LinkId, Pay
 use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
-use farlink_stack::{Config, Input, LayerKind, ShardConfig, SpanConfig};
+use farlink_stack::{Config, HeadBudget, Input, LayerKind, ShardConfig, SpanConfig};
+use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
 /// The nodes of the line: a neighbour, the shards of the relay `ipn:2.0`, the other neighbour.
@@ -308,6 +309,31 @@ fn long_bundle_over_breaking_sessions_is_kept_in_parts() {
         assert!(heard < 14 * payload.len() as u64 / 10, "{to}: {heard} bytes");
         assert_delivered(&mut line, vec![payload], false);
     }
+}
+
+/// Heads that come in small segments, and no memory for them.
+#[test]
+fn bundle_whose_head_has_no_room_is_refused_at_once() {
+    let mut line = relay_with(Layer::TcpclV4, |_, config| {
+        if let Some(shards) = &mut config.shards {
+            shards.heads = Arc::new(HeadBudget::new(10));
+        }
+        for layer in &mut config.layers {
+            if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+                layer.segment_mru = 40;
+            }
+        }
+    });
+    let before = line.heard[SECOND];
+    send(&mut line, FAR, NEAR, &content(1, 12 * MIB));
+    line.run(seconds(2));
+    let heard = line.heard[SECOND] - before;
+    assert!(heard > 100 && heard < 8 * MIB as u64, "{heard} bytes sent in vain");
+    assert_eq!([FIRST, SECOND, FAR].map(|node| line.node(node).held()), [0, 0, 1]);
+    // Others have no head to wait for.
+    send(&mut line, NEAR, FIRST, b"short");
+    line.run(seconds(2));
+    assert!(line.delivered == [b"short".to_vec()]);
 }
 
 /// Its owner knows first that the neighbour is gone.

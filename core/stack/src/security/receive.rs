@@ -30,6 +30,8 @@ pub(super) struct Reception<'a> {
     held: Vec<(Service, u64)>,
     /// Targets that lost an operation.
     freed: Vec<u64>,
+    /// Blocks that were taken out.
+    lost: Vec<u64>,
     /// Whether the bundle is another one now.
     pub changed: bool,
     /// What was counted.
@@ -46,8 +48,8 @@ impl<'a> Reception<'a> {
         aes_gcm: Option<AesGcm>,
     ) -> Reception<'a> {
         let counts = SecurityCounts::default();
-        let (held, freed) = (Vec::new(), Vec::new());
-        Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, changed: false, counts }
+        let (held, freed, lost) = (Vec::new(), Vec::new(), Vec::new());
+        Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, lost, changed: false, counts }
     }
 
     /// Does all of it.
@@ -192,7 +194,8 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        Ok(())
+        // Their hashes may have been enciphered until now.
+        core::mem::take(&mut self.lost).into_iter().try_for_each(|target| self.untarget(target))
     }
 
     /// RFC 9172 5.1.2. What is enciphered, hash or target, is not checked (3.9).
@@ -268,6 +271,11 @@ impl<'a> Reception<'a> {
         }
         self.bundle.remove_block(target);
         self.changed = true;
+        self.lost.push(target);
+        self.untarget(target)
+    }
+    /// Nothing that can be read is about this block any more.
+    fn untarget(&mut self, target: u64) -> Result<(), DeleteReason> {
         for kind in [CONFIDENTIALITY, INTEGRITY] {
             for mut section in self.sections(kind)? {
                 if section.block.targets.contains(&target) {

@@ -949,3 +949,25 @@ fn hash_repeated_behind_another_target_is_found_out() {
         }
     }
 }
+
+/// In whichever order the blocks are deciphered.
+/// Keeps 9172-5.1.1-8, 9172-5.1.1-10.
+#[test]
+fn enciphered_hash_holds_after_another_of_its_targets_fails() {
+    for targets in [[PAYLOAD, 200], [200, PAYLOAD]] {
+        let cipher = Rule { targets: targets.to_vec(), ..rule(Source, Confidentiality, "cipher") };
+        let sealed = arrives(&mut node(2, vec![cipher]), &signed_with_extra(&hello()));
+        let changed = by_hand(&sealed, |bundle| {
+            let extra = bundle.extensions.iter_mut().find(|block| block.number == 30).unwrap();
+            (extra.data, extra.raw) = (extra_block(30, b"other").data, None);
+        });
+        let rules = vec![of_both(Acceptor, Confidentiality, "cipher"), of_both(Acceptor, Integrity, "mac")];
+        let passed = arrives(&mut node(4, rules.clone()), &changed);
+        assert_eq!((passed.duties.security(), data_of(&passed, 200)), (None, None), "{targets:?}");
+        assert_eq!(passed.payload.to_bytes().unwrap(), b"hello"[..]);
+        assert!(!blocks(&passed).iter().any(|kind| matches!(kind, 11 | 12)), "{targets:?}");
+        let mut end = node(3, rules);
+        let arrived = arrives(&mut end, &changed);
+        assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+    }
+}

@@ -183,7 +183,6 @@ impl<'a> Reception<'a> {
                 };
                 if let Err(fault) = opened {
                     self.fails(target, fault)?;
-                    section.block.remove(target);
                     continue;
                 }
                 self.holds(Service::Confidentiality, target);
@@ -194,7 +193,7 @@ impl<'a> Reception<'a> {
                 }
             }
         }
-        // Their hashes may have been enciphered until now.
+        // Hashes of what was lost may have been enciphered until now.
         core::mem::take(&mut self.lost).into_iter().try_for_each(|target| self.untarget(target))
     }
 

@@ -1,6 +1,8 @@
 //! A bundle protocol of a version that does not exist: the byte 0x66, how long its head is, fields
 //! each after its length, the payload, the byte 0x99. Nothing in it is CBOR.
 
+#![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
+
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, FragmentInfo, Hop,
     Malformed, Payload, Priority, Refusal,

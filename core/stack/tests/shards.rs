@@ -313,7 +313,7 @@ fn long_bundle_over_breaking_sessions_is_kept_in_parts() {
 
 /// Heads that come in small segments, and no memory for them.
 #[test]
-fn bundle_whose_head_has_no_room_is_refused_at_once() {
+fn bundle_whose_head_has_no_room_is_refused() {
     let mut line = relay_with(Layer::TcpclV4, |_, config| {
         if let Some(shards) = &mut config.shards {
             shards.heads = Arc::new(HeadBudget::new(10));
@@ -360,7 +360,7 @@ fn bundle_sent_to_a_link_just_lost_goes_later() {
 
 /// A burst crosses to the owner, whose layer takes no more before it is all there.
 #[test]
-fn bundles_waiting_at_a_contacts_end_leave_in_the_next() {
+fn bundles_waiting_at_contact_end_leave_with_the_next() {
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";

@@ -272,7 +272,7 @@ fn a_neighbour_that_came_by_itself_goes_everywhere_when_it_goes() {
 }
 
 #[test]
-fn neighbour_that_came_by_itself_is_ready_before_introduced() {
+fn uninvited_neighbour_is_heard_of_in_either_order() {
     let link = LinkId(LinkId::DYNAMIC | 5);
     let introduced = || Output::PeerUp { link, claimed: None, proven: None, node: None };
     let ready = || Output::Ready { link, ready: true };

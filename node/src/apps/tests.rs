@@ -163,6 +163,24 @@ fn head(length: u64) -> Vec<u8> {
     message(Body::Adu(BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: length, ..Default::default() }))
 }
 
+/// Keeps 9758-5.7-1.
+#[test]
+fn administrative_endpoint_is_refused_to_applications() {
+    for (endpoint, registers) in [("ipn:1.0", false), ("ipn:1.64", true)] {
+        let mut world = World::new();
+        world.connect();
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", (1 << 40, world.spooling), Instant::ZERO);
+        world.apps.connections.insert(1, connection);
+        world.clients[0] = client;
+        world.inputs.clear();
+        let config = ConnectionConfig { endpoint_id: endpoint.into(), is_subscriber: true, ..Default::default() };
+        world.say(1, &[message(Body::Config(config))]);
+        assert_eq!(!world.inputs.is_empty(), registers, "{endpoint}: {:?}", world.inputs);
+    }
+}
+
 #[test]
 fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
     let mut world = World::new();

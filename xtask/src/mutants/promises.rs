@@ -154,8 +154,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "runs are looked at as often as they are named",
         "core/bpa/src/custody_hears.rs",
-        "let mut runs: Vec<(u64, u64)> = named.all().map(|(first, end)| (first, end - 1)).collect();",
-        "let mut runs: Vec<(u64, u64)> = numbers.iter().map(|run| (run.first, run.last)).collect();",
+        "Subject::Runs(named.all().map(|(first, end)| (first, end - 1)).collect())",
+        "Subject::Runs(numbers.iter().map(|run| (run.first, run.last)).collect())",
         &["-p farlink-bpa --test all custody::"],
     ),
 ];

@@ -95,7 +95,7 @@ pub trait Driver {
     /// times a second.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
 
-    /// What the running node has otherwise than the scenario gives it, in its own words: a bound that it lowered.
+    /// Deviations of the running node from the scenario, in its own words, such as a bound that it lowered.
     fn deviations(&self, node: &NodeContext<'_>) -> Vec<String>;
 
     /// Gives everything that happened, in order, once the node has ended. Times in the rows are on

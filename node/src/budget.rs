@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_have_a_share_among_all_layers_with_streams() {
+    fn sessions_share_budget_among_stream_layers() {
         let layers =
             "[layer.a]\nkind = \"tcpclv4\"\nsessions = 5000\n[layer.b]\nkind = \"stcp\"\n[layer.c]\nkind = \"ltp\"\n";
         for (memory, most, rest) in [("64 MiB", 128, 128), ("512 MiB", 1024, 1000)] {

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_tests_in_no_program_is_found() {
+    fn unbuilt_test_file_is_found() {
         let root = tempfile::tempdir().unwrap();
         let crate_of = root.path().join("a");
         std::fs::create_dir_all(crate_of.join("tests")).unwrap();

@@ -264,7 +264,7 @@ impl Fragments {
     pub fn whole_of(&self, part: Handle) -> Option<Handle> {
         self.pieces.whole_of.get(&part).copied()
     }
-    /// A whole is no more: its parts are to be joined anew.
+    /// Ends a joined bundle; its fragments wait for reassembly again.
     pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
         let parts = self.take_parts(whole);
         for part in &parts {

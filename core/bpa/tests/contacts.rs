@@ -311,15 +311,20 @@ fn link_hears_its_neighbour_in_return_contacts_only() {
     assert_eq!(hears(&node), Some((true, true)));
 }
 
-#[test]
-fn routers_order_on_a_new_plan_is_followed() {
+/// A node whose router asks to be woken 5 s after each route or plan, and the times at which it was.
+fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>) {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
         when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
         on: Box::new(move |node, _, _| woke.send(node.now).unwrap_or_default()),
         ..support::Script::default()
     };
-    let mut node = Node::routed(script);
+    (Node::routed(script), woken)
+}
+
+#[test]
+fn routers_order_on_a_new_plan_is_followed() {
+    let (mut node, woken) = wakes_after_5_s();
     set_plan(&mut node, support::contacts(2, 100, 200, 80_000));
     let at = node.now + Duration::from_secs(5);
     node.wait(Duration::from_secs(6));
@@ -328,13 +333,7 @@ fn routers_order_on_a_new_plan_is_followed() {
 
 #[test]
 fn routers_order_with_a_way_is_followed() {
-    let (woke, woken) = std::sync::mpsc::channel();
-    let script = support::Script {
-        when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
-        on: Box::new(move |node, _, _| woke.send(node.now).unwrap_or_default()),
-        ..support::Script::default()
-    };
-    let mut node = Node::routed(script);
+    let (mut node, woken) = wakes_after_5_s();
     node.send(EndpointId::ipn(9, 1), Priority::Normal);
     let at = node.now + Duration::from_secs(5);
     node.wait(Duration::from_secs(6));

@@ -476,7 +476,7 @@ fn bundle_given_up_beside_a_copy_leaves_queues() {
     assert_eq!(node.held(), 0);
 }
 
-/// What a driver is told of a bundle.
+/// Oracle that records its calls.
 #[derive(Debug)]
 struct Witness(std::sync::mpsc::Sender<&'static str>);
 impl farlink_bpa::Oracle for Witness {

@@ -751,7 +751,7 @@ fn bundle_queued_again_leaves_when_its_signal_comes() {
     assert_eq!(data(&node).len(), 0);
 }
 
-/// What compressed reports told of bundles that a node in custody of them cancels.
+/// Events in the compressed reports sent since the last call.
 fn fates(node: &mut Node) -> Vec<u8> {
     node.wait_ms(1001);
     let told = node.take_sent().into_iter().filter(|sent| sent.bundle.destination == EndpointId::ipn(2, 7));

@@ -306,9 +306,6 @@ fn bundle_carried_for_want_of_width_is_told() {
 }
 
 #[test]
-fn carried_bundle_too_long_for_link_is_refused_once() {}
-
-#[test]
 fn carried_bundle_too_long_for_link_refused_once() {
     let links = vec![narrow(0, 1400)];
     let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, Script::flood(), Rule::default());

@@ -383,7 +383,7 @@ fn unwanted_arrival_is_refused_and_leaves_nothing() {
     assert!(node.events().iter().any(refused));
 }
 
-/// Why something was refused that no link gave, and whether it was a bundle.
+/// Refusals of local requests: whether the bundle had an identity, and the reason.
 fn refusals_here(node: &Node) -> Vec<(bool, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: None, key, reason } => Some((key.is_some(), reason)),
@@ -425,7 +425,7 @@ fn node_told_to_shut_down_says_so() {
     assert_eq!(node.said.iter().filter(|output| matches!(output, Output::Shutdown)).count(), 1);
 }
 
-/// What links gave and was refused, and why.
+/// Refusals of arrivals: link and reason.
 fn refusals_of_links(node: &Node) -> Vec<(LinkId, Refusal)> {
     let pick = |event: Event| match event {
         Event::Refused { link: Some(link), key: Some(_), reason } => Some((link, reason)),

@@ -1,5 +1,5 @@
 //! The goodput of LTP by loss and delay, as a text table that is checked in: a regression is a
-//! readable diff. `BLESS=1 cargo test -p farlink-cla --test all datagram_goodput` writes it anew.
+//! readable diff. `BLESS=1 cargo test -p farlink-cla --test all datagram_goodput` rewrites it.
 
 #![allow(clippy::disallowed_methods, reason = "the table is a file")]
 

@@ -100,7 +100,7 @@ pub(crate) struct Outgoing {
     streaming: BTreeMap<SendId, Streaming>,
     /// Sends whose layer was told that the rest cannot be had, and whether that is for good.
     broken: BTreeMap<SendId, bool>,
-    /// What the store was asked for, until it answers.
+    /// Reads under way in the store; an entry lasts until the store answers.
     loads: BTreeMap<u64, Purpose>,
     next_load: u64,
 }

@@ -476,7 +476,7 @@ fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
 
 /// Its head is read as soon as it is there, long before the end.
 #[test]
-fn broken_head_of_a_long_bundle_is_told_early() {
+fn broken_head_of_long_bundle_reported_early() {
     let mut site = Site::new();
     let long = |sequence: u64| old(sequence).with(|b| b.payload = vec![7; 3_000_000]).wire();
     let mut broken = long(1);

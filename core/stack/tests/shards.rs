@@ -284,7 +284,7 @@ fn a_link_that_is_removed_in_both_shards_gives_its_bundles_back() {
 
 /// A bundle longer than any session, for another node and for this one: what came of it before is not sent again.
 #[test]
-fn long_bundle_over_breaking_sessions_is_kept_in_parts() {
+fn long_bundle_over_breaking_sessions_kept_in_parts() {
     for to in [NEAR, FIRST] {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
@@ -338,7 +338,7 @@ fn bundle_whose_head_has_no_room_is_refused() {
 
 /// Its owner knows first that the neighbour is gone.
 #[test]
-fn bundle_sent_to_a_link_just_lost_goes_later() {
+fn bundle_for_lost_link_goes_later() {
     let mut line = relay(Layer::TcpclV4);
     let is_up = |line: &Line, node| {
         let status = line.node(node).status(line.now);
@@ -360,7 +360,7 @@ fn bundle_sent_to_a_link_just_lost_goes_later() {
 
 /// A burst crosses to the owner, whose layer takes no more before it is all there.
 #[test]
-fn bundles_waiting_at_contact_end_leave_with_the_next() {
+fn bundles_waiting_at_contact_end_leave_in_next() {
     let contacts = "contact 1 2 +0..+900 rate 1 Gbit/s\ncontact 2 1 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +4..+6 rate 1 Gbit/s\ncontact 4 2 +0..+900 rate 1 Gbit/s\n\
         contact 2 4 +20..+900 rate 1 Gbit/s";

@@ -35,7 +35,7 @@ pub const KEYS: &str = "node.keys";
 /// Control API of a node whose links change, inside its host.
 pub const CONTROL: &str = "control.sock";
 
-/// What the node writes of itself, and how it says there that it lowered a bound.
+/// Log of the node, and the words of its warning about a lowered bound.
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 

@@ -25,7 +25,7 @@ pub struct Script {
     pub asks_summaries: bool,
     pub uses_plan: bool,
     pub on: On,
-    /// What it orders when it is asked for a way, or told the plan.
+    /// Adds orders when the router is asked for a route or gets a plan.
     pub when_asked: Box<dyn FnMut(Instant, &mut Orders) + Send>,
     pub on_plan: Box<dyn FnMut(&PlacedPlan<'_>) + Send>,
     pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> Way + Send>,

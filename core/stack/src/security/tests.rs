@@ -813,7 +813,7 @@ fn enciphered_hash_block_keeps_no_crc() {
 /// RFC 9173 3.8.1, 4.8.1: who knows all but the seed cannot tell the keys of single blocks.
 /// Keeps 9173-3.8.1-2, 9173-4.8.1-3.
 #[test]
-fn keys_of_single_blocks_follow_from_the_whole_seed() {
+fn keys_of_single_blocks_depend_on_whole_seed() {
     let sealed = |seed: [u8; 32], service| {
         let told = SecurityConfig {
             rules: vec![Rule { wrap: true, ..rule(Source, service, "cipher") }],
@@ -849,7 +849,7 @@ fn fragment_without_required_security_counts_as_missing() {
 }
 
 #[test]
-fn bundle_enciphered_for_its_own_node_is_opened_there() {
+fn bundle_encrypted_for_own_node_is_decrypted() {
     let own = |role| Rule { to: String::from("ipn:1.*"), ..rule(role, Confidentiality, "cipher") };
     let mut both = node(1, vec![own(Source), own(Acceptor)]);
     let (source, destination) = (EndpointId::ipn(1, 7), EndpointId::ipn(1, 8));
@@ -922,7 +922,7 @@ fn payload_gets_its_crc_with_its_last_operation() {
 
 /// Keeps 9172-2.2-1, 9172-5.1.2-9.
 #[test]
-fn primary_keeps_its_hash_while_a_cipher_covers_it() {
+fn primary_keeps_hash_while_cipher_covers_it() {
     let of_primary = |role| Rule { targets: vec![PRIMARY], ..rule(role, Integrity, "mac") };
     let cipher = |role| rule(role, Confidentiality, "cipher");
     let meta = node(1, vec![of_primary(Source), cipher(Source)]).protect(hello()).unwrap();
@@ -953,7 +953,7 @@ fn hash_repeated_behind_another_target_is_found_out() {
 /// In whichever order the blocks are deciphered.
 /// Keeps 9172-5.1.1-8, 9172-5.1.1-10.
 #[test]
-fn enciphered_hash_holds_after_another_of_its_targets_fails() {
+fn encrypted_hash_holds_after_another_target_fails() {
     for targets in [[PAYLOAD, 200], [200, PAYLOAD]] {
         let cipher = Rule { targets: targets.to_vec(), ..rule(Source, Confidentiality, "cipher") };
         let sealed = arrives(&mut node(2, vec![cipher]), &signed_with_extra(&hello()));

@@ -310,7 +310,7 @@ fn neighbour_only_ready_so_far_gets_bundles() {
 }
 
 #[test]
-fn link_removed_from_a_full_layer_frees_the_others() {
+fn link_removed_from_full_layer_frees_others() {
     let links = || (0..20).map(LinkId);
     let mut home = Elsewhere::new(1, links());
     heard(&mut home, links().map(|link| Across::Output(Output::Ready { link, ready: true })));
@@ -325,7 +325,7 @@ fn link_removed_from_a_full_layer_frees_the_others() {
 }
 
 #[test]
-fn offer_of_another_shard_is_held_at_its_owner() {
+fn offer_of_another_shard_held_at_owner() {
     let mut home = Elsewhere::new(1, [LINK].into_iter());
     let said =
         [Input::Hold { ticket: TICKET }, Input::Resume { ticket: TICKET }, Input::Kept { ticket: TICKET, bytes: 4 }];

@@ -1,27 +1,14 @@
 //! Bundles of version 7 under rules for their security, from node to node, on disk and in memory.
 
-use crate::line::{Layer, Line, content};
-use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use crate::line::{Layer, Line, content, payload_rule};
+use farlink_base::security::{Role, Service};
 use farlink_base::{DataVolume, DeleteReason, Duration, Event};
 use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
 
 /// Two nodes with these keys, the second in memory or on disk; the first makes, the second accepts.
 fn line(service: Service, keys: [u8; 2], disk: bool) -> Line {
     let tune = move |node: usize, config: &mut Config| {
-        let rule = Rule {
-            role: if node == 0 { Role::Source } else { Role::Acceptor },
-            service,
-            from: String::from("ipn:1.*"),
-            to: String::from("*"),
-            targets: vec![PAYLOAD],
-            key: String::from("key"),
-            wrap: false,
-            sha_bits: 384,
-            aes_bits: 256,
-            scope: 7,
-            required: true,
-            fragments: false,
-        };
+        let rule = payload_rule(if node == 0 { Role::Source } else { Role::Acceptor }, service);
         let keys = KeyRing::new([(String::from("key"), Secret::new(vec![keys[node]; 32]))]);
         let (rules, bytes_max) = (vec![rule], SecurityConfig::BYTES_MAX);
         config.security = Some(SecurityConfig { rules, keys, start: 1, seed: [1; 32], bytes_max, aes_gcm: None });

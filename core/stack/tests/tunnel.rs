@@ -1,8 +1,8 @@
 //! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay that knows no way to where they go, with
 //! and without custody, and with the death of every node on the way.
 
-use crate::line::{Layer, Line, content};
-use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use crate::line::{Layer, Line, content, payload_rule};
+use farlink_base::security::{Role, Rule, Service};
 use farlink_base::{Bytes, Duration, EndpointId, Event, LinkId};
 use farlink_stack::{Config, KeyRing, Secret, SecurityConfig, StoreKind, TunnelSettings};
 
@@ -155,20 +155,7 @@ fn secured(signs: bool, service: Service) -> Line {
     Line::new(Layer::TcpclV4, 4, move |node, config| {
         all(node, config);
         let role = if node == 0 { Role::Source } else { Role::Acceptor };
-        let rule = Rule {
-            role,
-            service,
-            from: "ipn:1.*".into(),
-            to: "ipn:3.*".into(),
-            targets: vec![PAYLOAD],
-            key: "key".into(),
-            wrap: false,
-            sha_bits: 384,
-            aes_bits: 256,
-            scope: 7,
-            required: true,
-            fragments: false,
-        };
+        let rule = Rule { to: "ipn:3.*".into(), ..payload_rule(role, service) };
         let keys = KeyRing::new([("key".into(), Secret::new(vec![1; 32]))]);
         let told =
             SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], bytes_max: 64 << 20, aes_gcm: None };

@@ -1,25 +1,12 @@
 //! Rules for the security of bundles where version 6 is spoken, too, which has none here: it is no way around them.
 
-use crate::line::{Layer, Line, content};
-use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use crate::line::{Layer, Line, content, payload_rule};
+use farlink_base::security::{Role, Rule, Service};
 use farlink_base::{DeleteReason, Duration, Event, Refusal};
 use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
 
 fn rule(role: Role, service: Service, required: bool) -> Rule {
-    Rule {
-        role,
-        service,
-        from: String::from("ipn:1.*"),
-        to: String::from("*"),
-        targets: vec![PAYLOAD],
-        key: String::from("key"),
-        wrap: false,
-        sha_bits: 384,
-        aes_bits: 256,
-        scope: 7,
-        required,
-        fragments: false,
-    }
+    Rule { required, ..payload_rule(role, service) }
 }
 /// The first of `count` nodes makes bundles of version 6; the one at `place` has these rules.
 fn line(count: usize, place: usize, rules: Vec<Rule>) -> Line {

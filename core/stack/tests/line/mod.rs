@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{Destination, Train};
+use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
@@ -624,5 +625,23 @@ impl Line {
         for node in self.nodes.iter().flatten() {
             assert_eq!((node.status(self.now).bundles, node.store_usage().bytes), (0, 0));
         }
+    }
+}
+
+/// Rule that requires one security operation on the payload of bundles from `ipn:1.*`, with the key `key`.
+pub fn payload_rule(role: Role, service: Service) -> Rule {
+    Rule {
+        role,
+        service,
+        from: String::from("ipn:1.*"),
+        to: String::from("*"),
+        targets: vec![PAYLOAD],
+        key: String::from("key"),
+        wrap: false,
+        sha_bits: 384,
+        aes_bits: 256,
+        scope: 7,
+        required: true,
+        fragments: false,
     }
 }

@@ -138,7 +138,7 @@ impl Budget {
                 LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message => {}
             }
         }
-        for layer in &mut config.stack.layers {
+        for (at, layer) in config.stack.layers.iter_mut().enumerate() {
             let (sessions, default) = match &mut layer.kind {
                 LayerKind::TcpclV4(settings) | LayerKind::TcpclV3(settings) => {
                     (&mut settings.sessions, farlink_cla::tcpcl_v4::Config::default().sessions)
@@ -148,7 +148,10 @@ impl Budget {
                 }
                 LayerKind::Ltp(_) | LayerKind::Udpcl(_) | LayerKind::Message => continue,
             };
-            let (key, share) = (format!("layer.{}.sessions", layer.name), total / 16 / streamed.max(1));
+            let key = format!("layer.{}.sessions", layer.name);
+            // Each configured neighbour has room beside as many strangers, also one without an address.
+            let configured = config.stack.links.iter().filter(|link| link.layer == at).count() as u64;
+            let share = (total / 16 / streamed.max(1)).max(2 * configured * STRANGER_BYTES);
             let mut wide = u64::from(*sessions);
             lower(&key, &mut wide, share, STRANGER_BYTES, default.into(), &mut said);
             *sessions = wide as u32;
@@ -375,6 +378,16 @@ mod tests {
             });
             assert_eq!(sessions.collect::<Vec<_>>(), [most, rest]);
         }
+    }
+
+    #[test]
+    fn configured_neighbours_keep_their_sessions() {
+        let links = (2..=201).map(|node| format!("[link.n{node}]\nlayer = \"t\"\npeer = \"ipn:{node}.0\"\n"));
+        let layers = "[layer.t]\nkind = \"tcpclv4\"\n[layer.s]\nkind = \"stcp\"\n";
+        let mut config = config(&format!("[limits]\nmemory = \"64 MiB\"\n{layers}{}", links.collect::<String>()));
+        Budget::apply(&mut config);
+        let LayerKind::TcpclV4(settings) = &config.stack.layers[0].kind else { panic!("not TCPCLv4") };
+        assert_eq!(settings.sessions, 400, "200 configured, as many strangers");
     }
 
     #[test]

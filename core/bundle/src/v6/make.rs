@@ -41,9 +41,6 @@ fn lifetime(draft: &Draft, creation: CreationTimestamp) -> u64 {
 /// References to endpoint IDs, and the dictionary they refer to: none where numbers do (RFC 6260 2.1).
 // 6260-2.1-1, 6260-2.1-5, 6260-3-1
 fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>), Refusal> {
-    if !endpoints.iter().all(|endpoint| may_be_given(endpoint)) {
-        return Err(Refusal::NotAcceptable);
-    }
     let mut pairs = [(0, 0); 4];
     let all: Option<()> = pairs.iter_mut().zip(endpoints).try_for_each(|(pair, endpoint)| {
         *pair = numbers(endpoint)?;
@@ -67,6 +64,10 @@ fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>),
 // 5050-4.2-1, 5050-4.2-2, 5050-5.2-3
 pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
     let endpoints = [&draft.destination, &draft.source, &draft.report_to, &EndpointId::Null];
+    // A record answers whoever asked, by the name that came.
+    if !draft.facts.has(Facts::ADMIN) && !endpoints.iter().all(|endpoint| may_be_given(endpoint)) {
+        return Err(Refusal::NotAcceptable);
+    }
     let (pairs, dictionary) = references(endpoints)?;
     let mut bits = flags_of(draft.facts, draft.priority);
     if draft.source.is_null() || draft.facts.has(Facts::ADMIN) {

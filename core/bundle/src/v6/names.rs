@@ -85,8 +85,6 @@ pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result
     }
     match (scheme, part) {
         ("dtn", "none") => return Ok(EndpointId::Null),
-        // Three numbers name an allocator (RFC 9758 section 7.4).
-        ("ipn", _) if part.matches('.').count() > 1 => return Err("an ipn endpoint ID is two numbers joined by a dot"),
         ("ipn", _) => {
             let ipn = format!("ipn:{part}");
             return ipn.parse().map_err(|_| "an ipn endpoint ID is two numbers joined by a dot");
@@ -117,8 +115,8 @@ pub(super) fn from_text(text: &[u8], profile: Profile) -> Result<EndpointId, &'s
     from_parts(&text[..colon], &text[colon + 1..], profile)
 }
 
-/// Whether a bundle of version 6 may be given this endpoint ID: its ipn scheme has the default allocator only (RFC 9758
-/// section 7.4). Longer node numbers of bundles that others made are read and cited as they are.
+/// Whether an application's bundle of version 6 may be given this endpoint ID: its ipn scheme has the default allocator
+/// only (RFC 9758 section 7.4). Longer node numbers of bundles that others made are read, cited and answered as they are.
 // 9758-7.4-1
 pub(super) fn may_be_given(endpoint: &EndpointId) -> bool {
     !matches!(endpoint, EndpointId::Ipn { node, .. } if *node > u64::from(u32::MAX))

@@ -4,7 +4,7 @@
 use super::block::{
     Block, Meaning, Start, age_data, block_flags, custody_data, kind, labels_data, previous_hop_data, put_block,
 };
-use super::names::{Dictionary, Names, may_be_given, numbers, put_reference};
+use super::names::{Dictionary, Names, numbers, put_reference};
 use super::primary::{Layout, Primary, flags, put_primary, read_primary};
 use super::read::around;
 use super::wire::{Reader, put_sdnv};
@@ -245,9 +245,6 @@ impl<'a> Rewrite<'a> {
 /// The reference to a new custodian, and the dictionary with it (RFC 5050 5.10.1); `None` where it cannot be said:
 /// names have no place in a bundle whose endpoint IDs are numbers.
 fn custodian(new: &EndpointId, names: Names<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
-    if !may_be_given(new) {
-        return None;
-    }
     let mut dictionary = Dictionary { bytes: names.dictionary.to_vec() };
     let pair = if names.compressed() { numbers(new)? } else { dictionary.reference(new)? };
     let mut reference = Vec::new();

@@ -282,6 +282,8 @@ fn drafts_become_bundles_that_obey() {
         let made = make(&Draft { destination, ..draft.clone() }, at(5000, 0), Payload::new());
         assert_eq!(made.err(), Some(Refusal::NotAcceptable));
     }
+    let record = Draft { destination: EndpointId::ipn(1 << 32, 1), facts: Facts(Facts::ADMIN), ..draft };
+    assert!(make(&record, at(5000, 0), Payload::new()).is_ok(), "a custodian of such a name is answered");
 }
 
 /// RFC 6260 2.1, 3.2.

@@ -4,7 +4,7 @@
 use crate::buffers::Buffers;
 use crate::resolve::Resolver;
 use crate::streams::canonical;
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
 use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, Payload};
 use farlink_os::poll::{Poller, Readiness};
@@ -51,7 +51,7 @@ struct Socket {
     v6: bool,
     readable: bool,
     listed: bool,
-    queue: VecDeque<(SocketAddr, Train)>,
+    queue: VecDeque<(SocketAddr, DatagramBatch)>,
     queued: u64,
     retry: Option<Instant>,
     /// Messages in a row that were small; a few do not make small traffic.
@@ -180,7 +180,7 @@ impl Datagrams {
     }
 
     /// Sends a train; what the kernel does not take now waits.
-    pub fn send(&mut self, layer: LayerId, to: Destination, train: Train, now: Instant) {
+    pub fn send(&mut self, layer: LayerId, to: Destination, train: DatagramBatch, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
             Destination::Link(link) => self.links.get(&link).and_then(|target| target.address),
@@ -198,11 +198,11 @@ impl Datagrams {
         let (sent, result) = socket.send(address, &train);
         self.bytes.1 += sent;
         if let Err(why) = result {
-            let rest = Train { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
+            let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
             self.not_taken(place, address, rest, &why, now);
         }
     }
-    fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: Train, why: &io::Error, now: Instant) {
+    fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: DatagramBatch, why: &io::Error, now: Instant) {
         let full = why.raw_os_error() == Some(libc_enobufs());
         if why.kind() == ErrorKind::WouldBlock || full {
             if full {
@@ -223,7 +223,7 @@ impl Datagrams {
             self.bytes.1 += sent;
         }
     }
-    fn enqueue(&mut self, place: usize, address: SocketAddr, train: Train) {
+    fn enqueue(&mut self, place: usize, address: SocketAddr, train: DatagramBatch) {
         let socket = &mut self.sockets[place];
         if socket.queued + train.data.len() > QUEUE_BOUND {
             self.dropped += train.count();
@@ -240,7 +240,7 @@ impl Datagrams {
             let (sent, result) = socket.send(address, &train);
             self.bytes.1 += sent;
             if let Err(why) = result {
-                let rest = Train { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
+                let rest = DatagramBatch { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
                 if why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(libc_enobufs()) {
                     if why.kind() != ErrorKind::WouldBlock {
                         socket.retry = Some(crate::clock::now() + Duration::from_millis(1));
@@ -327,7 +327,7 @@ impl Socket {
         let queue = VecDeque::new();
         Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, small: SMALL_RUN }
     }
-    fn send(&self, to: SocketAddr, train: &Train) -> (u64, io::Result<()>) {
+    fn send(&self, to: SocketAddr, train: &DatagramBatch) -> (u64, io::Result<()>) {
         let to = match to.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), to.port()),
             _ => to,
@@ -350,7 +350,7 @@ impl Socket {
         let data = Payload::from(buffers.take());
         self.small = if got.len >= LARGE { 0 } else { self.small + 1 };
         if got.len > 0 {
-            let train = Train { stride: got.stride as u32, data };
+            let train = DatagramBatch { stride: got.stride as u32, data };
             inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from: canonical(got.from), train }));
         }
         Ok(got.len as u64)
@@ -407,7 +407,7 @@ impl Run {
     }
     fn end(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         if let Some(from) = self.from.take() {
-            let train = Train { stride: self.stride as u32, data: Payload::from(buffers.take()) };
+            let train = DatagramBatch { stride: self.stride as u32, data: Payload::from(buffers.take()) };
             inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from, train }));
         }
         self.closed = false;
@@ -470,13 +470,18 @@ mod tests {
         node.send(
             LayerId(0),
             Destination::Address(got[0].0),
-            Train::single(Payload::from(&b"back"[..])),
+            DatagramBatch::single(Payload::from(&b"back"[..])),
             Instant::ZERO,
         );
         let mut buffer = [0; 9];
         assert_eq!(peer.recv_from(&mut buffer).unwrap(), (4, to));
         assert_eq!(node.dropped, 0);
-        node.send(LayerId(0), Destination::Link(LinkId(9)), Train::single(Payload::from(&b"?"[..])), Instant::ZERO);
+        node.send(
+            LayerId(0),
+            Destination::Link(LinkId(9)),
+            DatagramBatch::single(Payload::from(&b"?"[..])),
+            Instant::ZERO,
+        );
         assert_eq!(node.dropped, 1, "no address, no datagram");
     }
 
@@ -503,7 +508,7 @@ mod tests {
         assert_eq!(seen, [(0, 0), (1, 1)]);
         for (layer, address) in addresses.into_iter().rev() {
             let to = Destination::Address(peer.local_addr().unwrap());
-            node.send(layer, to, Train::single(Payload::from(&b"x"[..])), Instant::ZERO);
+            node.send(layer, to, DatagramBatch::single(Payload::from(&b"x"[..])), Instant::ZERO);
             assert_eq!(peer.recv_from(&mut [0; 9]).unwrap(), (1, address), "from the layer's own socket");
         }
     }
@@ -514,7 +519,7 @@ mod tests {
         let resolver = Resolver::start(Poller::new().unwrap().waker()).unwrap();
         let peers = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
         let send = |node: &mut Datagrams| {
-            let train = Train::single(Payload::from(&b"x"[..]));
+            let train = DatagramBatch::single(Payload::from(&b"x"[..]));
             node.send(LayerId(0), Destination::Link(LinkId(3)), train, Instant::ZERO);
         };
         for peer in &peers {

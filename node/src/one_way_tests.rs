@@ -5,7 +5,7 @@ use crate::resolve::{Resolver, Wanted};
 use crate::streams::{Bounds, Connector, QUEUE_BOUND, Streams};
 use farlink_base::layer::{ConvergenceLayer, Input as LayerInput, LinkState, Output, SendId};
 use farlink_base::{Duration, LayerId, LinkId, Payload, socket};
-use farlink_cla::oneway::{Config, Framing, OneWay, SpanConfig};
+use farlink_cla::oneway::{Config, Framing, LinkParams, OneWay};
 use farlink_os::poll::Poller;
 use farlink_os::stream;
 use farlink_stack::Input;
@@ -46,7 +46,7 @@ impl Side {
         poller.add(&listener, LISTENER).unwrap();
         let resolver = Resolver::start(poller.waker()).unwrap();
         let mut streams = Streams::new(vec![(LayerId(0), listener)], Bounds { queue: QUEUE_BOUND, read: 1 << 20 });
-        let span = SpanConfig { link: LINK, connect: to.is_some(), ..SpanConfig::default() };
+        let span = LinkParams { link: LINK, connect: to.is_some(), ..LinkParams::default() };
         let layer = OneWay::new(framing, Config::default(), vec![span]);
         streams.set_address(LayerId(0), LINK, Some(to.unwrap_or_else(|| "127.0.0.1:9".into())));
         let mut inputs = VecDeque::new();

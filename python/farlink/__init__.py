@@ -4,7 +4,7 @@ Load or build a :class:`Scenario`, :func:`run` it, read the tables of the :class
 varies. Routers and congestion controls may be written in Python (:class:`Router`, :class:`Control`).
 """
 
-from ._engine import VERSION, Bundle, ConfigError, News, Node, Peer, RunError, Wait, Want
+from ._engine import VERSION, Bundle, ConfigError, PolicyEvent, Node, Peer, RunError, Wait, CopyOffer
 from ._run import Run, run
 from ._scenario import Scenario
 from ._sweep import interval, sweep
@@ -16,7 +16,7 @@ __all__ = [
     "Bundle",
     "ConfigError",
     "Control",
-    "News",
+    "PolicyEvent",
     "Node",
     "Peer",
     "Router",
@@ -25,7 +25,7 @@ __all__ = [
     "Scenario",
     "VERSION",
     "Wait",
-    "Want",
+    "CopyOffer",
     "controls",
     "interval",
     "routers",

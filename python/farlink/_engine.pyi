@@ -92,7 +92,7 @@ class Bundle:
     def made_here(self) -> bool: ...
     def came_from(self, peer: Peer) -> bool: ...
 
-class News:
+class PolicyEvent:
     """Something that happened at a node."""
 
     kind: str
@@ -112,7 +112,7 @@ class Wait:
     until: Optional[float]
     def __init__(self, until: Optional[float] = None) -> None: ...
 
-class Want:
+class CopyOffer:
     """That a neighbour should get a bundle, and how: least rank first, whether a copy stays, how the label is split."""
 
     rank: Optional[int]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _engine
-from ._engine import Bundle, News, Node, Peer, Wait, Want
+from ._engine import Bundle, PolicyEvent, Node, Peer, Wait, CopyOffer
 
 #: What `route` may answer.
 Way = Union[None, Wait, Peer, Sequence[Peer]]
@@ -44,7 +44,7 @@ class _Policy:
         base = next(base for base in cls.__mro__ if "_methods" in base.__dict__)
         cls._asked = tuple(name for name in cls._methods if getattr(cls, name) is not getattr(base, name))
 
-    def on(self, node: Node, news: News) -> None:
+    def on(self, node: Node, news: PolicyEvent) -> None:
         """Something happened; only what `hears` names, what neighbours tell, and wake-ups."""
 
     def tell(self, peer: Peer, message: bytes) -> None:
@@ -99,7 +99,7 @@ class Router(_Policy):
         """
         return None
 
-    def wants(self, node: Node, peer: Peer, bundle: Bundle) -> Union[None, bool, Want]:
+    def wants(self, node: Node, peer: Peer, bundle: Bundle) -> Union[None, bool, CopyOffer]:
         """Should this neighbour, which is up and lacks it, get this carried bundle? True: a copy."""
         return None
 
@@ -131,7 +131,7 @@ class Control(_Policy):
         """What keeping this bundle is worth; None: it is never given up."""
         return None
 
-    def allow(self, node: Node, peer: Peer, bundle: Bundle, want: Optional[Want]) -> Union[None, bool, Want]:
+    def allow(self, node: Node, peer: Peer, bundle: Bundle, want: Optional[CopyOffer]) -> Union[None, bool, CopyOffer]:
         """May the router's wish be followed? True: as it is; None, False: no."""
         return want
 

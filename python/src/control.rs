@@ -3,10 +3,10 @@
 use crate::policy::{Policy, Shared};
 use crate::router::wrong;
 use crate::views::Peer;
-use crate::want::Want;
+use crate::copy_offer::CopyOffer;
 use farlink_base::{PeerId, Refusal};
 use farlink_book as book;
-use farlink_book::{Hears, Held, News, Node, Orders};
+use farlink_book::{EventMask, Held, PolicyEvent, Node, Actions};
 use farlink_congestion::Control;
 use pyo3::prelude::*;
 
@@ -35,13 +35,13 @@ fn worth_of(method: &str, answer: &Bound<'_, PyAny>) -> PyResult<f64> {
 }
 
 impl Control for PythonControl {
-    fn hears(&self) -> Hears {
+    fn hears(&self) -> EventMask {
         self.policy.hears
     }
     fn wishes(&self) -> bool {
         self.wishes
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         self.policy.tell(node, news, out);
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
@@ -62,9 +62,9 @@ impl Control for PythonControl {
             if answer.is_none() { Ok(None) } else { worth_of("worth", &answer).map(Some) }
         })
     }
-    fn allow(&self, node: &Node<'_>, peer: &book::Peer, held: &Held, want: Option<book::Want>) -> Option<book::Want> {
+    fn allow(&self, node: &Node<'_>, peer: &book::Peer, held: &Held, want: Option<book::CopyOffer>) -> Option<book::CopyOffer> {
         self.policy.ask("allow", node, want, |asked| {
-            let wanted = want.as_ref().map(|want| Want::of(node, want));
+            let wanted = want.as_ref().map(|want| CopyOffer::of(node, want));
             let told = (&asked.node, asked.peer(peer)?, asked.bundle(node, held)?, wanted);
             let answer = asked.object.call_method1("allow", told)?;
             if answer.is_none() {
@@ -73,9 +73,9 @@ impl Control for PythonControl {
             if let Ok(plain) = answer.extract::<bool>() {
                 return Ok(want.filter(|_| plain));
             }
-            match answer.cast::<Want>() {
+            match answer.cast::<CopyOffer>() {
                 Ok(answer) => Ok(Some(answer.get().engine(node, held, want.as_ref()))),
-                Err(_) => Err(wrong("allow", "None, True for what is wanted, or a farlink.Want", &answer)),
+                Err(_) => Err(wrong("allow", "None, True for what is wanted, or a farlink.CopyOffer", &answer)),
             }
         })
     }

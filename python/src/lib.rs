@@ -12,7 +12,7 @@ mod router;
 mod run;
 mod scenario;
 mod views;
-mod want;
+mod copy_offer;
 
 use pyo3::prelude::*;
 
@@ -32,9 +32,9 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<views::Node>()?;
     module.add_class::<views::Peer>()?;
     module.add_class::<views::Bundle>()?;
-    module.add_class::<views::News>()?;
-    module.add_class::<want::Want>()?;
-    module.add_class::<want::Wait>()?;
+    module.add_class::<views::PolicyEvent>()?;
+    module.add_class::<copy_offer::CopyOffer>()?;
+    module.add_class::<copy_offer::Wait>()?;
     module.add_class::<campaign::Campaign>()?;
     module.add_class::<run::Stop>()?;
     module.add_function(wrap_pyfunction!(run::simulate, module)?)?;

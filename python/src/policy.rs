@@ -2,11 +2,11 @@
 //! what becomes of its exceptions.
 
 use crate::errors::{RunError, mistake};
-use crate::views::{Bundle, Names, News, Node, Peer};
-use crate::want::later;
+use crate::views::{Bundle, Names, PolicyEvent, Node, Peer};
+use crate::copy_offer::later;
 use farlink_base::{Instant, NodeId};
 use farlink_book as book;
-use farlink_book::{Hears, Order, Orders, Why};
+use farlink_book::{EventMask, Action, Actions, Why};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use std::cell::Cell;
@@ -49,13 +49,13 @@ const TAKE_ORDERS: [&str; 2] = ["on", "route"];
 const AT_ONCE_MAX: u64 = 1_000_000;
 
 /// News by the words of `hears`.
-const HEARS: [(&str, Hears); 6] = [
-    ("peers", Hears::PEERS),
-    ("links", Hears::LINKS),
-    ("kept", Hears::KEPT),
-    ("handed", Hears::HANDED),
-    ("outcomes", Hears::OUTCOMES),
-    ("gone", Hears::GONE),
+const HEARS: [(&str, EventMask); 6] = [
+    ("peers", EventMask::PEERS),
+    ("links", EventMask::LINKS),
+    ("kept", EventMask::KEPT),
+    ("handed", EventMask::HANDED),
+    ("outcomes", EventMask::OUTCOMES),
+    ("gone", EventMask::GONE),
 ];
 
 /// An object of one node.
@@ -65,7 +65,7 @@ pub struct Policy {
     shared: Shared,
     methods: Vec<String>,
     /// Which news it wants.
-    pub hears: Hears,
+    pub hears: EventMask,
     /// The moment of the last question, and how many there were at it.
     asked: Cell<(Instant, u64)>,
 }
@@ -85,7 +85,7 @@ impl Policy {
             )));
         }
         let methods = object.getattr("_asked")?.extract()?;
-        let mut hears = Hears::NOTHING;
+        let mut hears = EventMask::NOTHING;
         let wanted = object.getattr("hears")?;
         let wanted: Vec<String> = match wanted.extract::<String>() {
             Ok(word) => vec![word],
@@ -173,9 +173,9 @@ impl Policy {
     }
 
     /// Tells it what happened, and takes what it orders.
-    pub fn tell(&self, node: &book::Node<'_>, news: &book::News<'_>, out: &mut Orders) {
+    pub fn tell(&self, node: &book::Node<'_>, news: &book::PolicyEvent<'_>, out: &mut Actions) {
         self.ask("on", node, (), |asked| {
-            let news = News::of(asked.node.py(), asked.names, node, news)?;
+            let news = PolicyEvent::of(asked.node.py(), asked.names, node, news)?;
             asked.object.call_method1("on", (&asked.node, news))?;
             asked.orders(node.now, out)
         });
@@ -211,7 +211,7 @@ impl Asked<'_, '_> {
     ///
     /// # Errors
     /// What is no order.
-    pub fn orders(&self, now: Instant, out: &mut Orders) -> PyResult<()> {
+    pub fn orders(&self, now: Instant, out: &mut Actions) -> PyResult<()> {
         let orders = self.object.getattr("_orders")?;
         let list = orders.cast::<PyList>()?;
         let me = self.node.get().id();
@@ -223,24 +223,24 @@ impl Asked<'_, '_> {
     }
 }
 
-fn order_of(me: NodeId, now: Instant, order: &Bound<'_, PyTuple>) -> PyResult<Order> {
+fn order_of(me: NodeId, now: Instant, order: &Bound<'_, PyTuple>) -> PyResult<Action> {
     let kind: String = order.get_item(0)?.extract()?;
     let handle = || order.get_item(1)?.cast::<Bundle>()?.get().handle_at(me);
     let peer = || order.get_item(1)?.cast::<Peer>()?.get().id_at(me);
     Ok(match kind.as_str() {
-        "reroute" => Order::Reroute(handle()?),
-        "reroute_all" => Order::RerouteAll,
-        "reroute_to" => Order::RerouteTo(NodeId(order.get_item(1)?.extract()?)),
-        "reask" => Order::Reask(peer()?),
-        "tell" => Order::Tell { to: peer()?, bytes: order.get_item(2)?.cast::<PyBytes>()?.as_bytes().to_vec() },
-        "label" => Order::Label { bundle: handle()?, label: order.get_item(2)?.extract()? },
-        "delete" => Order::Delete { bundle: handle()?, why: Why::Acked },
-        "ban" => Order::Ban { id: order.get_item(1)?.cast::<Bundle>()?.get().identity() },
+        "reroute" => Action::Reroute(handle()?),
+        "reroute_all" => Action::RerouteAll,
+        "reroute_to" => Action::RerouteTo(NodeId(order.get_item(1)?.extract()?)),
+        "reask" => Action::Reask(peer()?),
+        "tell" => Action::Tell { to: peer()?, bytes: order.get_item(2)?.cast::<PyBytes>()?.as_bytes().to_vec() },
+        "label" => Action::Label { bundle: handle()?, label: order.get_item(2)?.extract()? },
+        "delete" => Action::Delete { bundle: handle()?, why: Why::Acked },
+        "ban" => Action::Ban { id: order.get_item(1)?.cast::<Bundle>()?.get().identity() },
         "migrate" => {
             let to = order.get_item(2)?.cast::<Peer>()?.get().id_at(me)?;
-            Order::Migrate { bundle: handle()?, to }
+            Action::Migrate { bundle: handle()?, to }
         }
-        "wake" => Order::Wake(later(order.get_item(1)?.extract()?, now)?),
+        "wake" => Action::Wake(later(order.get_item(1)?.extract()?, now)?),
         other => return Err(mistake(format!("`{other}` is no order"))),
     })
 }

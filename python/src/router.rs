@@ -2,10 +2,10 @@
 
 use crate::policy::{Policy, Shared};
 use crate::views::Peer;
-use crate::want::{Wait, Want};
+use crate::copy_offer::{Wait, CopyOffer};
 use farlink_base::{Instant, PeerId};
 use farlink_book as book;
-use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Way};
+use farlink_book::{EventMask, Held, NextHop, PolicyEvent, Node, Actions, DeliveryForecast, RouteDecision};
 use farlink_routing::Router;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -30,10 +30,10 @@ impl PythonRouter {
     }
 }
 
-impl Outlook for PythonRouter {}
+impl DeliveryForecast for PythonRouter {}
 
 impl Router for PythonRouter {
-    fn hears(&self) -> Hears {
+    fn hears(&self) -> EventMask {
         self.policy.hears
     }
     fn copies(&self) -> bool {
@@ -42,11 +42,11 @@ impl Router for PythonRouter {
     fn asks_summaries(&self) -> bool {
         self.summaries
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         self.policy.tell(node, news, out);
     }
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
-        self.policy.ask("route", node, Way::Carry, |asked| {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
+        self.policy.ask("route", node, RouteDecision::Carry, |asked| {
             let refused = tried.iter().filter_map(|id| node.peers.get(*id)).map(|peer| asked.peer(peer));
             let refused = refused.collect::<PyResult<Vec<_>>>()?;
             let answer = asked.object.call_method1("route", (&asked.node, asked.bundle(node, held)?, refused))?;
@@ -54,7 +54,7 @@ impl Router for PythonRouter {
             way_of(&answer, node)
         })
     }
-    fn wants(&self, node: &Node<'_>, peer: &book::Peer, held: &Held) -> Option<book::Want> {
+    fn wants(&self, node: &Node<'_>, peer: &book::Peer, held: &Held) -> Option<book::CopyOffer> {
         self.policy.ask("wants", node, None, |asked| {
             let told = (&asked.node, asked.peer(peer)?, asked.bundle(node, held)?);
             let answer = asked.object.call_method1("wants", told)?;
@@ -64,44 +64,44 @@ impl Router for PythonRouter {
 }
 
 /// What a router wants: None and False nothing, True a copy.
-fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<Option<book::Want>> {
+fn want_of(answer: &Bound<'_, PyAny>, node: &Node<'_>, held: &Held) -> PyResult<Option<book::CopyOffer>> {
     if answer.is_none() {
         return Ok(None);
     }
     if let Ok(plain) = answer.extract::<bool>() {
-        return Ok(plain.then(|| book::Want::copy(held, held.number)));
+        return Ok(plain.then(|| book::CopyOffer::copy(held, held.number)));
     }
-    match answer.cast::<Want>() {
+    match answer.cast::<CopyOffer>() {
         Ok(want) => Ok(Some(want.get().engine(node, held, None))),
-        Err(_) => Err(wrong("wants", "None, True or a farlink.Want", answer)),
+        Err(_) => Err(wrong("wants", "None, True or a farlink.CopyOffer", answer)),
     }
 }
 
 /// Where a bundle goes: None is carried, a peer gets it, each of several peers a copy.
-fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<Way> {
+fn way_of(answer: &Bound<'_, PyAny>, node: &Node<'_>) -> PyResult<RouteDecision> {
     if answer.is_none() {
-        return Ok(Way::Carry);
+        return Ok(RouteDecision::Carry);
     }
     if let Ok(wait) = answer.cast::<Wait>() {
-        return Ok(Way::Wait(wait.get().until(node.now)?));
+        return Ok(RouteDecision::Wait(wait.get().until(node.now)?));
     }
     if let Ok(peer) = answer.cast::<Peer>() {
-        return Ok(leg_to(peer.get(), node)?.map_or(Way::Wait(Instant::MAX), Way::One));
+        return Ok(leg_to(peer.get(), node)?.map_or(RouteDecision::Wait(Instant::MAX), RouteDecision::One));
     }
     let wrong = || wrong("route", "None, a farlink.Wait, a peer or a list of peers", answer);
     let mut legs = Vec::new();
     for item in answer.try_iter().map_err(|_| wrong())? {
         legs.extend(leg_to(item?.cast::<Peer>().map_err(|_| wrong())?.get(), node)?);
     }
-    Ok(if legs.is_empty() { Way::Wait(Instant::MAX) } else { Way::All(legs) })
+    Ok(if legs.is_empty() { RouteDecision::Wait(Instant::MAX) } else { RouteDecision::All(legs) })
 }
 
 /// Over its first link that is up; whom the router remembers and who is gone gets nothing.
-fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<Leg>> {
+fn leg_to(peer: &Peer, node: &Node<'_>) -> PyResult<Option<NextHop>> {
     let peer = node.peers.get(peer.id_at(node.me)?);
     let leg = peer.and_then(|peer| {
         let until = peer.until.unwrap_or(Instant::MAX);
-        peer.up.first().map(|link| Leg { link: *link, not_before: node.now, until })
+        peer.up.first().map(|link| NextHop { link: *link, not_before: node.now, until })
     });
     Ok(leg)
 }

@@ -280,7 +280,7 @@ impl Bundle {
 
 /// Something that happened at a node.
 #[pyclass(frozen, module = "farlink")]
-pub struct News {
+pub struct PolicyEvent {
     /// up, down, link_up, link_down, heard, kept, handed, sent, failed, gone or wake.
     #[pyo3(get)]
     kind: &'static str,
@@ -297,36 +297,36 @@ pub struct News {
     peer: Option<Py<Peer>>,
     bundle: Option<Py<Bundle>>,
 }
-impl News {
+impl PolicyEvent {
     /// As it is told in Python.
     ///
     /// # Errors
     /// Where Python has no memory.
-    pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::News<'_>) -> PyResult<News> {
-        use book::News as N;
+    pub fn of(py: Python<'_>, names: &Arc<Names>, node: &book::Node<'_>, news: &book::PolicyEvent<'_>) -> PyResult<PolicyEvent> {
+        use book::PolicyEvent as N;
         let seen = |id: PeerId| node.peers.get(id).map(|peer| Py::new(py, Peer::of(names, node.me, peer))).transpose();
         let held = |handle: Handle| node.get(handle).map(|held| Py::new(py, Bundle::of(names, node, held))).transpose();
-        let plain = |kind| News { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
+        let plain = |kind| PolicyEvent { kind, why: None, label: None, keep: None, bytes: None, peer: None, bundle: None };
         let copied = |kind, bundle, to, gave, keep| {
-            Ok(News { label: Some(gave), keep: Some(keep), peer: seen(to)?, bundle: held(bundle)?, ..plain(kind) })
+            Ok(PolicyEvent { label: Some(gave), keep: Some(keep), peer: seen(to)?, bundle: held(bundle)?, ..plain(kind) })
         };
         match *news {
-            N::Up { peer } => Ok(News { peer: seen(peer)?, ..plain("up") }),
-            N::Down { peer } => Ok(News { peer: seen(peer)?, ..plain("down") }),
-            N::LinkUp { peer, .. } => Ok(News { peer: seen(peer)?, ..plain("link_up") }),
-            N::LinkDown { peer, .. } => Ok(News { peer: seen(peer)?, ..plain("link_down") }),
-            N::Heard { from, bytes } => Ok(News { peer: seen(from)?, bytes: Some(bytes.to_vec()), ..plain("heard") }),
-            N::Kept { bundle, wire } => Ok(News { bundle: held(bundle)?, label: wire, ..plain("kept") }),
+            N::Up { peer } => Ok(PolicyEvent { peer: seen(peer)?, ..plain("up") }),
+            N::Down { peer } => Ok(PolicyEvent { peer: seen(peer)?, ..plain("down") }),
+            N::LinkUp { peer, .. } => Ok(PolicyEvent { peer: seen(peer)?, ..plain("link_up") }),
+            N::LinkDown { peer, .. } => Ok(PolicyEvent { peer: seen(peer)?, ..plain("link_down") }),
+            N::Heard { from, bytes } => Ok(PolicyEvent { peer: seen(from)?, bytes: Some(bytes.to_vec()), ..plain("heard") }),
+            N::Kept { bundle, wire } => Ok(PolicyEvent { bundle: held(bundle)?, label: wire, ..plain("kept") }),
             N::Handed { bundle, to, gave, keep } => copied("handed", bundle, to, gave, keep),
             N::Sent { bundle, to, gave, keep } => copied("sent", bundle, to, gave, keep),
             N::Failed { bundle, to, gave, keep } => copied("failed", bundle, to, gave, keep),
-            N::Gone { bundle, why } => Ok(News { bundle: held(bundle)?, why: Some(word(why)), ..plain("gone") }),
+            N::Gone { bundle, why } => Ok(PolicyEvent { bundle: held(bundle)?, why: Some(word(why)), ..plain("gone") }),
             N::Wake => Ok(plain("wake")),
         }
     }
 }
 #[pymethods]
-impl News {
+impl PolicyEvent {
     /// The neighbour it is about.
     #[getter]
     fn peer(&self, py: Python<'_>) -> Option<Py<Peer>> {
@@ -343,7 +343,7 @@ impl News {
         self.bytes.as_ref().map(|bytes| PyBytes::new(py, bytes))
     }
     fn __repr__(&self) -> String {
-        format!("News({:?})", self.kind)
+        format!("PolicyEvent({:?})", self.kind)
     }
 }
 

@@ -40,5 +40,5 @@ class LowestCopies(farlink.Router):
     def wants(self, node, peer, bundle):
         left = bundle.label
         if peer.number < node.number and left > 1:
-            return farlink.Want(ours=left - left // 2, theirs=left // 2)
+            return farlink.CopyOffer(ours=left - left // 2, theirs=left // 2)
         return None

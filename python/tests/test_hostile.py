@@ -104,7 +104,7 @@ refused("numbers of nothing", lambda: farlink.Run("/proc/self"))
 """
 
 POLICIES = """
-from farlink import Control, Router, Wait, Want
+from farlink import Control, Router, Wait, CopyOffer
 
 def router(answer):
     class Hostile(Router):
@@ -132,8 +132,8 @@ def leaves():
 for name, answer in {
     "not a number": lambda: float("nan"),
     "a huge number": lambda: 10**400,
-    "a rank": lambda: Want(rank=2**64),
-    "a negative rank": lambda: Want(rank=-1),
+    "a rank": lambda: CopyOffer(rank=2**64),
+    "a negative rank": lambda: CopyOffer(rank=-1),
     "a wait of nothing": lambda: Wait(float("nan")),
     "a wait for before": lambda: Wait(-1.0),
     "a wait for ever": lambda: Wait(1e300),

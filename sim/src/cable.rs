@@ -2,7 +2,7 @@
 
 use crate::world::End;
 use farlink_base::Instant;
-use farlink_base::layer::Train;
+use farlink_base::layer::DatagramBatch;
 use farlink_link::stream::{Config, Segment};
 use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
 
@@ -24,7 +24,7 @@ pub(crate) struct Cable {
 /// Datagrams that arrive together.
 pub(crate) struct Arrival {
     pub at: Instant,
-    pub train: Train,
+    pub train: DatagramBatch,
 }
 
 impl Cable {
@@ -34,7 +34,7 @@ impl Cable {
     }
 
     /// Sends a train of datagrams from one end; what arrives when is appended to `arrivals`.
-    pub fn send(&mut self, now: Instant, end: usize, train: &Train, arrivals: &mut Vec<Arrival>) {
+    pub fn send(&mut self, now: Instant, end: usize, train: &DatagramBatch, arrivals: &mut Vec<Arrival>) {
         let stride = u64::from(train.stride.max(1));
         // Datagrams next to each other that arrive at once: when, from where, to where.
         let mut together: Option<(Instant, u64, u64)> = None;
@@ -122,7 +122,7 @@ impl Cable {
 
 /// Appends datagrams of a train that arrive together to the last arrival, when they come with it
 /// and make one train.
-fn join(arrivals: &mut Vec<Arrival>, train: &Train, datagrams: Option<(Instant, u64, u64)>) {
+fn join(arrivals: &mut Vec<Arrival>, train: &DatagramBatch, datagrams: Option<(Instant, u64, u64)>) {
     let Some((at, start, end)) = datagrams else { return };
     let data = train.data.slice(start, end - start);
     if let Some(last) = arrivals.last_mut() {
@@ -133,7 +133,7 @@ fn join(arrivals: &mut Vec<Arrival>, train: &Train, datagrams: Option<(Instant, 
             return;
         }
     }
-    arrivals.push(Arrival { at, train: Train { stride: train.stride, data } });
+    arrivals.push(Arrival { at, train: DatagramBatch { stride: train.stride, data } });
 }
 
 #[cfg(test)]
@@ -147,10 +147,10 @@ mod tests {
         let directions = [1, 2].map(|seed| LinkDirection::new(spec.clone(), seed));
         Cable::new([end(0), end(1)], directions, 1500, [Config::default(); 2])
     }
-    fn train(bytes: u64, stride: u32) -> Train {
-        Train { stride, data: Payload::fill(1, bytes) }
+    fn train(bytes: u64, stride: u32) -> DatagramBatch {
+        DatagramBatch { stride, data: Payload::fill(1, bytes) }
     }
-    fn send(cable: &mut Cable, now: u64, train: &Train) -> Vec<Arrival> {
+    fn send(cable: &mut Cable, now: u64, train: &DatagramBatch) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         cable.send(Instant(now), 0, train, &mut arrivals);
         arrivals
@@ -175,7 +175,7 @@ mod tests {
         let sent = train(20_100, 1000);
         let mut expected = Payload::new();
         for datagram in sent.datagrams() {
-            for arrival in send(&mut single, 0, &Train { stride: 1000, data: datagram }) {
+            for arrival in send(&mut single, 0, &DatagramBatch { stride: 1000, data: datagram }) {
                 expected.append(arrival.train.data);
             }
         }

@@ -5,7 +5,7 @@ use crate::build;
 use crate::messages::{Framing, Messages, Output, Place, Token};
 use crate::world::{Happening, Queue};
 use farlink_base::layer::{SendId, Ticket};
-use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
+use farlink_base::{BundleMeta, Duration, HopState, Instant, LinkId, Refusal, TimerKey};
 use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ struct Flight {
     life: u32,
     id: SendId,
     bundle: Arc<BundleMeta>,
-    hop: Box<Hop>,
+    hop: Box<HopState>,
     /// When its last bit left.
     left: Instant,
     /// How long its answer travels.
@@ -121,7 +121,7 @@ impl Crossings {
         (node, life): (usize, u32),
         place: Place,
         (link, id): (LinkId, SendId),
-        (bundle, hop, size): (Arc<BundleMeta>, Box<Hop>, u64),
+        (bundle, hop, size): (Arc<BundleMeta>, Box<HopState>, u64),
         queue: &mut Queue,
         todo: &mut VecDeque<(usize, Input)>,
     ) {
@@ -291,7 +291,7 @@ mod tests {
             };
             let meta =
                 v7::make(&draft, CreationTimestamp::default(), Payload::fill(1, 9), CrcType::None, &Accel::default());
-            let what = (Arc::new(meta), Box::new(Hop::default()), 10_000);
+            let what = (Arc::new(meta), Box::new(HopState::default()), 10_000);
             let (place, over) = (Place { link, end: 0 }, (LinkId(link as u32), SendId(id)));
             let Bench { crossings, queue, todo } = self;
             crossings.send(Instant(ms * MS), (0, 0), place, over, what, queue, todo);

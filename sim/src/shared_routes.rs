@@ -8,7 +8,9 @@
 
 use crate::own::OwnPolicies;
 use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
-use farlink_book::{Flow, Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Prospect, Way};
+use farlink_book::{
+    Actions, DeliveryEstimate, DeliveryForecast, EventMask, Flow, Held, NextHop, Node, Peer, PolicyEvent, RouteDecision,
+};
 use farlink_congestion::Control;
 use farlink_routing::sabr::{Guide, Sabr};
 use farlink_routing::{PlacedPlan, PlanIndex, Router};
@@ -66,14 +68,14 @@ impl Follower {
     }
 
     /// The way that another found, if its next hop is in sight.
-    fn follow(&self, node: &Node<'_>, held: &Held) -> Option<Leg> {
+    fn follow(&self, node: &Node<'_>, held: &Held) -> Option<NextHop> {
         let hop = self.found.hop(node.me, held.destination(), node.now)?;
         let peer = node.peers.of(hop).filter(|peer| peer.id != held.from)?;
-        Some(Leg { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })
+        Some(NextHop { link: *peer.up.first()?, not_before: node.now, until: Instant::MAX })
     }
 
     /// Tells others of the way that was found, if it can be gone all at once.
-    fn tell(&self, node: &Node<'_>, held: &Held, leg: &Leg) {
+    fn tell(&self, node: &Node<'_>, held: &Held, leg: &NextHop) {
         let Some(plan) = self.plan.as_ref().filter(|_| leg.not_before <= node.now) else { return };
         let Some(next) = node.peers.up().find(|peer| peer.up.contains(&leg.link)) else { return };
         let mut until = node.now + HOLDS;
@@ -90,8 +92,8 @@ impl Follower {
     }
 }
 
-impl Outlook for Follower {
-    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+impl DeliveryForecast for Follower {
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         self.own.prospect(node, held, via)
     }
     fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
@@ -100,34 +102,34 @@ impl Outlook for Follower {
 }
 
 impl Router for Follower {
-    fn hears(&self) -> Hears {
+    fn hears(&self) -> EventMask {
         self.own.hears()
     }
     fn uses_plan(&self) -> bool {
         true
     }
-    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Actions) {
         self.plan = Some(plan.index.clone());
         self.own.on_plan(node, plan, out);
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         self.own.on(node, news, out);
     }
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
         let alone = !tried.is_empty() || held.bundle.facts.has(Facts::CRITICAL) || held.bundle.is_for_group();
         if let Some(leg) = self.follow(node, held).filter(|_| !alone) {
-            return Way::One(leg);
+            return RouteDecision::One(leg);
         }
         let way = match self.found.guide.lock() {
             Ok(mut guide) => self.own.route_guided(&mut guide, node, held, tried, out),
             Err(_) => self.own.route(node, held, tried, out),
         };
-        if let (Way::One(leg), false) = (&way, alone) {
+        if let (RouteDecision::One(leg), false) = (&way, alone) {
             self.tell(node, held, leg);
         }
         way
     }
-    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
         self.own.route_part(node, held, size, tried)
     }
 }

@@ -12,7 +12,7 @@ use crate::own::{OwnPolicies, Registered};
 use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
 use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, TimerQueue};
 use farlink_link::Statistics;
@@ -426,7 +426,7 @@ impl<O: Observer> World<O> {
         }
     }
 
-    fn send_datagrams(&mut self, node: usize, to: Destination, train: &Train) {
+    fn send_datagrams(&mut self, node: usize, to: Destination, train: &DatagramBatch) {
         let (cable, end) = match to {
             Destination::Link(link) if !link.is_dynamic() => self.nodes[node].link(link),
             Destination::Link(_) => return,

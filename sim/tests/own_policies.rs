@@ -1,7 +1,7 @@
 //! Routers and congestion controls of the program that drives the simulator take the place of registered ones.
 
 use farlink_base::Refusal;
-use farlink_book::{Held, Node, Outlook, Peer, Want};
+use farlink_book::{CopyOffer, DeliveryForecast, Held, Node, Peer};
 use farlink_congestion::Control;
 use farlink_routing::Router;
 use farlink_scenario::{Policy, Scenario};
@@ -38,7 +38,7 @@ bundles = { count = 100, size = "50 kB", interval = "5 s" }
 /// Epidemic routing, under a name that no registry has.
 #[derive(Debug)]
 struct Flood;
-impl Outlook for Flood {}
+impl DeliveryForecast for Flood {}
 impl Router for Flood {
     fn copies(&self) -> bool {
         true
@@ -46,8 +46,8 @@ impl Router for Flood {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
-        Some(Want::copy(held, held.number))
+    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<CopyOffer> {
+        Some(CopyOffer::copy(held, held.number))
     }
 }
 

@@ -7,7 +7,7 @@
 //! `tests/tests/fuzz_corpora.rs` replays every corpus and a few thousand mutations of it with the
 //! ordinary tests.
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Accel, Bytes, Duration, Instant, Leaving, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_bundle::{
@@ -301,7 +301,7 @@ pub fn ltp_engine(data: &[u8]) {
         rest = after;
         now = Instant(now.0 + 50_000_000);
         let from = core::net::SocketAddr::from(([127, 0, 0, 1], 1113));
-        let train = Train::single(Payload::from(datagram.to_vec()));
+        let train = DatagramBatch::single(Payload::from(datagram.to_vec()));
         layer.handle(now, Input::Socket(socket::Input::Datagrams { from, train }), &mut out);
         layer.handle(now, Input::Wake, &mut out);
         for output in core::mem::take(&mut out) {
@@ -331,7 +331,7 @@ pub fn udpcl(data: &[u8]) {
         split: decode_prefix,
         ..udpcl::Config::default()
     };
-    let span = udpcl::SpanConfig { version: 2, datagram_bytes: 200, ..udpcl::SpanConfig::default() };
+    let span = udpcl::LinkParams { version: 2, datagram_bytes: 200, ..udpcl::LinkParams::default() };
     let mut layer = udpcl::Udpcl::new(config, vec![span]);
     let (link, mut now, mut out) = (LinkId(0), Instant::ZERO, Vec::new());
     let address = |host: u8| core::net::SocketAddr::from(([127, 0, 0, host], 4556));
@@ -344,7 +344,7 @@ pub fn udpcl(data: &[u8]) {
         let (datagram, after) = after.split_at(usize::from(*length).min(after.len()));
         rest = after;
         now = Instant(now.0 + 50_000_000);
-        let train = Train::single(Payload::from(datagram.to_vec()));
+        let train = DatagramBatch::single(Payload::from(datagram.to_vec()));
         let from = address(*host);
         layer.handle(now, Input::Socket(socket::Input::Datagrams { from, train }), &mut out);
         layer.handle(now, Input::Wake, &mut out);
@@ -410,7 +410,7 @@ pub fn tcpcl_v3_session(data: &[u8]) {
 /// A TCPCL entity with a bundle to send; the first byte chooses chunks and verdicts.
 fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u8]) {
     let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), versions, ..tcpcl_v4::Config::default() };
-    let span = tcpcl_v4::SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
+    let span = tcpcl_v4::LinkParams { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
     let mut layer = tcpcl_v4::TcpclV4::new(config, vec![span]);
     let now = Instant::ZERO;
     let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
@@ -482,7 +482,7 @@ pub fn mtcp(data: &[u8]) {
 fn one_way(framing: oneway::Framing, data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let config = oneway::Config { kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
-    let mut layer = oneway::OneWay::new(framing, config, vec![oneway::SpanConfig::default()]);
+    let mut layer = oneway::OneWay::new(framing, config, vec![oneway::LinkParams::default()]);
     let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
     let (ours, theirs) = (StreamId(0), StreamId(StreamId::PASSIVE));
     let (mut now, mut out) = (Instant::ZERO, Vec::new());

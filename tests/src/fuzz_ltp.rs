@@ -1,6 +1,6 @@
 //! LTP with its extensions: authentication, cookies, marked aggregates, green parts.
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Instant, LinkId, NodeId, Payload};
 use farlink_bundle::decode_prefix;
@@ -47,7 +47,7 @@ pub fn ltp_extensions(data: &[u8]) {
         if let Some(([host, length], after)) = rest.split_first_chunk() {
             let (datagram, after) = after.split_at(usize::from(*length).min(after.len()));
             rest = after;
-            let train = Train::single(Payload::from(datagram.to_vec()));
+            let train = DatagramBatch::single(Payload::from(datagram.to_vec()));
             layer.handle(now, Input::Socket(socket::Input::Datagrams { from: address(*host), train }), &mut out);
         } else if round > 1000 || ended > 0 {
             // What is left ends by its timers.

@@ -1,7 +1,7 @@
 //! Fuzz targets of version 6 of the bundle protocol, listed in [`crate::fuzz::TARGETS`].
 
 use core::ops::Range;
-use farlink_base::{Bytes, BytesMut, EndpointId, Hop, Payload};
+use farlink_base::{Bytes, BytesMut, EndpointId, HopState, Payload};
 use farlink_bundle::{Profile, v6};
 
 /// A BPv6 bundle: both views say the same of it, and what a hop writes of it is read by the next one, whole and in
@@ -18,7 +18,7 @@ pub fn bundle_v6(data: &[u8]) {
         let Ok((meta, hop)) = read else { continue };
         assert!(begun.is_ok_and(|begun| begun.is_some_and(|begun| begun.meta.id == meta.id)));
         assert!(meta.size() <= data.len() as u64);
-        let write = |hop: &Hop, cut: Option<Range<u64>>| {
+        let write = |hop: &HopState, cut: Option<Range<u64>>| {
             let encoded = v6::render(&meta, hop, cut.clone(), &mut BytesMut::new());
             assert_eq!(encoded.len(), v6::size(&meta, hop, cut));
             encoded
@@ -27,10 +27,10 @@ pub fn bundle_v6(data: &[u8]) {
         // An age is added, and a previous hop that was a reference may be written out.
         assert!(encoded.len() <= data.len() as u64 + 2100);
         let (next, came) = v6::read(&encoded.clone().into_payload(), profile).expect("what was written is read");
-        assert_eq!((next.id, &came), (meta.id, &Hop { age_ms: came.age_ms, ..hop.clone() }));
+        assert_eq!((next.id, &came), (meta.id, &HopState { age_ms: came.age_ms, ..hop.clone() }));
         let parts = v6::read_parts(&encoded.head, encoded.payload, &encoded.tail, profile);
         assert_eq!(parts.map(|(meta, hop)| (meta.id, hop)), Ok((next.id, came)));
-        let other = Hop { previous: EndpointId::dtn("hop", ""), custodian: EndpointId::ipn(3, 0), ..hop };
+        let other = HopState { previous: EndpointId::dtn("hop", ""), custodian: EndpointId::ipn(3, 0), ..hop };
         let half = meta.payload.len() / 2;
         for cut in [None, Some(0..half), Some(half..meta.payload.len())] {
             if cut.is_none() || meta.may_fragment() {

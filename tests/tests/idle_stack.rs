@@ -61,9 +61,9 @@ fn over_tcpcl(own: u64) -> Stack {
     let node_id = |n: u64| format!("ipn:{n}.0");
     let tcpcl = tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() };
     let span = |peer| {
-        SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+        SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
             node_id: format!("ipn:{peer}.0"),
-            ..tcpcl_v4::SpanConfig::default()
+            ..tcpcl_v4::LinkParams::default()
         })
     };
     node(own, LayerKind::TcpclV4(tcpcl), span)

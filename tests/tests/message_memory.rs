@@ -2,7 +2,8 @@
 
 use farlink_base::layer::Ticket;
 use farlink_base::{
-    Accel, BundleMeta, Clock, CreationTimestamp, DataVolume, DtnTime, EndpointId, Facts, Hop, Instant, LinkId, Payload,
+    Accel, BundleMeta, Clock, CreationTimestamp, DataVolume, DtnTime, EndpointId, Facts, HopState, Instant, LinkId,
+    Payload,
 };
 use farlink_bundle::{CrcType, v7};
 use farlink_stack::{
@@ -75,7 +76,7 @@ fn a_thousand_nodes_with_a_hundred_bundles_each_take_at_most_30_mb() {
         for holder in 0..HOLDERS {
             // Ten nodes that are not all the same ones for the next.
             let at = (sequence * 7 + holder * (NODES / HOLDERS)) % NODES;
-            let (bundle, hop) = (bundle.clone(), Box::new(Hop::default()));
+            let (bundle, hop) = (bundle.clone(), Box::new(HopState::default()));
             let input = Input::Message { link: LinkId(0), ticket: Ticket(sequence), bundle, hop };
             kept += tell(&mut nodes[at as usize], input);
         }

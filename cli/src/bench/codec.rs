@@ -1,7 +1,7 @@
 //! `farlink bench codec`: bundles written and read.
 
 use crate::Failure;
-use farlink_base::{Accel, BytesMut, DataVolume, DtnTime, Hop, Payload};
+use farlink_base::{Accel, BytesMut, DataVolume, DtnTime, HopState, Payload};
 use farlink_bundle::v7::{self, Draft};
 use farlink_bundle::{CrcType, CreationTimestamp, EndpointId, Profile};
 use farlink_os::process::thread_cpu;
@@ -106,7 +106,7 @@ fn encode(payload: &Payload, accel: &Accel, out: &mut BytesMut) {
     // Without creation time it has an age.
     let creation = CreationTimestamp { time: DtnTime(0), sequence: 7 };
     let meta = v7::make(&draft, creation, payload.clone(), CrcType::Crc32c, accel);
-    let hop = Hop { previous: EndpointId::ipn(3, 0), ..Hop::default() };
+    let hop = HopState { previous: EndpointId::ipn(3, 0), ..HopState::default() };
     out.clear();
     v7::append(&meta, &hop, None, accel, out);
 }

@@ -35,16 +35,16 @@ pub struct Ticket(pub u64);
 /// Several datagrams to or from one place, laid end to end: all are `stride` bytes but the last,
 /// which may be shorter. Segmentation offload and receive coalescing fall out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Train {
+pub struct DatagramBatch {
     /// Length of each datagram but the last.
     pub stride: u32,
     /// The datagrams' bytes.
     pub data: Payload,
 }
-impl Train {
+impl DatagramBatch {
     /// A train of one datagram.
-    pub fn single(data: Payload) -> Train {
-        Train { stride: u32::try_from(data.len()).unwrap_or(u32::MAX), data }
+    pub fn single(data: Payload) -> DatagramBatch {
+        DatagramBatch { stride: u32::try_from(data.len()).unwrap_or(u32::MAX), data }
     }
     /// How many datagrams it holds.
     pub fn count(&self) -> u64 {
@@ -374,10 +374,10 @@ mod tests {
 
     #[test]
     fn a_train_falls_apart_into_its_datagrams() {
-        let train = Train { stride: 4, data: Payload::from(&b"aaaabbbbcc"[..]) };
+        let train = DatagramBatch { stride: 4, data: Payload::from(&b"aaaabbbbcc"[..]) };
         assert_eq!(train.count(), 3);
         let parts: Vec<_> = train.datagrams().map(|d| d.to_bytes().unwrap()).collect();
         assert_eq!(parts, [&b"aaaa"[..], b"bbbb", b"cc"]);
-        assert_eq!(Train { stride: 0, data: Payload::new() }.count(), 0);
+        assert_eq!(DatagramBatch { stride: 0, data: Payload::new() }.count(), 0);
     }
 }

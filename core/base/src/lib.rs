@@ -51,7 +51,7 @@ pub use identity::{BundleId, CreationTimestamp};
 pub use lazy::{Empty, Lazy};
 pub use leaving::{Leaving, Restamp};
 pub use map::{Map, Set, map, set};
-pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, Hop, Rare, Transfer};
+pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, HopState, Rare, Transfer};
 pub use param::{Param, nearest_name, resolve_params};
 pub use pattern::{pattern_covers, pattern_rank};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};

@@ -2,7 +2,7 @@
 //! payload, and the blocks around it as bytes only a codec reads.
 //!
 //! One [`BundleMeta`] is shared by all holders of a bundle in one process and never changes; what
-//! changes from hop to hop is a [`Hop`].
+//! changes from hop to hop is a [`HopState`].
 
 use crate::eid::EndpointId;
 use crate::event::{BundleKey, DeleteReason};
@@ -264,7 +264,7 @@ impl Transfer {
 
 /// What changes from hop to hop: as it came, or as it shall leave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Hop {
+pub struct HopState {
     /// The node it came from, where it says so; outwards the node it leaves. Null: not said.
     pub previous: EndpointId,
     /// Age, ms, with [`Facts::AGE`].
@@ -301,6 +301,6 @@ mod tests {
     #[test]
     fn a_bundle_and_its_hop_are_small() {
         assert!(size_of::<BundleMeta>() <= 176, "{}", size_of::<BundleMeta>());
-        assert!(size_of::<Hop>() <= 72, "{}", size_of::<Hop>());
+        assert!(size_of::<HopState>() <= 72, "{}", size_of::<HopState>());
     }
 }

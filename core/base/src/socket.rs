@@ -2,7 +2,7 @@
 //! the layer, and between the stack and that layer.
 
 use crate::id::{LinkId, StreamId};
-use crate::layer::{Destination, Train};
+use crate::layer::{DatagramBatch, Destination};
 use crate::payload::Payload;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ pub enum Input {
         /// From where.
         from: SocketAddr,
         /// The datagrams.
-        train: Train,
+        train: DatagramBatch,
     },
     /// A stream is open: one asked for with [`Output::Connect`], or accepted from a peer.
     Opened {
@@ -85,7 +85,7 @@ pub enum Output {
         /// To where.
         to: Destination,
         /// The datagrams.
-        train: Train,
+        train: DatagramBatch,
     },
     /// Open a stream to the address of a link; answered by [`Input::Opened`] or [`Input::Closed`].
     Connect {

@@ -7,7 +7,7 @@ use crate::buckets::Key;
 use crate::calendar::Calendar;
 use crate::cursors::Cursors;
 use crate::destinations::Destinations;
-use crate::held::{Handle, Held, New, Reason};
+use crate::held::{Handle, Held, New, RetentionConstraint};
 use crate::identities::Identities;
 use crate::lists::{Slots, Thread, is_end};
 use crate::pages::NIL;
@@ -160,14 +160,14 @@ impl Book {
         self.slots[slot].handle()
     }
     /// Adds a reason.
-    pub fn hold(&mut self, bundle: Handle, reason: Reason) {
+    pub fn hold(&mut self, bundle: Handle, reason: RetentionConstraint) {
         if let Some(held) = self.get_mut(bundle) {
             held.reasons = held.reasons.with(reason);
         }
     }
     /// Takes a reason away. True: it was there and it was the last, so the bundle is to leave.
     #[must_use]
-    pub fn release(&mut self, bundle: Handle, reason: Reason) -> bool {
+    pub fn release(&mut self, bundle: Handle, reason: RetentionConstraint) -> bool {
         let Some(held) = self.get_mut(bundle) else { return false };
         let had = held.reasons.has(reason);
         held.reasons = held.reasons.without(reason);

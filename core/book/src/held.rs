@@ -18,7 +18,7 @@ pub struct Handle {
 /// Why a bundle is held (RFC 9171 3.1: retention constraints). Each has one owner in the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Reason {
+pub enum RetentionConstraint {
     /// The store has not said that it is durable.
     Commit,
     /// It is to be forwarded, and no send under way will do all of it.
@@ -39,36 +39,36 @@ pub enum Reason {
 
 /// A set of reasons. A bundle leaves when its set is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Reasons(u8);
-impl Reasons {
+pub struct RetentionConstraints(u8);
+impl RetentionConstraints {
     /// None.
-    pub const NONE: Reasons = Reasons(0);
+    pub const NONE: RetentionConstraints = RetentionConstraints(0);
     /// These.
-    pub const fn of(reasons: &[Reason]) -> Reasons {
+    pub const fn of(reasons: &[RetentionConstraint]) -> RetentionConstraints {
         let (mut bits, mut i) = (0, 0);
         while i < reasons.len() {
             bits |= 1 << reasons[i] as u8;
             i += 1;
         }
-        Reasons(bits)
+        RetentionConstraints(bits)
     }
     /// Whether this is one of them.
-    pub const fn has(self, reason: Reason) -> bool {
+    pub const fn has(self, reason: RetentionConstraint) -> bool {
         self.0 & (1 << reason as u8) != 0
     }
     /// Whether there is none but these.
-    pub const fn within(self, others: Reasons) -> bool {
+    pub const fn within(self, others: RetentionConstraints) -> bool {
         self.0 & !others.0 == 0
     }
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
-    pub(crate) const fn with(self, reason: Reason) -> Reasons {
-        Reasons(self.0 | 1 << reason as u8)
+    pub(crate) const fn with(self, reason: RetentionConstraint) -> RetentionConstraints {
+        RetentionConstraints(self.0 | 1 << reason as u8)
     }
-    pub(crate) const fn without(self, reason: Reason) -> Reasons {
-        Reasons(self.0 & !(1 << reason as u8))
+    pub(crate) const fn without(self, reason: RetentionConstraint) -> RetentionConstraints {
+        RetentionConstraints(self.0 & !(1 << reason as u8))
     }
 }
 
@@ -145,7 +145,7 @@ pub struct New {
     /// Labels of the router and of the control.
     pub labels: [u32; 2],
     /// Why it is held.
-    pub reasons: Reasons,
+    pub reasons: RetentionConstraints,
     /// Small facts.
     pub flags: Flags,
 }
@@ -185,7 +185,7 @@ pub struct Held {
     pub failures: u8,
     /// Small facts.
     pub flags: Flags,
-    pub(crate) reasons: Reasons,
+    pub(crate) reasons: RetentionConstraints,
     /// Whether cursors stand on it.
     pub(crate) marked: bool,
     /// Some bits of its identity's hash.
@@ -230,11 +230,11 @@ impl Held {
         BundleHandle(self.number)
     }
     /// Why it is held.
-    pub fn reasons(&self) -> Reasons {
+    pub fn reasons(&self) -> RetentionConstraints {
         self.reasons
     }
     /// Whether it is held for this reason.
-    pub fn has(&self, reason: Reason) -> bool {
+    pub fn has(&self, reason: RetentionConstraint) -> bool {
         self.reasons.has(reason)
     }
     /// Whether it is in the order of lifetimes.
@@ -268,7 +268,8 @@ impl Held {
     }
     /// Whether a policy may give it up: nothing is owed about it but forwarding.
     pub fn is_removable(&self) -> bool {
-        const GIVEN_UP: Reasons = Reasons::of(&[Reason::Route, Reason::Queue]);
+        const GIVEN_UP: RetentionConstraints =
+            RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Queue]);
         self.reasons.within(GIVEN_UP) && !self.reasons.is_empty()
     }
 }
@@ -295,10 +296,17 @@ mod tests {
 
     #[test]
     fn reasons_are_a_set() {
-        let both = Reasons::of(&[Reason::Route, Reason::Send]);
-        assert!(both.has(Reason::Route) && both.has(Reason::Send) && !both.has(Reason::Queue));
-        assert!(Reasons::of(&[Reason::Send]).within(both) && !both.within(Reasons::of(&[Reason::Send])));
-        assert_eq!(both.without(Reason::Send).with(Reason::Send), both);
-        assert!(both.without(Reason::Send).without(Reason::Route).is_empty());
+        let both = RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Send]);
+        assert!(
+            both.has(RetentionConstraint::Route)
+                && both.has(RetentionConstraint::Send)
+                && !both.has(RetentionConstraint::Queue)
+        );
+        assert!(
+            RetentionConstraints::of(&[RetentionConstraint::Send]).within(both)
+                && !both.within(RetentionConstraints::of(&[RetentionConstraint::Send]))
+        );
+        assert_eq!(both.without(RetentionConstraint::Send).with(RetentionConstraint::Send), both);
+        assert!(both.without(RetentionConstraint::Send).without(RetentionConstraint::Route).is_empty());
     }
 }

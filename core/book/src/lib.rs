@@ -1,5 +1,5 @@
 //! What a node holds and knows, and the words its policies use: the book of held bundles, its
-//! peers, what a policy sees ([`Node`]), hears ([`News`]) and says ([`Order`]).
+//! peers, what a policy sees ([`Node`]), hears ([`PolicyEvent`]) and says ([`Action`]).
 //!
 //! It decides nothing and knows no wire format: the agent (`core/bpa`) keeps the book, routers
 //! (`core/routing`) and congestion controls (`core/congestion`) look at it. Read [`Held`] and
@@ -24,15 +24,15 @@ mod lists;
 mod pages;
 mod peers;
 mod policy;
-mod tellers;
+mod reporters;
 
 pub use book::{Book, CursorId};
 pub use forecast::{Flow, Forecast, Level, forecast};
-pub use held::{Birth, Flags, Handle, Held, New, Reason, Reasons};
+pub use held::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints};
 pub use journeys::{Journey, Journeys};
 pub use peers::{Identity, Newest, Origin, Peer, PeerName, Peers};
 pub use policy::{
-    Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Ranking, Side, Split, Want, Way, Why, numbers,
-    put_number,
+    Action, Actions, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, LabelSplit, NextHop, Node, Oracle,
+    PolicyEvent, Ranking, RouteDecision, Side, Why, numbers, put_number,
 };
-pub use tellers::Tellers;
+pub use reporters::Reporters;

@@ -1,4 +1,4 @@
-//! What a policy sees ([`Node`]), hears ([`News`]) and says ([`Order`]). The two contracts built of
+//! What a policy sees ([`Node`]), hears ([`PolicyEvent`]) and says ([`Action`]). The two contracts built of
 //! these words are `Router` (`core/routing`) and `Control` (`core/congestion`).
 
 use crate::book::Book;
@@ -37,7 +37,7 @@ pub struct Node<'a> {
     /// Most bytes it may hold.
     pub capacity: u64,
     /// What the router expects; given to the control only.
-    pub router: Option<&'a dyn Outlook>,
+    pub router: Option<&'a dyn DeliveryForecast>,
     /// Knowledge no node can have, where a driver gives it: simulations only.
     pub oracle: Option<&'a dyn Oracle>,
     /// The contact plan, where the node has one; given to the control only.
@@ -126,7 +126,7 @@ impl Why {
 
 /// What a policy hears. A bundle named in it can still be looked at.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum News<'a> {
+pub enum PolicyEvent<'a> {
     /// A neighbour can be reached: the first of its links is up.
     Up {
         /// Who.
@@ -210,53 +210,53 @@ pub enum News<'a> {
         /// Why.
         why: Why,
     },
-    /// The moment asked for with [`Order::Wake`] has come.
+    /// The moment asked for with [`Action::Wake`] has come.
     Wake,
 }
 
 /// Which news a policy wants; the others are not made for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hears(pub u16);
-impl Hears {
+pub struct EventMask(pub u16);
+impl EventMask {
     /// Nothing.
-    pub const NOTHING: Hears = Hears(0);
-    /// [`News::Up`] and [`News::Down`].
-    pub const PEERS: Hears = Hears(1);
-    /// [`News::LinkUp`] and [`News::LinkDown`].
-    pub const LINKS: Hears = Hears(1 << 1);
-    /// [`News::Kept`].
-    pub const KEPT: Hears = Hears(1 << 2);
-    /// [`News::Handed`].
-    pub const HANDED: Hears = Hears(1 << 3);
-    /// [`News::Sent`] and [`News::Failed`].
-    pub const OUTCOMES: Hears = Hears(1 << 4);
-    /// [`News::Gone`].
-    pub const GONE: Hears = Hears(1 << 5);
+    pub const NOTHING: EventMask = EventMask(0);
+    /// [`PolicyEvent::Up`] and [`PolicyEvent::Down`].
+    pub const PEERS: EventMask = EventMask(1);
+    /// [`PolicyEvent::LinkUp`] and [`PolicyEvent::LinkDown`].
+    pub const LINKS: EventMask = EventMask(1 << 1);
+    /// [`PolicyEvent::Kept`].
+    pub const KEPT: EventMask = EventMask(1 << 2);
+    /// [`PolicyEvent::Handed`].
+    pub const HANDED: EventMask = EventMask(1 << 3);
+    /// [`PolicyEvent::Sent`] and [`PolicyEvent::Failed`].
+    pub const OUTCOMES: EventMask = EventMask(1 << 4);
+    /// [`PolicyEvent::Gone`].
+    pub const GONE: EventMask = EventMask(1 << 5);
     /// Everything.
-    pub const ALL: Hears = Hears(u16::MAX);
+    pub const ALL: EventMask = EventMask(u16::MAX);
     /// These and those.
-    pub const fn and(self, other: Hears) -> Hears {
-        Hears(self.0 | other.0)
+    pub const fn and(self, other: EventMask) -> EventMask {
+        EventMask(self.0 | other.0)
     }
     /// Whether this is wanted. What was asked for (messages, wake-ups) is always told.
-    pub const fn wants(self, news: &News<'_>) -> bool {
+    pub const fn wants(self, news: &PolicyEvent<'_>) -> bool {
         let class = match news {
-            News::Up { .. } | News::Down { .. } => Self::PEERS,
-            News::LinkUp { .. } | News::LinkDown { .. } => Self::LINKS,
-            News::Kept { .. } => Self::KEPT,
-            News::Handed { .. } => Self::HANDED,
-            News::Sent { .. } | News::Failed { .. } => Self::OUTCOMES,
-            News::Gone { .. } => Self::GONE,
-            News::Heard { .. } | News::Wake => return true,
+            PolicyEvent::Up { .. } | PolicyEvent::Down { .. } => Self::PEERS,
+            PolicyEvent::LinkUp { .. } | PolicyEvent::LinkDown { .. } => Self::LINKS,
+            PolicyEvent::Kept { .. } => Self::KEPT,
+            PolicyEvent::Handed { .. } => Self::HANDED,
+            PolicyEvent::Sent { .. } | PolicyEvent::Failed { .. } => Self::OUTCOMES,
+            PolicyEvent::Gone { .. } => Self::GONE,
+            PolicyEvent::Heard { .. } | PolicyEvent::Wake => return true,
         };
         self.0 & class.0 != 0
     }
 }
 
 /// How a label is shared out when a copy is handed over. Where both policies let 0 travel, no labels
-/// travel at all, and the receiver's [`News::Kept`] says `wire: None`.
+/// travel at all, and the receiver's [`PolicyEvent::Kept`] says `wire: None`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Split {
+pub struct LabelSplit {
     /// Stays here.
     pub ours: u32,
     /// Travels.
@@ -265,35 +265,35 @@ pub struct Split {
 
 /// That a neighbour should get a bundle, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Want {
+pub struct CopyOffer {
     /// Least first.
     pub rank: u64,
     /// Whether a copy stays here.
     pub keep: bool,
     /// Both labels; a policy fills in its own.
-    pub labels: [Split; 2],
+    pub labels: [LabelSplit; 2],
 }
-impl Want {
+impl CopyOffer {
     /// A copy: both keep their labels as they are, nothing travels.
-    pub fn copy(held: &Held, rank: u64) -> Want {
-        let stays = |side: usize| Split { ours: held.labels[side], theirs: 0 };
-        Want { rank, keep: true, labels: [stays(0), stays(1)] }
+    pub fn copy(held: &Held, rank: u64) -> CopyOffer {
+        let stays = |side: usize| LabelSplit { ours: held.labels[side], theirs: 0 };
+        CopyOffer { rank, keep: true, labels: [stays(0), stays(1)] }
     }
     /// The bundle itself: it leaves with its labels.
-    pub fn give(held: &Held, rank: u64) -> Want {
-        let goes = |side: usize| Split { ours: 0, theirs: held.labels[side] };
-        Want { rank, keep: false, labels: [goes(0), goes(1)] }
+    pub fn give(held: &Held, rank: u64) -> CopyOffer {
+        let goes = |side: usize| LabelSplit { ours: 0, theirs: held.labels[side] };
+        CopyOffer { rank, keep: false, labels: [goes(0), goes(1)] }
     }
     /// With this split of the asking policy's label.
-    pub fn with(mut self, node: &Node<'_>, ours: u32, theirs: u32) -> Want {
-        self.labels[node.side as usize] = Split { ours, theirs };
+    pub fn with(mut self, node: &Node<'_>, ours: u32, theirs: u32) -> CopyOffer {
+        self.labels[node.side as usize] = LabelSplit { ours, theirs };
         self
     }
 }
 
 /// One way a bundle may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leg {
+pub struct NextHop {
     /// Over which link.
     pub link: LinkId,
     /// Not before then (the contact's start), where the router knows.
@@ -304,20 +304,20 @@ pub struct Leg {
 
 /// What a router answers about a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// Keep it and offer it to neighbours as they come ([`Order`]s and `wants` decide).
+pub enum RouteDecision {
+    /// Keep it and offer it to neighbours as they come ([`Action`]s and `wants` decide).
     Carry,
     /// No way yet; ask again then, or when something changes.
     Wait(Instant),
     /// It belongs to this link and leaves this node over it.
-    One(Leg),
+    One(NextHop),
     /// A copy over each of these; the first takes the bundle itself.
-    All(Vec<Leg>),
+    All(Vec<NextHop>),
 }
 
 /// How a router expects a bundle to fare.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Prospect {
+pub struct DeliveryEstimate {
     /// Chance that it is delivered at all, 0 to 1.
     pub chance: f64,
     /// When.
@@ -325,10 +325,10 @@ pub struct Prospect {
 }
 
 /// What a control may ask of a router.
-pub trait Outlook {
+pub trait DeliveryForecast {
     /// How the bundle is expected to fare from here, or given to this neighbour; `None`: the router
     /// has no idea.
-    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let _ = (node, held, via);
         None
     }
@@ -342,7 +342,7 @@ pub trait Outlook {
 
 /// What a policy says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum Action {
     /// Tell the same policy at a neighbour; travels with the node's hello.
     Tell {
         /// Whom.
@@ -360,7 +360,7 @@ pub enum Order {
     /// Ask again where this bundle goes.
     Reroute(Handle),
     /// Ask again about every bundle that waits. Those in a queue stay there until their leg ends;
-    /// [`Order::Reroute`] takes one out.
+    /// [`Action::Reroute`] takes one out.
     RerouteAll,
     /// Ask again about bundles for this node that wait.
     RerouteTo(NodeId),
@@ -385,42 +385,42 @@ pub enum Order {
         /// Whither.
         to: PeerId,
     },
-    /// Send [`News::Wake`] then.
+    /// Send [`PolicyEvent::Wake`] then.
     Wake(Instant),
 }
 
 /// The orders of one call.
 #[derive(Clone, Default, Debug)]
-pub struct Orders {
-    orders: Vec<Order>,
+pub struct Actions {
+    orders: Vec<Action>,
 }
-impl Orders {
+impl Actions {
     /// Says something.
-    pub fn push(&mut self, order: Order) {
+    pub fn push(&mut self, order: Action) {
         self.orders.push(order);
     }
-    /// [`Order::Tell`].
+    /// [`Action::Tell`].
     pub fn tell(&mut self, to: PeerId, bytes: Vec<u8>) {
-        self.push(Order::Tell { to, bytes });
+        self.push(Action::Tell { to, bytes });
     }
-    /// [`Order::Label`].
+    /// [`Action::Label`].
     pub fn label(&mut self, bundle: Handle, label: u32) {
-        self.push(Order::Label { bundle, label });
+        self.push(Action::Label { bundle, label });
     }
-    /// [`Order::Delete`].
+    /// [`Action::Delete`].
     pub fn delete(&mut self, bundle: Handle, why: Why) {
-        self.push(Order::Delete { bundle, why });
+        self.push(Action::Delete { bundle, why });
     }
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         self.orders.is_empty()
     }
     /// What was said, in order.
-    pub fn iter(&self) -> core::slice::Iter<'_, Order> {
+    pub fn iter(&self) -> core::slice::Iter<'_, Action> {
         self.orders.iter()
     }
     /// Takes what was said.
-    pub fn drain(&mut self) -> alloc::vec::Drain<'_, Order> {
+    pub fn drain(&mut self) -> alloc::vec::Drain<'_, Action> {
         self.orders.drain(..)
     }
 }

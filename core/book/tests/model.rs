@@ -4,7 +4,7 @@
 mod parts;
 
 use farlink_base::{BundleMeta, Duration, EndpointId, Instant, NodeId, Rng};
-use farlink_book::{Book, CursorId, Handle, Reason, Reasons};
+use farlink_book::{Book, CursorId, Handle, RetentionConstraint, RetentionConstraints};
 use parts::new;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ struct Known {
     expires: Instant,
     /// Whether it is in the order of lifetimes.
     armed: bool,
-    reasons: Vec<Reason>,
+    reasons: Vec<RetentionConstraint>,
 }
 
 #[derive(Default)]
@@ -74,8 +74,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn reason(number: u8) -> Reason {
-    [Reason::Route, Reason::Send, Reason::Custody][number as usize]
+fn reason(number: u8) -> RetentionConstraint {
+    [RetentionConstraint::Route, RetentionConstraint::Send, RetentionConstraint::Custody][number as usize]
 }
 /// 0 is never, and multiples of 100 are years apart.
 fn instant(ms: u16) -> Instant {
@@ -109,7 +109,7 @@ impl Model {
         self.last = number.unwrap_or(self.last + 1);
         let handle = book.keep(new(bundle.clone(), number, expires));
         let (armed, number) = (expires != Instant::MAX, self.last);
-        self.held.push(Known { handle, number, bundle, expires, armed, reasons: vec![Reason::Route] });
+        self.held.push(Known { handle, number, bundle, expires, armed, reasons: vec![RetentionConstraint::Route] });
     }
     fn expire(&mut self, book: &mut Book, now: Instant, again: Option<Instant>) {
         while let Some(handle) = book.pop_expired(now) {
@@ -168,7 +168,7 @@ impl Model {
             Op::Release(i, r) => self.reasons(book, i, reason(r), false),
         }
     }
-    fn reasons(&mut self, book: &mut Book, i: u16, reason: Reason, hold: bool) {
+    fn reasons(&mut self, book: &mut Book, i: u16, reason: RetentionConstraint, hold: bool) {
         let Some(i) = self.pick(i) else { return };
         let known = &mut self.held[i];
         let had = known.reasons.contains(&reason);
@@ -198,7 +198,7 @@ impl Model {
         for known in &self.held {
             let held = book.get(known.handle).expect("it is held");
             assert_eq!((held.number, held.expires, held.handle()), (known.number, known.expires, known.handle));
-            assert_eq!(held.reasons(), Reasons::of(&known.reasons));
+            assert_eq!(held.reasons(), RetentionConstraints::of(&known.reasons));
             let found = book.find(known.bundle.id).map(|held| held.number);
             assert_eq!(found, (!known.bundle.is_anonymous()).then_some(known.number));
         }

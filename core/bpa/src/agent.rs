@@ -65,7 +65,7 @@ use farlink_base::{
     BundleMeta, DeleteReason, Empty, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink,
     TimerQueue,
 };
-use farlink_book::{Book, Handle, News, Order, Side, Why};
+use farlink_book::{Action, Book, Handle, PolicyEvent, Side, Why};
 use farlink_congestion::Control;
 use farlink_routing::{PlanIndex, Router};
 
@@ -119,7 +119,7 @@ pub(crate) enum Step {
     /// Who waits for room in a tunnel may have it.
     Line,
     /// A policy ordered something.
-    Order(Side, Order),
+    Action(Side, Action),
     /// The pieces of what was arriving stay as fragments, or the whole is here and they go.
     Pieces(OfferToken, bool),
 }
@@ -388,7 +388,7 @@ impl Agent {
                 }
                 Timer::Summary(_) => {}
                 Timer::Hear(peer) => self.on_hear(now, peer, out),
-                Timer::Policy(side) => self.tell_one(now, side, &News::Wake, out),
+                Timer::Policy(side) => self.tell_one(now, side, &PolicyEvent::Wake, out),
             }
         }
     }
@@ -423,7 +423,7 @@ impl Agent {
             Step::Outer(bundle) => self.open_outer(bundle, out),
             Step::Tunnel(number, left) => self.on_outer_end(now, number, left, edge, out),
             Step::Line => self.next_in_tunnel(),
-            Step::Order(side, order) => self.follow(now, side, order, edge, out),
+            Step::Action(side, order) => self.follow(now, side, order, edge, out),
             Step::Pieces(token, stay) => self.settle_pieces(now, token, stay, edge, out),
         }
     }
@@ -509,7 +509,7 @@ impl Agent {
     }
 
     /// Tells both policies, those that want to hear it.
-    pub(crate) fn tell<S: Sink<Output>>(&mut self, now: Instant, news: &News<'_>, out: &mut S) {
+    pub(crate) fn tell<S: Sink<Output>>(&mut self, now: Instant, news: &PolicyEvent<'_>, out: &mut S) {
         for side in [Side::Router, Side::Control] {
             if self.is_told(side, news) {
                 self.tell_one(now, side, news, out);
@@ -517,18 +517,18 @@ impl Agent {
         }
     }
     /// Whether a policy is to hear this: it asked for it, and it is not about a hello.
-    pub(crate) fn is_told(&self, side: Side, news: &News<'_>) -> bool {
+    pub(crate) fn is_told(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         self.policies.wants(side, news)
             && match *news {
-                News::Handed { bundle, .. }
-                | News::Sent { bundle, .. }
-                | News::Failed { bundle, .. }
-                | News::Gone { bundle, .. } => self.book.get(bundle).is_some_and(|held| !self.is_hello(held)),
+                PolicyEvent::Handed { bundle, .. }
+                | PolicyEvent::Sent { bundle, .. }
+                | PolicyEvent::Failed { bundle, .. }
+                | PolicyEvent::Gone { bundle, .. } => self.book.get(bundle).is_some_and(|held| !self.is_hello(held)),
                 _ => true,
             }
     }
     /// Tells one policy.
-    pub(crate) fn tell_one<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &News<'_>, out: &mut S) {
+    pub(crate) fn tell_one<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>, out: &mut S) {
         let seen = seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         self.policies.tell(seen, side, news);
         self.follow_orders(now, side, out);
@@ -537,29 +537,29 @@ impl Agent {
     pub(crate) fn follow_orders<S: Sink<Output>>(&mut self, now: Instant, side: Side, _out: &mut S) {
         for order in self.policies.orders() {
             match order {
-                Order::Label { bundle, label } => {
+                Action::Label { bundle, label } => {
                     if let Some(held) = self.book.get_mut(bundle) {
                         held.labels[side as usize] = label;
                         self.steps.push_back(Step::Offer(bundle));
                     }
                 }
-                Order::Ban { id } => self.remembered.ban(id),
-                Order::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
-                Order::Wake(at) => drop(self.timers.arm(at.max(now), Timer::Policy(side))),
-                Order::RerouteAll => self.steps.push_back(Step::RerouteAll),
-                Order::RerouteTo(node) => self.sweeps.to(node),
-                Order::Reask(peer) => self.offers.reask(&mut self.book, peer),
-                order => self.steps.push_back(Step::Order(side, order)),
+                Action::Ban { id } => self.remembered.ban(id),
+                Action::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
+                Action::Wake(at) => drop(self.timers.arm(at.max(now), Timer::Policy(side))),
+                Action::RerouteAll => self.steps.push_back(Step::RerouteAll),
+                Action::RerouteTo(node) => self.sweeps.to(node),
+                Action::Reask(peer) => self.offers.reask(&mut self.book, peer),
+                order => self.steps.push_back(Step::Action(side, order)),
             }
         }
     }
     /// Follows an order that moves bundles.
-    fn follow<S: Sink<Output>>(&mut self, now: Instant, _side: Side, order: Order, edge: &mut dyn Edge, out: &mut S) {
+    fn follow<S: Sink<Output>>(&mut self, now: Instant, _side: Side, order: Action, edge: &mut dyn Edge, out: &mut S) {
         match order {
-            Order::Reroute(bundle) => self.reroute(now, bundle, edge, out),
+            Action::Reroute(bundle) => self.reroute(now, bundle, edge, out),
             // Policies end no custody, no delivery and no send: the bundle leaves when those end.
-            Order::Delete { bundle, why } => self.give_up(now, bundle, why, edge, out),
-            Order::Migrate { bundle, to } => self.migrate(bundle, to, out),
+            Action::Delete { bundle, why } => self.give_up(now, bundle, why, edge, out),
+            Action::Migrate { bundle, to } => self.migrate(bundle, to, out),
             _ => {}
         }
     }

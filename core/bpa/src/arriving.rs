@@ -13,8 +13,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleMeta, DeleteReason, Event, Facts, Hop, Instant, LinkId, Sink};
-use farlink_book::{Flags, Handle, New, Reason, Reasons, Why};
+use farlink_base::{BundleMeta, DeleteReason, Event, Facts, HopState, Instant, LinkId, Sink};
+use farlink_book::{Flags, Handle, New, RetentionConstraint, RetentionConstraints, Why};
 
 /// Pieces of one arriving bundle.
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ impl Agent {
         link: LinkId,
         token: OfferToken,
         bundle: Arc<BundleMeta>,
-        hop: &Hop,
+        hop: &HopState,
         promises: Range<u64>,
         edge: &mut dyn Edge,
         out: &mut S,
@@ -146,7 +146,7 @@ impl Agent {
         flags.set(Flags::STRANGE, new.flags.has(Flags::STRANGE));
         flags.set(Flags::DURABLE, !self.settings.durable);
         let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
-        let reasons = Reasons::of(&[Reason::Whole]);
+        let reasons = RetentionConstraints::of(&[RetentionConstraint::Whole]);
         let size = new.size();
         let piece =
             self.keep(New { bundle: new.bundle, number: None, born, expires, from, hops, labels, reasons, flags }, out);
@@ -217,8 +217,8 @@ impl Agent {
                 self.depart(now, piece, Why::Forwarded, None, edge, out);
                 continue;
             }
-            self.book.hold(piece, Reason::Route);
-            let last = self.book.release(piece, Reason::Whole);
+            self.book.hold(piece, RetentionConstraint::Route);
+            let last = self.book.release(piece, RetentionConstraint::Whole);
             debug_assert!(!last, "it is to be routed");
             self.report(now, piece, Status::Received, DeleteReason::Done, edge, out);
             self.tell_kept(now, piece, None, out);

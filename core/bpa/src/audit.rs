@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::custody::Stage;
 use farlink_base::Instant;
-use farlink_book::{Held, Reason, Reasons};
+use farlink_book::{Held, RetentionConstraint, RetentionConstraints};
 
 /// How much each table of an agent holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -104,7 +104,7 @@ impl Agent {
         let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
         assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
-        let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
+        let owed = self.book.all().filter(|held| held.has(RetentionConstraint::Commit)).count();
         assert_eq!(owed, self.debts.len(), "debts belong to held bundles");
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
     }
@@ -113,35 +113,49 @@ impl Agent {
         let (handle, number) = (held.handle(), held.number);
         let sends = self.sends.of(handle).count();
         let is = |reason| held.has(reason);
-        const UNCOMMITTED: Reasons = Reasons::of(&[Reason::Commit]);
+        const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         assert!(!held.reasons().within(UNCOMMITTED), "bundle {number} is held for a reason: {held:?}");
-        assert_eq!(is(Reason::Send), sends > 0, "bundle {number} is being sent");
+        assert_eq!(is(RetentionConstraint::Send), sends > 0, "bundle {number} is being sent");
         let counted = usize::from(held.sends);
         assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
-        assert_eq!(is(Reason::Queue), self.queues.legs_of(held) > 0, "bundle {number} is queued");
-        assert_eq!(is(Reason::Commit), self.debts.bundle(number) == Some(handle), "bundle {number} is not durable");
+        assert_eq!(is(RetentionConstraint::Queue), self.queues.legs_of(held) > 0, "bundle {number} is queued");
+        assert_eq!(
+            is(RetentionConstraint::Commit),
+            self.debts.bundle(number) == Some(handle),
+            "bundle {number} is not durable"
+        );
         let stage = |stage| self.custody.as_ref().is_some_and(|custody| custody.is(number, stage));
-        assert_eq!(is(Reason::Custody), stage(Stage::Ours), "bundle {number} is in custody");
+        assert_eq!(is(RetentionConstraint::Custody), stage(Stage::Ours), "bundle {number} is in custody");
         assert!(!stage(Stage::Ours) || self.is_durable(held), "bundle {number} in custody is durable");
         let awaits = || self.custody.as_ref().is_some_and(|custody| custody.awaits(number));
-        let goes_on = is(Reason::Route) || is(Reason::Send) || !stage(Stage::Ours) || awaits();
+        let goes_on =
+            is(RetentionConstraint::Route) || is(RetentionConstraint::Send) || !stage(Stage::Ours) || awaits();
         assert!(goes_on, "bundle {number} in custody goes on, or waits for a signal");
         assert!(
-            !stage(Stage::Promised) || is(Reason::Commit) && !is(Reason::Send),
+            !stage(Stage::Promised) || is(RetentionConstraint::Commit) && !is(RetentionConstraint::Send),
             "bundle {number} waits for the store"
         );
         let arriving = self.fragments.is_arriving(handle);
-        assert!(!arriving || is(Reason::Whole), "bundle {number} is a piece of what is arriving");
+        assert!(!arriving || is(RetentionConstraint::Whole), "bundle {number} is a piece of what is arriving");
         let (part, owed) = (self.fragments.whole_of(handle).is_some(), self.deliveries.owes(handle));
-        assert!(!(part || owed) || is(Reason::Whole), "bundle {number} is a part, or to come to members");
+        assert!(!(part || owed) || is(RetentionConstraint::Whole), "bundle {number} is a part, or to come to members");
         let part = part || arriving;
-        assert!(!is(Reason::Whole) || part || self.deliveries.is_shared(handle), "something refers to bundle {number}");
-        if is(Reason::Fragment) {
+        assert!(
+            !is(RetentionConstraint::Whole) || part || self.deliveries.is_shared(handle),
+            "something refers to bundle {number}"
+        );
+        if is(RetentionConstraint::Fragment) {
             assert!(self.fragments.is_joining(held), "bundle {number} waits for other fragments");
         }
         for part in self.fragments.parts(handle) {
-            assert!(self.book.get(*part).is_some_and(|part| part.has(Reason::Whole)), "parts of {number} are here");
+            assert!(
+                self.book.get(*part).is_some_and(|part| part.has(RetentionConstraint::Whole)),
+                "parts of {number} are here"
+            );
         }
-        assert!(!(is(Reason::Deliver) && is(Reason::Route)), "bundle {number} is delivered or forwarded");
+        assert!(
+            !(is(RetentionConstraint::Deliver) && is(RetentionConstraint::Route)),
+            "bundle {number} is delivered or forwarded"
+        );
     }
 }

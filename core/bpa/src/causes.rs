@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::{Duration, EndpointId, Instant, LinkId, NodeId, PeerId, format_duration};
-use farlink_book::{CursorId, Held, Peer, Reason};
+use farlink_book::{CursorId, Held, Peer, RetentionConstraint};
 
 /// Bundles that one call looks at.
 const LOOK: usize = 512;
@@ -172,18 +172,19 @@ impl Agent {
         if self.fragments.is_arriving(bundle) {
             return just(For::Rest);
         }
-        let for_members = meta.is_for_group() && held.has(Reason::Whole) && !held.has(Reason::Route);
-        if held.has(Reason::Deliver) || for_members {
+        let for_members =
+            meta.is_for_group() && held.has(RetentionConstraint::Whole) && !held.has(RetentionConstraint::Route);
+        if held.has(RetentionConstraint::Deliver) || for_members {
             return just(match self.deliveries.is_open(bundle) {
                 _ if !self.is_durable(held) => For::Store,
                 true => For::Answer,
                 false => For::Application,
             });
         }
-        if held.has(Reason::Fragment) {
+        if held.has(RetentionConstraint::Fragment) {
             return just(For::Parts);
         }
-        if held.has(Reason::Whole) {
+        if held.has(RetentionConstraint::Whole) {
             return just(For::Whole);
         }
         if self.waits_for_tunnel(now, held).is_some() {
@@ -196,10 +197,10 @@ impl Agent {
             return self.cause_of_link(now, link, not_before);
         }
         let sending = self.sends.of(bundle).next().map(|(_, sending)| (sending.link, sending.peer));
-        if let Some((link, peer)) = sending.filter(|_| !held.has(Reason::Route)) {
+        if let Some((link, peer)) = sending.filter(|_| !held.has(RetentionConstraint::Route)) {
             return Cause { link: Some(link), peer: Some(peer), ..just(For::Acknowledgment) };
         }
-        if let Some((until, _)) = self.held_back(now, held).filter(|_| held.has(Reason::Route)) {
+        if let Some((until, _)) = self.held_back(now, held).filter(|_| held.has(RetentionConstraint::Route)) {
             return Cause { at: Some(until), ..just(For::Back) };
         }
         if let Some((peer, turned)) = self.turned(held) {
@@ -208,7 +209,7 @@ impl Agent {
             let what = if full { For::Room } else { For::Neighbour };
             return Cause { peer: Some(peer), turned: Some(turned), at, ..just(what) };
         }
-        match held.has(Reason::Route) {
+        match held.has(RetentionConstraint::Route) {
             true if self.waits.is_unfit(bundle) => just(For::Wider),
             true => just(For::Route),
             false => just(For::Store),

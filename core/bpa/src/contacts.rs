@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, NodeId, Sink};
-use farlink_book::{Identity, News, Origin};
+use farlink_book::{Identity, Origin, PolicyEvent};
 use farlink_routing::contact_plan::PlanClock;
 use farlink_routing::{GroupId, PlacedPlan, PlanIndex};
 
@@ -186,14 +186,14 @@ impl Agent {
         let (was_met, until) = (link.said_met, link.contact(plan, now).map(|w| w.end));
         if up && !was_up {
             self.event(out, Event::LinkUp { link: id, peer: self.node_of(peer) });
-            self.tell(now, &News::LinkUp { peer, link: id, rate: state.rate, until }, out);
+            self.tell(now, &PolicyEvent::LinkUp { peer, link: id, rate: state.rate, until }, out);
         }
         if met != was_met {
             self.meet(now, id, met, state.delay_out, out);
         }
         if !up && was_up {
             self.event(out, Event::LinkDown { link: id });
-            self.tell(now, &News::LinkDown { peer, link: id }, out);
+            self.tell(now, &PolicyEvent::LinkDown { peer, link: id }, out);
             self.leave_link(id, peer);
         }
         if up {
@@ -221,7 +221,7 @@ impl Agent {
                 if let Some(rests) = self.rests.made() {
                     rests.end(peer, now);
                 }
-                self.tell(now, &News::Up { peer }, out);
+                self.tell(now, &PolicyEvent::Up { peer }, out);
                 self.greet(now, peer, delay);
             }
             Met::Down => self.part(now, peer, out),
@@ -238,7 +238,7 @@ impl Agent {
         if let Some(hello) = self.hellos.made().and_then(|hellos| hellos.forget(peer)) {
             self.steps.push_back(Step::DropHello(hello));
         }
-        self.tell(now, &News::Down { peer }, out);
+        self.tell(now, &PolicyEvent::Down { peer }, out);
     }
 
     /// The medium under a link works or not.

@@ -6,7 +6,7 @@ use crate::edge::Edge;
 use crate::io::Output;
 use alloc::sync::Arc;
 use farlink_base::{BundleMeta, EndpointId, Facts, Instant, Refusal, Sink, hash128};
-use farlink_book::{Flags, Handle, Reason, Why};
+use farlink_book::{Flags, Handle, RetentionConstraint, Why};
 
 /// What an arriving bundle is to this node.
 #[derive(Debug)]
@@ -232,7 +232,7 @@ impl Agent {
             self.steps.push_back(Step::Dispatch(bundle));
         }
         let Some(held) = self.book.get(bundle) else { return };
-        let (waits, part) = (held.has(Reason::Fragment), held.has(Reason::Whole));
+        let (waits, part) = (held.has(RetentionConstraint::Fragment), held.has(RetentionConstraint::Whole));
         if waits {
             self.fragments.forget(held);
         }
@@ -241,8 +241,8 @@ impl Agent {
             self.steps.extend(parts.into_iter().map(Step::Dispatch));
             self.depart(now, whole, Why::Forwarded, None, edge, out);
         } else if waits {
-            self.book.hold(bundle, Reason::Route);
-            let last = self.book.release(bundle, Reason::Fragment);
+            self.book.hold(bundle, RetentionConstraint::Route);
+            let last = self.book.release(bundle, RetentionConstraint::Fragment);
             debug_assert!(!last, "it is to be joined");
             self.steps.push_back(Step::Dispatch(bundle));
         }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 use farlink_base::{EndpointId, Instant, PeerId, Transfer};
-use farlink_book::{Book, Handle, Reason};
+use farlink_book::{Book, Handle, RetentionConstraint};
 
 /// Neighbours remembered of one bundle as those it was handed to.
 const TO_MAX: usize = 4;
@@ -149,7 +149,7 @@ impl Custody {
         };
         self.entries.insert(number, entry);
         if stage == Stage::Ours {
-            book.hold(bundle, Reason::Custody);
+            book.hold(bundle, RetentionConstraint::Custody);
         }
     }
     /// What was promised is kept: this node has custody now. Who had it before; `None`: nothing was promised.
@@ -157,7 +157,7 @@ impl Custody {
     pub fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
         entry.stage = Stage::Ours;
-        book.hold(entry.bundle, Reason::Custody);
+        book.hold(entry.bundle, RetentionConstraint::Custody);
         Some(entry.before.clone())
     }
     /// Forgets a bundle.

@@ -19,7 +19,7 @@ use core::time::Duration;
 use farlink_base::{
     BundleId, Event, FragmentInfo, Instant, LinkId, NodeId, PeerId, Refusal, Sink, Transfer, format_duration,
 };
-use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
+use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
 /// Bundles of one signal that one step looks at.
 const STEP: usize = 8;
@@ -182,8 +182,8 @@ impl Agent {
         let bundle = entry.bundle;
         self.event(out, Event::CustodyReleased { bundle: self.number(bundle) });
         self.leave_queues(bundle);
-        let last = self.book.release(bundle, Reason::Route);
-        if self.book.release(bundle, Reason::Custody) || last || self.is_done(bundle) {
+        let last = self.book.release(bundle, RetentionConstraint::Route);
+        if self.book.release(bundle, RetentionConstraint::Custody) || last || self.is_done(bundle) {
             self.depart(now, bundle, Why::Forwarded, None, edge, out);
         }
     }
@@ -191,7 +191,7 @@ impl Agent {
     /// A bundle in custody is with a neighbour: from now on a signal is waited for.
     pub(crate) fn await_signal(&mut self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) {
         let Some(held) = self.book.get(bundle) else { return };
-        if !held.has(Reason::Custody) || held.has(Reason::Route) || held.sends > 0 {
+        if !held.has(RetentionConstraint::Custody) || held.has(RetentionConstraint::Route) || held.sends > 0 {
             return;
         }
         let number = held.number;
@@ -224,7 +224,7 @@ impl Agent {
     fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };
         let bundle = entry.bundle;
-        let under_way = |held: &Held| held.has(Reason::Route) || held.sends > 0;
+        let under_way = |held: &Held| held.has(RetentionConstraint::Route) || held.sends > 0;
         if self.book.get(bundle).is_none_or(under_way) {
             return;
         }
@@ -234,14 +234,14 @@ impl Agent {
             self.waits.refuse(&mut self.book, bundle, peer, ups, why);
         }
         self.cuts.begin_anew(&self.book, bundle);
-        self.book.hold(bundle, Reason::Route);
+        self.book.hold(bundle, RetentionConstraint::Route);
         self.event(out, Event::CustodyRepeated { bundle: self.number(bundle) });
         self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
     }
 
     /// What a bundle in custody waits for, in words; `None`: it is under way, or not in custody.
     pub(crate) fn is_in_custody_only(&self, held: &Held) -> bool {
-        let only = held.has(Reason::Custody) && !held.has(Reason::Route) && held.sends == 0;
+        let only = held.has(RetentionConstraint::Custody) && !held.has(RetentionConstraint::Route) && held.sends == 0;
         only && self.custody.as_ref().is_some_and(|custody| custody.get(held.number).is_some())
     }
     pub(crate) fn waits_for_custody(&self, now: Instant, held: &Held) -> Option<String> {

@@ -10,9 +10,9 @@ use crate::io::Output;
 use crate::ranges::Ranges;
 use alloc::vec::Vec;
 use farlink_base::{
-    BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Priority, Sink, Transfer,
+    BundleMeta, DeleteReason, EndpointId, Event, Facts, HopState, Instant, PeerId, Priority, Sink, Transfer,
 };
-use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
+use farlink_book::{Flags, Handle, Held, Identity, RetentionConstraint, Why};
 
 /// What of the store's flags of a bundle says that this node has custody of it.
 pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
@@ -42,8 +42,8 @@ impl Agent {
     }
 
     /// What leaves says that this node has custody, and by which number it knows the bundle.
-    pub(crate) fn say_custody(&self, held: &Held, hop: &mut Hop) {
-        if held.has(Reason::Custody) {
+    pub(crate) fn say_custody(&self, held: &Held, hop: &mut HopState) {
+        if held.has(RetentionConstraint::Custody) {
             hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
             hop.transfer = Some(Transfer { number: held.number, sequence: Transfer::COUNTER, block: 0 }.into());
         }
@@ -66,7 +66,7 @@ impl Agent {
     }
 
     /// Who had custody of a bundle that comes, unless it was this node.
-    fn custodian_of(&self, hop: &Hop) -> Option<Custodian> {
+    fn custodian_of(&self, hop: &HopState) -> Option<Custodian> {
         let node = &hop.custodian;
         let other = !node.is_null() && !self.is_local(node.node());
         other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
@@ -74,7 +74,7 @@ impl Agent {
 
     /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told. `carrier`: who gave it,
     /// or the one around it.
-    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &Hop, carrier: PeerId) {
+    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &HopState, carrier: PeerId) {
         // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
         // Nor one that nobody vouches for: its custodian may have another bundle of that identity.
         let counts = |held: &&Held| {
@@ -111,7 +111,7 @@ impl Agent {
         asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
     }
     /// One that the store gave back after a restart.
-    pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &Hop) {
+    pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &HopState) {
         let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
         let before = self.custodian_of(hop);
         let stage = match &before {
@@ -126,7 +126,7 @@ impl Agent {
     /// Whether a bundle is not to leave before the store has it.
     // 5050-5.4-6, 5050-5.4.1-3
     pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
-        held.has(Reason::Commit)
+        held.has(RetentionConstraint::Commit)
             && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
     }
     /// The flags with which the store keeps a bundle.
@@ -169,7 +169,7 @@ impl Agent {
         now: Instant,
         meta: &BundleMeta,
         from: PeerId,
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
@@ -182,7 +182,9 @@ impl Agent {
             // It was delivered: there is no other way to be told of what is not here any more.
             None => Answer::Taken,
             Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
-            Some(held) if held.has(Reason::Custody) && self.stays_custodian(held.number, &before) => Answer::Redundant,
+            Some(held) if held.has(RetentionConstraint::Custody) && self.stays_custodian(held.number, &before) => {
+                Answer::Redundant
+            }
             Some(_) => return,
         };
         self.answer(now, &before, meta, answer, edge, out);

@@ -7,7 +7,7 @@ use crate::io::OfferToken;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::Refusal;
-use farlink_book::{Book, Handle, Reason};
+use farlink_book::{Book, Handle, RetentionConstraint};
 
 /// To whom an answer is owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ impl Debts {
     pub fn begin(&mut self, book: &mut Book, bundle: Handle, debt: Option<Debt>) {
         let Some(number) = book.get(bundle).map(|held| held.number) else { return };
         self.owed.insert(number, Owed { bundle, debts: debt.into_iter().collect(), refused: None });
-        book.hold(bundle, Reason::Commit);
+        book.hold(bundle, RetentionConstraint::Commit);
     }
     /// Somebody else is owed the same answer. False: the bundle is durable already.
     pub fn add(&mut self, number: u64, debt: Debt) -> bool {
@@ -94,7 +94,7 @@ mod tests {
         let mut debts = Debts::default();
         let request = |n| Debt::Request(RequestId(n));
         debts.begin(&mut book, handles[0], Some(request(1)));
-        assert!(book.get(handles[0]).unwrap().has(Reason::Commit));
+        assert!(book.get(handles[0]).unwrap().has(RetentionConstraint::Commit));
         assert!(debts.add(1, request(2)) && !debts.add(2, request(3)));
         assert_eq!(debts.take_refused(1), None);
         debts.refuse(1, Refusal::NoResources);

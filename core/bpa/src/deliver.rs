@@ -9,7 +9,7 @@ use crate::edge::{Edge, Record, Status};
 use crate::io::Output;
 use alloc::vec::Vec;
 use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, Instant, NodeId, Refusal, Sink};
-use farlink_book::{Flags, Handle, Held, Reason, Why};
+use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
 /// One registration that is waited for leaves so large a part, as a divisor, of the room kept free unanswered.
 const UNANSWERED_PART: u64 = 4;
@@ -90,7 +90,7 @@ impl Agent {
     pub(crate) fn put_back(&mut self, delivery: DeliveryId, line_up: bool) {
         let Some((registration, bundle)) = self.deliveries.end(delivery) else { return };
         if line_up {
-            if let Some(held) = self.book.get_mut(bundle).filter(|held| held.has(Reason::Deliver)) {
+            if let Some(held) = self.book.get_mut(bundle).filter(|held| held.has(RetentionConstraint::Deliver)) {
                 held.flags.set(Flags::SEEN_BEFORE, true);
             }
             self.deliveries.set_share(bundle, registration, Share::Again);
@@ -123,8 +123,8 @@ impl Agent {
         if held.bundle.is_administrative() && self.take_record(bundle, edge, out) {
             return self.depart(now, bundle, Why::Delivered, None, edge, out);
         }
-        self.book.hold(bundle, Reason::Deliver);
-        let last = self.book.release(bundle, Reason::Route);
+        self.book.hold(bundle, RetentionConstraint::Deliver);
+        let last = self.book.release(bundle, RetentionConstraint::Route);
         debug_assert!(!last, "it is to be delivered");
         self.await_delivery(bundle);
     }
@@ -157,7 +157,7 @@ impl Agent {
         if held.bundle.is_for_group() {
             return self.await_members(bundle);
         }
-        if !held.has(Reason::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
+        if !held.has(RetentionConstraint::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
             return;
         }
         if self.comes_through_tunnel(held) {
@@ -299,7 +299,8 @@ impl Agent {
 
     /// A bundle leaves: it is in no line and with no application any more.
     pub(crate) fn withdraw(&mut self, bundle: Handle) {
-        let Some(held) = self.book.get(bundle).filter(|held| held.has(Reason::Deliver) || held.bundle.is_for_group())
+        let Some(held) =
+            self.book.get(bundle).filter(|held| held.has(RetentionConstraint::Deliver) || held.bundle.is_for_group())
         else {
             return;
         };

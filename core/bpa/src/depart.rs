@@ -6,7 +6,7 @@ use crate::edge::{Edge, Fate, Status};
 use crate::io::Output;
 use farlink_base::store::{self, Remembered};
 use farlink_base::{DeleteReason, Event, Instant, Sink};
-use farlink_book::{Flags, Handle, News, Reason, Why};
+use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, Why};
 
 impl Agent {
     /// Ends to hold a bundle, whatever reasons there are to. `remember`: the store keeps its
@@ -29,7 +29,7 @@ impl Agent {
         let remember = remember.or_else(|| self.remembrance_of_group(now, held, edge));
         // Of what had another's identity nobody is told: they would take it for the other.
         if reason != DeleteReason::Done && why != Why::Displaced {
-            let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
+            let (meta, ours) = (held.bundle.clone(), held.has(RetentionConstraint::Custody));
             if ours {
                 self.report_compressed(now, &meta, Fate::Deleted, edge);
                 // 5050-5.13-1
@@ -43,7 +43,7 @@ impl Agent {
         if self.tunnels.is_some() {
             self.leave_tunnel(now, bundle, why, edge, out);
         }
-        self.tell(now, &News::Gone { bundle, why }, out);
+        self.tell(now, &PolicyEvent::Gone { bundle, why }, out);
         self.pay_all(bundle, out);
         self.leave_queues(bundle);
         if sends > 0 {
@@ -85,7 +85,7 @@ impl Agent {
 
     /// A part that leaves before its whole takes the whole with it; the other parts wait again.
     fn dissolve_whole_of<S: Sink<Output>>(&mut self, now: Instant, part: Handle, edge: &mut dyn Edge, out: &mut S) {
-        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
+        if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
                 // This one among them, which is gone by then.
                 let parts = self.fragments.dissolve(&mut self.book, whole);

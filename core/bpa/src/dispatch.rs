@@ -10,7 +10,9 @@ use crate::waits::back_off;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink, pattern_rank};
-use farlink_book::{Flags, Handle, Held, Leg, News, Reason, Reasons, Way, Why};
+use farlink_book::{
+    Flags, Handle, Held, NextHop, PolicyEvent, RetentionConstraint, RetentionConstraints, RouteDecision, Why,
+};
 
 /// A bundle is not cut into pieces with less payload than this to find a way.
 const PIECE_MIN: u64 = 1024;
@@ -18,7 +20,7 @@ const PIECE_MIN: u64 = 1024;
 impl Agent {
     /// Whether a bundle is to be forwarded and nothing is under way for it.
     pub(crate) fn waits_for_a_way(&self, held: &Held) -> bool {
-        held.has(Reason::Route) && !held.has(Reason::Queue) && !self.awaits_custody(held)
+        held.has(RetentionConstraint::Route) && !held.has(RetentionConstraint::Queue) && !self.awaits_custody(held)
     }
 
     /// Decides what happens with a bundle that is new, waits, or came back.
@@ -35,9 +37,9 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         if held.is_tired() {
             // 9171-5.4.2-2, 5050-5.4.2-2
-            if held.has(Reason::Whole) {
+            if held.has(RetentionConstraint::Whole) {
                 // It goes no further, and is for members here still.
-                let last = self.book.release(bundle, Reason::Route);
+                let last = self.book.release(bundle, RetentionConstraint::Route);
                 debug_assert!(!last, "it is to be delivered");
                 return;
             }
@@ -80,7 +82,7 @@ impl Agent {
         let narrow = self.too_narrow(now, bundle, edge);
         let mut way = self.ask(now, bundle, &tried, out);
         let mut too_narrow = chosen(&way, &narrow);
-        if !narrow.is_empty() && matches!(way, Way::Wait(_)) {
+        if !narrow.is_empty() && matches!(way, RouteDecision::Wait(_)) {
             let leg = self.static_leg(bundle, &tried, &[], now);
             too_narrow = leg.map(|leg| leg.link).filter(|link| narrow.contains(link));
         }
@@ -89,14 +91,16 @@ impl Agent {
             way = self.ask(now, bundle, &tried, out);
         }
         let until = match way {
-            Way::Carry => {
+            RouteDecision::Carry => {
                 self.say_unfit(bundle, too_narrow, out);
                 return self.carry(now, bundle, Instant::MAX, out);
             }
-            Way::One(leg) if self.may_follow(now, bundle, leg, &narrow) => return self.queue(bundle, leg, false, out),
-            Way::All(legs) if self.queue_all(now, bundle, &legs, &narrow, out) => return,
-            Way::Wait(until) => until,
-            Way::One(_) | Way::All(_) => Instant::MAX,
+            RouteDecision::One(leg) if self.may_follow(now, bundle, leg, &narrow) => {
+                return self.queue(bundle, leg, false, out);
+            }
+            RouteDecision::All(legs) if self.queue_all(now, bundle, &legs, &narrow, out) => return,
+            RouteDecision::Wait(until) => until,
+            RouteDecision::One(_) | RouteDecision::All(_) => Instant::MAX,
         };
         let leg = self.static_leg(bundle, &tried, &narrow, now);
         if let Some(leg) = leg.or_else(|| self.leg_for_a_piece(now, bundle, &tried, &narrow)) {
@@ -112,14 +116,16 @@ impl Agent {
     }
 
     /// What the router says.
-    fn ask<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], out: &mut S) -> Way {
-        let Some(held) = self.book.get(bundle) else { return Way::Carry };
+    fn ask<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], out: &mut S) -> RouteDecision {
+        let Some(held) = self.book.get(bundle) else { return RouteDecision::Carry };
         let seen = crate::agent::seen((&self.book, &self.neighbours, &self.plan), &self.settings, &self.local, now);
         let way = match self.cuts.left(bundle) {
             // The rest of a bundle that leaves in pieces.
             Some(left) => {
                 let size = left + held.bundle.overhead();
-                self.policies.route_part(seen, held, size, tried).map_or(Way::Wait(Instant::MAX), Way::One)
+                self.policies
+                    .route_part(seen, held, size, tried)
+                    .map_or(RouteDecision::Wait(Instant::MAX), RouteDecision::One)
             }
             None => self.policies.route(seen, held, tried),
         };
@@ -128,7 +134,7 @@ impl Agent {
     }
 
     /// Whether a link can be used for a bundle, and the control lets it go there.
-    fn may_follow(&self, now: Instant, bundle: Handle, leg: Leg, narrow: &[LinkId]) -> bool {
+    fn may_follow(&self, now: Instant, bundle: Handle, leg: NextHop, narrow: &[LinkId]) -> bool {
         let link = self.neighbours.link(leg.link).filter(|link| link.enabled && !narrow.contains(&link.id));
         let Some(link) = link else { return false };
         let (Some(held), Some(peer)) = (self.book.get(bundle), self.neighbours.peers().get(link.peer)) else {
@@ -141,12 +147,13 @@ impl Agent {
         &mut self,
         now: Instant,
         bundle: Handle,
-        legs: &[Leg],
+        legs: &[NextHop],
         narrow: &[LinkId],
         out: &mut S,
     ) -> bool {
         let anonymous = self.book.get(bundle).is_none_or(|held| held.bundle.is_anonymous());
-        let usable: Vec<Leg> = legs.iter().copied().filter(|leg| self.may_follow(now, bundle, *leg, narrow)).collect();
+        let usable: Vec<NextHop> =
+            legs.iter().copied().filter(|leg| self.may_follow(now, bundle, *leg, narrow)).collect();
         // The first takes the bundle itself, the others copies; an anonymous one has none.
         for (n, leg) in usable.iter().take(if anonymous { 1 } else { usize::MAX }).enumerate() {
             self.queue(bundle, *leg, n > 0, out);
@@ -156,7 +163,7 @@ impl Agent {
 
     /// Puts a bundle into a link's queue.
     // 9171-5.4-1, 5050-5.4-1
-    pub(crate) fn queue<S: Sink<Output>>(&mut self, bundle: Handle, leg: Leg, copy: bool, out: &mut S) {
+    pub(crate) fn queue<S: Sink<Output>>(&mut self, bundle: Handle, leg: NextHop, copy: bool, out: &mut S) {
         if let Some(held) = self.book.get_mut(bundle).filter(|_| !copy) {
             held.flags.set(Flags::MOVES, false);
         }
@@ -193,10 +200,10 @@ impl Agent {
     }
 
     /// Static routes, then a link straight to the destination.
-    fn static_leg(&self, bundle: Handle, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<Leg> {
+    fn static_leg(&self, bundle: Handle, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<NextHop> {
         let destination = &self.book.get(bundle)?.bundle.destination;
         let next_hop = self.next_hop(destination).unwrap_or_else(|| destination.node());
-        self.link_to(next_hop, tried, narrow, now).map(|link| Leg { link, not_before: now, until: Instant::MAX })
+        self.link_to(next_hop, tried, narrow, now).map(|link| NextHop { link, not_before: now, until: Instant::MAX })
     }
 
     /// The next hop of the static route that fits best.
@@ -227,7 +234,13 @@ impl Agent {
 
     /// When no contact can take all of the bundle but one could take half of it, it leaves in
     /// pieces (RFC 9171 5.8).
-    fn leg_for_a_piece(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], narrow: &[LinkId]) -> Option<Leg> {
+    fn leg_for_a_piece(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        tried: &[PeerId],
+        narrow: &[LinkId],
+    ) -> Option<NextHop> {
         let held = self.book.get(bundle)?;
         let payload = self.cuts.left(bundle).unwrap_or(held.bundle.payload.len());
         let overhead = held.bundle.overhead() + 32;
@@ -249,7 +262,7 @@ impl Agent {
 
     /// A router wants to be asked again about a bundle in a queue.
     pub(crate) fn reroute<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
-        if self.book.get(bundle).is_some_and(|held| held.has(Reason::Route)) {
+        if self.book.get(bundle).is_some_and(|held| held.has(RetentionConstraint::Route)) {
             self.leave_queues(bundle);
             self.dispatch(now, bundle, edge, out);
         }
@@ -260,7 +273,7 @@ impl Agent {
         let Taken { bundle, copy, link, .. } = taken;
         if !copy {
             let to = self.neighbours.peer_of(link);
-            self.tell(now, &News::Failed { bundle, to, gave: 0, keep: false }, out);
+            self.tell(now, &PolicyEvent::Failed { bundle, to, gave: 0, keep: false }, out);
         }
         if self.is_done(bundle) {
             // It was a copy, and the bundle itself is where it should be.
@@ -306,9 +319,9 @@ impl Agent {
         let Some(held) = self.book.get(bundle).filter(|held| !self.is_for_us(&held.bundle)) else { return };
         if is_only_forwarded(held) {
             self.depart(now, bundle, why, None, edge, out);
-        } else if held.has(Reason::Route) && !held.has(Reason::Custody) {
+        } else if held.has(RetentionConstraint::Route) && !held.has(RetentionConstraint::Custody) {
             self.leave_queues(bundle);
-            let last = self.book.release(bundle, Reason::Route);
+            let last = self.book.release(bundle, RetentionConstraint::Route);
             debug_assert!(!last, "it is held for another reason");
         }
     }
@@ -323,7 +336,7 @@ impl Agent {
         let fits = self.book.get(bundle).is_some_and(|held| self.surely_fits(held, link));
         if removable && fits {
             self.leave_queues(bundle);
-            self.queue(bundle, Leg { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
+            self.queue(bundle, NextHop { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
             if let Some(held) = self.book.get_mut(bundle) {
                 held.flags.set(Flags::MOVES, true);
             }
@@ -333,8 +346,12 @@ impl Agent {
 
 /// Whether nothing is owed about a bundle but forwarding; the store may not have it yet.
 fn is_only_forwarded(held: &Held) -> bool {
-    const FORWARDED: Reasons = Reasons::of(&[Reason::Route, Reason::Queue, Reason::Commit]);
-    held.has(Reason::Route) && held.reasons().within(FORWARDED)
+    const FORWARDED: RetentionConstraints = RetentionConstraints::of(&[
+        RetentionConstraint::Route,
+        RetentionConstraint::Queue,
+        RetentionConstraint::Commit,
+    ]);
+    held.has(RetentionConstraint::Route) && held.reasons().within(FORWARDED)
 }
 
 /// Whether an endpoint fits one of these patterns.

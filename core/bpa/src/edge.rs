@@ -4,8 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Malformed, Payload,
-    Priority, Refusal,
+    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, HopState, Malformed,
+    Payload, Priority, Refusal,
 };
 
 /// A bundle to be made.
@@ -218,7 +218,7 @@ pub trait Edge {
     /// When that cannot be.
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal>;
     /// Encoded length of what leaves: the bundle, or a piece of its payload.
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64;
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
     /// Payload of a status report about a bundle.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
     /// Payload of a custody signal in this version of the bundle protocol; `None`: it cannot say it.

@@ -12,8 +12,8 @@ use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Duration, Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
-use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
+use farlink_base::{Duration, Event, Facts, HopState, Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_book::{CopyOffer, Handle, Held, LabelSplit, PolicyEvent, RetentionConstraint, Side};
 
 /// Queue places looked at for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
@@ -35,7 +35,7 @@ struct Most {
 #[derive(Debug)]
 struct Parting {
     bundle: Handle,
-    labels: [Split; 2],
+    labels: [LabelSplit; 2],
     keep: bool,
     range: Option<Range<u64>>,
 }
@@ -237,7 +237,7 @@ impl Agent {
 
     /// What both policies say now about a carried bundle for a neighbour. A neighbour is not
     /// offered what it has, made, gave or refused.
-    fn want(&self, now: Instant, id: PeerId, bundle: Handle) -> Option<Want> {
+    fn want(&self, now: Instant, id: PeerId, bundle: Handle) -> Option<CopyOffer> {
         let (held, peer) = (self.book.get(bundle)?, self.neighbours.peers().get(id)?);
         let meta = &held.bundle;
         if self.is_hello(held) {
@@ -334,7 +334,7 @@ impl Agent {
         self.event(out, Event::Transmitting { bundle: number, link });
         out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable, lives });
         for side in [Side::Router, Side::Control] {
-            let news = News::Handed { bundle, to: peer, gave: gave[side as usize], keep };
+            let news = PolicyEvent::Handed { bundle, to: peer, gave: gave[side as usize], keep };
             if self.is_told(side, &news) {
                 self.tell_one(now, side, &news, out);
             }
@@ -351,13 +351,13 @@ impl Agent {
             self.steps.push_back(Step::Dispatch(bundle));
             return;
         }
-        let last = self.book.release(bundle, Reason::Route);
+        let last = self.book.release(bundle, RetentionConstraint::Route);
         debug_assert!(!last, "it is being sent");
     }
 
     /// What changes on this hop: the node it leaves, its age, its hops, its labels.
     // 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9
-    pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> Hop {
+    pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> HopState {
         // RFC 9171 4.4.1: never at the source, where a bundle may come back. Whether one without source is of this
         // node, who gave it tells, which is forgotten at a restart.
         let came = || match held.bundle.is_anonymous() {
@@ -365,13 +365,13 @@ impl Agent {
             false => !self.is_local(held.bundle.source.node()),
         };
         let said = self.settings.previous_node_block && came();
-        Hop {
+        HopState {
             previous: if said { self.node_id() } else { farlink_base::EndpointId::Null },
             age_ms: held.age_ms(now),
             hops: held.hops.saturating_add(1),
             labels: (gave != [0; 2]).then_some(gave),
             unvouched: self.is_unvouched(held.handle()),
-            ..Hop::default()
+            ..HopState::default()
         }
     }
 }

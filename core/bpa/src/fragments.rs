@@ -9,7 +9,7 @@ use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
-use farlink_book::{Book, Flags, Handle, Held, Reason};
+use farlink_book::{Book, Flags, Handle, Held, RetentionConstraint};
 
 /// Pieces of one bundle.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Fragments {
         let complete = joining.have.covers(&(0..at.total));
         self.waiting += 1;
         *self.pieces.shares.entry(counts_to(source, original.2)).or_insert(0) += 1;
-        book.hold(bundle, Reason::Fragment);
+        book.hold(bundle, RetentionConstraint::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
     /// True if a fragment belongs to a waiting content, or fewer than [`CONTENTS_MAX`] wait; vouched and other fragments are counted apart.
@@ -231,8 +231,8 @@ impl Fragments {
         }
         let parts: Vec<Handle> = joining.parts.into_values().collect();
         for part in &parts {
-            book.hold(*part, Reason::Whole);
-            let last = book.release(*part, Reason::Fragment);
+            book.hold(*part, RetentionConstraint::Whole);
+            let last = book.release(*part, RetentionConstraint::Fragment);
             debug_assert!(!last, "it is part of a whole");
         }
         match parts.first().copied() {
@@ -268,8 +268,8 @@ impl Fragments {
     pub fn dissolve(&mut self, book: &mut Book, whole: Handle) -> Vec<Handle> {
         let parts = self.take_parts(whole);
         for part in &parts {
-            book.hold(*part, Reason::Route);
-            let last = book.release(*part, Reason::Whole);
+            book.hold(*part, RetentionConstraint::Route);
+            let last = book.release(*part, RetentionConstraint::Whole);
             debug_assert!(!last, "it is to be joined");
         }
         parts
@@ -325,7 +325,7 @@ impl Fragments {
     }
     /// A fragment leaves.
     pub fn forget(&mut self, held: &Held) {
-        let Some(at) = place(held).filter(|_| held.has(Reason::Fragment)) else { return };
+        let Some(at) = place(held).filter(|_| held.has(RetentionConstraint::Fragment)) else { return };
         let Some(original) = self.joined_to(held) else { return };
         let Some(joining) = self.pieces.joining.get_mut(&original) else { return };
         let key = (at.offset, held.bundle.payload.len());

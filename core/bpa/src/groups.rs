@@ -9,7 +9,7 @@ use crate::io::Output;
 use alloc::vec::Vec;
 use farlink_base::store::Remembered;
 use farlink_base::{DeleteReason, Facts, Instant, Sink};
-use farlink_book::{Flags, Handle, Held, Reason, Why};
+use farlink_book::{Flags, Handle, Held, RetentionConstraint, Why};
 
 impl Agent {
     /// A bundle for a group is held for the members here, each of which has it once. What is enciphered or in pieces
@@ -23,7 +23,7 @@ impl Agent {
         let durable = self.is_durable(held);
         if self.deliveries.made().is_some_and(|deliveries| deliveries.share(held, durable)) {
             self.steps.extend(durable.then(|| Step::Deliver(held.bundle.destination.clone())));
-            self.book.hold(bundle, Reason::Whole);
+            self.book.hold(bundle, RetentionConstraint::Whole);
         }
     }
 
@@ -51,7 +51,7 @@ impl Agent {
         if self.deliveries.owes(bundle) {
             return;
         }
-        let last = self.book.release(bundle, Reason::Whole);
+        let last = self.book.release(bundle, RetentionConstraint::Whole);
         if !last && !self.is_done(bundle) {
             return;
         }
@@ -68,7 +68,7 @@ impl Agent {
     pub(crate) fn forgo(&mut self, bundle: Handle) {
         self.withdraw(bundle);
         if self.book.get(bundle).is_some_and(|held| held.bundle.is_for_group()) {
-            let last = self.book.release(bundle, Reason::Whole);
+            let last = self.book.release(bundle, RetentionConstraint::Whole);
             debug_assert!(!last, "it is being sent");
         }
     }

@@ -10,8 +10,8 @@ use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Clock, DeleteReason, EndpointId, Event, Hop, Instant, LayerId, LinkId, Malformed, NodeId,
-    Refusal,
+    BundleHandle, BundleMeta, Clock, DeleteReason, EndpointId, Event, HopState, Instant, LayerId, LinkId, Malformed,
+    NodeId, Refusal,
 };
 
 /// Names an offer of one of the stack's layers.
@@ -57,7 +57,7 @@ pub enum Input {
         /// What is known of it.
         bundle: Arc<BundleMeta>,
         /// What changes from hop to hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
     },
     /// A piece of a bundle that is arriving, as a fragment of its own, is on disk. Answered by [`Output::Kept`] once it is
     /// held whatever becomes of the rest; where that may not be, by nothing.
@@ -69,7 +69,7 @@ pub enum Input {
         /// The fragment.
         bundle: Arc<BundleMeta>,
         /// What changes from hop to hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
         /// Which bytes of the encoded arriving bundle are promised with it.
         promises: Range<u64>,
     },
@@ -87,7 +87,7 @@ pub enum Input {
         /// The bundle.
         bundle: Arc<BundleMeta>,
         /// What changes from hop to hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
     },
     /// What arrived did not parse.
     Malformed {
@@ -239,7 +239,7 @@ pub enum Input {
         /// The bundle, its payload on disk.
         meta: Arc<BundleMeta>,
         /// What changes from hop to hop, as it was when it arrived.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
     },
     /// An application says something.
     App(AppInput),
@@ -294,7 +294,7 @@ pub enum Output {
         /// The bundle.
         bundle: Arc<BundleMeta>,
         /// What changes on this hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
         /// The piece of its payload that leaves, as a fragment; `None`: all of it.
         cut: Option<Range<u64>>,
         /// Encoded length of what leaves; 0 into a tunnel, where nobody asks.

@@ -11,12 +11,12 @@ use crate::shares;
 use alloc::sync::Arc;
 use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
-use farlink_base::{BundleHandle, BundleMeta, DeleteReason, Event, Hop, Instant, PeerId, Refusal, Sink};
-use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side};
+use farlink_base::{BundleHandle, BundleMeta, DeleteReason, Event, HopState, Instant, PeerId, Refusal, Sink};
+use farlink_book::{Birth, Flags, Handle, Held, New, PolicyEvent, RetentionConstraint, RetentionConstraints, Side};
 
 impl Agent {
     /// A bundle as it would stand in the book.
-    pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &Hop) -> Held {
+    pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &HopState) -> Held {
         let expires = now + self.lifetime_here(self.remaining_lifetime(now, &bundle, hop.age_ms));
         let labels = hop.labels.unwrap_or_default();
         Held::newcomer(New {
@@ -27,7 +27,7 @@ impl Agent {
             from,
             hops: hop.hops,
             labels,
-            reasons: Reasons::of(&[Reason::Route]),
+            reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
             flags: Flags::default(),
         })
     }
@@ -55,7 +55,7 @@ impl Agent {
         &mut self,
         now: Instant,
         new: Held,
-        hop: &Hop,
+        hop: &HopState,
         debt: Option<Debt>,
         out: &mut S,
     ) -> Handle {
@@ -73,7 +73,7 @@ impl Agent {
                 from: new.from,
                 hops: new.hops,
                 labels: new.labels,
-                reasons: Reasons::of(&[Reason::Route]),
+                reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
                 flags,
             },
             out,
@@ -207,7 +207,7 @@ impl Agent {
         if self.custody.is_some() {
             self.on_custody_stored(now, handle, edge, out);
         }
-        let last = self.book.release(handle, Reason::Commit);
+        let last = self.book.release(handle, RetentionConstraint::Commit);
         debug_assert!(!last, "a bundle nobody needs has left by now");
         if let Some(on_disk) = payload.filter(|_| self.memory.is_scarce(self.settings.limits.memory_bytes)) {
             self.memory.let_go(&mut self.book, handle, on_disk);
@@ -227,7 +227,7 @@ impl Agent {
         let Some(held) = self.debts.bundle(bundle.0).and_then(|handle| self.book.get_mut(handle)) else { return };
         let (handle, meta) = (held.handle(), held.bundle.clone());
         held.flags.set(Flags::UNRECORDED, true);
-        let sending = held.has(Reason::Send);
+        let sending = held.has(RetentionConstraint::Send);
         self.event_refused(None, Some(&meta), reason, out);
         if sending {
             self.forgo(handle);
@@ -245,7 +245,7 @@ impl Agent {
         bundle: BundleHandle,
         index: &IndexEntry,
         meta: Arc<BundleMeta>,
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
@@ -277,7 +277,7 @@ impl Agent {
                 from: giver,
                 hops: hop.hops,
                 labels: hop.labels.unwrap_or_default(),
-                reasons: Reasons::of(&[Reason::Route]),
+                reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
                 flags,
             },
             out,
@@ -323,7 +323,7 @@ impl Agent {
         out: &mut S,
     ) {
         for side in [Side::Router, Side::Control] {
-            let news = News::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
+            let news = PolicyEvent::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
             if self.policies.wants(side, &news) {
                 self.tell_one(now, side, &news, out);
             }

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
     use farlink_base::{BundleMeta, Bytes, Chunk, Extent, Instant, PeerId, Priority};
-    use farlink_book::{Birth, New, Reason, Reasons};
+    use farlink_book::{Birth, New, RetentionConstraint, RetentionConstraints};
 
     fn bundle(number: u64, payload: Payload) -> Arc<BundleMeta> {
         let mut meta = crate::testing::meta(number, Priority::Normal, 0);
@@ -156,7 +156,7 @@ mod tests {
             from: PeerId::NONE,
             hops: 0,
             labels: [0; 2],
-            reasons: Reasons::of(&[Reason::Route]),
+            reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
             flags: Flags::default(),
         })
     }

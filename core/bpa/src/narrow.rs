@@ -8,7 +8,7 @@ use crate::io::Output;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{Instant, LinkId, PeerId, Refusal, Sink};
-use farlink_book::{Handle, Held, Want, Way};
+use farlink_book::{CopyOffer, Handle, Held, RouteDecision};
 
 /// Bytes a hop adds to a bundle beside the name of this node, at most: its age, its hops, its labels, heads.
 const HOP_MAX: u64 = 256;
@@ -29,7 +29,7 @@ impl Agent {
         &self,
         now: Instant,
         held: &Held,
-        want: &Want,
+        want: &CopyOffer,
         most: u64,
         edge: &dyn Edge,
     ) -> Option<Fitting> {
@@ -72,7 +72,7 @@ impl Agent {
     /// Links that take nothing of a bundle.
     pub(crate) fn too_narrow(&self, now: Instant, bundle: Handle, edge: &dyn Edge) -> Vec<LinkId> {
         let Some(held) = self.book.get(bundle).filter(|_| self.neighbours.has_narrow()) else { return Vec::new() };
-        let want = Want::give(held, 0);
+        let want = CopyOffer::give(held, 0);
         let takes =
             |most: u64| held.size() + self.hop_bytes() <= most || self.fitting(now, held, &want, most, edge).is_some();
         let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(most)));
@@ -121,15 +121,17 @@ impl Agent {
 }
 
 /// How a bundle leaves from a queue.
-pub(crate) fn wish(held: &Held, copy: bool) -> Want {
-    if copy { Want::copy(held, 0) } else { Want::give(held, 0) }
+pub(crate) fn wish(held: &Held, copy: bool) -> CopyOffer {
+    if copy { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) }
 }
 
 /// A link too narrow that a router chose, where it chose no other.
-pub(crate) fn chosen(way: &Way, narrow: &[LinkId]) -> Option<LinkId> {
+pub(crate) fn chosen(way: &RouteDecision, narrow: &[LinkId]) -> Option<LinkId> {
     match way {
-        Way::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),
-        Way::All(legs) if legs.iter().all(|leg| narrow.contains(&leg.link)) => legs.first().map(|leg| leg.link),
+        RouteDecision::One(leg) => Some(leg.link).filter(|link| narrow.contains(link)),
+        RouteDecision::All(legs) if legs.iter().all(|leg| narrow.contains(&leg.link)) => {
+            legs.first().map(|leg| leg.link)
+        }
         _ => None,
     }
 }

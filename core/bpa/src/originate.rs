@@ -8,8 +8,8 @@ use crate::io::Output;
 use alloc::sync::Arc;
 use core::time::Duration;
 use farlink_base::{
-    BundleId, BundleMeta, CreationTimestamp, EndpointId, Event, Facts, Hop, Instant, Payload, PeerId, Refusal, Sink,
-    store,
+    BundleId, BundleMeta, CreationTimestamp, EndpointId, Event, Facts, HopState, Instant, Payload, PeerId, Refusal,
+    Sink, store,
 };
 
 impl Agent {
@@ -99,14 +99,14 @@ impl Agent {
             // Its payload may have left memory when somebody brings it back.
             meta.digest = edge.digest(&meta);
         }
-        let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
+        let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &HopState::default());
         new.expires = now + self.lifetime_here(Duration::from_millis(new.bundle.lifetime_ms));
         if new.bundle.facts.has(Facts::CUSTODY) && !self.takes_custody(&new) {
             return Err(Refusal::NoResources);
         }
         self.make_room(now, &new, edge, out)?;
         let record = new.bundle.is_administrative();
-        let handle = self.take_in(now, new, &Hop::default(), request.map(Debt::Request), out);
+        let handle = self.take_in(now, new, &HopState::default(), request.map(Debt::Request), out);
         // What nodes tell each other, nobody waits for.
         if !record {
             self.event(out, Event::Created { bundle: self.number(handle) });

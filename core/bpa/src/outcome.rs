@@ -9,7 +9,7 @@ use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
 use farlink_base::{DeleteReason, Event, Facts, Instant, LinkId, Refusal, Sink};
-use farlink_book::{Flags, Handle, News, Reason, Reasons, Side, Why};
+use farlink_book::{Flags, Handle, PolicyEvent, RetentionConstraint, RetentionConstraints, Side, Why};
 
 /// Failures in a row after which a neighbour counts as refusing.
 const FAILURES_MAX: u8 = 3;
@@ -38,7 +38,7 @@ impl Agent {
         }
         for side in [Side::Router, Side::Control] {
             let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
-            self.tell_side(now, side, &News::Sent { bundle, to, gave, keep }, out);
+            self.tell_side(now, side, &PolicyEvent::Sent { bundle, to, gave, keep }, out);
         }
         self.memory.try_again(&mut self.book, bundle);
         self.after_send(now, &sending, last, edge, out);
@@ -58,7 +58,7 @@ impl Agent {
         let done = last || self.is_done(bundle);
         let Some(held) = self.book.get(bundle) else { return };
         let moved = held.flags.has(Flags::MOVES) && !sending.keep;
-        if done || !held.has(Reason::Route) {
+        if done || !held.has(RetentionConstraint::Route) {
             self.report(now, bundle, Status::Forwarded, DeleteReason::Done, edge, out);
         }
         if done {
@@ -72,11 +72,11 @@ impl Agent {
     /// Whether nothing holds a bundle but that the store has not answered: sent whole before the disk
     /// was done. Whoever waits for the disk has no need to any more.
     pub(crate) fn is_done(&self, bundle: Handle) -> bool {
-        const UNCOMMITTED: Reasons = Reasons::of(&[Reason::Commit]);
+        const UNCOMMITTED: RetentionConstraints = RetentionConstraints::of(&[RetentionConstraint::Commit]);
         self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))
     }
 
-    fn tell_side<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &News<'_>, out: &mut S) {
+    fn tell_side<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &PolicyEvent<'_>, out: &mut S) {
         if self.is_told(side, news) {
             self.tell_one(now, side, news, out);
         }
@@ -201,7 +201,7 @@ impl Agent {
         }
         for side in [Side::Router, Side::Control] {
             let (bundle, to, keep, gave) = (sending.bundle, sending.peer, sending.keep, sending.gave[side as usize]);
-            let news = News::Failed { bundle, to, gave, keep };
+            let news = PolicyEvent::Failed { bundle, to, gave, keep };
             if self.is_told(side, &news) {
                 self.tell_one(now, side, &news, out);
             } else if let Some(held) = self.book.get_mut(bundle) {
@@ -220,7 +220,7 @@ impl Agent {
         if !self.is_unvouched(sending.bundle) {
             self.waits.ignore_strangers(sending.bundle);
         }
-        self.book.hold(sending.bundle, Reason::Route);
+        self.book.hold(sending.bundle, RetentionConstraint::Route);
     }
 
     /// A copy that failed is offered again: at once after a lost session, else after the back-off.

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use farlink_base::{Instant, NodeId, PeerId, Refusal};
 use farlink_book::{
-    Book, Hears, Held, Journeys, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want,
-    Way,
+    Action, Actions, Book, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, Held, Journeys, NextHop, Node,
+    Oracle, Peer, Peers, PolicyEvent, RouteDecision, Side,
 };
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
@@ -27,10 +27,10 @@ pub(crate) struct Seen<'a> {
 pub(crate) struct Policies {
     router: Box<dyn Router>,
     control: Box<dyn Control>,
-    router_hears: Hears,
-    control_hears: Hears,
+    router_hears: EventMask,
+    control_hears: EventMask,
     oracle: Option<Box<dyn Oracle + Send>>,
-    orders: Orders,
+    orders: Actions,
 }
 
 impl fmt::Debug for Policies {
@@ -47,7 +47,12 @@ impl fmt::Debug for Policies {
     }
 }
 
-fn node<'a>(seen: Seen<'a>, side: Side, router: Option<&'a dyn Outlook>, oracle: Option<&'a dyn Oracle>) -> Node<'a> {
+fn node<'a>(
+    seen: Seen<'a>,
+    side: Side,
+    router: Option<&'a dyn DeliveryForecast>,
+    oracle: Option<&'a dyn Oracle>,
+) -> Node<'a> {
     let Seen { now, me, book, peers, capacity, plan } = seen;
     let plan = (side == Side::Control && plan.nodes() > 0).then_some(plan);
     Node { now, me, side, book, peers, capacity, router, oracle, plan }
@@ -57,7 +62,7 @@ impl Policies {
     /// These two.
     pub fn new(router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
         let (router_hears, control_hears) = (router.hears(), control.hears());
-        Policies { router, control, router_hears, control_hears, oracle: None, orders: Orders::default() }
+        Policies { router, control, router_hears, control_hears, oracle: None, orders: Actions::default() }
     }
     /// Another router, before anything was asked or told.
     pub fn set_router(&mut self, router: Box<dyn Router>) {
@@ -94,19 +99,19 @@ impl Policies {
         self.router.uses_plan()
     }
     /// Whether any policy wants this.
-    pub fn wants(&self, side: Side, news: &News<'_>) -> bool {
+    pub fn wants(&self, side: Side, news: &PolicyEvent<'_>) -> bool {
         match side {
             Side::Router => self.router_hears.wants(news),
             Side::Control => self.control_hears.wants(news),
         }
     }
     /// Tells one policy; what it orders is taken with [`Policies::orders`].
-    pub fn tell(&mut self, seen: Seen<'_>, side: Side, news: &News<'_>) {
+    pub fn tell(&mut self, seen: Seen<'_>, side: Side, news: &PolicyEvent<'_>) {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         match side {
             Side::Router => self.router.on(&node(seen, side, None, oracle), news, &mut self.orders),
             Side::Control => {
-                let outlook: &dyn Outlook = &*self.router;
+                let outlook: &dyn DeliveryForecast = &*self.router;
                 self.control.on(&node(seen, side, Some(outlook), oracle), news, &mut self.orders);
             }
         }
@@ -117,25 +122,25 @@ impl Policies {
         self.router.on_plan(&node(seen, Side::Router, None, oracle), plan, &mut self.orders);
     }
     /// What was ordered since it was taken last.
-    pub fn orders(&mut self) -> Vec<Order> {
+    pub fn orders(&mut self) -> Vec<Action> {
         if self.orders.is_empty() { Vec::new() } else { self.orders.drain().collect() }
     }
     /// Where a bundle goes.
-    pub fn route(&mut self, seen: Seen<'_>, held: &Held, tried: &[PeerId]) -> Way {
+    pub fn route(&mut self, seen: Seen<'_>, held: &Held, tried: &[PeerId]) -> RouteDecision {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route(&node(seen, Side::Router, None, oracle), held, tried, &mut self.orders)
     }
     /// Where a piece of this size would go; nothing is booked.
-    pub fn route_part(&self, seen: Seen<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+    pub fn route_part(&self, seen: Seen<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.route_part(&node(seen, Side::Router, None, oracle), held, size, tried)
     }
     /// What both policies want of a carried bundle for a neighbour that is up and lacks it.
     /// `direct`: it is the bundle's destination, to which it goes first, and moves.
-    pub fn wish(&self, seen: Seen<'_>, peer: &Peer, held: &Held, direct: bool) -> Option<Want> {
+    pub fn wish(&self, seen: Seen<'_>, peer: &Peer, held: &Held, direct: bool) -> Option<CopyOffer> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         let want = if direct {
-            Some(Want::give(held, 0))
+            Some(CopyOffer::give(held, 0))
         } else {
             let asked = node(seen, Side::Router, None, oracle);
             self.router.wants(&asked, peer, held)
@@ -143,18 +148,18 @@ impl Policies {
         if want.is_none() && !self.control.wishes() {
             return None;
         }
-        let outlook: &dyn Outlook = &*self.router;
+        let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.allow(&node(seen, Side::Control, Some(outlook), oracle), peer, held, want)
     }
     /// Whether the control lets a bundle follow the router's plan to a neighbour.
     pub fn allows(&self, seen: Seen<'_>, peer: &Peer, held: &Held) -> bool {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
-        let outlook: &dyn Outlook = &*self.router;
+        let outlook: &dyn DeliveryForecast = &*self.router;
         let asked = node(seen, Side::Control, Some(outlook), oracle);
-        self.control.allow(&asked, peer, held, Some(Want::give(held, 0))).is_some()
+        self.control.allow(&asked, peer, held, Some(CopyOffer::give(held, 0))).is_some()
     }
     /// How the router expects a bundle to fare given to a neighbour.
-    pub fn prospect(&self, seen: Seen<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+    pub fn prospect(&self, seen: Seen<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
         self.router.prospect(&node(seen, Side::Router, None, oracle), held, via)
     }
@@ -165,13 +170,13 @@ impl Policies {
     /// May this newcomer in, and what is it worth?
     pub fn admit(&self, seen: Seen<'_>, new: &Held) -> Result<f64, Refusal> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
-        let outlook: &dyn Outlook = &*self.router;
+        let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.admit(&node(seen, Side::Control, Some(outlook), oracle), new)
     }
     /// What a held bundle is worth; `None`: it is never given up.
     pub fn worth(&self, seen: Seen<'_>, held: &Held) -> Option<f64> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
-        let outlook: &dyn Outlook = &*self.router;
+        let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.worth(&node(seen, Side::Control, Some(outlook), oracle), held)
     }
     /// Whether what came first is worth least.
@@ -181,7 +186,7 @@ impl Policies {
     /// Where a victim may move instead of being deleted.
     pub fn rehome(&self, seen: Seen<'_>, held: &Held) -> Option<PeerId> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
-        let outlook: &dyn Outlook = &*self.router;
+        let outlook: &dyn DeliveryForecast = &*self.router;
         self.control.rehome(&node(seen, Side::Control, Some(outlook), oracle), held)
     }
 }

@@ -7,7 +7,7 @@ use crate::slab::{NIL, Slab};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
-use farlink_book::{Book, Handle, Held, Leg, Reason};
+use farlink_book::{Book, Handle, Held, NextHop, RetentionConstraint};
 
 /// Places looked at for that of a bundle that comes back.
 const BACK_SCAN: usize = 64;
@@ -98,7 +98,7 @@ impl Queues {
     }
     /// Puts a bundle into a link's queue. A list that begins with it is named: it wants a timer at
     /// `leg.until`.
-    pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: Leg, copy: bool) -> Option<ListId> {
+    pub fn put(&mut self, book: &mut Book, bundle: Handle, leg: NextHop, copy: bool) -> Option<ListId> {
         let held = book.get(bundle)?;
         let (size, sibling) = (held.size(), held.leg);
         let key = ListKey { priority: Reverse(held.bundle.priority), not_before: leg.not_before, until: leg.until };
@@ -130,7 +130,7 @@ impl Queues {
         if let Some(held) = book.get_mut(bundle) {
             held.leg = at;
         }
-        book.hold(bundle, Reason::Queue);
+        book.hold(bundle, RetentionConstraint::Queue);
         begun
     }
     /// At the end of its list; among the first where it was here before them.
@@ -237,7 +237,7 @@ impl Queues {
         }
         if held.leg == NIL {
             // Where that was the last reason, a copy leaves now, or was let go: the caller sees to it.
-            let _ = book.release(entry.bundle, Reason::Queue);
+            let _ = book.release(entry.bundle, RetentionConstraint::Queue);
         }
     }
     /// Takes one leg of a bundle out of whatever queue it is in; call until there is none.
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(order(&mut queues, &mut book, 0), [3, 5, 1, 4, 2]);
         assert_eq!(queues.of(LinkId(0)), (0, 0));
         assert_eq!((queues.len(), queues.lists.len()), (0, 0));
-        assert!(handles.iter().all(|h| !book.get(*h).unwrap().has(Reason::Queue)));
+        assert!(handles.iter().all(|h| !book.get(*h).unwrap().has(RetentionConstraint::Queue)));
     }
 
     #[test]
@@ -359,9 +359,9 @@ mod tests {
         assert!(queues.put(&mut book, handles[0], leg(1, 0, 9), true).is_some());
         let first = queues.first(LinkId(0), &book, 64, |_, _| true).unwrap();
         assert_eq!(queues.take(&mut book, first).map(|t| t.copy), Some(false));
-        assert!(book.get(handles[0]).unwrap().has(Reason::Queue));
+        assert!(book.get(handles[0]).unwrap().has(RetentionConstraint::Queue));
         assert_eq!(queues.take_of(&mut book, handles[0]).map(|t| (t.copy, t.link)), Some((true, LinkId(1))));
-        assert!(!book.get(handles[0]).unwrap().has(Reason::Queue));
+        assert!(!book.get(handles[0]).unwrap().has(RetentionConstraint::Queue));
         assert_eq!(queues.take_of(&mut book, handles[0]), None);
     }
 

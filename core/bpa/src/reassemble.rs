@@ -8,7 +8,7 @@ use crate::io::Output;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Event, Instant, Payload, Refusal, Sink};
-use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
+use farlink_book::{Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints, Why};
 
 impl Agent {
     /// A whole is durable when all its parts are.
@@ -20,7 +20,7 @@ impl Agent {
 
     /// A bundle became durable: perhaps a whole waited for it.
     pub(crate) fn durable_part(&mut self, part: Handle) {
-        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
+        if self.book.get(part).is_some_and(|held| held.has(RetentionConstraint::Whole)) {
             if let Some(whole) = self.fragments.whole_of(part) {
                 self.await_delivery(whole);
             }
@@ -44,7 +44,7 @@ impl Agent {
             Joined::Redundant => return self.depart(now, bundle, Why::Forwarded, None, edge, out),
             Joined::Waiting | Joined::Complete { .. } => {}
         }
-        let last = self.book.release(bundle, Reason::Route);
+        let last = self.book.release(bundle, RetentionConstraint::Route);
         debug_assert!(!last, "it waits for the others");
         if let Joined::Complete { first, payload, expires, parts } = joined {
             self.reassemble(now, first, payload, expires, parts, edge, out);
@@ -94,7 +94,7 @@ impl Agent {
                 from,
                 hops,
                 labels: [0; 2],
-                reasons: Reasons::of(&[Reason::Route]),
+                reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
                 flags,
             },
             out,

@@ -9,10 +9,10 @@ use crate::signals::HELLO_MAX;
 use crate::waits::Turned;
 use alloc::sync::Arc;
 use farlink_base::{
-    BundleMeta, DeleteReason, Duties, EndpointId, Event, Facts, Hop, Instant, LinkId, Malformed, NodeId, PeerId,
+    BundleMeta, DeleteReason, Duties, EndpointId, Event, Facts, HopState, Instant, LinkId, Malformed, NodeId, PeerId,
     Refusal, Sink,
 };
-use farlink_book::{Flags, Handle, Held, Peer, Reason, Reasons};
+use farlink_book::{Flags, Handle, Held, Peer, RetentionConstraint, RetentionConstraints};
 
 impl Agent {
     // 9171-5.6-2, 9171-5.6-3
@@ -73,7 +73,7 @@ impl Agent {
         link: LinkId,
         token: OfferToken,
         bundle: Arc<BundleMeta>,
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
@@ -117,7 +117,7 @@ impl Agent {
         link: LinkId,
         token: OfferToken,
         bundle: Arc<BundleMeta>,
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
@@ -254,7 +254,7 @@ impl Agent {
         handle: Handle,
         token: OfferToken,
         (from, strange): (PeerId, bool),
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
@@ -279,7 +279,7 @@ impl Agent {
             self.waits.refuse(&mut self.book, handle, from, ups, Turned::Back);
         }
         self.cuts.begin_anew(&self.book, handle);
-        self.book.hold(handle, Reason::Route);
+        self.book.hold(handle, RetentionConstraint::Route);
         self.hold_back_return(now, handle, strange, edge, out);
         if let Some(held) = self.book.get_mut(handle) {
             held.hops = held.hops.max(hop.hops);
@@ -291,9 +291,13 @@ impl Agent {
 
     /// Whether a bundle that is here comes on a new way, rather than once more from the neighbour
     /// that missed the acknowledgment; only then is there something to route.
-    fn comes_anew(&self, held: &Held, from: PeerId, hop: &Hop) -> bool {
-        const LEAVING: Reasons = Reasons::of(&[Reason::Send, Reason::Commit, Reason::Whole]);
-        let leaving = held.has(Reason::Send) && held.reasons().within(LEAVING);
+    fn comes_anew(&self, held: &Held, from: PeerId, hop: &HopState) -> bool {
+        const LEAVING: RetentionConstraints = RetentionConstraints::of(&[
+            RetentionConstraint::Send,
+            RetentionConstraint::Commit,
+            RetentionConstraint::Whole,
+        ]);
+        let leaving = held.has(RetentionConstraint::Send) && held.reasons().within(LEAVING);
         leaving && is_on_new_way(held, from, hop)
     }
 
@@ -304,7 +308,7 @@ impl Agent {
 
     /// A bundle that is here comes on another way: whoever had it from this node may have let it go since, so that what
     /// it said before counts no more.
-    fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &Hop) {
+    fn note_return(&mut self, bundle: Handle, from: PeerId, hop: &HopState) {
         let back = self.book.get(bundle).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
         if let (Some(tunnels), Some(number)) = (&mut self.tunnels, back) {
             tunnels.came_back(number);
@@ -328,7 +332,7 @@ impl Agent {
     }
 
     /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.
-    pub(crate) fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
+    pub(crate) fn giver(&mut self, link: LinkId, hop: &HopState) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
         // RFC 9171 4.4.1: a previous node is said by its node ID.
@@ -385,7 +389,7 @@ impl Agent {
         now: Instant,
         from: PeerId,
         bundle: &BundleMeta,
-        hop: &Hop,
+        hop: &HopState,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> bool {
@@ -409,13 +413,13 @@ impl Agent {
 
 /// Whether a bundle that is here comes from somebody else than it did, or has come further. One that counts no hops, and is
 /// no copy, may have: it is rather sent twice than lost.
-fn is_on_new_way(held: &Held, from: PeerId, hop: &Hop) -> bool {
+fn is_on_new_way(held: &Held, from: PeerId, hop: &HopState) -> bool {
     let further = if held.bundle.facts.has(Facts::HOPS) { hop.hops > held.hops } else { hop.labels.is_none() };
     from != held.from || further
 }
 
 /// The verdict on what is here already: a copy gives its label back, anything else is as good as
 /// kept.
-fn had(hop: &Hop) -> Result<(), Refusal> {
+fn had(hop: &HopState) -> Result<(), Refusal> {
     if hop.labels.is_some() { Err(Refusal::Duplicate) } else { Ok(()) }
 }

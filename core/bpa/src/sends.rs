@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use core::ops::Range;
 use farlink_base::layer::SendId;
 use farlink_base::{LinkId, PeerId};
-use farlink_book::{Book, Handle, Reason};
+use farlink_book::{Book, Handle, RetentionConstraint};
 
 /// One transmission.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Sends {
         if let Some(held) = book.get_mut(bundle) {
             held.sends = held.sends.saturating_add(1);
         }
-        book.hold(bundle, Reason::Send);
+        book.hold(bundle, RetentionConstraint::Send);
         SendId(id)
     }
     /// Ends one. True besides: it was the bundle's last, and no other reason holds the bundle.
@@ -71,7 +71,7 @@ impl Sends {
         } else if held.sends < u8::MAX {
             held.sends -= 1;
         }
-        let last = none && book.release(sending.bundle, Reason::Send);
+        let last = none && book.release(sending.bundle, RetentionConstraint::Send);
         Some((sending, last))
     }
     /// How many.
@@ -119,7 +119,7 @@ mod tests {
         let first = sends.begin(&mut book, sending(handles[0], true));
         let second = sends.begin(&mut book, sending(handles[0], false));
         let other = sends.begin(&mut book, sending(handles[1], false));
-        assert!(!book.release(handles[0], Reason::Route), "it is being sent");
+        assert!(!book.release(handles[0], RetentionConstraint::Route), "it is being sent");
         assert_eq!(sends.of(handles[0]).map(|(id, _)| id).collect::<alloc::vec::Vec<_>>(), [first, second]);
         assert_eq!(sends.end(&mut book, first).map(|(s, last)| (s.keep, last)), Some((true, false)));
         assert_eq!(sends.end(&mut book, second).map(|(s, last)| (s.keep, last)), Some((false, true)));

@@ -14,7 +14,9 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, CreationTimestamp, Empty, EndpointId, Facts, Instant, PeerId, Priority, Sink};
-use farlink_book::{Birth, Book, Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{
+    Birth, Book, Flags, Handle, Held, New, NextHop, PolicyEvent, RetentionConstraint, RetentionConstraints, Side, Why,
+};
 
 const VERSION: u8 = 1;
 /// The identities are a summary of everything held.
@@ -198,7 +200,7 @@ impl Agent {
                 from: PeerId::NONE,
                 hops: 0,
                 labels: [0; 2],
-                reasons: Reasons::of(&[Reason::Route]),
+                reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
                 flags,
             },
             out,
@@ -209,7 +211,7 @@ impl Agent {
                 self.depart(now, before, Why::Forwarded, None, edge, out);
             }
         }
-        let leg = Leg { link, not_before: Instant::ZERO, until: Instant::MAX };
+        let leg = NextHop { link, not_before: Instant::ZERO, until: Instant::MAX };
         self.queue(bundle, leg, false, out);
     }
 
@@ -236,7 +238,7 @@ impl Agent {
             let failures = self.book.get(bundle).map_or(0, |held| held.failures);
             self.waits.until(&mut self.book, bundle, now + back_off(failures));
         } else {
-            self.queue(bundle, Leg { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
+            self.queue(bundle, NextHop { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
         }
     }
 
@@ -290,7 +292,7 @@ impl Agent {
         for side in [Side::Router, Side::Control] {
             let bytes = heard.messages[side as usize];
             if !bytes.is_empty() {
-                self.tell_one(now, side, &News::Heard { from, bytes }, out);
+                self.tell_one(now, side, &PolicyEvent::Heard { from, bytes }, out);
             }
         }
         if heard.summary || !self.policies.asks_summaries() {

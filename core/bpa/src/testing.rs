@@ -7,7 +7,7 @@ use farlink_base::{
     BundleId, BundleMeta, CreationTimestamp, DtnTime, Duties, EndpointId, Facts, Instant, LinkId, Payload, PeerId,
     Priority,
 };
-use farlink_book::{Birth, Book, Flags, Handle, Leg, New, Reason, Reasons};
+use farlink_book::{Birth, Book, Flags, Handle, New, NextHop, RetentionConstraint, RetentionConstraints};
 
 /// A bundle from `ipn:1.1` to `ipn:9.1`.
 pub fn meta(sequence: u64, priority: Priority, payload: u64) -> BundleMeta {
@@ -48,7 +48,7 @@ pub fn book_with(priorities: &[Priority]) -> (Book, Vec<Handle>) {
             from: PeerId::NONE,
             hops: 0,
             labels: [0; 2],
-            reasons: Reasons::of(&[Reason::Route]),
+            reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
             flags: Flags::default(),
         })
     };
@@ -57,6 +57,6 @@ pub fn book_with(priorities: &[Priority]) -> (Book, Vec<Handle>) {
 }
 
 /// A leg over a link.
-pub fn leg(link: u32, not_before: u64, until: u64) -> Leg {
-    Leg { link: LinkId(link), not_before: Instant(not_before), until: Instant(until) }
+pub fn leg(link: u32, not_before: u64, until: u64) -> NextHop {
+    NextHop { link: LinkId(link), not_before: Instant(not_before), until: Instant(until) }
 }

@@ -2,7 +2,7 @@
 //! to those who sent such here.
 //!
 //! To the rest of the agent the way through a tunnel is a transmission over [`LinkId::TUNNEL`]: the bundle is held for
-//! [`Reason::Send`](farlink_book::Reason) until the one around it has left, or, with custody, until the far end says that
+//! [`RetentionConstraint::Send`](farlink_book::Reason) until the one around it has left, or, with custody, until the far end says that
 //! it has it. The one around it is never on disk: its payload is on it already, with the bundle inside.
 
 use crate::app::DeliveryId;

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{Event, Instant, NodeId, Sink, format_duration};
-use farlink_book::{Held, Reason};
+use farlink_book::{Held, RetentionConstraint};
 
 /// Bundles of one signal that one step looks at.
 const STEP: usize = 8;
@@ -78,7 +78,7 @@ impl Agent {
             };
             if told.answer.releases() {
                 // Custody of its own only the signal of a custodian ends.
-                if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(Reason::Custody)) {
+                if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(RetentionConstraint::Custody)) {
                     self.event(out, Event::CustodyReleased { bundle: held.name() });
                 }
                 self.tunnel_done(now, number, edge, out);
@@ -100,7 +100,7 @@ impl Agent {
                 return Some(format!("room in the tunnel to {end}"));
             }
             let end = &tunnels.settings(tunnels.get(held.number)?.rule)?.end;
-            let at = self.waits.due(held.handle()).filter(|_| held.has(Reason::Route))?;
+            let at = self.waits.due(held.handle()).filter(|_| held.has(RetentionConstraint::Route))?;
             return Some(format!("the tunnel to {end}, tried again in {}", format_duration(at.since(now))));
         };
         let end = &tunnels.settings(inner.rule)?.end;

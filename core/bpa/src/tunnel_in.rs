@@ -14,7 +14,7 @@ use farlink_base::layer::Ticket;
 use farlink_base::{
     DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Priority, Refusal, Sink,
 };
-use farlink_book::{Flags, Handle, Held, Origin, Reason, Why};
+use farlink_book::{Flags, Handle, Held, Origin, RetentionConstraint, Why};
 
 /// Runs of numbers in one signal.
 const RUNS_MAX: usize = 2048;
@@ -39,9 +39,9 @@ impl Agent {
             return;
         }
         let meta = held.bundle.clone();
-        if held.has(Reason::Route) {
-            self.book.hold(bundle, Reason::Deliver);
-            let last = self.book.release(bundle, Reason::Route);
+        if held.has(RetentionConstraint::Route) {
+            self.book.hold(bundle, RetentionConstraint::Deliver);
+            let last = self.book.release(bundle, RetentionConstraint::Route);
             debug_assert!(!last, "it is to be opened");
         }
         let delivery = self.deliveries.open_inside(bundle, meta.payload.len());
@@ -87,8 +87,8 @@ impl Agent {
                 if let Some(tunnels) = &mut self.tunnels {
                     tunnels.note_plain(number);
                 }
-                self.book.hold(bundle, Reason::Route);
-                let last = self.book.release(bundle, Reason::Deliver);
+                self.book.hold(bundle, RetentionConstraint::Route);
+                let last = self.book.release(bundle, RetentionConstraint::Deliver);
                 debug_assert!(!last, "it is looked at again");
                 self.steps.push_back(Step::Dispatch(bundle));
             }

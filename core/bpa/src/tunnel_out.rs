@@ -16,7 +16,7 @@ use farlink_base::layer::SendId;
 use farlink_base::{
     DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Payload, PeerId, Refusal, Sink, pattern_rank,
 };
-use farlink_book::{Birth, Flags, Handle, Held, New, Reason, Reasons, Why};
+use farlink_book::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints, Why};
 
 /// Bundles around one another, at most: what is so deep already goes in no tunnel, and is not taken out.
 pub(crate) const DEPTH_MAX: usize = 4;
@@ -76,7 +76,7 @@ impl Agent {
             reliable,
         };
         let id = self.sends.begin(&mut self.book, sending);
-        let last = self.book.release(bundle, Reason::Route);
+        let last = self.book.release(bundle, RetentionConstraint::Route);
         debug_assert!(!last, "it is being sent");
         if let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(bundle)) {
             tunnels.enter(held, rule, id);
@@ -171,7 +171,7 @@ impl Agent {
                     from: PeerId::NONE,
                     hops: 0,
                     labels: [0; 2],
-                    reasons: Reasons::of(&[Reason::Route]),
+                    reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
                     flags,
                 };
                 let outer = self.keep(new, out);
@@ -266,7 +266,7 @@ impl Agent {
         }
         // It was to go again when the signal came.
         self.leave_queues(bundle);
-        let last = self.book.release(bundle, Reason::Route);
+        let last = self.book.release(bundle, RetentionConstraint::Route);
         if last || self.is_done(bundle) {
             return self.depart(now, bundle, Why::Forwarded, None, edge, out);
         }
@@ -304,7 +304,7 @@ impl Agent {
         let (bundle, outer) = (inner.bundle, inner.outer);
         let Some(id) = inner.send else { return };
         self.unwrap(now, number, outer, edge, out);
-        self.book.hold(bundle, Reason::Route);
+        self.book.hold(bundle, RetentionConstraint::Route);
         let _ = self.end_send(id, out, false);
         self.memory.try_again(&mut self.book, bundle);
         if self.refuse_at_last(now, bundle, edge, out) {

@@ -417,9 +417,9 @@ fn piece_that_stays_is_reported_as_received() {
 fn policies_hear_of_a_piece_once_it_stays() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = support::Script {
-        hears: farlink_book::Hears::KEPT,
+        hears: farlink_book::EventMask::KEPT,
         on: Box::new(move |_, news, _| {
-            if let farlink_book::News::Kept { .. } = news {
+            if let farlink_book::PolicyEvent::Kept { .. } = news {
                 said.send(()).unwrap_or_default();
             }
         }),

@@ -92,13 +92,13 @@ fn a_contact_that_follows_another_at_once_is_used() {
 
 #[test]
 fn what_did_not_leave_in_its_contact_is_routed_anew() {
-    let leg = |node: &farlink_book::Node<'_>| farlink_book::Leg {
+    let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),
         not_before: node.now,
         until: node.now + Duration::from_secs(5),
     };
     let script = support::Script {
-        route: Box::new(move |node, _, _| farlink_book::Way::One(leg(node))),
+        route: Box::new(move |node, _, _| farlink_book::RouteDecision::One(leg(node))),
         ..support::Script::default()
     };
     let mut node = Node::routed(script);
@@ -118,13 +118,13 @@ fn what_did_not_leave_in_its_contact_is_routed_anew() {
 fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes() {
     let script = support::Script {
         route: Box::new(|node, _, tried| {
-            let leg = |link, seconds| farlink_book::Leg {
+            let leg = |link, seconds| farlink_book::NextHop {
                 link: LinkId(link),
                 not_before: node.now,
                 until: node.now + Duration::from_secs(seconds),
             };
             let _ = tried;
-            farlink_book::Way::All(vec![leg(0, 5), leg(1, 50)])
+            farlink_book::RouteDecision::All(vec![leg(0, 5), leg(1, 50)])
         }),
         ..support::Script::default()
     };
@@ -153,8 +153,8 @@ fn an_anonymous_bundle_takes_one_leg_of_many() {
     let script = support::Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
-            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
-            farlink_book::Way::All(vec![leg(0), leg(1)])
+            let leg = |link| farlink_book::NextHop { link: LinkId(link), not_before: node.now, until };
+            farlink_book::RouteDecision::All(vec![leg(0), leg(1)])
         }),
         ..support::Script::default()
     };
@@ -170,8 +170,8 @@ fn both_sides(seconds: u64) -> support::Script {
     support::Script {
         route: Box::new(move |node, _, _| {
             let until = node.now + Duration::from_secs(seconds);
-            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
-            farlink_book::Way::All(vec![leg(0), leg(1)])
+            let leg = |link| farlink_book::NextHop { link: LinkId(link), not_before: node.now, until };
+            farlink_book::RouteDecision::All(vec![leg(0), leg(1)])
         }),
         ..support::Script::default()
     }
@@ -274,7 +274,7 @@ fn for_link(link: u32) -> support::Script {
     let until = farlink_base::Instant(1_000_000_000_000);
     support::Script {
         route: Box::new(move |node, _, _| {
-            farlink_book::Way::One(farlink_book::Leg { link: LinkId(link), not_before: node.now, until })
+            farlink_book::RouteDecision::One(farlink_book::NextHop { link: LinkId(link), not_before: node.now, until })
         }),
         ..support::Script::default()
     }
@@ -315,7 +315,7 @@ fn link_hears_its_neighbour_in_return_contacts_only() {
 fn wakes_after_5_s() -> (Node, std::sync::mpsc::Receiver<farlink_base::Instant>) {
     let (woke, woken) = std::sync::mpsc::channel();
     let script = support::Script {
-        when_asked: Box::new(|now, out| out.push(farlink_book::Order::Wake(now + Duration::from_secs(5)))),
+        when_asked: Box::new(|now, out| out.push(farlink_book::Action::Wake(now + Duration::from_secs(5)))),
         on: Box::new(move |node, _, _| woke.send(node.now).unwrap_or_default()),
         ..support::Script::default()
     };
@@ -387,16 +387,16 @@ fn queue_let_go_leaves_no_timer() {
 #[test]
 fn router_hears_of_what_missed_its_contact() {
     let (said, heard) = std::sync::mpsc::channel();
-    let leg = |node: &farlink_book::Node<'_>| farlink_book::Leg {
+    let leg = |node: &farlink_book::Node<'_>| farlink_book::NextHop {
         link: LinkId(0),
         not_before: node.now,
         until: node.now + Duration::from_secs(5),
     };
     let script = support::Script {
-        hears: farlink_book::Hears::OUTCOMES,
-        route: Box::new(move |node, _, _| farlink_book::Way::One(leg(node))),
+        hears: farlink_book::EventMask::OUTCOMES,
+        route: Box::new(move |node, _, _| farlink_book::RouteDecision::One(leg(node))),
         on: Box::new(move |node, news, _| {
-            if let farlink_book::News::Failed { to, .. } = *news {
+            if let farlink_book::PolicyEvent::Failed { to, .. } = *news {
                 said.send((node.now, node.peers.get(to).map(|peer| peer.node))).unwrap_or_default();
             }
         }),

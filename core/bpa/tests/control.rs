@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
 use farlink_base::{DeleteReason, EndpointId, Event, LinkId, NodeId, Payload, Priority, Refusal};
-use farlink_book::{Hears, News, Order, Why};
+use farlink_book::{Action, EventMask, PolicyEvent, Why};
 use farlink_bpa::{Input, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,10 +126,10 @@ fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
     let here = EndpointId::ipn(1, 1);
     // So many orders go before it that a call does not get to it.
     let router = Script {
-        hears: Hears::KEPT,
-        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        hears: EventMask::KEPT,
+        route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
         on: Box::new(|node, news, out| match *news {
-            News::Kept { bundle, .. } if node.get(bundle).is_some_and(|held| held.destination() == node.me) => {
+            PolicyEvent::Kept { bundle, .. } if node.get(bundle).is_some_and(|held| held.destination() == node.me) => {
                 let gone = farlink_book::Handle { stamp: 99, slot: 99 };
                 (0..600).for_each(|_| out.delete(gone, Why::Acked));
             }
@@ -201,12 +201,12 @@ fn a_move_that_fails_leaves_the_bundle_where_it_was() {
 }
 
 /// A router that orders this about each bundle it hears of.
-fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Order + Send + 'static) -> Script {
+fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Action + Send + 'static) -> Script {
     Script {
-        hears: Hears::KEPT,
-        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        hears: EventMask::KEPT,
+        route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
         on: Box::new(move |node, news, out| {
-            if let News::Kept { bundle, .. } = *news {
+            if let PolicyEvent::Kept { bundle, .. } = *news {
                 out.push(order(bundle, node.get(bundle).unwrap().bundle.id));
             }
         }),
@@ -217,13 +217,13 @@ fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Order + Send + 'static
 #[test]
 fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
     for commit in [true, false] {
-        let mut node = Node::routed(ordering(|bundle, _| Order::Delete { bundle, why: Why::Acked }));
+        let mut node = Node::routed(ordering(|bundle, _| Action::Delete { bundle, why: Why::Acked }));
         node.commit = commit;
         node.receive(1, from_two(1, away()));
         assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]), "committed: {commit}");
         assert_eq!(node.verdicts(), [(1, Ok(()))]);
     }
-    let mut node = Node::routed(ordering(|bundle, _| Order::Delete { bundle, why: Why::Acked }));
+    let mut node = Node::routed(ordering(|bundle, _| Action::Delete { bundle, why: Why::Acked }));
     node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
     assert_eq!(node.held(), 1, "for an application here");
     node.register(1);
@@ -234,10 +234,10 @@ fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
 #[test]
 fn a_send_goes_on_though_its_bundle_is_given_up() {
     let script = Script {
-        hears: Hears::HANDED,
-        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        hears: EventMask::HANDED,
+        route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
         on: Box::new(|_, news, out| {
-            if let News::Handed { bundle, .. } = *news {
+            if let PolicyEvent::Handed { bundle, .. } = *news {
                 out.delete(bundle, Why::Overflow);
             }
         }),
@@ -255,7 +255,7 @@ fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
     let mine = from_two(2, EndpointId::ipn(1, 1));
     let id = mine.meta.id;
     for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NotAcceptable)), (mine, Ok(()))] {
-        let mut node = Node::routed(ordering(move |_, _| Order::Ban { id }));
+        let mut node = Node::routed(ordering(move |_, _| Action::Ban { id }));
         node.receive(1, from_two(1, away()));
         node.begins(0, 3, bundle.clone());
         node.receive(2, bundle);
@@ -269,7 +269,7 @@ fn a_bundle_without_source_is_refused_for_no_other() {
     // Those of two nodes without a clock look alike (RFC 9171 4.2.3).
     let nameless = || Bundle::new(EndpointId::Null, away(), 1);
     let id = nameless().meta.id;
-    let mut node = Node::routed(ordering(move |_, _| Order::Ban { id }));
+    let mut node = Node::routed(ordering(move |_, _| Action::Ban { id }));
     node.receive(1, nameless());
     node.receive(2, nameless());
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(()))]);
@@ -277,7 +277,7 @@ fn a_bundle_without_source_is_refused_for_no_other() {
 
 #[test]
 fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothing() {
-    let script = ordering(|bundle, _| Order::Migrate { bundle, to: farlink_base::PeerId(2) });
+    let script = ordering(|bundle, _| Action::Migrate { bundle, to: farlink_base::PeerId(2) });
     let mut node = Node::routed(script);
     node.receive(1, from_two(1, away()));
     assert_eq!(node.sent_over(1), [1]);
@@ -289,13 +289,13 @@ fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothin
 fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not() {
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
-        hears: Hears::KEPT.and(Hears::GONE),
+        hears: EventMask::KEPT.and(EventMask::GONE),
         on: Box::new(move |_, news, out| match news {
-            News::Kept { bundle, .. } => {
+            PolicyEvent::Kept { bundle, .. } => {
                 let to = farlink_base::PeerId(2);
-                out.push(Order::Migrate { bundle: *bundle, to });
+                out.push(Action::Migrate { bundle: *bundle, to });
             }
-            News::Gone { why, .. } => told.send(*why).unwrap(),
+            PolicyEvent::Gone { why, .. } => told.send(*why).unwrap(),
             _ => {}
         }),
         ..Script::default()
@@ -312,17 +312,21 @@ fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not(
 #[test]
 fn an_order_to_ask_again_is_followed() {
     let script = Script {
-        hears: Hears::KEPT,
+        hears: EventMask::KEPT,
         route: Box::new(|node, held, _| {
             if held.number == 1 && node.book.len() == 1 {
-                return farlink_book::Way::Wait(farlink_base::Instant::MAX);
+                return farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX);
             }
             let until = farlink_base::Instant::MAX;
-            farlink_book::Way::One(farlink_book::Leg { link: farlink_base::LinkId(1), not_before: node.now, until })
+            farlink_book::RouteDecision::One(farlink_book::NextHop {
+                link: farlink_base::LinkId(1),
+                not_before: node.now,
+                until,
+            })
         }),
         on: Box::new(|_, news, out| {
-            if let News::Kept { .. } = news {
-                out.push(Order::RerouteAll);
+            if let PolicyEvent::Kept { .. } = news {
+                out.push(Action::RerouteAll);
             }
         }),
         ..Script::default()
@@ -340,10 +344,10 @@ fn an_order_to_ask_again_is_followed() {
 fn a_policy_is_woken_when_it_asked_to_be() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
-        hears: Hears::KEPT,
+        hears: EventMask::KEPT,
         on: Box::new(move |node, news, out| match news {
-            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(7))),
-            News::Wake => said.send(node.now.as_secs_f64()).unwrap_or_default(),
+            PolicyEvent::Kept { .. } => out.push(Action::Wake(node.now + farlink_base::Duration::from_secs(7))),
+            PolicyEvent::Wake => said.send(node.now.as_secs_f64()).unwrap_or_default(),
             _ => {}
         }),
         ..Script::default()
@@ -385,15 +389,15 @@ fn a_store_that_is_full_loses_reports_before_it_loses_data() {
 fn moving() -> (Node, std::sync::mpsc::Receiver<Why>) {
     let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
-        hears: Hears::KEPT.and(Hears::GONE),
-        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        hears: EventMask::KEPT.and(EventMask::GONE),
+        route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
         on: Box::new(move |node, news, out| match news {
-            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(1))),
-            News::Wake => {
+            PolicyEvent::Kept { .. } => out.push(Action::Wake(node.now + farlink_base::Duration::from_secs(1))),
+            PolicyEvent::Wake => {
                 let to = node.peers.of(NodeId::ipn(3)).unwrap().id;
-                node.book.all().for_each(|held| out.push(Order::Migrate { bundle: held.handle(), to }));
+                node.book.all().for_each(|held| out.push(Action::Migrate { bundle: held.handle(), to }));
             }
-            News::Gone { why, .. } => told.send(*why).unwrap_or_default(),
+            PolicyEvent::Gone { why, .. } => told.send(*why).unwrap_or_default(),
             _ => {}
         }),
         ..Script::default()
@@ -427,18 +431,22 @@ fn bundle_that_failed_to_move_is_forwarded() {
 }
 
 /// Orders something about each held bundle a second after one came; routes by link 0 at first, then by link 1.
-fn second_thoughts(order: fn(farlink_book::Handle) -> Order) -> Script {
+fn second_thoughts(order: fn(farlink_book::Handle) -> Action) -> Script {
     let mut asked = 0;
     Script {
-        hears: Hears::KEPT,
+        hears: EventMask::KEPT,
         route: Box::new(move |node, _, _| {
             asked += 1;
             let link = LinkId(u32::from(asked > 1));
-            farlink_book::Way::One(farlink_book::Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+            farlink_book::RouteDecision::One(farlink_book::NextHop {
+                link,
+                not_before: node.now,
+                until: farlink_base::Instant::MAX,
+            })
         }),
         on: Box::new(move |node, news, out| match news {
-            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(1))),
-            News::Wake => node.book.all().for_each(|held| out.push(order(held.handle()))),
+            PolicyEvent::Kept { .. } => out.push(Action::Wake(node.now + farlink_base::Duration::from_secs(1))),
+            PolicyEvent::Wake => node.book.all().for_each(|held| out.push(order(held.handle()))),
             _ => {}
         }),
         ..Script::default()
@@ -447,7 +455,7 @@ fn second_thoughts(order: fn(farlink_book::Handle) -> Order) -> Script {
 
 #[test]
 fn rerouted_bundle_leaves_its_old_queue() {
-    let mut node = Node::routed(second_thoughts(Order::Reroute));
+    let mut node = Node::routed(second_thoughts(Action::Reroute));
     node.ready(0, false);
     node.send(away(), Priority::Normal);
     node.wait_ms(1500);
@@ -461,10 +469,10 @@ fn bundle_given_up_beside_a_copy_leaves_queues() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
-            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
-            farlink_book::Way::All(vec![leg(0), leg(1)])
+            let leg = |link| farlink_book::NextHop { link: LinkId(link), not_before: node.now, until };
+            farlink_book::RouteDecision::All(vec![leg(0), leg(1)])
         }),
-        ..second_thoughts(|bundle| Order::Delete { bundle, why: Why::Acked })
+        ..second_thoughts(|bundle| Action::Delete { bundle, why: Why::Acked })
     };
     let mut node = Node::routed(script);
     node.ready(0, false);
@@ -516,7 +524,7 @@ fn policies_given_before_the_first_input_decide() {
     let router = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
-            farlink_book::Way::One(farlink_book::Leg { link: LinkId(1), not_before: node.now, until })
+            farlink_book::RouteDecision::One(farlink_book::NextHop { link: LinkId(1), not_before: node.now, until })
         }),
         ..Script::default()
     };
@@ -553,13 +561,13 @@ fn victims_of_large_store_free_enough_room() {
 fn policies_hear_of_hand_over_and_confirmation() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = Script {
-        hears: Hears::HANDED.and(Hears::OUTCOMES),
+        hears: EventMask::HANDED.and(EventMask::OUTCOMES),
         on: Box::new(move |_, news, _| match *news {
-            News::Handed { to, keep, .. } => said.send(("handed", to.0, keep)).unwrap(),
-            News::Sent { to, keep, .. } => said.send(("sent", to.0, keep)).unwrap(),
+            PolicyEvent::Handed { to, keep, .. } => said.send(("handed", to.0, keep)).unwrap(),
+            PolicyEvent::Sent { to, keep, .. } => said.send(("sent", to.0, keep)).unwrap(),
             _ => {}
         }),
-        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        route: Box::new(|_, _, _| farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX)),
         ..Script::default()
     };
     let mut node = Node::routed(router);

@@ -5,7 +5,7 @@ use crate::support;
 use crate::support::meeting::{alone, carried, data, fail_all, hello, names, nine};
 use crate::support::{Bundle, Net, Node, Rule, Script, Sent, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
-use farlink_book::{Hears, News, Want};
+use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 
 #[test]
 fn each_carried_bundle_is_offered_once_to_each_neighbour() {
@@ -168,15 +168,15 @@ fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
 #[test]
 fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
     let script = Script {
-        hears: Hears::KEPT.and(Hears::OUTCOMES),
+        hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {
-            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(8)),
-            News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+            PolicyEvent::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(8)),
+            PolicyEvent::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
             _ => {}
         }),
         wants: Box::new(|node, _, held| {
             let left = node.label(held);
-            (left > 1).then(|| Want::copy(held, held.number).with(node, left - left / 2, left / 2))
+            (left > 1).then(|| CopyOffer::copy(held, held.number).with(node, left - left / 2, left / 2))
         }),
         ..Script::flood()
     };
@@ -205,7 +205,7 @@ fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
 
 #[test]
 fn labels_of_a_bundle_that_came_are_those_it_came_with() {
-    let mut node = alone(Script { wants: Box::new(|_, _, held| Some(Want::give(held, 0))), ..Script::flood() });
+    let mut node = alone(Script { wants: Box::new(|_, _, held| Some(CopyOffer::give(held, 0))), ..Script::flood() });
     node.receive(1, from_two(1, nine()).labels([7, 9]));
     node.carrier(1, true);
     assert_eq!(data(&mut node)[0].hop.labels, Some([7, 9]));
@@ -215,7 +215,8 @@ fn labels_of_a_bundle_that_came_are_those_it_came_with() {
 fn the_best_rank_leaves_first_and_the_control_may_refuse() {
     let control =
         Rule { allow: Box::new(|_, held, want| want.filter(|_| held.bundle.sequence != 2)), ..Rule::default() };
-    let router = Script { wants: Box::new(|_, _, held| Some(Want::copy(held, 100 - held.number))), ..Script::flood() };
+    let router =
+        Script { wants: Box::new(|_, _, held| Some(CopyOffer::copy(held, 100 - held.number))), ..Script::flood() };
     let mut node = Node::of(farlink_bpa::Settings { routes: vec![], ..settings() }, None, router, control);
     node.carrier(0, false);
     node.carrier(1, false);
@@ -283,12 +284,14 @@ fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
 #[test]
 fn the_label_of_a_gift_that_failed_is_what_it_was() {
     // A policy that hears of it adds what came back; for one that does not, the agent does.
-    for hears in [Hears::KEPT, Hears::KEPT.and(Hears::OUTCOMES)] {
+    for hears in [EventMask::KEPT, EventMask::KEPT.and(EventMask::OUTCOMES)] {
         let script = Script {
             hears,
             on: Box::new(|node, news, out| match *news {
-                News::Kept { bundle, .. } => out.label(bundle, 8),
-                News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+                PolicyEvent::Kept { bundle, .. } => out.label(bundle, 8),
+                PolicyEvent::Failed { bundle, gave, .. } => {
+                    out.label(bundle, node.label(node.get(bundle).unwrap()) + gave)
+                }
                 _ => {}
             }),
             ..Script::flood()
@@ -306,17 +309,17 @@ fn the_label_of_a_gift_that_failed_is_what_it_was() {
 
 /// A neighbour gets no copy of a bundle until, 5 s after it was kept, `order` makes `wants` true and asks again.
 fn changes_its_mind(
-    order: fn(&farlink_book::Node<'_>, &mut farlink_book::Orders),
+    order: fn(&farlink_book::Node<'_>, &mut farlink_book::Actions),
     wants: fn(&farlink_book::Node<'_>, &farlink_book::Held) -> bool,
 ) {
     let script = Script {
-        hears: Hears::KEPT,
+        hears: EventMask::KEPT,
         on: Box::new(move |node, news, out| match *news {
-            News::Kept { .. } => out.push(farlink_book::Order::Wake(node.now + Duration::from_secs(5))),
-            News::Wake => order(node, out),
+            PolicyEvent::Kept { .. } => out.push(farlink_book::Action::Wake(node.now + Duration::from_secs(5))),
+            PolicyEvent::Wake => order(node, out),
             _ => {}
         }),
-        wants: Box::new(move |node, _, held| wants(node, held).then(|| Want::copy(held, 0))),
+        wants: Box::new(move |node, _, held| wants(node, held).then(|| CopyOffer::copy(held, 0))),
         ..Script::flood()
     };
     let mut node = alone(script);
@@ -338,7 +341,7 @@ fn new_label_shows_a_bundle_to_neighbours_again() {
 #[test]
 fn neighbour_asked_about_again_gets_what_changed() {
     changes_its_mind(
-        |node, out| node.peers.up().for_each(|peer| out.push(farlink_book::Order::Reask(peer.id))),
+        |node, out| node.peers.up().for_each(|peer| out.push(farlink_book::Action::Reask(peer.id))),
         |node, held| held.age_ms(node.now) > 4000,
     );
 }
@@ -378,7 +381,7 @@ fn copies_follow_new_ranks_once_asked_again() {
     let turned = newest_first.clone();
     let rank = move |number: u64| if turned.load(Ordering::Relaxed) { 100 - number } else { 50 + number };
     let script =
-        Script { wants: Box::new(move |_, _, held| Some(Want::copy(held, rank(held.number)))), ..Script::flood() };
+        Script { wants: Box::new(move |_, _, held| Some(CopyOffer::copy(held, rank(held.number)))), ..Script::flood() };
     let mut node = alone(script);
     for n in 1..=3 {
         carried(&mut node, n, nine());

@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Bundle, NoRouter, Node, Rule, Script, Sent, Toy, from_two, request, settings};
 use farlink_base::{DeleteReason, Duration, Duties, EndpointId, Event, Facts, LinkId, Priority, Refusal};
-use farlink_book::{Leg, Want, Way};
+use farlink_book::{CopyOffer, NextHop, RouteDecision};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Settings, Signal};
 
@@ -428,11 +428,11 @@ fn pieces_are_taken_by_others_one_by_one() {
 }
 /// The link to the second node, as long as it is up.
 fn legs() -> Script {
-    let leg = |now| Leg { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
+    let leg = |now| NextHop { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
     Script {
-        route: Box::new(move |node, _, _| Way::One(leg(node.now))),
+        route: Box::new(move |node, _, _| RouteDecision::One(leg(node.now))),
         part: Box::new(move |node, _| Some(leg(node.now))),
-        wants: Box::new(|_, _, held| Some(Want::give(held, 0))),
+        wants: Box::new(|_, _, held| Some(CopyOffer::give(held, 0))),
         ..Script::default()
     }
 }
@@ -588,12 +588,13 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
 /// A policy that gives it up says nothing about what this node promised: it goes on, or its signal would never come.
 #[test]
 fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
-    let on = |node: &farlink_book::Node<'_>, news: &farlink_book::News<'_>, orders: &mut farlink_book::Orders| {
-        if matches!(news, farlink_book::News::Up { .. }) {
-            node.book.all().for_each(|held| orders.delete(held.handle(), farlink_book::Why::Acked));
-        }
-    };
-    let rule = || Rule { hears: farlink_book::Hears::PEERS, on: Box::new(on), ..Rule::default() };
+    let on =
+        |node: &farlink_book::Node<'_>, news: &farlink_book::PolicyEvent<'_>, orders: &mut farlink_book::Actions| {
+            if matches!(news, farlink_book::PolicyEvent::Up { .. }) {
+                node.book.all().for_each(|held| orders.delete(held.handle(), farlink_book::Why::Acked));
+            }
+        };
+    let rule = || Rule { hears: farlink_book::EventMask::PEERS, on: Box::new(on), ..Rule::default() };
     for in_custody in [true, false] {
         let mut node = Node::of(custody(|_| {}), None, NoRouter, rule());
         node.carrier(1, false);
@@ -639,8 +640,9 @@ fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
     for unreadable in [false, true] {
         let all = Script {
             route: Box::new(|node, _, _| {
-                let leg = |link| Leg { link: LinkId(link), not_before: node.now, until: farlink_base::Instant::MAX };
-                Way::All(vec![leg(0), leg(1)])
+                let leg =
+                    |link| NextHop { link: LinkId(link), not_before: node.now, until: farlink_base::Instant::MAX };
+                RouteDecision::All(vec![leg(0), leg(1)])
             }),
             ..Script::default()
         };
@@ -678,7 +680,7 @@ fn one_after_the_other(links: &'static [u32]) -> Script {
         route: Box::new(move |node, _, _| {
             let link = LinkId(*links.get(asked).or(links.last()).unwrap());
             asked += 1;
-            Way::One(Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+            RouteDecision::One(NextHop { link, not_before: node.now, until: farlink_base::Instant::MAX })
         }),
         ..Script::default()
     }
@@ -721,7 +723,7 @@ fn bundle_whose_custody_is_refused_takes_another_way() {
     let script = Script {
         route: Box::new(|node, _, tried| {
             let link = LinkId(u32::from(tried.is_empty()));
-            Way::One(Leg { link, not_before: node.now, until: farlink_base::Instant::MAX })
+            RouteDecision::One(NextHop { link, not_before: node.now, until: farlink_base::Instant::MAX })
         }),
         ..Script::default()
     };
@@ -826,7 +828,7 @@ fn copy_that_leaves_later_puts_the_repeat_off() {
     let script = Script {
         route: Box::new(|node, _, _| {
             let until = farlink_base::Instant::MAX;
-            Way::All([0, 1].map(|link| Leg { link: LinkId(link), not_before: node.now, until }).to_vec())
+            RouteDecision::All([0, 1].map(|link| NextHop { link: LinkId(link), not_before: node.now, until }).to_vec())
         }),
         ..Script::default()
     };

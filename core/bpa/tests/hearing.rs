@@ -6,7 +6,7 @@ use crate::support::meeting::{alone, carried, data, names, nine};
 use crate::support::{Bundle, Node, Script};
 use core::time::Duration;
 use farlink_base::{EndpointId, Facts, LinkId, Payload};
-use farlink_book::{Hears, News};
+use farlink_book::{EventMask, PolicyEvent};
 use farlink_bpa::Input;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, channel};
 fn listening() -> (Node, Receiver<(u32, Vec<u8>)>) {
     let (said, heard) = channel();
     let script = Script {
-        hears: Hears::PEERS,
+        hears: EventMask::PEERS,
         on: Box::new(move |_, news, _| {
-            if let News::Heard { from, bytes } = *news {
+            if let PolicyEvent::Heard { from, bytes } = *news {
                 said.send((from.0, bytes.to_vec())).unwrap_or_default();
             }
         }),

@@ -5,7 +5,7 @@ use crate::support;
 use crate::support::meeting::{alone, carried, data, hello, hello_of, names, nine};
 use crate::support::{Bundle, Script};
 use farlink_base::{EndpointId, Facts, LinkId, Payload, Priority, Refusal};
-use farlink_book::{Hears, News};
+use farlink_book::{EventMask, PolicyEvent};
 
 #[test]
 fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
@@ -85,9 +85,12 @@ fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
 fn policies_hear_nothing_of_hellos() {
     let (said, heard) = std::sync::mpsc::channel();
     let script = Script {
-        hears: Hears::ALL,
+        hears: EventMask::ALL,
         on: Box::new(move |_, news, _| match news {
-            News::Up { .. } | News::Down { .. } | News::LinkUp { .. } | News::LinkDown { .. } => {}
+            PolicyEvent::Up { .. }
+            | PolicyEvent::Down { .. }
+            | PolicyEvent::LinkUp { .. }
+            | PolicyEvent::LinkDown { .. } => {}
             news => said.send(format!("{news:?}")).unwrap_or_default(),
         }),
         ..Script::flood()
@@ -208,17 +211,17 @@ fn an_old_hello_and_one_heard_before_say_nothing() {
 
 #[test]
 fn what_a_policy_says_before_the_last_hello_left_is_said_together_with_it() {
-    use farlink_book::Order;
+    use farlink_book::Action;
     let script = Script {
         on: Box::new(|node, news, out| match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 out.tell(peer, b"first ".to_vec());
-                out.push(Order::Wake(node.now + core::time::Duration::from_secs(1)));
+                out.push(Action::Wake(node.now + core::time::Duration::from_secs(1)));
             }
-            News::Wake => node.peers.up().for_each(|peer| out.tell(peer.id, b"second".to_vec())),
+            PolicyEvent::Wake => node.peers.up().for_each(|peer| out.tell(peer.id, b"second".to_vec())),
             _ => {}
         }),
-        hears: Hears::PEERS,
+        hears: EventMask::PEERS,
         ..Script::epidemic()
     };
     let mut node = alone(script);
@@ -275,11 +278,11 @@ fn words_for_neighbour_that_left_are_not_said() {
     use crate::support::{Node, Rule, settings};
     let script = Script {
         on: Box::new(|_, news, out| {
-            if let News::Up { peer } = *news {
+            if let PolicyEvent::Up { peer } = *news {
                 out.tell(peer, b"word".to_vec());
             }
         }),
-        hears: Hears::PEERS,
+        hears: EventMask::PEERS,
         ..Script::epidemic()
     };
     // Without a clock nothing can be said to anybody before numbers are reserved.

@@ -5,7 +5,7 @@ use crate::support;
 
 use crate::support::{Node, Rule, Script, Sent, Toy, link, request, settings};
 use farlink_base::{DataVolume, EndpointId, Event, Facts, Instant, LinkId, Priority, Refusal, Rng};
-use farlink_book::{Leg, Want, Way};
+use farlink_book::{CopyOffer, NextHop, RouteDecision};
 use farlink_bpa::{Edge, LinkSettings, Settings};
 use std::ops::Range;
 
@@ -148,7 +148,7 @@ fn a_head_that_hardly_fits_is_not_sent_byte_by_byte() {
 
 #[test]
 fn a_router_that_chooses_a_narrow_link_is_asked_for_another() {
-    let leg = |link| Way::One(Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
+    let leg = |link| RouteDecision::One(NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
         leg(u32::from(!tried.is_empty()))
     };
@@ -192,7 +192,8 @@ fn the_rate_and_the_contact_are_charged_with_what_leaves() {
 #[test]
 fn a_copy_is_not_cut_and_what_is_given_away_is() {
     let wants = |keep: bool| -> Script {
-        let want = move |held: &farlink_book::Held| if keep { Want::copy(held, 0) } else { Want::give(held, 0) };
+        let want =
+            move |held: &farlink_book::Held| if keep { CopyOffer::copy(held, 0) } else { CopyOffer::give(held, 0) };
         Script { wants: Box::new(move |_, _, held| Some(want(held))), ..Script::flood() }
     };
     for keep in [true, false] {
@@ -231,9 +232,9 @@ fn a_hello_that_does_not_fit_is_not_said() {
 
 #[test]
 fn a_copy_that_does_not_fit_its_link_is_dropped_and_holds_nothing() {
-    let leg = |link| Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX };
+    let leg = |link| NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX };
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
-        Way::All(vec![leg(1), leg(0)])
+        RouteDecision::All(vec![leg(1), leg(0)])
     };
     let script = Script { route: Box::new(route), ..Script::default() };
     let links = vec![narrow(0, 1400), link(1)];
@@ -247,7 +248,7 @@ fn a_copy_that_does_not_fit_its_link_is_dropped_and_holds_nothing() {
 
 #[test]
 fn a_router_is_asked_again_where_there_is_no_static_route() {
-    let leg = |link| Way::One(Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
+    let leg = |link| RouteDecision::One(NextHop { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
     let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
         leg(u32::from(!tried.is_empty()))
     };
@@ -271,10 +272,10 @@ fn it_is_said_once_however_often_a_way_is_looked_for() {
 
 #[test]
 fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_for_ever() {
-    let leg = Leg { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
+    let leg = NextHop { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
     let script = Script {
         uses_plan: true,
-        route: Box::new(|_, _, _| Way::Wait(Instant::MAX)),
+        route: Box::new(|_, _, _| RouteDecision::Wait(Instant::MAX)),
         part: Box::new(move |_, _| Some(leg)),
         ..Script::default()
     };
@@ -293,8 +294,8 @@ fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_f
 fn bundle_carried_for_want_of_width_is_told() {
     let script = Script {
         route: Box::new(|node, _, tried| match tried {
-            [] => Way::One(Leg { link: LinkId(0), not_before: node.now, until: Instant::MAX }),
-            _ => Way::Carry,
+            [] => RouteDecision::One(NextHop { link: LinkId(0), not_before: node.now, until: Instant::MAX }),
+            _ => RouteDecision::Carry,
         }),
         ..Script::default()
     };
@@ -331,8 +332,8 @@ fn hello_too_long_for_its_link_is_dropped() {
 fn copy_dropped_at_narrow_link_leaves_no_timer() {
     let route = move |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
         let until = node.now + farlink_base::Duration::from_secs(10);
-        let leg = |link| Leg { link: LinkId(link), not_before: Instant::ZERO, until };
-        Way::All(vec![leg(1), leg(0)])
+        let leg = |link| NextHop { link: LinkId(link), not_before: Instant::ZERO, until };
+        RouteDecision::All(vec![leg(1), leg(0)])
     };
     let script = Script { route: Box::new(route), ..Script::default() };
     let links = vec![narrow(0, 1400), link(1)];

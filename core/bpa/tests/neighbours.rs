@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Node, Script, from_two, link, settings};
 use farlink_base::{Duration, EndpointId, LinkId, NodeId, Priority};
-use farlink_book::Hears;
+use farlink_book::EventMask;
 use farlink_bpa::Input;
 use farlink_bpa::app::AdminInput;
 use std::sync::mpsc;
@@ -137,7 +137,7 @@ fn a_router_that_reads_the_plan_hears_of_links_that_come_and_go() {
 #[test]
 fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
     for router in [Script::default(), Script::flood(), Script::epidemic()] {
-        let hears = Script { hears: Hears::ALL, ..router };
+        let hears = Script { hears: EventMask::ALL, ..router };
         let mut node = Node::of(settings(), Some(support::plan(0, 100_000, 80_000)), hears, support::Rule::default());
         for n in 0..20 {
             node.receive(n, from_two(n, EndpointId::ipn(7, 1)).lifetime_ms(1_000_000));
@@ -169,11 +169,11 @@ fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
 fn a_neighbour_with_sessions_is_met_when_its_session_begins() {
     let (said, heard) = mpsc::channel();
     let script = Script {
-        hears: Hears::PEERS,
+        hears: EventMask::PEERS,
         on: Box::new(move |node, news, _| {
             let (up, peer) = match *news {
-                farlink_book::News::Up { peer } => (true, peer),
-                farlink_book::News::Down { peer } => (false, peer),
+                farlink_book::PolicyEvent::Up { peer } => (true, peer),
+                farlink_book::PolicyEvent::Down { peer } => (false, peer),
                 _ => return,
             };
             said.send((up, node.peers.get(peer).map(|peer| peer.node))).unwrap_or_default();
@@ -375,11 +375,11 @@ fn new_link_to_next_hop_takes_what_waits() {
 fn policy_hears_of_each_link_that_changes() {
     let (said, heard) = mpsc::channel();
     let script = Script {
-        hears: Hears::LINKS,
+        hears: EventMask::LINKS,
         on: Box::new(move |_, news, _| {
             said.send(match *news {
-                farlink_book::News::LinkUp { link, .. } => (link, true),
-                farlink_book::News::LinkDown { link, .. } => (link, false),
+                farlink_book::PolicyEvent::LinkUp { link, .. } => (link, true),
+                farlink_book::PolicyEvent::LinkDown { link, .. } => (link, false),
                 _ => return,
             })
             .unwrap_or_default();
@@ -397,7 +397,7 @@ fn policy_hears_of_each_link_that_changes() {
 fn removed_link_leaves_no_timer_of_its_queue() {
     let route = |node: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
         let until = node.now + Duration::from_secs(10);
-        farlink_book::Way::One(farlink_book::Leg { link: LinkId(0), not_before: node.now, until })
+        farlink_book::RouteDecision::One(farlink_book::NextHop { link: LinkId(0), not_before: node.now, until })
     };
     let mut node = Node::routed(Script { route: Box::new(route), ..Script::default() });
     node.ready(0, false);

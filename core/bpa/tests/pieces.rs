@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Bundle, Node, Script, contacts, plan, settings};
 use farlink_base::{DeleteReason, Duration, EndpointId, Event, Instant, LinkId, Priority, Refusal, Rng};
-use farlink_book::{Leg, Way};
+use farlink_book::{NextHop, RouteDecision};
 use farlink_bpa::Settings;
 use std::ops::Range;
 
@@ -180,11 +180,11 @@ fn the_end_of_a_contact_is_filled_and_the_rest_goes_over_the_next() {
 
 #[test]
 fn a_bundle_that_no_contact_takes_whole_goes_in_two_halves() {
-    let leg = Leg { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
+    let leg = NextHop { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
     let part = move |_: &farlink_book::Node<'_>, size| (size <= 15_000).then_some(leg);
     let script = Script {
         uses_plan: true,
-        route: Box::new(|_, _, _| Way::Wait(Instant::MAX)),
+        route: Box::new(|_, _, _| RouteDecision::Wait(Instant::MAX)),
         part: Box::new(part),
         ..Script::default()
     };

@@ -9,8 +9,8 @@ use crate::support::{Bundle, Node, Toy, request, token};
 use disk::{Disk, Record};
 use farlink_base::layer::SendId;
 use farlink_base::{
-    BundleHandle, Chunk, DataVolume, DeleteReason, Duration, EndpointId, Event, Extent, Hop, LinkId, Payload, Priority,
-    Refusal, Rng, store,
+    BundleHandle, Chunk, DataVolume, DeleteReason, Duration, EndpointId, Event, Extent, HopState, LinkId, Payload,
+    Priority, Refusal, Rng, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId};
 use farlink_bpa::{About, Answer, Counts, Edge, Input, Numbers, OfferToken, Output, Reading, Signal};
@@ -25,7 +25,7 @@ struct Run {
     restarts: u64,
     disk: Disk,
     /// What changes from hop to hop, of what arrived, by identity.
-    hops: BTreeMap<u128, Hop>,
+    hops: BTreeMap<u128, HopState>,
     /// Bundles to be opened, and those that were inside.
     opens: Vec<(DeliveryId, Payload)>,
     insides: Vec<OfferToken>,

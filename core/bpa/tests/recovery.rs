@@ -351,9 +351,9 @@ fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either
     assert_eq!(kept.len(), 3);
     let (said, heard) = std::sync::mpsc::channel();
     let control = Rule {
-        hears: farlink_book::Hears::KEPT,
+        hears: farlink_book::EventMask::KEPT,
         on: Box::new(move |node, news, _| {
-            if let farlink_book::News::Kept { bundle, .. } = *news {
+            if let farlink_book::PolicyEvent::Kept { bundle, .. } = *news {
                 let held = node.get(bundle).unwrap();
                 said.send((held.bundle.source.node().0, held.is_own())).unwrap_or_default();
             }
@@ -362,7 +362,7 @@ fn what_only_names_this_node_as_its_source_is_not_its_own_after_a_restart_either
     };
     let mut again = Node::closed(support::settings(), None, NoRouter, control);
     for (bundle, meta, index) in kept {
-        again.tell(Input::Recovered { bundle, index, meta, hop: Box::new(farlink_base::Hop::default()) });
+        again.tell(Input::Recovered { bundle, index, meta, hop: Box::new(farlink_base::HopState::default()) });
     }
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), [(1, false), (1, true), (5, true)]);
 }

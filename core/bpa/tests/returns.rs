@@ -53,9 +53,9 @@ fn a_bundle_that_returns_takes_another_way_at_once_if_there_is_one() {
         route: Box::new(|node, _, tried| {
             let way = [3, 2].map(|n| node.peers.of(farlink_base::NodeId::ipn(n)).unwrap());
             let free = way.iter().find(|peer| !tried.contains(&peer.id));
-            let leg = |link| farlink_book::Leg { link, not_before: node.now, until: farlink_base::Instant::MAX };
-            free.map_or(farlink_book::Way::Wait(farlink_base::Instant::MAX), |peer| {
-                farlink_book::Way::One(leg(peer.links[0]))
+            let leg = |link| farlink_book::NextHop { link, not_before: node.now, until: farlink_base::Instant::MAX };
+            free.map_or(farlink_book::RouteDecision::Wait(farlink_base::Instant::MAX), |peer| {
+                farlink_book::RouteDecision::One(leg(peer.links[0]))
             })
         }),
         ..support::Script::default()

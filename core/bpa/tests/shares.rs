@@ -3,7 +3,7 @@
 use crate::support;
 
 use crate::support::{Bundle, NoRouter, Node, OnlyRoom, Rule, Script, settings};
-use farlink_base::{BundleHandle, Chunk, EndpointId, Extent, Hop, LinkId, Payload, Priority, Refusal, store};
+use farlink_base::{BundleHandle, Chunk, EndpointId, Extent, HopState, LinkId, Payload, Priority, Refusal, store};
 use farlink_bpa::app::{AdminInput, AppInput, RegistrationId};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
 
@@ -24,7 +24,7 @@ fn recover(before: &Node, after: &mut Node) {
     for output in &before.said {
         let Output::Put { bundle, index, meta } = output else { continue };
         let (bundle, index, meta) = (*bundle, *index, meta.clone());
-        after.tell(Input::Recovered { bundle, index, meta, hop: Box::new(Hop::default()) });
+        after.tell(Input::Recovered { bundle, index, meta, hop: Box::new(HopState::default()) });
     }
 }
 fn taken(node: &Node) -> usize {
@@ -61,7 +61,7 @@ fn share_of_a_source_is_filled_by_nobody_who_only_names_it() {
     let mut after = node(limits);
     for output in &before.said {
         let Output::Put { bundle, index, meta } = output else { continue };
-        let hop = Box::new(Hop { previous: EndpointId::ipn(2, 0), ..Hop::default() });
+        let hop = Box::new(HopState { previous: EndpointId::ipn(2, 0), ..HopState::default() });
         after.tell(Input::Recovered { bundle: *bundle, index: *index, meta: meta.clone(), hop });
     }
     assert_eq!(after.agent.status(after.now).strangers.0, after.held());

@@ -119,7 +119,7 @@ fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
 #[test]
 fn many_timers_due_at_once_are_fired_in_slices() {
     let mut node = node(Some(Script {
-        route: Box::new(|node, _, _| farlink_book::Way::Wait(node.now + Duration::from_secs(1))),
+        route: Box::new(|node, _, _| farlink_book::RouteDecision::Wait(node.now + Duration::from_secs(1))),
         ..Script::default()
     }));
     fill(&mut node, &EndpointId::ipn(8, 1));

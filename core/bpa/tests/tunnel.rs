@@ -420,9 +420,9 @@ fn bundle_around_another_counts_to_no_quota() {
 fn router_hears_of_bundle_around_another() {
     let (said, heard) = std::sync::mpsc::channel();
     let router = support::Script {
-        hears: farlink_book::Hears::KEPT,
+        hears: farlink_book::EventMask::KEPT,
         on: Box::new(move |node, news, _| {
-            if let farlink_book::News::Kept { bundle, .. } = *news {
+            if let farlink_book::PolicyEvent::Kept { bundle, .. } = *news {
                 said.send(node.get(bundle).unwrap().destination()).unwrap();
             }
         }),

@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Node, Script, from_two};
 use farlink_base::{DeleteReason, EndpointId, Priority};
-use farlink_book::{Hears, News, Want};
+use farlink_book::{CopyOffer, EventMask, PolicyEvent};
 use farlink_bpa::Reading;
 
 #[test]
@@ -79,15 +79,15 @@ fn a_delivery_in_back_off_does_not_hold_up_the_others() {
 fn an_unreadable_copy_is_offered_again_and_gives_its_label_back() {
     // Half of the label travels; what failed returns.
     let script = Script {
-        hears: Hears::KEPT.and(Hears::OUTCOMES),
+        hears: EventMask::KEPT.and(EventMask::OUTCOMES),
         on: Box::new(|node, news, out| match *news {
-            News::Kept { bundle, .. } => out.label(bundle, 8),
-            News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+            PolicyEvent::Kept { bundle, .. } => out.label(bundle, 8),
+            PolicyEvent::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
             _ => {}
         }),
         wants: Box::new(|node, _, held| {
             let left = node.label(held);
-            (left > 1).then(|| Want::copy(held, 0).with(node, left - left / 2, left / 2))
+            (left > 1).then(|| CopyOffer::copy(held, 0).with(node, left - left / 2, left / 2))
         }),
         ..Script::flood()
     };

@@ -45,7 +45,7 @@ fn measure(name: &str, wire: &Payload, here: &EndpointId) {
         bundle.increment_hop();
         drop(black_box(bundle.encode(&accel)));
     });
-    let hop = farlink_base::Hop { previous: here.clone(), hops: came.hops + 1, ..came.clone() };
+    let hop = farlink_base::HopState { previous: here.clone(), hops: came.hops + 1, ..came.clone() };
     let mut out = BytesMut::with_capacity(64 << 10);
     let new_write = time(|| drop(black_box(v7::render(black_box(&meta), &hop, None, &accel, &mut out))));
     let same = time(|| drop(black_box(v7::render(black_box(&meta), &came, None, &accel, &mut out))));

@@ -1,6 +1,6 @@
 //! Custody transfer of BPv7 (CCSDS 734.6-O-1): vectors, and what breaks them.
 
-use farlink_base::{Accel, BytesMut, CreationTimestamp, DtnTime, Facts, Hop, Payload, Transfer};
+use farlink_base::{Accel, BytesMut, CreationTimestamp, DtnTime, Facts, HopState, Payload, Transfer};
 use farlink_bundle::v7::custody::{
     ACCEPTED, Counter, REFUSED, ReportingBlock, Run, Said, Sequence, TransferBlock, asks, put_signal, read_signal,
     transfer,
@@ -144,7 +144,7 @@ fn a_bundle_that_asks_for_custody_says_whose_it_is_and_by_which_number() {
         assert_eq!(transfer(&made, block + 1), None);
         let leaves = |meta: &farlink_base::BundleMeta, custodian, number| {
             let transfer = Some(Transfer { number, sequence: 1, block }.into());
-            let hop = Hop { custodian, transfer, ..Hop::default() };
+            let hop = HopState { custodian, transfer, ..HopState::default() };
             let wire = v7::render(meta, &hop, None, &Accel::default(), &mut BytesMut::new()).into_payload();
             assert_eq!(wire.len(), v7::size(meta, &hop, None));
             v7::read(&wire, Profile::Strict, &Accel::default()).unwrap().0
@@ -157,7 +157,8 @@ fn a_bundle_that_asks_for_custody_says_whose_it_is_and_by_which_number() {
             );
             assert_eq!(next.id, made.id);
             // Nobody takes it from there: it stays.
-            let on = v7::render(&next, &Hop::default(), None, &Accel::default(), &mut BytesMut::new()).into_payload();
+            let on =
+                v7::render(&next, &HopState::default(), None, &Accel::default(), &mut BytesMut::new()).into_payload();
             let on = v7::read(&on, Profile::Strict, &Accel::default()).unwrap().0;
             assert_eq!(transfer(&on, block).unwrap().1.number, number);
         }
@@ -191,7 +192,7 @@ fn a_block_of_this_type_that_means_something_else_is_let_alone() {
     let (meta, _) = v7::read(&wire, Profile::Strict, &Accel::default()).unwrap();
     assert_eq!(transfer(&meta, 13), None);
     let number = Some(Transfer { number: 9, sequence: 1, block: 13 }.into());
-    let hop = Hop { custodian: EndpointId::ipn(9, 0), transfer: number, ..Hop::default() };
+    let hop = HopState { custodian: EndpointId::ipn(9, 0), transfer: number, ..HopState::default() };
     let left = v7::render(&meta, &hop, None, &Accel::default(), &mut BytesMut::new()).into_payload();
     assert_eq!(left.to_bytes(), wire.to_bytes());
 }

@@ -2,7 +2,7 @@
 //! over its break (4.3.1, 4.3.2).
 
 use crate::common::bundle;
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, EndpointId, Hop, Malformed, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, EndpointId, HopState, Malformed, Payload};
 use farlink_bundle::cbor::{BREAK, Reader, put_bytes};
 use farlink_bundle::{
     BlockData, Bundle, CrcType, CreationTimestamp, ExtensionBlock, HopCount, Profile, decode, decode_prefix, v7,
@@ -15,10 +15,10 @@ fn accel() -> Accel {
 fn wire(bundle: &Bundle) -> Vec<u8> {
     bundle.encode(&accel()).into_payload().to_bytes().unwrap().to_vec()
 }
-fn read(bytes: &[u8], profile: Profile) -> Result<(BundleMeta, Hop), Malformed> {
+fn read(bytes: &[u8], profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     v7::read(&Payload::from(bytes.to_vec()), profile, &accel())
 }
-fn render(meta: &BundleMeta, hop: &Hop, cut: Option<std::ops::Range<u64>>) -> Vec<u8> {
+fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) -> Vec<u8> {
     let encoded = v7::render(meta, hop, cut.clone(), &accel(), &mut BytesMut::new());
     assert_eq!(encoded.len(), v7::size(meta, hop, cut));
     encoded.into_payload().to_bytes().unwrap().to_vec()
@@ -102,7 +102,7 @@ proptest! {
             let (back, _) = v7::read_parts(&head, meta.payload.clone(), &tail, profile, &accel()).unwrap();
             prop_assert_eq!((&back.head, back.tail, back.tail_len), (&meta.head, meta.tail, meta.tail_len));
             prop_assert_eq!(back.payload.to_bytes(), closed.payload.to_bytes());
-            let changed = Hop { previous: EndpointId::ipn(7, 0), age_ms: 9, hops: came.hops.wrapping_add(1), ..came.clone() };
+            let changed = HopState { previous: EndpointId::ipn(7, 0), age_ms: 9, hops: came.hops.wrapping_add(1), ..came.clone() };
             prop_assert_eq!(&read(&render(&meta, &changed, None), profile).unwrap().1.previous, &changed.previous);
             let len = meta.payload.len();
             let at = at.index(len.max(1) as usize) as u64;
@@ -185,6 +185,6 @@ fn a_previous_node_of_indefinite_length_is_read_and_replaced() {
     bundle.extensions.push(ExtensionBlock { kind: 6, number: 3, flags, crc: CrcType::None, data, raw });
     let (meta, hop) = read(&wire(&bundle), Profile::Strict).unwrap();
     assert_eq!(hop.previous, EndpointId::ipn(7, 0));
-    let next = Hop { previous: EndpointId::ipn(8, 0), ..hop };
+    let next = HopState { previous: EndpointId::ipn(8, 0), ..hop };
     assert_eq!(read(&render(&meta, &next, None), Profile::Strict).unwrap().1, next);
 }

@@ -1,7 +1,7 @@
 //! BPv6 bundles made at random, and what is no bundle.
 
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, Hop, Malformed, Payload, Priority,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, HopState, Malformed, Payload, Priority,
 };
 use farlink_bundle::{Profile, v6};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ prop_compose! {
         let creation = CreationTimestamp { time: DtnTime(ms), sequence: sequence.into() };
         let meta = v6::make(&draft, creation, Payload::from(payload.clone())).unwrap();
         let previous = EndpointId::dtn("relay", "");
-        let hop = Hop { labels: draft.labels, previous, age_ms: age.into(), ..Hop::default() };
+        let hop = HopState { labels: draft.labels, previous, age_ms: age.into(), ..HopState::default() };
         let mut bytes = v6::render(&meta, &hop, None, &mut BytesMut::new()).into_payload().to_bytes().unwrap().to_vec();
         let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
         let count = behind.len();
@@ -60,16 +60,16 @@ prop_compose! {
         bytes
     }
 }
-fn read(bytes: &[u8], profile: Profile) -> Result<(BundleMeta, Hop), Malformed> {
+fn read(bytes: &[u8], profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     v6::read(&Payload::from(bytes.to_vec()), profile)
 }
-fn render(meta: &BundleMeta, hop: &Hop, cut: Option<std::ops::Range<u64>>) -> Vec<u8> {
+fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) -> Vec<u8> {
     let encoded = v6::render(meta, hop, cut.clone(), &mut BytesMut::new());
     assert_eq!(encoded.len(), v6::size(meta, hop, cut));
     encoded.into_payload().to_bytes().unwrap().to_vec()
 }
 /// Everything a reader gives, in a form that compares.
-fn all(read: &(BundleMeta, Hop)) -> String {
+fn all(read: &(BundleMeta, HopState)) -> String {
     let payload = read.0.payload.to_bytes();
     let meta = BundleMeta { payload: Payload::new(), ..read.0.clone() };
     format!("{meta:?} {:?} {payload:?}", read.1)
@@ -109,7 +109,7 @@ proptest! {
         bytes in wire(), previous in eid(), age in 0..u64::MAX / 1000, labels in prop::option::of(any::<[u32; 2]>()),
     ) {
         let (meta, _) = read(&bytes, Profile::Strict).unwrap();
-        let hop = Hop { previous, age_ms: age, labels, ..Hop::default() };
+        let hop = HopState { previous, age_ms: age, labels, ..HopState::default() };
         let (next, came) = read(&render(&meta, &hop, None), Profile::Strict).unwrap();
         let aged = meta.facts.has(Facts::AGE) || meta.created_ms == 0;
         prop_assert_eq!((&came.previous, came.labels), (&hop.previous, labels));
@@ -153,7 +153,7 @@ proptest! {
             let came = read(&bytes, profile);
             prop_assert_eq!(view.err(), came.as_ref().err().copied());
             let Ok((meta, hop)) = came else { continue };
-            let hop = Hop { previous: EndpointId::ipn(7, 0), ..hop };
+            let hop = HopState { previous: EndpointId::ipn(7, 0), ..hop };
             prop_assert!(read(&render(&meta, &hop, None), profile).is_ok());
             if meta.may_fragment() {
                 let at = 1 + cut.index(meta.payload.len() as usize - 1) as u64;

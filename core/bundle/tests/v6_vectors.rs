@@ -1,7 +1,7 @@
 //! Every vector of `tests/vectors` that is about BPv6.
 
 use farlink_base::{
-    BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, FragmentInfo, Hop, Payload, Priority, sdnv,
+    BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, FragmentInfo, HopState, Payload, Priority, sdnv,
 };
 use farlink_bundle::{Profile, v6};
 use serde_json::Value;
@@ -103,7 +103,7 @@ fn a_bundle_with_names_is_made_byte_for_byte() {
     };
     let creation = CreationTimestamp { time: DtnTime(meta.created_ms), sequence: meta.sequence };
     let made = v6::make(&draft, creation, meta.payload.clone()).unwrap();
-    let made = v6::render(&made, &Hop::default(), None, &mut BytesMut::new());
+    let made = v6::render(&made, &HopState::default(), None, &mut BytesMut::new());
     assert_eq!(made.into_payload().to_bytes().unwrap(), wire);
 }
 

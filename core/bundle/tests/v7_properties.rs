@@ -1,7 +1,7 @@
 //! The engine's view of bundles made at random, held against the view for tools.
 
 use crate::common::bundle;
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Hop, Malformed, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, HopState, Malformed, Payload};
 use farlink_bundle::{BlockData, BlockFlags, Bundle, EndpointId, Profile, decode, fragment, v7};
 use proptest::prelude::*;
 
@@ -17,10 +17,10 @@ fn kept(mut bundle: Bundle) -> Bundle {
     });
     bundle
 }
-fn read(bytes: &Bytes, profile: Profile) -> Result<(BundleMeta, Hop), Malformed> {
+fn read(bytes: &Bytes, profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     v7::read(&Payload::from(bytes.clone()), profile, &Accel::default())
 }
-fn render(meta: &BundleMeta, hop: &Hop, cut: Option<std::ops::Range<u64>>) -> Bytes {
+fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) -> Bytes {
     let accel = Accel::default();
     let mut out = BytesMut::new();
     let encoded = v7::render(meta, hop, cut.clone(), &accel, &mut out);
@@ -32,7 +32,7 @@ fn render(meta: &BundleMeta, hop: &Hop, cut: Option<std::ops::Range<u64>>) -> By
     bytes
 }
 /// Everything a reader gives, in a form that compares.
-fn all(read: &(BundleMeta, Hop)) -> String {
+fn all(read: &(BundleMeta, HopState)) -> String {
     let payload = read.0.payload.to_bytes();
     let meta = BundleMeta { payload: Payload::new(), ..read.0.clone() };
     format!("{meta:?} {:?} {payload:?}", read.1)
@@ -73,7 +73,7 @@ proptest! {
         let bytes = wire(&kept(bundle));
         let (meta, _) = read(&bytes, Profile::Strict).unwrap();
         let previous = if named { EndpointId::dtn("relay", "") } else { EndpointId::ipn(node, 0) };
-        let hop = Hop { previous: previous.clone(), age_ms: age, hops, labels, ..Hop::default() };
+        let hop = HopState { previous: previous.clone(), age_ms: age, hops, labels, ..HopState::default() };
         let mut tool = decode(&Payload::from(bytes), Profile::Strict, &Accel::default()).unwrap();
         // What is removed leaves its number to what is added.
         if labels.is_none() {

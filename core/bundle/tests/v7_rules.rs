@@ -1,6 +1,6 @@
 //! Rules of RFC 9171 about single fields and blocks, one test for each.
 
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, DtnTime, Duties, Facts, Hop, Malformed, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, DtnTime, Duties, Facts, HopState, Malformed, Payload};
 use farlink_bundle::v7::{self, Record, Status};
 use farlink_bundle::{
     BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile,
@@ -27,13 +27,13 @@ fn with(blocks: impl IntoIterator<Item = ExtensionBlock>) -> Bundle {
     bundle
 }
 /// What the engine and the tools make of its bytes; they agree on what is wrong.
-fn read(bundle: &Bundle, profile: Profile) -> Result<(BundleMeta, Hop), Malformed> {
+fn read(bundle: &Bundle, profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     let wire = bundle.encode(&accel()).into_payload();
     let read = v7::read(&wire, profile, &accel());
     assert_eq!(decode(&wire, profile, &accel()).err(), read.as_ref().err().copied());
     read
 }
-fn leaves(meta: &BundleMeta, hop: &Hop) -> Bundle {
+fn leaves(meta: &BundleMeta, hop: &HopState) -> Bundle {
     let wire = v7::render(meta, hop, None, &accel(), &mut BytesMut::new()).into_payload();
     decode(&wire, Profile::Strict, &accel()).unwrap()
 }

@@ -2,7 +2,7 @@
 //! `cargo run --release -p farlink-cla --example ltp_speed`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "this measures, so it reads the clock")]
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, EventClass, Instant, LinkId, NodeId, Payload, Sink};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig};
@@ -65,7 +65,7 @@ fn run(bundle: usize, total: usize) -> (Duration, Duration, u64) {
                         segments += if side == 0 { train.count() } else { 0 };
                         // As a socket would: one contiguous buffer.
                         let data = Payload::from(train.data.to_bytes().unwrap());
-                        let train = Train { stride: train.stride, data };
+                        let train = DatagramBatch { stride: train.stride, data };
                         inputs[1 - side].push(Input::Socket(socket::Input::Datagrams { from: from[side], train }));
                     }
                     Output::Ready { ready: r, .. } if side == 0 => ready = r,

@@ -11,6 +11,7 @@ extern crate std;
 extern crate alloc;
 
 pub mod announce;
+mod batches;
 mod cbor;
 pub mod ltp;
 pub mod oneway;
@@ -18,7 +19,6 @@ pub mod registry;
 mod streams;
 pub mod tcpcl_v3;
 pub mod tcpcl_v4;
-mod trains;
 pub mod udpcl;
 
 pub use farlink_base::sdnv;

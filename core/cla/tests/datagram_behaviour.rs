@@ -2,7 +2,7 @@
 //! cancelling, strangers and hostile datagrams.
 
 use crate::datagram_common::{Channel, LINK, World, bundle, split};
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Refusal};
 use farlink_cla::ltp::segment::{Body, Segment, SessionId, kind, reason};
@@ -52,7 +52,10 @@ impl Bench {
         out
     }
     fn datagram(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
-        self.input(Input::Socket(socket::Input::Datagrams { from, train: Train::single(Payload::from(bytes.into())) }))
+        self.input(Input::Socket(socket::Input::Datagrams {
+            from,
+            train: DatagramBatch::single(Payload::from(bytes.into())),
+        }))
     }
     fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
         self.datagram(from, Segment { session: SessionId { engine, number }, body }.emit())
@@ -371,7 +374,7 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
     bytes.extend(vec![0xff; stride]);
     bytes.extend(good(2));
     bytes.extend([0, 0, 0, 0]);
-    let train = Train { stride: stride as u32, data: Payload::from(bytes) };
+    let train = DatagramBatch { stride: stride as u32, data: Payload::from(bytes) };
     let out = bench.input(Input::Socket(socket::Input::Datagrams { from: peer(), train }));
     assert_eq!(offers(&out).len(), 2);
     let malformed = out.iter().filter(|o| matches!(o, Output::Event(Event::Malformed { link: Some(LINK), .. })));

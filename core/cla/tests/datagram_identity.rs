@@ -2,7 +2,7 @@
 //! of RFC 5326 that a peer may try to bend.
 
 use crate::datagram_common::{LINK, bundle, split};
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, LinkId, NodeId, Payload};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
@@ -55,7 +55,7 @@ impl Bench {
         out
     }
     fn datagram(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
-        let train = Train::single(Payload::from(bytes.into()));
+        let train = DatagramBatch::single(Payload::from(bytes.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
     fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {

@@ -1,7 +1,7 @@
 //! Links of LTP that come and go while sessions are open, and bundles that are taken back.
 
 use crate::datagram_common::{Channel, LINK, World, bundle, split};
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
@@ -116,7 +116,7 @@ impl Bench {
     }
     fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
         let bytes = Segment { session: SessionId { engine, number }, body }.emit();
-        self.input(Input::Socket(socket::Input::Datagrams { from, train: Train::single(Payload::from(bytes)) }))
+        self.input(Input::Socket(socket::Input::Datagrams { from, train: DatagramBatch::single(Payload::from(bytes)) }))
     }
     fn add(&mut self, span: SpanConfig) -> Vec<Output> {
         let mut out = Vec::new();

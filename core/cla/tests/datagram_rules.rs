@@ -1,7 +1,7 @@
 //! Rules of RFC 5326 about single fields and steps, one test for each.
 
 use crate::datagram_common::{LINK, bundle, split};
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, NodeId, Payload, Refusal};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
@@ -51,7 +51,7 @@ impl Bench {
         out
     }
     fn datagram(&mut self, bytes: impl Into<Bytes>) -> Vec<Output> {
-        let train = Train::single(Payload::from(bytes.into()));
+        let train = DatagramBatch::single(Payload::from(bytes.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from: peer(), train }))
     }
     fn hear(&mut self, engine: u64, number: u64, body: Body) -> Vec<Output> {

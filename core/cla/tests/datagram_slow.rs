@@ -2,7 +2,7 @@
 //! way that gets longer. What is counted is how often data leave that are there already, for a slow node has to take
 //! each of those copies too.
 
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Duration, Instant, LinkId, NodeId, Payload, Rng};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig};
@@ -137,7 +137,7 @@ impl Row {
                     break;
                 };
                 let (from, datagram) = first.remove();
-                let (from, train) = (address(from), Train::single(datagram));
+                let (from, train) = (address(from), DatagramBatch::single(datagram));
                 self.tell(at, Input::Socket(socket::Input::Datagrams { from, train }));
             }
             if at + 1 < self.nodes.len() {

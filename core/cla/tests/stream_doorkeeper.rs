@@ -5,7 +5,7 @@ use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 fn hello() -> Vec<u8> {
     [message("contact_no_tls"), message("sess_init_ipn")].concat()
@@ -22,8 +22,8 @@ fn located(lone: &mut Lone, addresses: &[&str]) {
     let addresses = addresses.iter().map(|address| format!("{address}:4556").parse().unwrap()).collect();
     lone.give(Input::Socket(socket::Input::Located { link: LinkId(0), addresses }));
 }
-fn waiting(span: SpanConfig) -> Lone {
-    let mut lone = Lone::new(ours(), vec![SpanConfig { connect: false, ..span }]);
+fn waiting(span: LinkParams) -> Lone {
+    let mut lone = Lone::new(ours(), vec![LinkParams { connect: false, ..span }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone
 }
@@ -48,7 +48,7 @@ fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
     located(&mut nowhere, &[]);
     connects(&mut nowhere, 0, "10.0.0.2", &hello());
     assert_eq!(ups(&nowhere.said()), 0, "its name is not resolved yet");
-    let mut roaming = waiting(SpanConfig { roams: true, ..span() });
+    let mut roaming = waiting(LinkParams { roams: true, ..span() });
     located(&mut roaming, &["10.0.0.1"]);
     connects(&mut roaming, 0, "10.9.9.9", &hello());
     assert_eq!(ups(&roaming.said()), 1, "the operator said so");
@@ -58,7 +58,7 @@ fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
 fn a_claim_from_elsewhere_never_displaces_a_living_session() {
     // The link has no address: whoever comes first is the neighbour as long as its session lives.
     for place in [None, Some("10.0.0.1")] {
-        let mut lone = waiting(SpanConfig { roams: place.is_some(), ..span() });
+        let mut lone = waiting(LinkParams { roams: place.is_some(), ..span() });
         place.iter().for_each(|place| located(&mut lone, &[place]));
         connects(&mut lone, 0, "10.0.0.1", &hello());
         assert_eq!(ups(&lone.said()), 1);
@@ -88,7 +88,7 @@ fn a_claim_from_elsewhere_never_displaces_a_living_session() {
 
 #[test]
 fn silent_sessions_make_room_and_strangers_leave_some() {
-    let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![SpanConfig { connect: false, ..span() }]);
+    let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     located(&mut lone, &["10.0.0.1"]);
     for number in 0..1000 {
@@ -116,7 +116,7 @@ fn silent_sessions_make_room_and_strangers_leave_some() {
 /// RFC 9174 6.1: what finds no room now may come again, unlike what was not understood.
 #[test]
 fn whoever_finds_no_room_is_told_busy() {
-    let mut lone = Lone::new(Config { sessions: 2, ..ours() }, vec![SpanConfig { connect: false, ..span() }]);
+    let mut lone = Lone::new(Config { sessions: 2, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     for (number, id) in [(0, "ipn:71.0"), (1, "ipn:72.0")] {
         connects(&mut lone, number, "10.9.9.9", &[message("contact_no_tls"), init_of(id)].concat());
     }
@@ -177,7 +177,7 @@ fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
 
 /// A link made for an announcement, which leads to 10.0.0.1.
 fn announced() -> Lone {
-    let mut lone = waiting(SpanConfig { hearsay: true, ..span() });
+    let mut lone = waiting(LinkParams { hearsay: true, ..span() });
     located(&mut lone, &["10.0.0.1"]);
     lone
 }
@@ -206,7 +206,7 @@ fn an_announcement_ends_no_session_and_a_configured_link_does() {
         lone.said();
         lone.wrote();
         let mut said = Vec::new();
-        let span = SpanConfig { hearsay, connect: false, ..span() };
+        let span = LinkParams { hearsay, connect: false, ..span() };
         assert!(lone.layer.add_span(lone.now, span, &mut said));
         let ended = said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Write { .. })));
         assert_eq!(ended, !hearsay, "the session is asked to come again for the operator's sake alone");

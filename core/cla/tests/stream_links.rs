@@ -4,11 +4,11 @@ use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal, StreamId};
-use farlink_cla::tcpcl_v4::{SpanConfig, Usage};
+use farlink_cla::tcpcl_v4::{LinkParams, Usage};
 
 const REMOVE: Input = Input::RemoveLink { link: LinkId(0) };
 
-fn add(lone: &mut Lone, span: SpanConfig) -> bool {
+fn add(lone: &mut Lone, span: LinkParams) -> bool {
     let mut out = Vec::new();
     let added = lone.layer.add_span(lone.now, span, &mut out);
     lone.take(out);
@@ -79,7 +79,7 @@ fn links_not_yet_or_no_longer_connected_are_removed_too() {
 
 #[test]
 fn a_link_added_again_works_and_others_never_notice() {
-    let other = SpanConfig { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
+    let other = LinkParams { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![other]);
     lone.give(Input::Link { link: LinkId(1), state: LinkState::UP });
     lone.open();
@@ -89,10 +89,10 @@ fn a_link_added_again_works_and_others_never_notice() {
     lone.hear(&[message("contact_no_tls"), init].concat());
     lone.give(Input::send(LinkId(1), SendId(9), Payload::from(vec![9; 20]), true));
     for taken in [LinkId(1), LinkId(LinkId::DYNAMIC)] {
-        assert!(!add(&mut lone, SpanConfig { link: taken, ..span() }));
+        assert!(!add(&mut lone, LinkParams { link: taken, ..span() }));
     }
     for round in 0..3u64 {
-        assert!(add(&mut lone, SpanConfig { segment_bytes: 50 + round, ..span() }));
+        assert!(add(&mut lone, LinkParams { segment_bytes: 50 + round, ..span() }));
         lone.said();
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         let Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) = lone.said().pop() else {
@@ -117,7 +117,7 @@ fn a_peer_met_before_its_link_was_added_is_asked_to_come_again() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("xfer_single"));
     let ticket = lone.tickets()[0];
-    assert!(add(&mut lone, SpanConfig { connect: false, ..span() }));
+    assert!(add(&mut lone, LinkParams { connect: false, ..span() }));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     assert_eq!(lone.wrote(), [5, 0, 0]);
     lone.give(Input::Accepted { ticket });
@@ -353,7 +353,7 @@ fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
 
 #[test]
 fn a_node_that_connects_is_served_on_the_link_to_it_that_is_not_turned_off() {
-    let passive = |link| SpanConfig { link: LinkId(link), connect: false, ..span() };
+    let passive = |link| LinkParams { link: LinkId(link), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![passive(0), passive(1)]);
     for link in [0, 1] {
         lone.give(Input::Link { link: LinkId(link), state: LinkState::UP });

@@ -4,7 +4,7 @@ use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame,
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
-use farlink_cla::oneway::{Config, Framing, SpanConfig};
+use farlink_cla::oneway::{Config, Framing, LinkParams};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -70,7 +70,7 @@ fn strangers_are_turned_away_where_they_are_not_wanted() {
 #[test]
 fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on() {
     for framing in FRAMINGS {
-        let mut lone = Lone::new(framing, ours(), vec![SpanConfig { connect: false, ..span() }]);
+        let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.open(0, PLACE);
         let wire = frame(framing, &[1; 100_000]);
@@ -86,7 +86,7 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
         // A link that comes while the node runs finds its neighbour in the same way.
         lone.open(1, "10.0.0.2");
         assert!(link_of(&mut lone).is_dynamic());
-        assert!(lone.layer.add_span(lone.now, SpanConfig { link: LinkId(1), ..span() }, &mut Vec::new()));
+        assert!(lone.layer.add_span(lone.now, LinkParams { link: LinkId(1), ..span() }, &mut Vec::new()));
         let addresses = vec!["10.0.0.2:4556".parse().unwrap()];
         lone.give(Input::Socket(socket::Input::Located { link: LinkId(1), addresses }));
         assert!(lone.said().is_empty());
@@ -96,7 +96,7 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
 
 #[test]
 fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first() {
-    let spans = (0..4).map(|n| SpanConfig { link: LinkId(n), connect: false, ..span() }).collect();
+    let spans = (0..4).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Stcp, Config { sessions: 10, ..ours() }, spans);
     for n in 0..4u8 {
         let addresses = vec![format!("10.0.0.{n}:4556").parse().unwrap()];
@@ -174,7 +174,7 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
 
 #[test]
 fn neighbours_at_one_address_share_its_streams() {
-    let spans = (0..3).map(|n| SpanConfig { link: LinkId(n), connect: false, ..span() }).collect();
+    let spans = (0..3).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Mtcp, ours(), spans);
     for link in (0..3).map(LinkId) {
         let addresses = vec!["127.0.0.1:4556".parse().unwrap()];

@@ -6,7 +6,7 @@ use crate::oneway_script::{FRAMINGS, Lone, closed, downs, failed, frame, ours, s
 use farlink_base::layer::{Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, Leaving, LinkId, Payload, Refusal};
-use farlink_cla::oneway::{Config, Framing, SpanConfig, Usage};
+use farlink_cla::oneway::{Config, Framing, LinkParams, Usage};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -89,7 +89,7 @@ fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_st
 #[test]
 fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
     for framing in FRAMINGS {
-        let mut lone = Lone::active(framing, ours(), SpanConfig { window_bytes: 1000, ..span() });
+        let mut lone = Lone::active(framing, ours(), LinkParams { window_bytes: 1000, ..span() });
         lone.give(send(1, vec![1; 5000]));
         assert!(matches!(lone.said()[..], [Output::Ready { ready: false, .. }]));
         let whole = frame(framing, &[1; 5000]);
@@ -112,7 +112,7 @@ fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
 fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
     for framing in FRAMINGS {
         let quiet = Config { progress: Duration::ZERO, ..ours() };
-        let mut lone = Lone::active(framing, quiet, SpanConfig { window_bytes: 100, ..span() });
+        let mut lone = Lone::active(framing, quiet, LinkParams { window_bytes: 100, ..span() });
         lone.give(send(1, vec![1; 98]));
         lone.give(send(2, vec![2; 10]));
         assert_eq!(lone.wrote().len(), 100);

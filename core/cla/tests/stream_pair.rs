@@ -3,7 +3,7 @@
 use crate::stream_common::{LINK, Plan, run};
 use farlink_base::{Duration, LayerId};
 use farlink_cla::oneway::{self, Framing, OneWay};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls, Versions};
+use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4, Tls, Versions};
 use proptest::prelude::*;
 
 /// TCPCLv4 with segments of this size; the sides that connect.
@@ -34,13 +34,13 @@ fn versions(
             versions: versions[side],
             ..Config::default()
         };
-        let span = SpanConfig {
+        let span = LinkParams {
             link: LINK,
             node_id: names[1 - side].into(),
             connect: connect[side],
             segment_bytes,
             window_bytes: 20_000,
-            ..SpanConfig::default()
+            ..LinkParams::default()
         };
         TcpclV4::new(config, vec![span])
     }
@@ -50,7 +50,7 @@ fn versions(
 fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
     move |_| {
         let config = oneway::Config { layer: LayerId(3), ..oneway::Config::default() };
-        let span = oneway::SpanConfig { link: LINK, window_bytes, ..oneway::SpanConfig::default() };
+        let span = oneway::LinkParams { link: LINK, window_bytes, ..oneway::LinkParams::default() };
         OneWay::new(framing, config, vec![span])
     }
 }

@@ -6,7 +6,7 @@ use crate::tcpcl_v4_script::{Lone, init_of, message, ours, span};
 use farlink_base::layer::{Input, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{LinkId, Payload, Refusal};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 const LEAST: u64 = 1000;
 /// The extension by which a node says so in version 4.
@@ -15,8 +15,8 @@ const ITEM: &[u8] = b"\0\xfa\x71\0\x0dfarlink parts";
 fn reactive(config: Config) -> Config {
     Config { reactive: LEAST, ..config }
 }
-fn short_segments() -> SpanConfig {
-    SpanConfig { segment_bytes: 100, ..span() }
+fn short_segments() -> LinkParams {
+    LinkParams { segment_bytes: 100, ..span() }
 }
 fn init(item: &[u8]) -> Vec<u8> {
     let mut init = init_of("ipn:1.0");

@@ -6,7 +6,7 @@ use crate::tcpcl_v3_script::{
 use crate::tcpcl_v4_script::{Lone, PASSIVE, file, hex, send, span};
 use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, LinkId, Refusal, socket};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 const UNACKED: u8 = NONE;
 
@@ -338,7 +338,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
 /// Keeps 7242-4-4, 7242-6.1-2, 7242-6.1-5.
 #[test]
 fn a_peer_that_is_someone_else_gets_no_bundles_and_hears_why() {
-    let mut lone = Lone::connecting(old_ours(), SpanConfig { node_id: "ipn:9.0".into(), ..span() });
+    let mut lone = Lone::connecting(old_ours(), LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.wrote();
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), old_message("shutdown_busy"), "RFC 7242 4: a reason must be included");

@@ -4,7 +4,7 @@ use crate::tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, s
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 /// Keeps 9174-2.1-1, 9174-4.1-6, 9174-4.6-5, 9174-5.2.3-3, 9174-5.2.3-4, 9174-5.2.5.1-2.
 #[test]
@@ -207,7 +207,7 @@ fn shutdown_says_goodbye_and_takes_no_one_new() {
 /// Keeps 9174-4.6-6.
 #[test]
 fn a_peer_that_is_someone_else_gets_no_bundles() {
-    let mut lone = Lone::active(SpanConfig { node_id: "ipn:9.0".into(), ..span() });
+    let mut lone = Lone::active(LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     assert!(lone.wrote().ends_with(&[5, 0, 4]));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::PeerUp { .. } | Output::Ready { .. })));
@@ -219,7 +219,7 @@ fn a_peer_that_is_someone_else_gets_no_bundles() {
 /// Keeps 9174-4.6-6.
 #[test]
 fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
-    let mut lone = Lone::new(ours(), vec![SpanConfig { connect: false, ..span() }]);
+    let mut lone = Lone::new(ours(), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
@@ -245,10 +245,10 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
 /// Keeps 9174-4.4.1-2.
 #[test]
 fn a_node_is_the_same_by_either_text_of_its_number() {
-    let span = SpanConfig { node_id: "ipn:977000.1.0".into(), ..span() };
+    let span = LinkParams { node_id: "ipn:977000.1.0".into(), ..span() };
     let hello = [message("contact_no_tls"), init_of("ipn:4196183048192001.0")].concat();
     let mut active = Lone::active(span.clone());
-    let mut passive = Lone::new(ours(), vec![SpanConfig { connect: false, ..span }]);
+    let mut passive = Lone::new(ours(), vec![LinkParams { connect: false, ..span }]);
     passive.open();
     for lone in [&mut active, &mut passive] {
         lone.hear(&hello);

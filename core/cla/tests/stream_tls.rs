@@ -5,7 +5,7 @@ use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, Tls};
+use farlink_cla::tcpcl_v4::{Config, LinkParams, Tls};
 
 fn config(tls: Tls) -> Config {
     Config { tls, ..ours() }
@@ -32,7 +32,7 @@ fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
 }
 /// A node with a link to `ipn:1.0`, which connects to it.
 fn visited(tls: Tls) -> Lone {
-    let mut lone = Lone::new(config(tls), vec![SpanConfig { connect: false, ..span() }]);
+    let mut lone = Lone::new(config(tls), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
     lone
@@ -79,7 +79,7 @@ fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
 /// Keeps 9174-4.4.3-1, 9174-4.4.3-3, 9174-4.4.3-10.
 #[test]
 fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
-    let span = SpanConfig { tls_name: Some("moon.example".into()), ..span() };
+    let span = LinkParams { tls_name: Some("moon.example".into()), ..span() };
     let mut lone = Lone::new(config(Tls::Require), vec![span]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     let Some(Output::Socket(socket::Output::Connect { stream, .. })) = lone.said().pop() else { panic!("it connects") };

@@ -3,12 +3,12 @@
 use crate::tcpcl_v4_script::{Lone, send, span};
 use farlink_base::layer::{Input, Output};
 use farlink_base::socket;
-use farlink_cla::tcpcl_v4::SpanConfig;
+use farlink_cla::tcpcl_v4::LinkParams;
 
 const BUNDLES: u64 = 100;
 
 fn established() -> Lone {
-    Lone::active(SpanConfig { segment_bytes: 4096, ..span() }).greet(30)
+    Lone::active(LinkParams { segment_bytes: 4096, ..span() }).greet(30)
 }
 /// Tells a layer all of it and has it write what waits for that; how many writes that came to.
 fn tell_together(lone: &mut Lone, inputs: impl IntoIterator<Item = Input>) -> usize {

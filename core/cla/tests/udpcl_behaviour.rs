@@ -4,7 +4,7 @@ use crate::udpcl_common::{Bench, LINK, address, bundle, datagram, located, malfo
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Chunk, DataRate, Duration, Extent, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::udpcl::packet::announcement;
-use farlink_cla::udpcl::{SpanConfig, Usage};
+use farlink_cla::udpcl::{LinkParams, Usage};
 use std::net::SocketAddr;
 
 /// What became of bundles: sent, or failed with what.
@@ -25,7 +25,7 @@ fn peers(out: &[Output]) -> Vec<(LinkId, Option<String>)> {
     };
     out.iter().filter_map(peer).collect()
 }
-fn slow(span: &mut SpanConfig) {
+fn slow(span: &mut LinkParams) {
     (span.version, span.pace_bytes) = (2, 1000);
 }
 
@@ -38,13 +38,13 @@ fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
     assert_eq!(sent(&out)[0].0, Destination::Link(LINK));
     bench.later(10.0);
     assert_eq!(outcomes(&bench.send(2, bundle(2, 65_508))), [(2, Err(Some(Refusal::TooLarge)))]);
-    assert_eq!(SpanConfig::default().largest(), Some(1400));
+    assert_eq!(LinkParams::default().largest(), Some(1400));
     let mut bench = Bench::new(|_, span| span.version = 2);
     let mut out = bench.send(1, bundle(1, 200_000));
     out.extend(bench.later(10.0));
     assert!(sent(&out).len() > 140 && sent(&out).iter().all(|(_, bytes)| bytes.len() <= 1400));
     assert_eq!(outcomes(&out), [(1, Ok(()))]);
-    assert_eq!(SpanConfig { version: 2, ..SpanConfig::default() }.largest(), None);
+    assert_eq!(LinkParams { version: 2, ..LinkParams::default() }.largest(), None);
 }
 
 #[test]
@@ -147,10 +147,10 @@ fn a_link_removed_gives_everything_back_and_its_number_may_be_given_anew() {
     let from_there = offers(&bench.hear(address(0), bundle(1, 20).to_bytes().unwrap()));
     assert!(from_there[0].0.is_dynamic(), "nobody in particular");
     let mut out = Vec::new();
-    let span = SpanConfig { link: LINK, ..SpanConfig::default() };
+    let span = LinkParams { link: LINK, ..LinkParams::default() };
     assert!(bench.layer.add_span(bench.now, span.clone(), &mut out));
     assert!(!bench.layer.add_span(bench.now, span, &mut out), "the number is taken");
-    let dynamic = SpanConfig { link: LinkId(LinkId::DYNAMIC), ..SpanConfig::default() };
+    let dynamic = LinkParams { link: LinkId(LinkId::DYNAMIC), ..LinkParams::default() };
     assert!(!bench.layer.add_span(bench.now, dynamic, &mut out));
     assert_eq!(bench.layer.places(), 1);
     bench.input(located(LINK, address(3)));
@@ -174,7 +174,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
         bench.input(Input::RemoveLink { link: LINK });
         assert_eq!((bench.layer.usage(), bench.layer.places()), (Usage::default(), 1));
         let mut out = Vec::new();
-        assert!(bench.layer.add_span(bench.now, SpanConfig { link: LINK, ..SpanConfig::default() }, &mut out));
+        assert!(bench.layer.add_span(bench.now, LinkParams { link: LINK, ..LinkParams::default() }, &mut out));
         bench.input(located(LINK, address(0)));
         bench.input(Input::Link { link: LINK, state: LinkState::UP });
     }
@@ -190,7 +190,7 @@ fn a_neighbour_is_known_by_its_address_and_by_its_host_where_nobody_else_is_ther
     assert_eq!(from(&mut bench, beside), LINK, "ION sends from a socket of its own");
     assert!(from(&mut bench, address(9)).is_dynamic());
     let mut out = Vec::new();
-    assert!(bench.layer.add_span(bench.now, SpanConfig { link: LinkId(1), ..SpanConfig::default() }, &mut out));
+    assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), SocketAddr::from(([10, 0, 0, 1], 4557))));
     assert!(from(&mut bench, beside).is_dynamic(), "it may be either's");
     assert_eq!(from(&mut bench, SocketAddr::from(([10, 0, 0, 1], 4557))), LinkId(1));
@@ -202,7 +202,7 @@ fn a_neighbour_is_known_by_its_address_and_by_its_host_where_nobody_else_is_ther
 fn of_two_links_to_one_address_the_one_that_is_up_is_it() {
     let mut bench = Bench::new(|_, _| {});
     let mut out = Vec::new();
-    assert!(bench.layer.add_span(bench.now, SpanConfig { link: LinkId(1), ..SpanConfig::default() }, &mut out));
+    assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), address(0)));
     let whole = bundle(1, 20).to_bytes().unwrap();
     assert_eq!(offers(&bench.hear(address(0), whole.clone()))[0].0, LINK);

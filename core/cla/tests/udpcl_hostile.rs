@@ -1,10 +1,10 @@
 //! What a UDPCL entity makes of datagrams that nobody should send, and what they may cost it.
 
 use crate::udpcl_common::{Bench, LINK, address, bundle, malformed, offers, refused, sent, split};
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output};
 use farlink_base::{Payload, Refusal, Rng, socket};
 use farlink_cla::udpcl::packet::{Kind, announcement};
-use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
+use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
 fn elsewhere(n: u32) -> SocketAddr {
@@ -73,7 +73,7 @@ fn a_train_of_bad_datagrams_does_not_hide_the_good_ones() {
     let mut bench = Bench::new(|_, _| {});
     let good = bundle(1, 50).to_bytes().unwrap();
     let data = [&[0x42; 50][..], &good, &[0xa1; 50], &good, &[0x16; 50], &good[..20]].concat();
-    let train = Train { stride: 50, data: Payload::from(data) };
+    let train = DatagramBatch { stride: 50, data: Payload::from(data) };
     let out = bench.input(Input::Socket(socket::Input::Datagrams { from: address(0), train }));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (3, 3));
 }
@@ -191,7 +191,7 @@ fn arbitrary_datagrams_are_survived() {
     for _ in 0..200 {
         let config = Config { seed: rng.next_u64(), split, memory_bytes: 1 << 18, ..Config::default() };
         let mut layer = Bench::new(|_, _| {});
-        layer.layer = Udpcl::new(config, vec![SpanConfig { link: LINK, ..SpanConfig::default() }]);
+        layer.layer = Udpcl::new(config, vec![LinkParams { link: LINK, ..LinkParams::default() }]);
         let (mut heard, mut offered) = (0, 0);
         for _ in 0..100 {
             let mut packet = match rng.below(3) {

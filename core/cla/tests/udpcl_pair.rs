@@ -4,15 +4,15 @@
 use crate::udpcl_common::{Channel, World};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::{DataRate, Duration, Instant};
-use farlink_cla::udpcl::SpanConfig;
+use farlink_cla::udpcl::LinkParams;
 
 /// Sizes around the borders of segments, datagrams and trains.
 const SIZES: [usize; 10] = [13, 100, 1370, 1384, 1400, 1401, 2760, 5000, 30_000, 65_507];
 
-fn version(version: u8) -> SpanConfig {
-    SpanConfig { version, pace_bytes: 12_500_000, ..SpanConfig::default() }
+fn version(version: u8) -> LinkParams {
+    LinkParams { version, pace_bytes: 12_500_000, ..LinkParams::default() }
 }
-fn filled(seed: u64, channel: Channel, span: SpanConfig, count: u64) -> World {
+fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> World {
     let mut world = World::new(seed, channel, span);
     for number in 0..count {
         world.give(0, number, SIZES[number as usize % SIZES.len()]);
@@ -90,7 +90,7 @@ fn reordered_and_copied_segments_join_once_and_copied_datagrams_count_as_often_a
 #[test]
 fn long_bundles_leave_in_segments_as_they_are_read() {
     for v in [1, 2] {
-        let mut world = World::new(4, Channel::default(), SpanConfig { pace_bytes: 50_000_000, ..version(v) });
+        let mut world = World::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
         world.stream_from = 20_000;
         let sizes = if v == 1 { [65_507, 30_000, 65_000] } else { [5_000_000, 30_000, 2_100_000] };
         for (number, len) in (0..).zip(sizes) {
@@ -107,7 +107,7 @@ fn long_bundles_leave_in_segments_as_they_are_read() {
 /// Keeps 9171-7.2-1.
 #[test]
 fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
-    let paced = |state: Option<LinkState>, span: SpanConfig, bytes_per_second: f64, burst: f64| {
+    let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
         let mut world = World::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
         for number in 0..400 {
@@ -134,16 +134,16 @@ fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
     // At a low rate exactly; at a high one what 2 ms are worth may leave at once.
     for (rate, burst) in [(64_000, 0.0), (1_000_000, 0.0), (5_000_000, 0.0), (100_000_000, 0.002)] {
         let state = LinkState { rate: Some(DataRate(rate)), ..LinkState::UP };
-        paced(Some(state), SpanConfig::default(), rate as f64 / 8.0, burst);
+        paced(Some(state), LinkParams::default(), rate as f64 / 8.0, burst);
         paced(Some(state), version(2), rate as f64 / 8.0, burst);
     }
-    paced(None, SpanConfig::default(), 125_000.0, 0.0);
+    paced(None, LinkParams::default(), 125_000.0, 0.0);
 }
 
 #[test]
 fn a_slow_link_keeps_little_so_that_the_agent_decides() {
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
-    let mut world = World::new(2, Channel { state, ..Channel::default() }, SpanConfig::default());
+    let mut world = World::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {
         world.give(0, number, 1000);
     }

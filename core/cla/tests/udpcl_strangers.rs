@@ -6,7 +6,7 @@ use crate::udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, s
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Instant, LinkId};
 use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_packet, probe_packet};
-use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
+use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
 fn stranger() -> SocketAddr {
@@ -78,7 +78,7 @@ fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
     let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
     let now = bench.now;
-    assert!(bench.layer.add_span(now, SpanConfig { link: LinkId(1), ..SpanConfig::default() }, &mut out));
+    assert!(bench.layer.add_span(now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     assert!(gone(&bench.input(located(LinkId(1), stranger())), met));
     assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
     assert_eq!(bench.layer.places(), 3);
@@ -147,7 +147,7 @@ fn strangers_met_are_bounded_and_their_places_used_again() {
 #[test]
 fn two_entities_of_which_one_knows_the_other_exchange_bundles_both_ways() {
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
-    let span = SpanConfig { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..SpanConfig::default() };
+    let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];
     let (mut links, mut arrived) = ([Some(LINK), None], [0, 0]);
     let mut inputs = vec![(0, located(LINK, address(1))), (0, Input::Link { link: LINK, state: LinkState::UP })];

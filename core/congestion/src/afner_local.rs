@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::trust::Trust;
 use alloc::vec::Vec;
 use farlink_base::Param;
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, numbers, put_number};
+use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, numbers, put_number};
 
 /// More is not counted, and not believed.
 const MOST: u32 = 65_535;
@@ -63,7 +63,7 @@ fn told(node: &Node<'_>) -> Vec<u8> {
 }
 
 /// Learns of more of what is held.
-fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Orders) {
+fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Actions) {
     let mut numbers = numbers(bytes);
     for _ in 0..TOLD {
         let (Some(high), Some(low), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return };
@@ -76,26 +76,26 @@ fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Orders) {
 }
 
 impl Control for AfnerLocal {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::KEPT).and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::KEPT).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 let message = told(node);
                 if !message.is_empty() {
                     out.tell(peer, message);
                 }
             }
-            News::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
+            PolicyEvent::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
             // Who moves bundles by a plan counts none: their hops do.
-            News::Kept { bundle, wire } => {
+            PolicyEvent::Kept { bundle, wire } => {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
                 out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
             }
             // It was not forwarded after all. Where nothing was given, as with what only waited for its contact and with
             // pieces, nothing was counted.
-            News::Failed { bundle, gave, keep, .. } if gave > 0 => {
+            PolicyEvent::Failed { bundle, gave, keep, .. } if gave > 0 => {
                 if let Some(held) = node.get(bundle) {
                     let counted = if keep { node.label(held) } else { gave };
                     out.label(bundle, counted.saturating_sub(1));
@@ -109,7 +109,7 @@ impl Control for AfnerLocal {
         let forwards = f64::from(node.label(held));
         (forwards > self.mean).then_some(-forwards)
     }
-    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let want = want?;
         let count = node.label(held).saturating_add(1).min(MOST);
         Some(want.with(node, if want.keep { count } else { 0 }, count))
@@ -122,10 +122,10 @@ mod tests {
     use crate::testing::Site;
     use alloc::vec;
     use farlink_base::PeerId;
-    use farlink_book::{Order, Split};
+    use farlink_book::{Action, LabelSplit};
 
-    fn on(control: &mut AfnerLocal, site: &mut Site, news: News<'_>) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn on(control: &mut AfnerLocal, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+        let mut out = Actions::default();
         control.on(&site.node(), &news, &mut out);
         site.follow(&mut out)
     }
@@ -135,18 +135,18 @@ mod tests {
         let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         for (wire, label) in [(Some(u32::MAX), MOST), (None, 0), (Some(3), 3)] {
-            on(&mut control, &mut site, News::Kept { bundle, wire });
+            on(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
             assert_eq!(site.label(bundle), label);
         }
         let split = |site: &Site, want| {
             control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want)).unwrap().labels[1]
         };
-        assert_eq!(split(&site, Want::copy(site.held(bundle), 0)), Split { ours: 4, theirs: 4 });
-        assert_eq!(split(&site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 4 });
+        assert_eq!(split(&site, CopyOffer::copy(site.held(bundle), 0)), LabelSplit { ours: 4, theirs: 4 });
+        assert_eq!(split(&site, CopyOffer::give(site.held(bundle), 0)), LabelSplit { ours: 0, theirs: 4 });
         assert!(control.allow(&site.node(), site.peer(peer), site.held(bundle), None).is_none());
         for (ours, gave, keep) in [(4, 4, true), (0, 4, false), (3, 0, false), (3, 0, true)] {
             site.set_label(bundle, ours);
-            on(&mut control, &mut site, News::Failed { bundle, to: peer, gave, keep });
+            on(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave, keep });
             assert_eq!(site.label(bundle), 3, "{gave} were given");
         }
     }
@@ -156,7 +156,7 @@ mod tests {
         let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
         let bundle = site.keep_with(9, 100, |_, new| new.hops = 5);
         for (wire, label) in [(None, 5), (Some(3), 5), (Some(8), 8)] {
-            on(&mut control, &mut site, News::Kept { bundle, wire });
+            on(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
             assert_eq!(site.label(bundle), label);
         }
     }
@@ -169,7 +169,7 @@ mod tests {
             let bundle = site.keep(9, 1);
             site.set_label(bundle, label);
         }
-        (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, News::Down { peer })));
+        (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, PolicyEvent::Down { peer })));
         assert_eq!(control.mean, 2.0);
     }
 
@@ -182,8 +182,8 @@ mod tests {
             bundle
         });
         let here_is = there.meet(1);
-        let mut said = on(&mut control, &mut there, News::Up { peer: here_is });
-        let Some(Order::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
+        let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer: here_is });
+        let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
         assert_eq!(bytes.len(), 2 * 24, "of what was forwarded");
         // The first three are the same bundles as there.
         let mut site = Site::new(1000);
@@ -193,11 +193,11 @@ mod tests {
         site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
         site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
         for from in [liar, PeerId(77)] {
-            on(&mut control, &mut site, News::Heard { from, bytes: &bytes });
+            on(&mut control, &mut site, PolicyEvent::Heard { from, bytes: &bytes });
             assert_eq!(ours.map(|bundle| site.label(bundle)), [0, 0, 7]);
         }
         let known = site.meet(2);
-        on(&mut control, &mut site, News::Heard { from: known, bytes: &bytes[..47] });
+        on(&mut control, &mut site, PolicyEvent::Heard { from: known, bytes: &bytes[..47] });
         assert_eq!(ours.map(|bundle| site.label(bundle)), [5, 0, 7]);
     }
 
@@ -210,7 +210,7 @@ mod tests {
             bundle
         });
         let peer = site.meet(2);
-        on(&mut control, &mut site, News::Down { peer });
+        on(&mut control, &mut site, PolicyEvent::Down { peer });
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[3]]));
         assert_eq!(site.fits(&control, 200), Some(vec![bundles[3], bundles[2]]));
         assert_eq!(site.fits(&control, 201), None);
@@ -224,7 +224,7 @@ mod tests {
             site.set_label(bundle, 2);
         }
         let peer = site.meet(2);
-        on(&mut control, &mut site, News::Down { peer });
+        on(&mut control, &mut site, PolicyEvent::Down { peer });
         assert_eq!((control.mean, site.fits(&control, 100)), (2.0, None));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let mut means = Vec::new();
         for news in 1..=20 {
             bundles.iter().for_each(|bundle| site.set_label(*bundle, news));
-            on(&mut control, &mut site, News::Down { peer });
+            on(&mut control, &mut site, PolicyEvent::Down { peer });
             means.push(control.mean);
         }
         assert_eq!(means, [vec![0.0; 9], vec![10.0; 10], vec![20.0]].concat());
@@ -248,8 +248,8 @@ mod tests {
         let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
         bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));
         let peer = there.meet(2);
-        let mut said = on(&mut control, &mut there, News::Up { peer });
-        let Some(Order::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
+        let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer });
+        let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
         assert_eq!(bytes.len(), 24 * TOLD);
         let held = there.held(bundles[0]);
         let want = |label| {
@@ -257,10 +257,12 @@ mod tests {
             let (bundle, peer) = (site.keep(9, 1), site.meet(2));
             site.set_label(bundle, label);
             let held = site.held(bundle);
-            AfnerLocal::new(&[]).allow(&site.node(), site.peer(peer), held, Some(Want::copy(held, 0))).unwrap().labels
-                [1]
+            AfnerLocal::new(&[])
+                .allow(&site.node(), site.peer(peer), held, Some(CopyOffer::copy(held, 0)))
+                .unwrap()
+                .labels[1]
         };
-        assert_eq!(want(MOST), Split { ours: MOST, theirs: MOST });
+        assert_eq!(want(MOST), LabelSplit { ours: MOST, theirs: MOST });
         let says_all = |count: u64| {
             let mut message = Vec::new();
             for bundle in bundles {
@@ -271,10 +273,10 @@ mod tests {
         let bytes = says_all(u64::MAX);
         assert_eq!(held.bundle.id >> 64, 0);
         there.peers.get_mut(peer).unwrap().up.clear();
-        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
         assert_eq!(there.label(bundles[0]), 1, "it is not there");
         there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
-        on(&mut control, &mut there, News::Heard { from: peer, bytes: &bytes });
+        on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
         assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);
     }
 }

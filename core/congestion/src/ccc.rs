@@ -10,7 +10,7 @@
 
 use crate::control::Control;
 use farlink_base::Param;
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why};
+use farlink_book::{Action, Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
 /// Credits.
 #[derive(Debug)]
@@ -77,22 +77,22 @@ impl Ccc {
 }
 
 impl Control for Ccc {
-    fn hears(&self) -> Hears {
-        Hears::KEPT.and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::KEPT.and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Kept { bundle, wire } => {
+            PolicyEvent::Kept { bundle, wire } => {
                 out.label(bundle, self.label(node, wire.unwrap_or(self.initial).min(self.initial)));
             }
-            News::Failed { bundle, gave, keep, .. } => {
+            PolicyEvent::Failed { bundle, gave, keep, .. } => {
                 if let Some(held) = node.get(bundle) {
                     out.label(bundle, self.label(node, self.returned(node, held, gave, keep)));
                 }
             }
-            News::Gone { bundle, why: Why::Overflow } if self.no_looping => {
+            PolicyEvent::Gone { bundle, why: Why::Overflow } if self.no_looping => {
                 if let Some(held) = node.get(bundle) {
-                    out.push(Order::Ban { id: held.bundle.id });
+                    out.push(Action::Ban { id: held.bundle.id });
                 }
             }
             _ => {}
@@ -101,7 +101,7 @@ impl Control for Ccc {
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         Some(f64::from(node.label(held)))
     }
-    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let (want, credit) = (want?, self.credit(node, held));
         if !want.keep {
             return Some(want.with(node, 0, credit));
@@ -118,10 +118,10 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
     use farlink_base::{Instant, PeerId};
-    use farlink_book::Split;
+    use farlink_book::LabelSplit;
 
-    fn hear(control: &mut Ccc, site: &mut Site, news: News<'_>) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn hear(control: &mut Ccc, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+        let mut out = Actions::default();
         control.on(&site.node(), &news, &mut out);
         site.follow(&mut out)
     }
@@ -131,25 +131,25 @@ mod tests {
         let (mut site, mut control) = (Site::new(1000), Ccc::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         site.now = Instant(600_000_000_000);
-        hear(&mut control, &mut site, News::Kept { bundle, wire: None });
+        hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(site.label(bundle), 730);
         site.now = Instant(6_600_000_000_000);
         let credit = |control: &Ccc, site: &Site| control.credit(&site.node(), site.held(bundle));
         assert_eq!(credit(&control, &site), 620, "100 minutes later");
-        let want = Want::copy(site.held(bundle), 0);
+        let want = CopyOffer::copy(site.held(bundle), 0);
         let split = |control: &Ccc, site: &Site, want| {
             let want = control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
             want.unwrap().labels[1]
         };
-        assert_eq!(split(&control, &site, want), Split { ours: 110 + 560, theirs: 680 });
-        assert_eq!(split(&control, &site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 620 });
+        assert_eq!(split(&control, &site, want), LabelSplit { ours: 110 + 560, theirs: 680 });
+        assert_eq!(split(&control, &site, CopyOffer::give(site.held(bundle), 0)), LabelSplit { ours: 0, theirs: 620 });
         site.set_label(bundle, 110 + 560);
-        hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 680, keep: true });
+        hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 680, keep: true });
         assert_eq!(credit(&control, &site), 620);
         site.set_label(bundle, 0);
-        hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 620, keep: false });
+        hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 620, keep: false });
         assert_eq!(credit(&control, &site), 620);
-        hear(&mut control, &mut site, News::Kept { bundle, wire: Some(u32::MAX) });
+        hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
         assert_eq!(credit(&control, &site), 720, "no neighbour lies");
     }
 
@@ -158,13 +158,13 @@ mod tests {
         let (mut site, mut control) = (Site::new(300), Ccc::new(&[]));
         let bundles = [70, 20, 50].map(|credit| {
             let bundle = site.keep(9, 100);
-            hear(&mut control, &mut site, News::Kept { bundle, wire: Some(credit) });
+            hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(credit) });
             bundle
         });
         assert_eq!(site.fits(&control, 150), Some(vec![bundles[1], bundles[2]]));
         let id = site.held(bundles[1]).bundle.id;
-        let gone = |why| News::Gone { bundle: bundles[1], why };
-        assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Order::Ban { id }]);
+        let gone = |why| PolicyEvent::Gone { bundle: bundles[1], why };
+        assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Action::Ban { id }]);
         assert_eq!(hear(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
     }
 
@@ -175,11 +175,15 @@ mod tests {
         for second in [0, 400_000_000, 10_000_000_000] {
             site.now = Instant(second * 1_000_000_000);
             for wire in [None, Some(u32::MAX)] {
-                hear(&mut control, &mut site, News::Kept { bundle, wire });
-                hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
+                hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
+                hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: u32::MAX, keep: true });
             }
-            let want =
-                control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(Want::copy(site.held(bundle), 0)));
+            let want = control.allow(
+                &site.node(),
+                site.peer(peer),
+                site.held(bundle),
+                Some(CopyOffer::copy(site.held(bundle), 0)),
+            );
             assert!(want.unwrap().labels[1].theirs <= 1_000_000_000);
         }
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use farlink_base::{PeerId, Refusal};
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
+use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent};
 
 /// A congestion control of one node. Decisions look; only [`Control::on`] changes it. What the
 /// router expects can be asked of [`Node::router`].
@@ -12,15 +12,15 @@ use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
 /// One file each, registered by one line in `registry.rs`.
 pub trait Control: fmt::Debug + Send {
     /// Which news it wants.
-    fn hears(&self) -> Hears {
-        Hears::NOTHING
+    fn hears(&self) -> EventMask {
+        EventMask::NOTHING
     }
     /// Whether [`Control::allow`] is asked also about bundles the router does not want copied.
     fn wishes(&self) -> bool {
         false
     }
     /// Something happened.
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         let _ = (node, news, out);
     }
     /// May this newcomer in, also one made here (that is push-back to the source)? Its own worth:
@@ -47,7 +47,7 @@ pub trait Control: fmt::Debug + Send {
     }
     /// May the router's wish be followed? May refuse, rank anew, split its own label, or wish where
     /// the router did not.
-    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let _ = (node, peer, held);
         want
     }

@@ -7,7 +7,7 @@
 
 use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want, Why};
+use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
 /// Bits of a place within a class of service: more than the numbers of bundles and the bytes of any have.
 const PLACE_BITS: u32 = 60;
@@ -73,11 +73,11 @@ fn worth(class: u8, place: u64) -> f64 {
 }
 
 impl Control for DropPolicy {
-    fn hears(&self) -> Hears {
-        if self.first == First::Random { Hears::GONE } else { Hears::NOTHING }
+    fn hears(&self) -> EventMask {
+        if self.first == First::Random { EventMask::GONE } else { EventMask::NOTHING }
     }
-    fn on(&mut self, _node: &Node<'_>, news: &News<'_>, _out: &mut Orders) {
-        self.victims += u64::from(matches!(news, News::Gone { why: Why::Overflow, .. }));
+    fn on(&mut self, _node: &Node<'_>, news: &PolicyEvent<'_>, _out: &mut Actions) {
+        self.victims += u64::from(matches!(news, PolicyEvent::Gone { why: Why::Overflow, .. }));
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
         let most = node.capacity as f64 * self.full;
@@ -102,7 +102,7 @@ impl Control for DropPolicy {
     fn keeps_newest(&self) -> bool {
         self.first == First::Oldest
     }
-    fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let too_full = node.book.bytes() as f64 > node.capacity as f64 * self.copies;
         want.filter(|want| !want.keep || !too_full)
     }
@@ -173,8 +173,16 @@ mod tests {
             let victims = site.fits(&control, 100).unwrap();
             seen.extend(victims.iter().copied());
             times[bundles.iter().position(|bundle| *bundle == victims[0]).unwrap()] += 1;
-            control.on(&site.node(), &News::Gone { bundle: victims[0], why: Why::Overflow }, &mut Orders::default());
-            control.on(&site.node(), &News::Gone { bundle: victims[0], why: Why::Delivered }, &mut Orders::default());
+            control.on(
+                &site.node(),
+                &PolicyEvent::Gone { bundle: victims[0], why: Why::Overflow },
+                &mut Actions::default(),
+            );
+            control.on(
+                &site.node(),
+                &PolicyEvent::Gone { bundle: victims[0], why: Why::Delivered },
+                &mut Actions::default(),
+            );
         }
         assert!(seen.len() == 10 && times.iter().all(|times| (60..150).contains(times)), "{times:?}");
         assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "looking changes nothing");
@@ -193,10 +201,10 @@ mod tests {
         assert_eq!(admit(&site, 501), Err(Refusal::TooLarge));
         let peer = site.meet(2);
         let allow = |site: &Site, want| control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
-        let copy = Want::copy(site.held(bundle), 0);
+        let copy = CopyOffer::copy(site.held(bundle), 0);
         assert_eq!(allow(&site, copy), Some(copy));
         site.keep(9, 1);
         assert_eq!(allow(&site, copy), None);
-        assert!(allow(&site, Want::give(site.held(bundle), 0)).is_some(), "to its destination always");
+        assert!(allow(&site, CopyOffer::give(site.held(bundle), 0)).is_some(), "to its destination always");
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::control::Control;
 use farlink_base::{Param, Refusal};
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
+use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent};
 
 /// What is to be made best.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,10 +91,10 @@ impl Meetings {
 }
 
 /// What is worth most goes first; what is worth nothing, last. The destination comes before all.
-pub(crate) fn ranked(peer: &Peer, held: &Held, want: Want, worth: f64) -> Want {
+pub(crate) fn ranked(peer: &Peer, held: &Held, want: CopyOffer, worth: f64) -> CopyOffer {
     // The bits of what is not negative are in the order of the numbers.
     let rank = if peer.is(held.destination()) { 0 } else { !worth.max(0.0).to_bits() };
-    Want { rank, ..want }
+    CopyOffer { rank, ..want }
 }
 
 /// By global knowledge.
@@ -125,11 +125,11 @@ impl Gbsd {
 }
 
 impl Control for Gbsd {
-    fn hears(&self) -> Hears {
-        Hears::PEERS
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS
     }
-    fn on(&mut self, _node: &Node<'_>, news: &News<'_>, _out: &mut Orders) {
-        if let News::Up { .. } = news {
+    fn on(&mut self, _node: &Node<'_>, news: &PolicyEvent<'_>, _out: &mut Actions) {
+        if let PolicyEvent::Up { .. } = news {
             self.meetings.met();
         }
     }
@@ -140,7 +140,7 @@ impl Control for Gbsd {
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         self.utility(node, held, 0)
     }
-    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let want = want?;
         Some(match self.utility(node, held, 0) {
             Some(worth) => ranked(peer, held, want, worth),
@@ -193,8 +193,8 @@ mod tests {
         let (mut site, mut gbsd) = (Site::new(1000), Gbsd::new(&[]));
         site.now = Instant(99_000_000_000);
         let peer = site.meet(2);
-        (0..3).for_each(|_| gbsd.on(&site.node(), &News::Up { peer }, &mut Orders::default()));
-        gbsd.on(&site.node(), &News::Down { peer }, &mut Orders::default());
+        (0..3).for_each(|_| gbsd.on(&site.node(), &PolicyEvent::Up { peer }, &mut Actions::default()));
+        gbsd.on(&site.node(), &PolicyEvent::Down { peer }, &mut Actions::default());
         assert_eq!(gbsd.meetings.rate(&site.node(), 10.0), 0.004, "four in 100 s, with one of ten");
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let peer = site.meet(2);
         let rank = |oracle: Option<&dyn Oracle>, bundle| {
             let held = site.held(bundle);
-            gbsd.allow(&site.node_with(oracle), site.peer(peer), held, Some(Want::copy(held, 7))).unwrap().rank
+            gbsd.allow(&site.node_with(oracle), site.peer(peer), held, Some(CopyOffer::copy(held, 7))).unwrap().rank
         };
         let ranks = bundles.map(|bundle| rank(Some(&Knows), bundle));
         assert!(ranks[0] < ranks[1] && ranks[2] == 0, "{ranks:?}");

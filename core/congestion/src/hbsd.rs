@@ -11,7 +11,7 @@ use crate::gbsd::{Aim, Meetings, REFUSE, Spread, ranked};
 use crate::history::{History, Sample, age_s};
 use crate::trust::Trust;
 use farlink_base::{NodeId, Param, Refusal};
-use farlink_book::{Hears, Held, News, Node, Orders, Peer, Tellers, Want};
+use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Reporters};
 
 /// Before anything was learnt.
 const FIRST: &[Sample] = &[Sample { seen: 0.0, copies: 1.0 }];
@@ -77,12 +77,12 @@ impl Hbsd {
 }
 
 impl Control for Hbsd {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::KEPT).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::KEPT).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 self.meetings.met();
                 let Some(known) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) else { return };
                 self.history.met(node.me, node.now, known.node);
@@ -91,13 +91,13 @@ impl Control for Hbsd {
                     out.tell(peer, message);
                 }
             }
-            News::Heard { from, bytes } => {
+            PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = self.trust.heeds(node, from) else { return };
-                let _ = self.history.heard(node, Tellers::<u128>::name(peer), bytes);
+                let _ = self.history.heard(node, Reporters::<u128>::name(peer), bytes);
             }
-            News::Kept { bundle, .. } | News::Gone { bundle, .. } => {
+            PolicyEvent::Kept { bundle, .. } | PolicyEvent::Gone { bundle, .. } => {
                 if let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) {
-                    self.history.have(node, held, matches!(news, News::Kept { .. }));
+                    self.history.have(node, held, matches!(news, PolicyEvent::Kept { .. }));
                 }
             }
             _ => return,
@@ -111,7 +111,7 @@ impl Control for Hbsd {
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         Some(self.utility(node, held))
     }
-    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         want.map(|want| ranked(peer, held, want, self.utility(node, held)))
     }
 }
@@ -123,10 +123,10 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
     use farlink_base::{Instant, PeerId};
-    use farlink_book::{Handle, Order};
+    use farlink_book::{Action, Handle};
 
-    fn hear(control: &mut Hbsd, node: &Node<'_>, news: News<'_>) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn hear(control: &mut Hbsd, node: &Node<'_>, news: PolicyEvent<'_>) -> Vec<Action> {
+        let mut out = Actions::default();
         control.on(node, &news, &mut out);
         out.drain().collect()
     }
@@ -162,7 +162,7 @@ mod tests {
         let (mut site, mut control) = (Site::new(300), Hbsd::new(&[1.0, 1.0, 100.0]));
         site.now = at(1000);
         let past = keep(&mut site, 1000);
-        hear(&mut control, &site.node(), News::Kept { bundle: past, wire: None });
+        hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: past, wire: None });
         // Nodes 2 to 5 got it one after the other, 100 s apart.
         for n in 2..6u64 {
             let there = Site { now: at(900 + 100 * n), ..Site::new(9) };
@@ -171,10 +171,10 @@ mod tests {
             history.have(&theirs, site.held(past), true);
             let bytes = history.message(there.now, NodeId(1));
             let from = site.meet(n);
-            hear(&mut control, &Node { now: there.now, ..site.node() }, News::Heard { from, bytes: &bytes });
+            hear(&mut control, &Node { now: there.now, ..site.node() }, PolicyEvent::Heard { from, bytes: &bytes });
         }
         site.now = at(1600);
-        let asked = hear(&mut control, &site.node(), News::Up { peer: PeerId(1) });
+        let asked = hear(&mut control, &site.node(), PolicyEvent::Up { peer: PeerId(1) });
         assert_eq!(asked.len(), 1, "it tells the first what the others said");
         let (young, old) = (keep(&mut site, 1600), keep(&mut site, 1300));
         let between = keep(&mut site, 1250);
@@ -188,7 +188,7 @@ mod tests {
         let peer = site.meet(7);
         let rank = |bundle| {
             let held = site.held(bundle);
-            control.allow(&site.node(), site.peer(peer), held, Some(Want::copy(held, 0))).unwrap().rank
+            control.allow(&site.node(), site.peer(peer), held, Some(CopyOffer::copy(held, 0))).unwrap().rank
         };
         assert!(rank(young) < rank(old));
         let mut new = site.newcomer(100);
@@ -209,7 +209,7 @@ mod tests {
         site.peers.learn(liar, farlink_base::EndpointId::ipn(5, 0), farlink_book::Identity::Claimed);
         site.peers.get_mut(liar).unwrap().up.push(farlink_base::LinkId(9));
         let others = |control: &mut Hbsd, site: &Site, from| {
-            hear(control, &site.node(), News::Heard { from, bytes: &bytes });
+            hear(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes });
             control.history.message(site.now, NodeId(9)).len()
         };
         assert_eq!(others(&mut control, &site, liar), 0);

@@ -9,7 +9,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{Duration, Instant, NodeId};
-use farlink_book::{Held, Node, Tellers, numbers, put_number};
+use farlink_book::{Held, Node, Reporters, numbers, put_number};
 
 /// Bundles remembered.
 const BUNDLES_MAX: usize = 128;
@@ -78,7 +78,7 @@ pub(crate) struct History {
     order: BTreeSet<(u64, u128)>,
     changes: u64,
     /// Who told of each bundle, of those this node never had.
-    tellers: Tellers<u128>,
+    tellers: Reporters<u128>,
     nodes: Nodes,
     /// Changes that each neighbour was told.
     told: BTreeMap<NodeId, u64>,
@@ -91,7 +91,7 @@ pub(crate) struct History {
 struct Nodes {
     last: BTreeMap<NodeId, Instant>,
     /// Of those this node never met.
-    tellers: Tellers<NodeId>,
+    tellers: Reporters<NodeId>,
 }
 impl Nodes {
     /// Somebody tells of a node, or, `None`, it is met: where there is no room, one that whoever told most told leaves.
@@ -124,7 +124,7 @@ impl History {
             records: BTreeMap::new(),
             order: BTreeSet::new(),
             changes: 0,
-            tellers: Tellers::default(),
+            tellers: Reporters::default(),
             nodes: Nodes::default(),
             told: BTreeMap::new(),
             samples: Vec::new(),

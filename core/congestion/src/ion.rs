@@ -100,11 +100,11 @@ mod tests {
     use super::*;
     use crate::testing::Site;
     use alloc::vec::Vec;
-    use farlink_book::Outlook;
+    use farlink_book::DeliveryForecast;
 
     /// From 100 s to 200 s 10 B/s come, from 300 s to 400 s as many leave.
     struct Plan;
-    impl Outlook for Plan {
+    impl DeliveryForecast for Plan {
         fn flows(&self, _node: &Node<'_>, until: Instant) -> Vec<Flow> {
             let flow = |start: u64, end: u64, comes| Flow {
                 start: Instant(start * 1_000_000_000),

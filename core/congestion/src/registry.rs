@@ -184,7 +184,7 @@ mod tests {
 
     use crate::testing::Site;
     use farlink_base::{DataRate, EndpointId, Instant, NodeId, PeerId};
-    use farlink_book::{Journey, Journeys, News, Node, Orders, Want, Why, put_number};
+    use farlink_book::{Actions, CopyOffer, Journey, Journeys, Node, PolicyEvent, Why, put_number};
 
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
@@ -232,46 +232,46 @@ mod tests {
                 })
             });
             let node = Node { plan: (round % 2 == 1).then_some(&Always), ..site.node() };
-            let mut on = |news: News<'_>| {
-                let mut out = Orders::default();
+            let mut on = |news: PolicyEvent<'_>| {
+                let mut out = Actions::default();
                 control.on(&node, &news, &mut out);
                 most = most.max(out.drain().count());
             };
-            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(News::Up { peer }));
+            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(PolicyEvent::Up { peer }));
             for bytes in words {
-                on(News::Heard { from: liar, bytes });
-                on(News::Heard { from: PeerId(77), bytes });
+                on(PolicyEvent::Heard { from: liar, bytes });
+                on(PolicyEvent::Heard { from: PeerId(77), bytes });
             }
             for bundle in bundles {
                 for wire in [None, Some(0), Some(u32::MAX)] {
-                    on(News::Kept { bundle, wire });
+                    on(PolicyEvent::Kept { bundle, wire });
                 }
                 for keep in [false, true] {
-                    on(News::Handed { bundle, to: liar, gave: u32::MAX, keep });
-                    on(News::Failed { bundle, to: liar, gave: u32::MAX, keep });
-                    on(News::Sent { bundle, to: other, gave: u32::MAX, keep });
+                    on(PolicyEvent::Handed { bundle, to: liar, gave: u32::MAX, keep });
+                    on(PolicyEvent::Failed { bundle, to: liar, gave: u32::MAX, keep });
+                    on(PolicyEvent::Sent { bundle, to: other, gave: u32::MAX, keep });
                 }
             }
-            on(News::Wake);
+            on(PolicyEvent::Wake);
             for bundle in bundles {
                 let held = node.get(bundle).unwrap();
                 is_number(control.worth(&node, held), "worth");
                 is_number(control.admit(&node, held).ok(), "a newcomer's worth");
                 for peer in [liar, other] {
                     let peer = node.peers.get(peer).unwrap();
-                    for want in [None, Some(Want::copy(held, 5)), Some(Want::give(held, 0))] {
+                    for want in [None, Some(CopyOffer::copy(held, 5)), Some(CopyOffer::give(held, 0))] {
                         let _ = control.allow(&node, peer, held, want);
                     }
                 }
                 let _ = control.rehome(&node, held);
             }
-            let mut out = Orders::default();
+            let mut out = Actions::default();
             for (bundle, why) in
                 bundles.into_iter().zip([Why::Overflow, Why::Delivered, Why::Migrated(liar), Why::Acked])
             {
-                control.on(&node, &News::Gone { bundle, why }, &mut out);
+                control.on(&node, &PolicyEvent::Gone { bundle, why }, &mut out);
             }
-            [liar, other].into_iter().for_each(|peer| control.on(&node, &News::Down { peer }, &mut out));
+            [liar, other].into_iter().for_each(|peer| control.on(&node, &PolicyEvent::Down { peer }, &mut out));
         }
         most
     }

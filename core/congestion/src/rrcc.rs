@@ -11,7 +11,7 @@ use crate::control::Control;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Param, PeerId, Rng};
-use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why, numbers, put_number};
+use farlink_book::{Action, Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why, numbers, put_number};
 
 /// Drops a replication that are believed: whoever says more is not worse than that, and what it said is forgotten
 /// within some encounters.
@@ -112,7 +112,7 @@ impl Rrcc {
         self.counts = Counts::default();
     }
 
-    fn up(&mut self, peer: PeerId, out: &mut Orders) {
+    fn up(&mut self, peer: PeerId, out: &mut Actions) {
         self.encounters.insert(peer, Encounter { told: Some(self.counts), budget: self.limit });
         let mut message = Vec::with_capacity(16);
         put_number(&mut message, self.counts.drops);
@@ -120,7 +120,7 @@ impl Rrcc {
         out.tell(peer, message);
     }
 
-    fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Orders) {
+    fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
         let mut numbers = numbers(message);
         let (Some(drops), Some(replications)) = (numbers.next(), numbers.next()) else { return };
         let Some(told) = self.encounters.get_mut(&from).and_then(|e| e.told.take()) else { return };
@@ -128,7 +128,7 @@ impl Rrcc {
         self.sample(told.drops.saturating_add(drops), seen.saturating_add(replications));
         if let Some(encounter) = self.encounters.get_mut(&from) {
             encounter.budget = self.limit;
-            out.push(Order::Reask(from));
+            out.push(Action::Reask(from));
         }
     }
 }
@@ -139,34 +139,34 @@ fn is_copy(peer: &Peer, held: &Held, keep: bool) -> bool {
 }
 
 impl Control for Rrcc {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::KEPT).and(Hears::HANDED).and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::KEPT).and(EventMask::HANDED).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         let spent = |bundle, to, keep| {
             let known = node.get(bundle).zip(node.peers.get(to));
             u32::from(known.is_some_and(|(held, peer)| is_copy(peer, held, keep)))
         };
         match *news {
-            News::Up { peer } => self.up(peer, out),
-            News::Down { peer } => drop(self.encounters.remove(&peer)),
-            News::Heard { from, bytes } => self.heard(from, bytes, out),
-            News::Kept { bundle, .. } => {
+            PolicyEvent::Up { peer } => self.up(peer, out),
+            PolicyEvent::Down { peer } => drop(self.encounters.remove(&peer)),
+            PolicyEvent::Heard { from, bytes } => self.heard(from, bytes, out),
+            PolicyEvent::Kept { bundle, .. } => {
                 if let Some(held) = node.get(bundle).filter(|held| !held.is_own()) {
                     self.counts.replications += 1;
                     self.counts.hops += u64::from(held.hops.saturating_sub(1));
                 }
             }
-            News::Gone { why: Why::Overflow, .. } => {
+            PolicyEvent::Gone { why: Why::Overflow, .. } => {
                 self.counts.drops += 1;
                 self.victims += 1;
             }
-            News::Handed { bundle, to, keep, .. } => {
+            PolicyEvent::Handed { bundle, to, keep, .. } => {
                 if let Some(encounter) = self.encounters.get_mut(&to) {
                     encounter.budget = encounter.budget.saturating_sub(spent(bundle, to, keep));
                 }
             }
-            News::Failed { bundle, to, keep, .. } => {
+            PolicyEvent::Failed { bundle, to, keep, .. } => {
                 if let Some(encounter) = self.encounters.get_mut(&to) {
                     encounter.budget = encounter.budget.saturating_add(spent(bundle, to, keep)).min(self.limit);
                 }
@@ -178,7 +178,7 @@ impl Control for Rrcc {
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
         Some(Rng::stream(self.seed ^ self.victims, held.number).unit())
     }
-    fn allow(&self, _node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, _node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let want = want?;
         let has_budget = || self.encounters.get(&peer.id).is_some_and(|encounter| encounter.budget > 0);
         (!is_copy(peer, held, want.keep) || has_budget()).then_some(want)
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    fn hear(control: &mut Rrcc, site: &Site, news: News<'_>) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn hear(control: &mut Rrcc, site: &Site, news: PolicyEvent<'_>) -> Vec<Action> {
+        let mut out = Actions::default();
         control.on(&site.node(), &news, &mut out);
         out.drain().collect()
     }
@@ -208,11 +208,18 @@ mod tests {
         let peer = site.meet(2);
         let mut limits = Vec::new();
         for (drops, replications) in [(0, 0), (1, 10), (0, 5), (0, 5), (0, 5), (0, 5), (0, 5), (9, 10), (9, 1)] {
-            hear(&mut control, &site, News::Up { peer });
+            hear(&mut control, &site, PolicyEvent::Up { peer });
             let bytes = message(drops, replications);
-            assert_eq!(hear(&mut control, &site, News::Heard { from: peer, bytes: &bytes }), [Order::Reask(peer)]);
+            assert_eq!(
+                hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
+                [Action::Reask(peer)]
+            );
             limits.push(control.limit);
-            assert_eq!(hear(&mut control, &site, News::Heard { from: peer, bytes: &bytes }), [], "once an encounter");
+            assert_eq!(
+                hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &bytes }),
+                [],
+                "once an encounter"
+            );
         }
         assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 2, 1]);
     }
@@ -223,12 +230,12 @@ mod tests {
         let peer = site.meet(2);
         let came = site.keep_with(9, 100, |_, new| (new.from, new.hops) = (peer, 4));
         let made = site.keep(9, 100);
-        hear(&mut control, &site, News::Kept { bundle: came, wire: None });
-        hear(&mut control, &site, News::Kept { bundle: made, wire: None });
-        hear(&mut control, &site, News::Gone { bundle: made, why: Why::Overflow });
-        let told = hear(&mut control, &site, News::Up { peer });
-        assert_eq!(told, [Order::Tell { to: peer, bytes: message(1, 1) }]);
-        hear(&mut control, &site, News::Heard { from: peer, bytes: &message(1, 4) });
+        hear(&mut control, &site, PolicyEvent::Kept { bundle: came, wire: None });
+        hear(&mut control, &site, PolicyEvent::Kept { bundle: made, wire: None });
+        hear(&mut control, &site, PolicyEvent::Gone { bundle: made, why: Why::Overflow });
+        let told = hear(&mut control, &site, PolicyEvent::Up { peer });
+        assert_eq!(told, [Action::Tell { to: peer, bytes: message(1, 1) }]);
+        hear(&mut control, &site, PolicyEvent::Heard { from: peer, bytes: &message(1, 4) });
         assert_eq!(control.congestion, Some(2.0 / 8.0), "two drops; one and four replications, three hops");
         assert_eq!(control.counts.drops, 0);
     }
@@ -239,15 +246,15 @@ mod tests {
         let peer = site.meet(2);
         let (bundle, theirs) = (site.keep(9, 100), site.keep(2, 100));
         let allow = |control: &Rrcc, site: &Site, bundle| {
-            let want = Some(Want::copy(site.held(bundle), 0));
+            let want = Some(CopyOffer::copy(site.held(bundle), 0));
             control.allow(&site.node(), site.peer(peer), site.held(bundle), want).is_some()
         };
         assert!(!allow(&control, &site, bundle), "not met");
-        hear(&mut control, &site, News::Up { peer });
+        hear(&mut control, &site, PolicyEvent::Up { peer });
         assert!(allow(&control, &site, bundle));
-        hear(&mut control, &site, News::Handed { bundle, to: peer, gave: 0, keep: true });
+        hear(&mut control, &site, PolicyEvent::Handed { bundle, to: peer, gave: 0, keep: true });
         assert!(!allow(&control, &site, bundle) && allow(&control, &site, theirs));
-        hear(&mut control, &site, News::Failed { bundle, to: peer, gave: 0, keep: true });
+        hear(&mut control, &site, PolicyEvent::Failed { bundle, to: peer, gave: 0, keep: true });
         assert!(allow(&control, &site, bundle), "what was not taken is no copy");
     }
 
@@ -259,7 +266,7 @@ mod tests {
         for _ in 0..1000 {
             let victims = site.fits(&control, 100).unwrap();
             chosen[bundles.iter().position(|b| *b == victims[0]).unwrap()] += 1;
-            hear(&mut control, &site, News::Gone { bundle: victims[0], why: Why::Overflow });
+            hear(&mut control, &site, PolicyEvent::Gone { bundle: victims[0], why: Why::Overflow });
         }
         assert!(chosen.iter().all(|n| (140..260).contains(n)), "{chosen:?}");
     }
@@ -269,8 +276,8 @@ mod tests {
         let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
         let (liar, honest) = (site.meet(2), site.meet(3));
         let meets = |control: &mut Rrcc, peer, drops, replications| {
-            hear(control, &site, News::Up { peer });
-            hear(control, &site, News::Heard { from: peer, bytes: &message(drops, replications) });
+            hear(control, &site, PolicyEvent::Up { peer });
+            hear(control, &site, PolicyEvent::Heard { from: peer, bytes: &message(drops, replications) });
         };
         meets(&mut control, honest, 1, 10);
         meets(&mut control, liar, u64::MAX, 1);

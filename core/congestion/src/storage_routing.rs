@@ -9,7 +9,7 @@ use crate::control::Control;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{Param, PeerId};
-use farlink_book::{Hears, Held, Identity, News, Node, Order, Orders, Peer, Why, numbers, put_number};
+use farlink_book::{Action, Actions, EventMask, Held, Identity, Node, Peer, PolicyEvent, Why, numbers, put_number};
 
 /// Bundles remembered of a neighbour, and neighbours.
 const AWAY_MAX: usize = 1024;
@@ -53,7 +53,7 @@ impl StorageRouting {
     }
 
     /// Room returned: asks a neighbour for what it keeps for us.
-    fn ask_back(&mut self, node: &Node<'_>, peer: PeerId, out: &mut Orders) {
+    fn ask_back(&mut self, node: &Node<'_>, peer: PeerId, out: &mut Actions) {
         if node.fill() >= 1.0 - self.threshold {
             return;
         }
@@ -85,12 +85,12 @@ fn log10(x: f64) -> f64 {
 }
 
 impl Control for StorageRouting {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Gone { bundle, why: Why::Migrated(to) } => {
+            PolicyEvent::Gone { bundle, why: Why::Migrated(to) } => {
                 let room = self.away.len() < AWAY_MAX || self.away.contains_key(&to);
                 if let Some(held) = node.get(bundle).filter(|_| room) {
                     let away = self.away.entry(to).or_default();
@@ -100,8 +100,8 @@ impl Control for StorageRouting {
                     }
                 }
             }
-            News::Up { peer } => self.ask_back(node, peer, out),
-            News::Heard { from, bytes } => {
+            PolicyEvent::Up { peer } => self.ask_back(node, peer, out),
+            PolicyEvent::Heard { from, bytes } => {
                 let (mut numbers, mut asked) = (numbers(bytes), BTreeSet::new());
                 while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
                     let first = asked.insert((high, low));
@@ -114,7 +114,7 @@ impl Control for StorageRouting {
                     // What is not here any more is not answered.
                     let held = node.book.find(u128::from(high) << 64 | u128::from(low));
                     if let Some(held) = held.filter(|held| held.from == from) {
-                        out.push(Order::Migrate { bundle: held.handle(), to: from });
+                        out.push(Action::Migrate { bundle: held.handle(), to: from });
                     }
                 }
             }
@@ -171,31 +171,31 @@ mod tests {
 
     #[test]
     fn what_moved_is_asked_back_and_given_to_its_owner_only() {
-        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Orders::default());
+        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
         let (bundle, peer) = (site.keep_with(9, 200, |b, _| b.id = 7 << 64 | 5), site.meet(2));
-        control.on(&site.node(), &News::Gone { bundle, why: Why::Migrated(peer) }, &mut out);
-        control.on(&site.node(), &News::Up { peer }, &mut out);
+        control.on(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Migrated(peer) }, &mut out);
+        control.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
         assert!(out.is_empty(), "no room yet");
         site.book.remove(bundle);
-        control.on(&site.node(), &News::Up { peer }, &mut out);
+        control.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
         let bytes = [7u64.to_be_bytes(), 5u64.to_be_bytes()].concat();
-        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Tell { to: peer, bytes: bytes.clone() }]);
-        control.on(&site.node(), &News::Up { peer }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Tell { to: peer, bytes: bytes.clone() }]);
+        control.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
         assert!(out.is_empty(), "asked once");
         let mut there = Site::new(300);
         let (owner, thief) = (there.meet(1), there.meet(3));
         let kept = there.keep_with(9, 200, |b, new| (b.id, new.from) = (7 << 64 | 5, owner));
         let mut heard = |from| {
-            control.on(&there.node(), &News::Heard { from, bytes: &bytes }, &mut out);
+            control.on(&there.node(), &PolicyEvent::Heard { from, bytes: &bytes }, &mut out);
             out.drain().collect::<Vec<_>>()
         };
-        assert_eq!(heard(owner), [Order::Migrate { bundle: kept, to: owner }]);
+        assert_eq!(heard(owner), [Action::Migrate { bundle: kept, to: owner }]);
         assert_eq!(heard(thief), []);
     }
 
     #[test]
     fn who_only_claims_a_name_gets_nothing_moved_and_what_is_asked_twice_moves_once() {
-        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Orders::default());
+        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
         let bundle = site.keep(9, 100);
         let stranger = site.peers.add(farlink_book::Origin::Came);
         site.peers.learn(stranger, farlink_base::EndpointId::ipn(5, 0), Identity::Claimed);
@@ -207,10 +207,10 @@ mod tests {
         assert_eq!(control.rehome(&site.node(), site.held(bundle)), Some(owner));
         let kept = site.keep_with(9, 100, |b, new| (b.id, new.from) = (5, owner));
         let mut bytes = [0u64.to_be_bytes(), 5u64.to_be_bytes()].concat().repeat(1_000);
-        control.on(&site.node(), &News::Heard { from: owner, bytes: &bytes }, &mut out);
-        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Migrate { bundle: kept, to: owner }]);
+        control.on(&site.node(), &PolicyEvent::Heard { from: owner, bytes: &bytes }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Migrate { bundle: kept, to: owner }]);
         (100..2_000u64).for_each(|id| bytes.extend([0u64.to_be_bytes(), id.to_be_bytes()].concat()));
-        control.on(&site.node(), &News::Heard { from: owner, bytes: &bytes }, &mut out);
+        control.on(&site.node(), &PolicyEvent::Heard { from: owner, bytes: &bytes }, &mut out);
         assert_eq!(out.drain().count(), 1, "and of so many no more are looked for");
     }
 }

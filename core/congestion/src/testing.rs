@@ -5,8 +5,8 @@ use crate::control::Control;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DataRate, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority, Rng};
 use farlink_book::{
-    Birth, Book, Flags, Handle, Held, Identity, New, Node, Oracle, Order, Orders, Origin, Peer, Peers, Reason, Reasons,
-    Side,
+    Action, Actions, Birth, Book, Flags, Handle, Held, Identity, New, Node, Oracle, Origin, Peer, Peers,
+    RetentionConstraint, RetentionConstraints, Side,
 };
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn new(bundle: BundleMeta) -> New {
         from: PeerId::NONE,
         hops: 0,
         labels: [0; 2],
-        reasons: Reasons::of(&[Reason::Route]),
+        reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
         flags: Flags::default(),
     }
 }
@@ -115,10 +115,10 @@ impl Site {
         self.peers.get(id).expect("it was met")
     }
     /// Writes labels as ordered; gives the other orders.
-    pub fn follow(&mut self, out: &mut Orders) -> Vec<Order> {
-        let (labels, others): (Vec<Order>, Vec<Order>) = out.drain().partition(|o| matches!(o, Order::Label { .. }));
+    pub fn follow(&mut self, out: &mut Actions) -> Vec<Action> {
+        let (labels, others): (Vec<Action>, Vec<Action>) = out.drain().partition(|o| matches!(o, Action::Label { .. }));
         for order in labels {
-            if let Order::Label { bundle, label } = order {
+            if let Action::Label { bundle, label } = order {
                 self.set_label(bundle, label);
             }
         }

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
-use farlink_book::{Held, Identity, News, Node, Order, Orders, Peer, Tellers, Why, put_number};
+use farlink_book::{Action, Actions, Held, Identity, Node, Peer, PolicyEvent, Reporters, Why, put_number};
 
 /// Acknowledgments remembered; beyond, of whoever told most the oldest is forgotten.
 pub const ACKS_MAX: usize = 4096;
@@ -41,7 +41,7 @@ pub struct Acks {
     /// In order of learning.
     order: BTreeMap<u64, u128>,
     learnt: u64,
-    tellers: Tellers<u128>,
+    tellers: Reporters<u128>,
 }
 
 impl Acks {
@@ -75,13 +75,13 @@ impl Acks {
         }
     }
     /// A bundle that news say arrived, here or with its destination; it is remembered.
-    pub fn hear(&mut self, node: &Node<'_>, news: &News<'_>) -> Option<u128> {
+    pub fn hear(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>) -> Option<u128> {
         let held = match *news {
-            News::Sent { bundle, to, .. } => {
+            PolicyEvent::Sent { bundle, to, .. } => {
                 let (held, peer) = node.get(bundle).zip(node.peers.get(to))?;
                 peer.is(held.destination()).then_some(held)?
             }
-            News::Gone { bundle, why: Why::Delivered } => node.get(bundle)?,
+            PolicyEvent::Gone { bundle, why: Why::Delivered } => node.get(bundle)?,
             _ => return None,
         };
         self.note(held.bundle.id, NodeId::NULL);
@@ -102,11 +102,11 @@ impl Acks {
         node: &Node<'_>,
         peer: &Peer,
         numbers: &mut impl Iterator<Item = u64>,
-        out: &mut Orders,
+        out: &mut Actions,
         mut each: impl FnMut(u128),
     ) -> Option<()> {
         let listens = self.hearsay > 0 && peer.identity() as u8 >= self.trust;
-        let (teller, mut heard) = (Tellers::<u128>::name(peer), BTreeSet::new());
+        let (teller, mut heard) = (Reporters::<u128>::name(peer), BTreeSet::new());
         for _ in 0..numbers.next()?.min(ACKS_MAX as u64) {
             let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
             // What a message says twice is heard once.
@@ -121,7 +121,7 @@ impl Acks {
             let vouched = |held: &&Held| peer.identity_as(held.destination()) >= Some(Identity::Address);
             let sure = held.filter(vouched).is_some();
             if new && self.hearsay > 1 || sure {
-                out.push(Order::Ban { id });
+                out.push(Action::Ban { id });
                 held.into_iter().for_each(|held| out.delete(held.handle(), Why::Acked));
             }
         }
@@ -140,8 +140,8 @@ mod tests {
         [&[ids.len() as u64][..], &ids.iter().flat_map(|id| [(id >> 64) as u64, *id as u64]).collect::<Vec<_>>()]
             .concat()
     }
-    fn read(acks: &mut Acks, site: &Site, peer: &Peer, ids: &[u128]) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn read(acks: &mut Acks, site: &Site, peer: &Peer, ids: &[u128]) -> Vec<Action> {
+        let mut out = Actions::default();
         acks.read(&site.node(), peer, &mut said(ids).into_iter(), &mut out, |_| ()).unwrap();
         out.drain().collect()
     }
@@ -161,11 +161,11 @@ mod tests {
         let (mut site, mut acks) = (Site::new(), Acks::default());
         let (two, three, bundle) = (site.meet(2, 0), site.meet(3, 1), site.keep(3, 100));
         let id = site.held(bundle).bundle.id;
-        let sent = |to| News::Sent { bundle, to, gave: 0, keep: true };
+        let sent = |to| PolicyEvent::Sent { bundle, to, gave: 0, keep: true };
         assert_eq!(acks.hear(&site.node(), &sent(two)), None);
-        assert_eq!(acks.hear(&site.node(), &News::Gone { bundle, why: Why::Overflow }), None);
+        assert_eq!(acks.hear(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Overflow }), None);
         assert_eq!(acks.hear(&site.node(), &sent(three)), Some(id));
-        assert_eq!(acks.hear(&site.node(), &News::Gone { bundle, why: Why::Delivered }), Some(id));
+        assert_eq!(acks.hear(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Delivered }), Some(id));
         assert_eq!(acks.order.len(), 1);
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let mut site = Site::new();
         let (neighbour, nine, bundle) = (site.meet(2, 0), site.meet(9, 1), site.keep(9, 100));
         let id = site.held(bundle).bundle.id;
-        let gone = [Order::Ban { id }, Order::Delete { bundle, why: Why::Acked }];
+        let gone = [Action::Ban { id }, Action::Delete { bundle, why: Why::Acked }];
         for (hearsay, by_hearsay, by_nine) in [(0.0, &[][..], &[][..]), (1.0, &[], &gone), (2.0, &gone, &gone)] {
             let mut acks = Acks::new(hearsay, 2.0);
             assert_eq!(read(&mut acks, &site, site.peer(neighbour), &[id]), by_hearsay, "{hearsay}");
@@ -184,7 +184,7 @@ mod tests {
         let mut acks = Acks::new(2.0, 2.0);
         assert_eq!(
             read(&mut acks, &site, site.peer(neighbour), &[77, 77]),
-            [Order::Ban { id: 77 }],
+            [Action::Ban { id: 77 }],
             "not held, and once"
         );
     }

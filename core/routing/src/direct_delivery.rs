@@ -5,13 +5,13 @@
 //! copy is the agent's anyway. What is for a group is never given away, and so stays, too.
 
 use crate::router::Router;
-use farlink_book::Outlook;
+use farlink_book::DeliveryForecast;
 
 /// Nothing but the last step.
 #[derive(Default, Debug)]
 pub struct DirectDelivery;
 
-impl Outlook for DirectDelivery {}
+impl DeliveryForecast for DirectDelivery {}
 
 impl Router for DirectDelivery {
     fn copies(&self) -> bool {
@@ -23,13 +23,16 @@ impl Router for DirectDelivery {
 mod tests {
     use super::*;
     use crate::testing::Site;
-    use farlink_book::{Orders, Way};
+    use farlink_book::{Actions, RouteDecision};
 
     #[test]
     fn a_bundle_is_carried_and_nobody_on_the_way_gets_it() {
         let mut site = Site::new();
         let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
-        assert_eq!(DirectDelivery.route(&site.node(), site.held(bundle), &[], &mut Orders::default()), Way::Carry);
+        assert_eq!(
+            DirectDelivery.route(&site.node(), site.held(bundle), &[], &mut Actions::default()),
+            RouteDecision::Carry
+        );
         assert!(DirectDelivery.copies(), "else its destination is not offered it");
         assert_eq!(DirectDelivery.wants(&site.node(), site.peer(peer), site.held(bundle)), None);
     }

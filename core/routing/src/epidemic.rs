@@ -4,13 +4,13 @@
 //! CS-2000-06. Its summary vectors are the agent's: a neighbour is not offered what it has.
 
 use crate::router::Router;
-use farlink_book::{Held, Node, Outlook, Peer, Want};
+use farlink_book::{CopyOffer, DeliveryForecast, Held, Node, Peer};
 
 /// Flooding, oldest first.
 #[derive(Default, Debug)]
 pub struct Epidemic;
 
-impl Outlook for Epidemic {}
+impl DeliveryForecast for Epidemic {}
 
 impl Router for Epidemic {
     fn copies(&self) -> bool {
@@ -19,8 +19,8 @@ impl Router for Epidemic {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
-        Some(Want::copy(held, held.number))
+    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<CopyOffer> {
+        Some(CopyOffer::copy(held, held.number))
     }
 }
 
@@ -28,7 +28,7 @@ impl Router for Epidemic {
 mod tests {
     use super::*;
     use crate::testing::Site;
-    use farlink_book::{Orders, Way};
+    use farlink_book::{Actions, RouteDecision};
 
     #[test]
     fn whoever_is_met_gets_a_copy_oldest_first() {
@@ -37,7 +37,7 @@ mod tests {
         let peer = site.meet(2, 0);
         let want = |bundle| Epidemic.wants(&site.node(), site.peer(peer), site.held(bundle)).unwrap();
         assert!(want(older).keep && want(older).rank < want(newer).rank);
-        assert_eq!(Epidemic.route(&site.node(), site.held(older), &[], &mut Orders::default()), Way::Carry);
+        assert_eq!(Epidemic.route(&site.node(), site.held(older), &[], &mut Actions::default()), RouteDecision::Carry);
         assert!(Epidemic.copies() && Epidemic.asks_summaries());
     }
 }

@@ -12,7 +12,10 @@ use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Instant, PeerId};
-use farlink_book::{Handle, Hears, Held, News, Node, Order, Orders, Outlook, Peer, Want, Why, numbers, put_number};
+use farlink_book::{
+    Action, Actions, CopyOffer, DeliveryForecast, EventMask, Handle, Held, Node, Peer, PolicyEvent, Why, numbers,
+    put_number,
+};
 
 /// Bundles given on that are remembered, the newest.
 const GAVE_MAX: usize = 4096;
@@ -43,7 +46,7 @@ pub struct FirstContact {
 
 impl FirstContact {
     /// Remembers that a bundle was given on, and tells those that are up, but who took it.
-    fn give(&mut self, held: &Held, out: &mut Orders) {
+    fn give(&mut self, held: &Held, out: &mut Actions) {
         let id = held.bundle.id;
         if held.bundle.is_anonymous() || !self.known.insert(id) {
             return;
@@ -56,7 +59,7 @@ impl FirstContact {
         let others = self.up.keys().filter(|peer| Some(**peer) != taker);
         others.for_each(|peer| out.tell(*peer, message([id].into_iter())));
     }
-    fn meet(&mut self, now: Instant, peer: PeerId, out: &mut Orders) {
+    fn meet(&mut self, now: Instant, peer: PeerId, out: &mut Actions) {
         self.encounters = self.encounters.saturating_add(1);
         self.up.insert(peer, Met { since: self.encounters, gave: BTreeSet::new() });
         let lives = self.gave.iter().rev().filter(|(_, expires)| *expires > now);
@@ -65,7 +68,7 @@ impl FirstContact {
             out.tell(peer, told);
         }
     }
-    fn hear(&mut self, from: PeerId, bytes: &[u8], out: &mut Orders) {
+    fn hear(&mut self, from: PeerId, bytes: &[u8], out: &mut Actions) {
         let Some(met) = self.up.get_mut(&from) else { return };
         let mut numbers = numbers(bytes);
         while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
@@ -73,7 +76,7 @@ impl FirstContact {
                 met.gave.insert(u128::from(high) << 64 | u128::from(low));
             }
         }
-        out.push(Order::Reask(from));
+        out.push(Action::Reask(from));
     }
 }
 
@@ -92,11 +95,11 @@ fn message(ids: impl Iterator<Item = u128>) -> Vec<u8> {
     message
 }
 
-impl Outlook for FirstContact {}
+impl DeliveryForecast for FirstContact {}
 
 impl Router for FirstContact {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::KEPT).and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::KEPT).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
     fn copies(&self) -> bool {
         true
@@ -104,18 +107,18 @@ impl Router for FirstContact {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => self.meet(node.now, peer, out),
-            News::Down { peer } => drop(self.up.remove(&peer)),
-            News::Heard { from, bytes } => self.hear(from, bytes, out),
+            PolicyEvent::Up { peer } => self.meet(node.now, peer, out),
+            PolicyEvent::Down { peer } => drop(self.up.remove(&peer)),
+            PolicyEvent::Heard { from, bytes } => self.hear(from, bytes, out),
             // The label: what has come back by that encounter; it does not travel.
-            News::Kept { bundle, .. } => {
+            PolicyEvent::Kept { bundle, .. } => {
                 let back = node.get(bundle).is_some_and(|held| is_of(&self.known, held));
                 out.label(bundle, if back { self.encounters } else { 0 });
             }
-            News::Sent { bundle, to, .. } => self.taker = Some((bundle, to)),
-            News::Gone { bundle, why: Why::Forwarded } => {
+            PolicyEvent::Sent { bundle, to, .. } => self.taker = Some((bundle, to)),
+            PolicyEvent::Gone { bundle, why: Why::Forwarded } => {
                 if let Some(held) = node.get(bundle) {
                     self.give(held, out);
                 }
@@ -123,10 +126,10 @@ impl Router for FirstContact {
             _ => {}
         }
     }
-    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<CopyOffer> {
         let (met, back) = (self.up.get(&peer.id)?, node.label(held));
         let new = met.since > back && !is_of(&met.gave, held);
-        new.then(|| Want::give(held, held.number).with(node, back, 0))
+        new.then(|| CopyOffer::give(held, held.number).with(node, back, 0))
     }
 }
 
@@ -135,25 +138,25 @@ mod tests {
     use super::*;
     use crate::testing::Site;
     use farlink_base::{FragmentInfo, Rare};
-    use farlink_book::Split;
+    use farlink_book::LabelSplit;
 
-    fn on(router: &mut FirstContact, site: &mut Site, news: News<'_>) -> Vec<Order> {
-        let mut out = Orders::default();
+    fn on(router: &mut FirstContact, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+        let mut out = Actions::default();
         router.on(&site.node(), &news, &mut out);
-        let all: Vec<Order> = out.drain().collect();
+        let all: Vec<Action> = out.drain().collect();
         for order in &all {
-            if let Order::Label { bundle, label } = *order {
+            if let Action::Label { bundle, label } = *order {
                 site.held_mut(bundle).labels[0] = label;
             }
         }
-        all.into_iter().filter(|order| !matches!(order, Order::Label { .. })).collect()
+        all.into_iter().filter(|order| !matches!(order, Action::Label { .. })).collect()
     }
-    fn meet(router: &mut FirstContact, site: &mut Site, number: u64, link: u32) -> (PeerId, Vec<Order>) {
+    fn meet(router: &mut FirstContact, site: &mut Site, number: u64, link: u32) -> (PeerId, Vec<Action>) {
         let peer = site.meet(number, link);
-        let said = on(router, site, News::Up { peer });
+        let said = on(router, site, PolicyEvent::Up { peer });
         (peer, said)
     }
-    fn wants(router: &FirstContact, site: &Site, peer: PeerId, bundle: Handle) -> Option<Want> {
+    fn wants(router: &FirstContact, site: &Site, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
         router.wants(&site.node(), site.peer(peer), site.held(bundle))
     }
 
@@ -174,10 +177,10 @@ mod tests {
         let [(taker, _), (there, said)] =
             [(2, 0), (3, 1)].map(|(number, link)| meet(&mut router, &mut site, number, link));
         assert_eq!(said, [], "nothing yet");
-        let told = |to, ids: &[u128]| Order::Tell { to, bytes: message(ids.iter().copied()) };
-        let sent = |bundle| News::Sent { bundle, to: taker, gave: 0, keep: false };
+        let told = |to, ids: &[u128]| Action::Tell { to, bytes: message(ids.iter().copied()) };
+        let sent = |bundle| PolicyEvent::Sent { bundle, to: taker, gave: 0, keep: false };
         on(&mut router, &mut site, sent(bundles[0]));
-        let gone = |bundle, why| News::Gone { bundle, why };
+        let gone = |bundle, why| PolicyEvent::Gone { bundle, why };
         assert_eq!(on(&mut router, &mut site, gone(bundles[0], Why::Forwarded)), [told(there, &ids[..1])]);
         assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "it was lost, and may come again");
         site.held_mut(bundles[2]).expires = Instant(5);
@@ -196,13 +199,13 @@ mod tests {
         let (bundle, other) = (site.keep(9, 100), site.keep(9, 100));
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
         let bytes = message([site.held(bundle).bundle.id].into_iter());
-        assert_eq!(on(&mut router, &mut site, News::Heard { from: peer, bytes: &bytes }), [Order::Reask(peer)]);
+        assert_eq!(on(&mut router, &mut site, PolicyEvent::Heard { from: peer, bytes: &bytes }), [Action::Reask(peer)]);
         let given =
             |router: &FirstContact, site: &Site| [bundle, other].map(|it| wants(router, site, peer, it).is_some());
         assert_eq!(given(&router, &site), [false, true]);
-        on(&mut router, &mut site, News::Down { peer });
+        on(&mut router, &mut site, PolicyEvent::Down { peer });
         assert_eq!(given(&router, &site), [false, false], "it is not there");
-        on(&mut router, &mut site, News::Up { peer });
+        on(&mut router, &mut site, PolicyEvent::Up { peer });
         assert_eq!(given(&router, &site), [true, true], "until it says so again");
     }
 
@@ -216,11 +219,11 @@ mod tests {
         let whole = site.held(piece).bundle.original_id();
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
         assert!(wants(&router, &site, peer, piece).is_some());
-        on(&mut router, &mut site, News::Heard { from: peer, bytes: &message([whole].into_iter()) });
+        on(&mut router, &mut site, PolicyEvent::Heard { from: peer, bytes: &message([whole].into_iter()) });
         assert_eq!(wants(&router, &site, peer, piece), None);
         let (other, _) = meet(&mut router, &mut site, 3, 1);
         router.known.insert(whole);
-        on(&mut router, &mut site, News::Kept { bundle: piece, wire: None });
+        on(&mut router, &mut site, PolicyEvent::Kept { bundle: piece, wire: None });
         assert_eq!(wants(&router, &site, other, piece), None);
     }
 
@@ -229,16 +232,16 @@ mod tests {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let bundle = site.keep(9, 100);
         let (there, _) = meet(&mut router, &mut site, 2, 0);
-        on(&mut router, &mut site, News::Kept { bundle, wire: Some(u32::MAX) });
+        on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
         assert!(wants(&router, &site, there, bundle).is_some(), "whatever label it comes with");
-        on(&mut router, &mut site, News::Gone { bundle, why: Why::Forwarded });
-        on(&mut router, &mut site, News::Kept { bundle, wire: None });
+        on(&mut router, &mut site, PolicyEvent::Gone { bundle, why: Why::Forwarded });
+        on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(wants(&router, &site, there, bundle), None);
         let (new, _) = meet(&mut router, &mut site, 3, 1);
         let want = wants(&router, &site, new, bundle).unwrap();
         assert_eq!(
             (want.keep, want.labels[0]),
-            (false, Split { ours: 1, theirs: 0 }),
+            (false, LabelSplit { ours: 1, theirs: 0 }),
             "where it fails, it waits still"
         );
     }
@@ -249,16 +252,16 @@ mod tests {
         let (liar, _) = meet(&mut router, &mut site, 2, 0);
         for _ in 0..GAVE_MAX + 10 {
             let bundle = site.keep(9, 1);
-            on(&mut router, &mut site, News::Gone { bundle, why: Why::Forwarded });
+            on(&mut router, &mut site, PolicyEvent::Gone { bundle, why: Why::Forwarded });
         }
         assert_eq!((router.gave.len(), router.known.len()), (GAVE_MAX, GAVE_MAX));
         let bytes = message(0..2 * GAVE_MAX as u128);
-        on(&mut router, &mut site, News::Heard { from: liar, bytes: &bytes });
+        on(&mut router, &mut site, PolicyEvent::Heard { from: liar, bytes: &bytes });
         assert_eq!(router.up[&liar].gave.len(), GAVE_MAX);
         let (_, said) = meet(&mut router, &mut site, 3, 1);
-        let [Order::Tell { bytes, .. }] = &said[..] else { panic!("{said:?}") };
+        let [Action::Tell { bytes, .. }] = &said[..] else { panic!("{said:?}") };
         assert_eq!(bytes.len(), 16 * TOLD_MAX);
         let anonymous = site.keep_with(9, 1, |bundle, _| bundle.source = farlink_base::EndpointId::Null);
-        assert_eq!(on(&mut router, &mut site, News::Gone { bundle: anonymous, why: Why::Forwarded }), []);
+        assert_eq!(on(&mut router, &mut site, PolicyEvent::Gone { bundle: anonymous, why: Why::Forwarded }), []);
     }
 }

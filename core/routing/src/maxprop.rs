@@ -11,7 +11,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
 use farlink_book::{
-    Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Tellers, Want, numbers, put_number,
+    Action, Actions, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, Held, Node, Peer, PolicyEvent,
+    Reporters, numbers, put_number,
 };
 
 /// Nodes whose meetings are known at most.
@@ -32,7 +33,7 @@ pub struct MaxProp {
     /// Likelihoods in all of them.
     count: usize,
     /// Who told of which node's.
-    tellers: Tellers<NodeId>,
+    tellers: Reporters<NodeId>,
     cost: BTreeMap<NodeId, f64>,
     acks: Acks,
 }
@@ -68,7 +69,7 @@ impl MaxProp {
             likely_max: param(1) as usize,
             meetings: BTreeMap::new(),
             count: 0,
-            tellers: Tellers::default(),
+            tellers: Reporters::default(),
             cost: BTreeMap::new(),
             acks: Acks::new(param(2), param(3)),
         }
@@ -144,10 +145,10 @@ impl MaxProp {
     }
 
     /// Reads a hello as far as it makes sense.
-    fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Orders) -> Option<()> {
+    fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
         let mut numbers = numbers(message);
         self.acks.read(node, peer, &mut numbers, out, |_| ())?;
-        let teller = Tellers::<NodeId>::name(peer);
+        let teller = Reporters::<NodeId>::name(peer);
         while let Some(who) = numbers.next().map(NodeId) {
             let mut meetings = Meetings::new();
             for _ in 0..numbers.next()? {
@@ -168,17 +169,20 @@ impl MaxProp {
     }
 }
 
-impl Outlook for MaxProp {
+impl DeliveryForecast for MaxProp {
     /// What its drop order goes by: young bundles last, then those with the cheapest path.
-    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let young = held.hops < self.threshold || via.is_some_and(|peer| peer.is(held.destination()));
-        Some(Prospect { chance: if young { 1.0 } else { 1.0 / (1.0 + self.cost(held)) }, arrival: held.expires })
+        Some(DeliveryEstimate {
+            chance: if young { 1.0 } else { 1.0 / (1.0 + self.cost(held)) },
+            arrival: held.expires,
+        })
     }
 }
 
 impl Router for MaxProp {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
     fn copies(&self) -> bool {
         true
@@ -186,19 +190,19 @@ impl Router for MaxProp {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
                 self.meet(node.me, known.node);
                 self.find_paths(node.me);
                 out.tell(peer, self.hello());
             }
-            News::Heard { from, bytes } => {
+            PolicyEvent::Heard { from, bytes } => {
                 let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
                 let _ = self.heard(node, peer, bytes, out);
                 self.find_paths(node.me);
-                out.push(Order::Reask(from));
+                out.push(Action::Reask(from));
             }
             _ => drop(self.acks.hear(node, news)),
         }
@@ -206,13 +210,13 @@ impl Router for MaxProp {
     fn looks(&self) -> usize {
         2 * self.count
     }
-    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<CopyOffer> {
         if self.acks.has(held) {
             return None;
         }
         let by_cost = || 1_000 + (self.cost(held) * 1e6) as u64;
         let rank = if held.hops < self.threshold { u64::from(held.hops) } else { by_cost() };
-        Some(Want::copy(held, rank))
+        Some(CopyOffer::copy(held, rank))
     }
 }
 
@@ -247,33 +251,33 @@ mod tests {
         let id = site.held(bundle).bundle.id;
         let (mut there, mut other) = (Site::new(), MaxProp::new(&[]));
         let (here, delivered) = (there.meet(1, 0), there.keep(9, 100));
-        other.on(&there.node(), &News::Gone { bundle: delivered, why: Why::Delivered }, &mut Orders::default());
+        other.on(&there.node(), &PolicyEvent::Gone { bundle: delivered, why: Why::Delivered }, &mut Actions::default());
         let hello = greeting(&mut other, &there, here);
-        let mut out = Orders::default();
-        router.on(&site.node(), &News::Heard { from: peer, bytes: &hello }, &mut out);
-        let said: Vec<Order> = out.drain().collect();
-        assert_eq!(said, [Order::Ban { id }, Order::Delete { bundle, why: Why::Acked }, Order::Reask(peer)]);
-        router.on(&site.node(), &News::Heard { from: peer, bytes: &hello[..20] }, &mut out);
-        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(peer)], "known, and cut short");
+        let mut out = Actions::default();
+        router.on(&site.node(), &PolicyEvent::Heard { from: peer, bytes: &hello }, &mut out);
+        let said: Vec<Action> = out.drain().collect();
+        assert_eq!(said, [Action::Ban { id }, Action::Delete { bundle, why: Why::Acked }, Action::Reask(peer)]);
+        router.on(&site.node(), &PolicyEvent::Heard { from: peer, bytes: &hello[..20] }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Reask(peer)], "known, and cut short");
         assert_eq!(router.hello()[..24], hello[..24]);
     }
 
     #[test]
     fn what_is_said_to_have_arrived_gets_no_more_copies_and_stays() {
-        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Actions::default());
         let (liar, bundle) = (site.meet(2, 0), site.keep(9, 100));
         let wants = |router: &MaxProp, site: &Site| router.wants(&site.node(), site.peer(liar), site.held(bundle));
         assert!(wants(&router, &site).is_some());
         let mut hello = Vec::new();
         [1, 0, site.held(bundle).bundle.id as u64].iter().for_each(|number| put_number(&mut hello, *number));
-        router.on(&site.node(), &News::Heard { from: liar, bytes: &hello }, &mut out);
-        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(liar)]);
+        router.on(&site.node(), &PolicyEvent::Heard { from: liar, bytes: &hello }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Reask(liar)]);
         assert_eq!(wants(&router, &site), None);
     }
 
     #[test]
     fn a_flood_of_invented_nodes_pushes_out_its_own_and_paths_stay_cheap_to_find() {
-        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 1024.0]), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 1024.0]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         let says = |nodes: core::ops::Range<u64>, others: u64| {
             let mut hello = Vec::new();
@@ -287,7 +291,7 @@ mod tests {
             hello
         };
         let mut hear = |router: &mut MaxProp, from, bytes: &[u8]| {
-            router.on(&site.node(), &News::Heard { from, bytes }, &mut out);
+            router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
         hear(&mut router, honest, &says(10..60, 10));
         for round in 0..20 {
@@ -321,7 +325,7 @@ mod tests {
         greeting(&mut router, &site, two);
         let own = router.meetings[&NodeId(1)].clone();
         let bytes = says(&[(1, &[(9, 1.0)]), (2, &[(7, 0.75)])]);
-        router.on(&site.node(), &News::Heard { from: two, bytes: &bytes }, &mut Orders::default());
+        router.on(&site.node(), &PolicyEvent::Heard { from: two, bytes: &bytes }, &mut Actions::default());
         assert_eq!(router.meetings[&NodeId(1)], own);
         assert_eq!([7, 9].map(|node| router.cost.get(&NodeId(node)).copied()), [Some(0.25), None]);
         // The threshold itself is no longer young: its path counts.
@@ -344,7 +348,7 @@ mod tests {
             |router: &MaxProp, node| router.meetings[&NodeId(node)].keys().map(|node| node.0).collect::<Vec<_>>();
         assert_eq!(known(&router, 1), [2, 4]);
         let bytes = says(&[(2, &[(7, 0.5), (8, 0.25), (9, 0.25)])]);
-        router.on(&site.node(), &News::Heard { from: peers[0], bytes: &bytes }, &mut Orders::default());
+        router.on(&site.node(), &PolicyEvent::Heard { from: peers[0], bytes: &bytes }, &mut Actions::default());
         assert_eq!(known(&router, 2), [7, 8]);
         let mut one = MaxProp::new(&[3.0, 1.0]);
         [peers[1], peers[0]].into_iter().for_each(|peer| drop(greeting(&mut one, &site, peer)));

@@ -11,7 +11,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, Param, PeerId};
 use farlink_book::{
-    Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Tellers, Want, numbers, put_number,
+    Action, Actions, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, Held, Identity, Node, Peer, PolicyEvent,
+    Reporters, numbers, put_number,
 };
 
 /// Nodes known at most, here and of each neighbour.
@@ -41,7 +42,7 @@ pub struct Prophet {
     claimed: f64,
     known: BTreeMap<NodeId, Known>,
     /// Who told of those that this node never met.
-    tellers: Tellers<NodeId>,
+    tellers: Reporters<NodeId>,
     theirs: BTreeMap<PeerId, BTreeMap<NodeId, f64>>,
     aged: Instant,
 }
@@ -85,7 +86,7 @@ impl Prophet {
             unit_s: param(7),
             claimed: param(8),
             known: BTreeMap::new(),
-            tellers: Tellers::default(),
+            tellers: Reporters::default(),
             theirs: BTreeMap::new(),
             aged: Instant::ZERO,
         }
@@ -140,7 +141,7 @@ impl Prophet {
     /// Equation 3.
     fn learn(&mut self, me: NodeId, peer: &Peer, table: &BTreeMap<NodeId, f64>) {
         let trust = if peer.identity() <= Identity::Claimed { self.claimed } else { 1.0 };
-        let (through, teller) = (self.chance(peer.node) * self.beta * trust, Tellers::<NodeId>::name(peer));
+        let (through, teller) = (self.chance(peer.node) * self.beta * trust, Reporters::<NodeId>::name(peer));
         for (node, chance) in table.iter().filter(|(node, _)| **node != me) {
             let chance = through * chance;
             if chance <= CHANCE_MIN {
@@ -190,21 +191,21 @@ fn read_table(message: &[u8]) -> BTreeMap<NodeId, f64> {
     table
 }
 
-impl Outlook for Prophet {
-    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+impl DeliveryForecast for Prophet {
+    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let to = held.destination();
         let chance = match via {
             None => self.chance(to),
             Some(peer) if peer.is(to) => 1.0,
             Some(peer) => self.theirs.get(&peer.id)?.get(&to).copied().unwrap_or(0.0),
         };
-        Some(Prospect { chance, arrival: held.expires })
+        Some(DeliveryEstimate { chance, arrival: held.expires })
     }
 }
 
 impl Router for Prophet {
-    fn hears(&self) -> Hears {
-        Hears::PEERS
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS
     }
     fn copies(&self) -> bool {
         true
@@ -212,30 +213,30 @@ impl Router for Prophet {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 self.age(node.now);
                 let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
                 self.meet(node.now, known.node);
                 out.tell(peer, self.table());
             }
-            News::Heard { from, bytes } => {
+            PolicyEvent::Heard { from, bytes } => {
                 self.age(node.now);
                 let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
                 let table = read_table(bytes);
                 self.learn(node.me, peer, &table);
                 self.theirs.insert(from, table);
-                out.push(Order::Reask(from));
+                out.push(Action::Reask(from));
             }
-            News::Down { peer } => drop(self.theirs.remove(&peer)),
+            PolicyEvent::Down { peer } => drop(self.theirs.remove(&peer)),
             _ => {}
         }
     }
-    fn wants(&self, _node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, _node: &Node<'_>, peer: &Peer, held: &Held) -> Option<CopyOffer> {
         let to = held.destination();
         let theirs = *self.theirs.get(&peer.id)?.get(&to)?;
-        (theirs > self.chance(to)).then(|| Want::copy(held, ((1.0 - theirs) * 1e9) as u64))
+        (theirs > self.chance(to)).then(|| CopyOffer::copy(held, ((1.0 - theirs) * 1e9) as u64))
     }
 }
 
@@ -273,21 +274,21 @@ mod tests {
         put_number(&mut table, 0.8f64.to_bits());
         put_number(&mut table, 4);
         put_number(&mut table, f64::NAN.to_bits());
-        let mut out = Orders::default();
-        router.on(&site.node(), &News::Heard { from: likely, bytes: &table }, &mut out);
-        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(likely)]);
+        let mut out = Actions::default();
+        router.on(&site.node(), &PolicyEvent::Heard { from: likely, bytes: &table }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Reask(likely)]);
         assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through it");
         assert_eq!(router.chance(NodeId(4)), 0.0, "no number, no chance");
         assert!(wants(&router, &site).unwrap().keep);
         let at = |via| router.prospect(&site.node(), site.held(bundle), via).unwrap().chance;
         assert_eq!((at(None), at(Some(site.peer(likely)))), (0.5 * 0.8 * 0.9, 0.8));
-        router.on(&site.node(), &News::Down { peer: likely }, &mut out);
+        router.on(&site.node(), &PolicyEvent::Down { peer: likely }, &mut out);
         assert_eq!(wants(&router, &site), None);
     }
 
     #[test]
     fn who_is_met_finds_room_among_invented_nodes_and_a_flood_pushes_out_its_own() {
-        let (mut site, mut router, mut out) = (Site::new(), Prophet::new(&[]), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), Prophet::new(&[]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         [honest, liar].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
         let table = |nodes: core::ops::Range<u64>| {
@@ -296,7 +297,7 @@ mod tests {
             table
         };
         let mut hear = |router: &mut Prophet, from, bytes: &[u8]| {
-            router.on(&site.node(), &News::Heard { from, bytes }, &mut out);
+            router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
         hear(&mut router, honest, &table(10..60));
         (0..4).for_each(|round| hear(&mut router, liar, &table(10_000 * (round + 1)..10_000 * (round + 1) + 4_000)));
@@ -322,7 +323,7 @@ mod tests {
     }
     fn hear(router: &mut Prophet, site: &Site, from: PeerId, chances: &[(u64, f64)]) {
         let bytes = table_of(chances);
-        router.on(&site.node(), &News::Heard { from, bytes: &bytes }, &mut Orders::default());
+        router.on(&site.node(), &PolicyEvent::Heard { from, bytes: &bytes }, &mut Actions::default());
     }
 
     #[test]

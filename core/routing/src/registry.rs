@@ -161,7 +161,7 @@ mod tests {
 
     use crate::testing::Site;
     use farlink_base::{Instant, PeerId};
-    use farlink_book::{News, Node, Order, Orders, put_number};
+    use farlink_book::{Action, Actions, Node, PolicyEvent, put_number};
 
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
@@ -174,25 +174,25 @@ mod tests {
         for second in [0, 1, 100_000, u64::MAX / 1_000_000_000] {
             site.now = Instant(second * 1_000_000_000);
             let bundles = [site.keep(2, 100), site.keep(9, 100)];
-            let mut on = |node: &Node<'_>, news: News<'_>| {
-                let mut out = Orders::default();
+            let mut on = |node: &Node<'_>, news: PolicyEvent<'_>| {
+                let mut out = Actions::default();
                 router.on(node, &news, &mut out);
-                let said = out.drain().collect::<Vec<Order>>();
+                let said = out.drain().collect::<Vec<Action>>();
                 most = most.max(said.len());
             };
-            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(&site.node(), News::Up { peer }));
+            [liar, other, PeerId(77)].into_iter().for_each(|peer| on(&site.node(), PolicyEvent::Up { peer }));
             for bytes in words {
-                on(&site.node(), News::Heard { from: liar, bytes });
-                on(&site.node(), News::Heard { from: PeerId(77), bytes });
+                on(&site.node(), PolicyEvent::Heard { from: liar, bytes });
+                on(&site.node(), PolicyEvent::Heard { from: PeerId(77), bytes });
             }
             for bundle in bundles {
                 for wire in [None, Some(0), Some(u32::MAX)] {
-                    on(&site.node(), News::Kept { bundle, wire });
+                    on(&site.node(), PolicyEvent::Kept { bundle, wire });
                 }
                 let (gave, keep) = (u32::MAX, true);
-                on(&site.node(), News::Handed { bundle, to: liar, gave, keep });
-                on(&site.node(), News::Failed { bundle, to: liar, gave, keep });
-                on(&site.node(), News::Sent { bundle, to: other, gave, keep });
+                on(&site.node(), PolicyEvent::Handed { bundle, to: liar, gave, keep });
+                on(&site.node(), PolicyEvent::Failed { bundle, to: liar, gave, keep });
+                on(&site.node(), PolicyEvent::Sent { bundle, to: other, gave, keep });
             }
             for bundle in bundles {
                 for peer in [liar, other] {
@@ -202,12 +202,12 @@ mod tests {
                 }
                 let seen = router.prospect(&site.node(), site.held(bundle), None);
                 assert!(seen.is_none_or(|seen| (0.0..=1.0).contains(&seen.chance)), "{seen:?}");
-                let mut out = Orders::default();
+                let mut out = Actions::default();
                 let _ = router.route(&site.node(), site.held(bundle), &[liar], &mut out);
             }
-            let mut out = Orders::default();
-            [liar, other].into_iter().for_each(|peer| router.on(&site.node(), &News::Down { peer }, &mut out));
-            router.on(&site.node(), &News::Wake, &mut out);
+            let mut out = Actions::default();
+            [liar, other].into_iter().for_each(|peer| router.on(&site.node(), &PolicyEvent::Down { peer }, &mut out));
+            router.on(&site.node(), &PolicyEvent::Wake, &mut out);
         }
         most
     }

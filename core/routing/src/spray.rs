@@ -7,7 +7,7 @@
 
 use crate::router::Router;
 use farlink_base::Param;
-use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want};
+use farlink_book::{Actions, CopyOffer, DeliveryForecast, EventMask, Held, Node, Peer, PolicyEvent};
 
 /// Copies by number.
 #[derive(Debug)]
@@ -44,11 +44,11 @@ impl Spray {
     }
 }
 
-impl Outlook for Spray {}
+impl DeliveryForecast for Spray {}
 
 impl Router for Spray {
-    fn hears(&self) -> Hears {
-        Hears::KEPT.and(Hears::OUTCOMES)
+    fn hears(&self) -> EventMask {
+        EventMask::KEPT.and(EventMask::OUTCOMES)
     }
     fn copies(&self) -> bool {
         true
@@ -56,11 +56,11 @@ impl Router for Spray {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(self.copies).clamp(1, self.copies)),
+            PolicyEvent::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(self.copies).clamp(1, self.copies)),
             // What a neighbour did not take is ours again, so that no copy is lost.
-            News::Failed { bundle, gave, .. } => {
+            PolicyEvent::Failed { bundle, gave, .. } => {
                 if let Some(held) = node.get(bundle) {
                     out.label(bundle, node.label(held).saturating_add(gave).min(self.copies));
                 }
@@ -68,10 +68,10 @@ impl Router for Spray {
             _ => {}
         }
     }
-    fn wants(&self, node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<CopyOffer> {
         let left = node.label(held);
         let theirs = if self.binary { left / 2 } else { 1 };
-        (left >= 2).then(|| Want::copy(held, held.number).with(node, left - theirs, theirs))
+        (left >= 2).then(|| CopyOffer::copy(held, held.number).with(node, left - theirs, theirs))
     }
 }
 
@@ -80,12 +80,12 @@ mod tests {
     use super::*;
     use crate::testing::Site;
     use farlink_base::PeerId;
-    use farlink_book::{Order, Split};
+    use farlink_book::{Action, LabelSplit};
 
-    fn said(router: &mut Spray, site: &Site, news: News<'_>) -> Option<u32> {
-        let mut out = Orders::default();
+    fn said(router: &mut Spray, site: &Site, news: PolicyEvent<'_>) -> Option<u32> {
+        let mut out = Actions::default();
         router.on(&site.node(), &news, &mut out);
-        out.drain().find_map(|order| if let Order::Label { label, .. } = order { Some(label) } else { None })
+        out.drain().find_map(|order| if let Action::Label { label, .. } = order { Some(label) } else { None })
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             site.held_mut(bundle).labels[0] = label;
             let router = Spray::new(&[8.0, binary]);
             let want = router.wants(&site.node(), site.peer(peer), site.held(bundle));
-            let split = split.map(|(ours, theirs)| Split { ours, theirs });
+            let split = split.map(|(ours, theirs)| LabelSplit { ours, theirs });
             assert_eq!(want.map(|want| want.labels[0]), split, "{label} copies, binary {binary}");
         }
     }
@@ -108,11 +108,15 @@ mod tests {
         let mut site = Site::new();
         let bundle = site.keep(9, 100);
         let mut router = Spray::new(&[]);
-        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: None }), Some(8), "made here");
-        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(3) }), Some(3));
-        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(u32::MAX) }), Some(8), "no neighbour lies");
+        assert_eq!(said(&mut router, &site, PolicyEvent::Kept { bundle, wire: None }), Some(8), "made here");
+        assert_eq!(said(&mut router, &site, PolicyEvent::Kept { bundle, wire: Some(3) }), Some(3));
+        assert_eq!(
+            said(&mut router, &site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) }),
+            Some(8),
+            "no neighbour lies"
+        );
         site.held_mut(bundle).labels[0] = 4;
-        let failed = |gave| News::Failed { bundle, to: PeerId(1), gave, keep: true };
+        let failed = |gave| PolicyEvent::Failed { bundle, to: PeerId(1), gave, keep: true };
         assert_eq!(said(&mut router, &site, failed(4)), Some(8));
     }
 
@@ -121,8 +125,8 @@ mod tests {
         let mut site = Site::new();
         let (bundle, mut router) = (site.keep(9, 100), Spray::new(&[]));
         site.held_mut(bundle).labels[0] = 6;
-        let failed = News::Failed { bundle, to: PeerId(1), gave: 4, keep: true };
+        let failed = PolicyEvent::Failed { bundle, to: PeerId(1), gave: 4, keep: true };
         assert_eq!(said(&mut router, &site, failed), Some(8));
-        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(0) }), Some(1));
+        assert_eq!(said(&mut router, &site, PolicyEvent::Kept { bundle, wire: Some(0) }), Some(1));
     }
 }

@@ -5,7 +5,7 @@ use crate::router::Router;
 use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use farlink_base::{DataRate, Instant, LinkId, PeerId};
-use farlink_book::{Hears, Held, Leg, News, Node, Order, Orders, Outlook, Way};
+use farlink_book::{Action, Actions, DeliveryForecast, EventMask, Held, NextHop, Node, PolicyEvent, RouteDecision};
 
 /// A link that is up.
 #[derive(Debug)]
@@ -21,24 +21,24 @@ pub struct StaticRoutes {
     up: BTreeMap<LinkId, Up>,
 }
 
-impl Outlook for StaticRoutes {}
+impl DeliveryForecast for StaticRoutes {}
 
 impl Router for StaticRoutes {
-    fn hears(&self) -> Hears {
-        Hears::LINKS
+    fn hears(&self) -> EventMask {
+        EventMask::LINKS
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::LinkUp { peer, link, rate, until } => {
+            PolicyEvent::LinkUp { peer, link, rate, until } => {
                 self.up.insert(link, Up { peer, rate, until: until.unwrap_or(Instant::MAX) });
                 let names = node.peers.get(peer).map_or(&[][..], |peer| &peer.names);
-                names.iter().for_each(|name| out.push(Order::RerouteTo(name.id.node())));
+                names.iter().for_each(|name| out.push(Action::RerouteTo(name.id.node())));
             }
-            News::LinkDown { link, .. } => drop(self.up.remove(&link)),
+            PolicyEvent::LinkDown { link, .. } => drop(self.up.remove(&link)),
             _ => {}
         }
     }
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], _out: &mut Orders) -> Way {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], _out: &mut Actions) -> RouteDecision {
         let leads = |up: &Up| {
             let known = node.peers.get(up.peer).is_some_and(|peer| peer.is(held.destination()));
             known && up.until > node.now && !tried.contains(&up.peer) && !held.bundle.is_for_group()
@@ -46,8 +46,8 @@ impl Router for StaticRoutes {
         // The fastest; of equals, the one configured first.
         let fit = self.up.iter().filter(|(_, up)| leads(up));
         match fit.min_by_key(|(link, up)| (Reverse(up.rate), **link)) {
-            Some((link, up)) => Way::One(Leg { link: *link, not_before: node.now, until: up.until }),
-            None => Way::Wait(Instant::MAX),
+            Some((link, up)) => RouteDecision::One(NextHop { link: *link, not_before: node.now, until: up.until }),
+            None => RouteDecision::Wait(Instant::MAX),
         }
     }
 }
@@ -57,24 +57,24 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    fn news(peer: PeerId, link: u32, rate: u64) -> News<'static> {
-        News::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(rate)), until: None }
+    fn news(peer: PeerId, link: u32, rate: u64) -> PolicyEvent<'static> {
+        PolicyEvent::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(rate)), until: None }
     }
 
     #[test]
     fn the_destination_gets_its_bundles_over_its_fastest_link() {
-        let (mut site, mut router, mut out) = (Site::new(), StaticRoutes::default(), Orders::default());
+        let (mut site, mut router, mut out) = (Site::new(), StaticRoutes::default(), Actions::default());
         let (bundle, other) = (site.keep(2, 100), site.keep(3, 100));
         let peer = site.meet(2, 0);
         let ask = |router: &mut StaticRoutes, bundle, tried: &[PeerId]| match router.route(
             &site.node(),
             site.held(bundle),
             tried,
-            &mut Orders::default(),
+            &mut Actions::default(),
         ) {
-            Way::One(leg) => Some(leg.link.0),
+            RouteDecision::One(leg) => Some(leg.link.0),
             way => {
-                assert_eq!(way, Way::Wait(Instant::MAX));
+                assert_eq!(way, RouteDecision::Wait(Instant::MAX));
                 None
             }
         };
@@ -83,11 +83,11 @@ mod tests {
         router.on(&site.node(), &news(peer, 1, 20), &mut out);
         assert_eq!(
             out.drain().collect::<std::vec::Vec<_>>()[..],
-            [const { Order::RerouteTo(farlink_base::NodeId::ipn(2)) }; 2]
+            [const { Action::RerouteTo(farlink_base::NodeId::ipn(2)) }; 2]
         );
         assert_eq!((ask(&mut router, bundle, &[]), ask(&mut router, other, &[])), (Some(1), None));
         assert_eq!(ask(&mut router, bundle, &[peer]), None, "it refused");
-        router.on(&site.node(), &News::LinkDown { peer, link: LinkId(1) }, &mut out);
+        router.on(&site.node(), &PolicyEvent::LinkDown { peer, link: LinkId(1) }, &mut out);
         assert_eq!(ask(&mut router, bundle, &[]), Some(0));
     }
 }

@@ -6,8 +6,8 @@ use std::vec::Vec;
 
 use farlink_base::{BundleMeta, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority};
 use farlink_book::{
-    Birth, Book, Flags, Handle, Held, Identity, New, News, Node, Order, Orders, Origin, Peer, Peers, Reason, Reasons,
-    Side,
+    Action, Actions, Birth, Book, Flags, Handle, Held, Identity, New, Node, Origin, Peer, Peers, PolicyEvent,
+    RetentionConstraint, RetentionConstraints, Side,
 };
 
 /// A bundle of this encoded size; `id` is its identity.
@@ -44,7 +44,7 @@ pub fn new(bundle: BundleMeta) -> New {
         from: PeerId::NONE,
         hops: 0,
         labels: [0; 2],
-        reasons: Reasons::of(&[Reason::Route]),
+        reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
         flags: Flags::default(),
     }
 }
@@ -107,7 +107,7 @@ impl Site {
 
 /// What a router says to a neighbour that came up.
 pub fn greeting(router: &mut impl Router, site: &Site, peer: PeerId) -> Vec<u8> {
-    let mut out = Orders::default();
-    router.on(&site.node(), &News::Up { peer }, &mut out);
-    out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
+    let mut out = Actions::default();
+    router.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
+    out.drain().find_map(|o| if let Action::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
 }

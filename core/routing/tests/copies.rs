@@ -2,7 +2,7 @@
 //! no copy is ever lost or made.
 
 use farlink_base::{EndpointId, LinkId, NodeId, PeerId};
-use farlink_book::{Handle, Identity, News, Node, Order, Orders, Origin};
+use farlink_book::{Action, Actions, Handle, Identity, Node, Origin, PolicyEvent};
 use farlink_routing::{Router, make_router};
 use proptest::prelude::*;
 
@@ -46,12 +46,12 @@ impl World {
         world.take(0, None);
         world
     }
-    fn tell(&mut self, at: usize, news: News<'_>) {
+    fn tell(&mut self, at: usize, news: PolicyEvent<'_>) {
         let (site, router) = &mut self.sites[at];
-        let (mut out, node) = (Orders::default(), Node { me: NodeId(at as u64 + 1), ..site.node() });
+        let (mut out, node) = (Actions::default(), Node { me: NodeId(at as u64 + 1), ..site.node() });
         router.on(&node, &news, &mut out);
         for order in out.drain() {
-            let Order::Label { bundle, label } = order else { panic!("{order:?}") };
+            let Action::Label { bundle, label } = order else { panic!("{order:?}") };
             site.held_mut(bundle).labels[0] = label;
         }
     }
@@ -63,7 +63,7 @@ impl World {
         let mut new = new(bundle(1, 1, DESTINATION, 100));
         new.labels[0] = wire.unwrap_or(0);
         let bundle = self.sites[at].0.book.keep(new);
-        self.tell(at, News::Kept { bundle, wire });
+        self.tell(at, PolicyEvent::Kept { bundle, wire });
     }
     /// Gives a copy if the router wants to.
     fn hand(&mut self, from: usize, to: usize) {
@@ -73,7 +73,7 @@ impl World {
         let (split, to_peer) = (want.labels[0], peer.id);
         assert!(want.keep && split.ours > 0 && split.theirs > 0);
         self.sites[from].0.held_mut(bundle).labels[0] = split.ours;
-        self.tell(from, News::Handed { bundle, to: to_peer, gave: split.theirs, keep: true });
+        self.tell(from, PolicyEvent::Handed { bundle, to: to_peer, gave: split.theirs, keep: true });
         self.flights.push(Flight { from, to, bundle, gave: split.theirs });
     }
     /// A copy on its way arrives, or is refused or lost.
@@ -85,9 +85,9 @@ impl World {
         let (bundle, gave, to) = (flight.bundle, flight.gave, PeerId(flight.to as u32 + 1));
         if arrives && self.held(flight.to).is_none() {
             self.take(flight.to, Some(gave));
-            self.tell(flight.from, News::Sent { bundle, to, gave, keep: true });
+            self.tell(flight.from, PolicyEvent::Sent { bundle, to, gave, keep: true });
         } else {
-            self.tell(flight.from, News::Failed { bundle, to, gave, keep: true });
+            self.tell(flight.from, PolicyEvent::Failed { bundle, to, gave, keep: true });
         }
     }
     fn copies(&self) -> u32 {

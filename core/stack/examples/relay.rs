@@ -4,7 +4,7 @@
 //! the node in the middle took. Under callgrind with `--toggle-collect='*relay_turn*'` only that node is counted;
 //! `cargo xtask profile` does so.
 
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
 use farlink_base::{
     Accel, Bytes, BytesMut, Clock, DataVolume, DtnTime, Duration, EndpointId, Facts, Instant, LayerId, NodeId, Payload,
@@ -78,10 +78,10 @@ fn config(layer: &str, index: usize) -> Config {
                     window_bytes: 8 << 20,
                     ..ltp::SpanConfig::default()
                 }),
-                _ => SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+                _ => SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
                     node_id: node_id(to),
                     connect: index < peer,
-                    ..tcpcl_v4::SpanConfig::default()
+                    ..tcpcl_v4::LinkParams::default()
                 }),
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
@@ -179,7 +179,7 @@ impl World {
                 let peer = if node == 0 { 1 } else { node - 1 + 2 * link.0 as usize };
                 self.datagrams += if node == 0 { train.count() } else { 0 };
                 let data = Payload::from(train.data.to_bytes().expect("it carries bytes"));
-                let train = Train { stride: train.stride, data };
+                let train = DatagramBatch { stride: train.stride, data };
                 self.tell(peer, socket::Input::Datagrams { from: address(node), train });
             }
             Output::Socket(_, socket::Output::Connect { stream, .. }) => {

@@ -5,7 +5,7 @@
 
 use farlink_base::layer::Ticket;
 use farlink_base::{
-    Accel, BundleMeta, Clock, CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Facts, Hop, Instant,
+    Accel, BundleMeta, Clock, CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Facts, HopState, Instant,
     LinkId, Payload, Priority,
 };
 use farlink_bundle::{CrcType, v7};
@@ -123,7 +123,7 @@ fn main() {
         for n in 0..bundles {
             // A tenth expires within 16 ms at t+600 s.
             let lifetime_ms = if n % 10 == 0 { 600_000 + n % 16 } else { 86_400_000 };
-            let (bundle, hop) = (bundle(n, lifetime_ms), Box::new(Hop::default()));
+            let (bundle, hop) = (bundle(n, lifetime_ms), Box::new(HopState::default()));
             turns.tell(Input::Message { link: LinkId(0), ticket: Ticket(n), bundle, hop });
         }
         turns.report("  bundles arrive");

@@ -9,7 +9,7 @@ use crate::spools::Spools;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Empty, Hop, LinkId, Malformed, NodeId, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, HopState, LinkId, Malformed, NodeId, Payload, Refusal};
 use farlink_bpa::OfferToken;
 use farlink_bpa::app::{RequestId, SendRequest};
 
@@ -26,7 +26,7 @@ const HOLD_FROM: u64 = 4;
 #[derive(Debug)]
 pub(crate) enum Do {
     /// Tell the agent that a bundle begins.
-    Begins(OfferToken, LinkId, Box<(BundleMeta, Hop)>),
+    Begins(OfferToken, LinkId, Box<(BundleMeta, HopState)>),
     /// The whole bundle is here. Where the agent or the disk know of it (`known`), it is of use only
     /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict. `digest`: of its payload, where that was made as it came; else 0.
     Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool, digest: u64 },
@@ -154,7 +154,7 @@ impl Arrival {
         self.said || self.pieces.is_some()
     }
     /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
-    fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, Hop)>>, Malformed> {
+    fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, HopState)>>, Malformed> {
         let len = self.rest.len();
         if self.opened.is_some() || len < self.look {
             return Ok(None);

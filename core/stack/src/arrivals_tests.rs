@@ -58,7 +58,7 @@ impl Bench {
         let draft = if payload_at.is_some() { Draft { source, ..Draft::default() } } else { Draft::default() };
         let meta = v7::make(&draft, CreationTimestamp::default(), payload, crc, &Accel::default());
         let watch = Box::new(Counter(self.passed.clone(), first[0] == 0xff));
-        Ok(Some(Opening { meta, hop: Hop::default(), watch, starts_at: 0, payload_at, named: false }))
+        Ok(Some(Opening { meta, hop: HopState::default(), watch, starts_at: 0, payload_at, named: false }))
     }
     fn part(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
         self.part_over(LinkId(0), n, part, last, total, out);

@@ -1,7 +1,7 @@
 //! Custody signals between the agent's words and those of both versions of the bundle protocol.
 
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Bytes, DtnTime, EndpointId, Facts, Hop, Malformed, Transfer};
+use farlink_base::{BundleMeta, Bytes, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
 use farlink_bundle::v7::custody::{self, Counter, Run, Said, Sequence};
 use farlink_bundle::{v6, v7};
@@ -139,7 +139,7 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
 
 /// Notes in a bundle of version 7 that has a custody transfer block whose it is. It must not be fragmented then: its
 /// number means all of it.
-pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut Hop, codes: &v7::CustodyCodes) {
+pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut HopState, codes: &v7::CustodyCodes) {
     if codes.transfer_block == 0 {
         return;
     }
@@ -149,10 +149,10 @@ pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut Hop, codes: &v7::CustodyC
     }
 }
 /// The hop with what the block is called on the wire, where the agent gives a number.
-pub(crate) fn v7_hop(hop: &Hop, codes: Option<&v7::CustodyCodes>) -> Option<Hop> {
+pub(crate) fn v7_hop(hop: &HopState, codes: Option<&v7::CustodyCodes>) -> Option<HopState> {
     let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
     let transfer = Transfer { block: codes.transfer_block, ..transfer };
-    Some(Hop { transfer: Some(transfer.into()), ..hop.clone() })
+    Some(HopState { transfer: Some(transfer.into()), ..hop.clone() })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use core::fmt;
 use core::ops::Range;
 use farlink_base::{
     Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DigestKey, Digester, DtnTime, Duties,
-    EndpointId, Facts, Hop, LinkId, Malformed, Payload, Refusal, Restamp,
+    EndpointId, Facts, HopState, LinkId, Malformed, Payload, Refusal, Restamp,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -80,7 +80,7 @@ pub struct Opening {
     /// Its facts, its payload a stand-in of the right length.
     pub meta: BundleMeta,
     /// Its hop.
-    pub hop: Hop,
+    pub hop: HopState,
     /// Takes all its bytes, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
     /// Offset of the payload's first byte in the bundle.
@@ -118,12 +118,12 @@ pub trait Codec: fmt::Debug + Send {
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed>;
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed>;
     /// Reads a bundle a store kept in three parts; the payload may be on disk.
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed>;
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed>;
     /// What the machine does faster.
     fn accel(&self) -> Accel {
         Accel::default()
@@ -140,7 +140,7 @@ pub trait Codec: fmt::Debug + Send {
         &self,
         bundle: &BundleMeta,
         payload: Payload,
-        hop: &Hop,
+        hop: &HopState,
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded;
@@ -148,7 +148,7 @@ pub trait Codec: fmt::Debug + Send {
     fn piece(
         &self,
         _bundle: &BundleMeta,
-        _hop: &Hop,
+        _hop: &HopState,
         _cut: Range<u64>,
         _room: &mut BytesMut,
     ) -> Option<Box<dyn Piece>> {
@@ -159,7 +159,7 @@ pub trait Codec: fmt::Debug + Send {
         None
     }
     /// Its length.
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64;
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64;
     /// A new bundle.
     ///
     /// # Errors
@@ -235,13 +235,13 @@ pub struct BpV7 {
 }
 
 impl BpV7 {
-    fn note(&self, mut read: (BundleMeta, Hop)) -> (BundleMeta, Hop) {
+    fn note(&self, mut read: (BundleMeta, HopState)) -> (BundleMeta, HopState) {
         if let Some(codes) = &self.custody {
             custody::v7_note(&mut read.0, &mut read.1, codes);
         }
         read
     }
-    fn hop(&self, hop: &Hop) -> Option<Hop> {
+    fn hop(&self, hop: &HopState) -> Option<HopState> {
         custody::v7_hop(hop, self.custody.as_deref())
     }
 }
@@ -271,10 +271,10 @@ impl Codec for BpV7 {
             }
         }))
     }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         Ok(self.note(v7::read(rope, self.profile, &self.accel)?))
     }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed> {
         Ok(self.note(v7::read_parts(head, payload, tail, Profile::Permissive, &self.accel)?))
     }
     fn tail(&self, bundle: &BundleMeta) -> Bytes {
@@ -284,19 +284,25 @@ impl Codec for BpV7 {
         &self,
         bundle: &BundleMeta,
         payload: Payload,
-        hop: &Hop,
+        hop: &HopState,
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded {
         v7::render_loaded(bundle, payload, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)
     }
-    fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+    fn piece(
+        &self,
+        bundle: &BundleMeta,
+        hop: &HopState,
+        cut: Range<u64>,
+        room: &mut BytesMut,
+    ) -> Option<Box<dyn Piece>> {
         Some(Box::new(v7::piece(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)))
     }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         has_age(bundle).then_some(v7::restamp as Restamp)
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         v7::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
@@ -318,7 +324,7 @@ impl Codec for BpV7 {
             reporting,
         };
         let made = v7::make(&draft, creation, payload, self.crc, &self.accel);
-        Ok(if custody > 0 { self.note((made, Hop::default())).0 } else { made })
+        Ok(if custody > 0 { self.note((made, HopState::default())).0 } else { made })
     }
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
         v7::whole(first, payload, &self.accel)
@@ -484,11 +490,11 @@ impl Edges {
         Ok(begun)
     }
     /// A piece of a bundle that is arriving, its bytes wherever they are; `None`: it is none to keep.
-    pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, Hop)> {
+    pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, HopState)> {
         self.read_parts(&head, payload, &tail).ok().filter(|(meta, _)| meta.duties == Duties::default())
     }
     /// A piece of a bundle that is arriving, as if it had been sent as one.
-    pub fn cut(&self, meta: &BundleMeta, hop: &Hop, range: Range<u64>) -> Option<Box<dyn Piece>> {
+    pub fn cut(&self, meta: &BundleMeta, hop: &HopState, range: Range<u64>) -> Option<Box<dyn Piece>> {
         self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }
     /// What the agent is told of a whole bundle; `digest` is its payload's where that was made as it came, else 0.
@@ -520,13 +526,13 @@ impl Edges {
             Err(error) => Some(self.damaged(token, link, rope, error)),
         }
     }
-    fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: Hop) -> Input {
+    fn taken(&mut self, token: OfferToken, link: LinkId, mut meta: BundleMeta, hop: HopState) -> Input {
         if meta.payload.len() <= SMALL {
             meta.payload = meta.payload.own();
         }
         self.judged(token, link, meta, Box::new(hop))
     }
-    fn judged(&mut self, token: OfferToken, link: LinkId, meta: BundleMeta, hop: Box<Hop>) -> Input {
+    fn judged(&mut self, token: OfferToken, link: LinkId, meta: BundleMeta, hop: Box<HopState>) -> Input {
         let meta = match self.guard_without(meta.version) {
             Some(security) => security.foreign(meta),
             None => meta,
@@ -545,7 +551,7 @@ impl Edges {
         }
     }
     /// What the agent is told of a bundle that came as it is.
-    pub fn message(&mut self, token: OfferToken, link: LinkId, bundle: Arc<BundleMeta>, hop: Box<Hop>) -> Input {
+    pub fn message(&mut self, token: OfferToken, link: LinkId, bundle: Arc<BundleMeta>, hop: Box<HopState>) -> Input {
         if self.security().is_none() {
             return Input::Arrived { link, token, bundle, hop };
         }
@@ -556,11 +562,16 @@ impl Edges {
         self.of(bundle.version).map_or(Err(DeleteReason::UnknownSecurity), |codec| codec.open(bundle, payload))
     }
     /// Reads a whole bundle.
-    pub fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    pub fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         self.for_bytes(rope)?.read(rope)
     }
     /// Reads what a store kept.
-    pub fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    pub fn read_parts(
+        &self,
+        head: &Bytes,
+        payload: Payload,
+        tail: &Bytes,
+    ) -> Result<(BundleMeta, HopState), Malformed> {
         let (meta, hop) = self.for_bytes(&Payload::from(head.clone()))?.read_parts(head, payload, tail)?;
         match self.guard_without(meta.version) {
             Some(security) => Ok((security.foreign(meta), hop)),
@@ -573,7 +584,13 @@ impl Edges {
         (Bytes::copy_from_slice(codec.head(bundle)), codec.tail(bundle))
     }
     /// What leaves on this hop.
-    pub fn render(&mut self, bundle: &BundleMeta, payload: Payload, hop: &Hop, cut: Option<Range<u64>>) -> Payload {
+    pub fn render(
+        &mut self,
+        bundle: &BundleMeta,
+        payload: Payload,
+        hop: &HopState,
+        cut: Option<Range<u64>>,
+    ) -> Payload {
         let mut room = core::mem::take(&mut self.room);
         let rendered = self.of(bundle.version).map(|codec| codec.render(bundle, payload, hop, cut, &mut room));
         self.room = room;
@@ -584,7 +601,7 @@ impl Edges {
         self.of(bundle.version)?.restamp(bundle)
     }
     /// A piece that leaves on this hop, from disk; `None`: its bytes are wanted in memory.
-    pub fn piece(&mut self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>) -> Option<Box<dyn Piece>> {
+    pub fn piece(&mut self, bundle: &BundleMeta, hop: &HopState, cut: Range<u64>) -> Option<Box<dyn Piece>> {
         let mut room = core::mem::take(&mut self.room);
         let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));
         self.room = room;
@@ -628,7 +645,7 @@ impl Edge for Edges {
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal> {
         Ok(self.of(first.version).ok_or(Refusal::NotAcceptable)?.whole(first, payload))
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         self.of(bundle.version).map_or(0, |codec| codec.size(bundle, hop, cut))
     }
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {

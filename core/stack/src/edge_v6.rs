@@ -5,7 +5,8 @@ use crate::edge::{Codec, Opening, Piece, has_age};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal, Restamp,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, HopState, Malformed, Payload, Refusal,
+    Restamp,
 };
 use farlink_bpa::{Draft, Record, Signal, Status};
 use farlink_bundle::{Encoded, Profile, v6};
@@ -22,11 +23,11 @@ pub struct BpV6 {
 
 impl BpV6 {
     /// The hop without a number, where none are given.
-    fn hop(&self, hop: &Hop) -> Option<Hop> {
+    fn hop(&self, hop: &HopState) -> Option<HopState> {
         let drops = !self.numbers && hop.transfer.is_some();
-        drops.then(|| Hop { transfer: None, ..hop.clone() })
+        drops.then(|| HopState { transfer: None, ..hop.clone() })
     }
-    fn heed(&self, mut read: (BundleMeta, Hop)) -> (BundleMeta, Hop) {
+    fn heed(&self, mut read: (BundleMeta, HopState)) -> (BundleMeta, HopState) {
         if !self.numbers {
             read.1.transfer = None;
         }
@@ -56,10 +57,10 @@ impl Codec for BpV6 {
             }
         }))
     }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         Ok(self.heed(v6::read(rope, self.profile)?))
     }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed> {
         Ok(self.heed(v6::read_parts(head, payload, tail, Profile::Permissive)?))
     }
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
@@ -72,20 +73,26 @@ impl Codec for BpV6 {
         &self,
         bundle: &BundleMeta,
         payload: Payload,
-        hop: &Hop,
+        hop: &HopState,
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded {
         v6::render_loaded(bundle, payload, self.hop(hop).as_ref().unwrap_or(hop), cut, room)
     }
-    fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+    fn piece(
+        &self,
+        bundle: &BundleMeta,
+        hop: &HopState,
+        cut: Range<u64>,
+        room: &mut BytesMut,
+    ) -> Option<Box<dyn Piece>> {
         let hop = self.hop(hop).unwrap_or_else(|| hop.clone());
         Some(Box::new(Around(v6::render_loaded(bundle, Payload::new(), &hop, Some(cut), room))))
     }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         has_age(bundle).then_some(v6::restamp as Restamp)
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         v6::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {

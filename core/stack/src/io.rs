@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
-use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, NodeId, Payload, Refusal};
+use farlink_base::{BundleMeta, Clock, Event, HopState, LayerId, LinkId, NodeId, Payload, Refusal};
 use farlink_bpa::Pressure;
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RequestId};
 
@@ -81,7 +81,7 @@ pub enum Input {
         /// The bundle, shared with whoever else holds it.
         bundle: Arc<BundleMeta>,
         /// What changes from hop to hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
     },
     /// A bundle is about to come in an [`Input::Message`] with this ticket: where it would be refused,
     /// [`Output::MessageVerdict`] says so now, and it need not come; else room is promised to it.
@@ -93,7 +93,7 @@ pub enum Input {
         /// The bundle.
         bundle: Arc<BundleMeta>,
         /// What changes from hop to hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
     },
     /// A bundle that was about to come does not.
     MessageAbandoned {
@@ -177,7 +177,7 @@ pub enum Output {
         /// The bundle.
         bundle: Arc<BundleMeta>,
         /// What changes on this hop.
-        hop: Box<Hop>,
+        hop: Box<HopState>,
         /// Its encoded length.
         size: u64,
     },

@@ -41,11 +41,11 @@ pub enum SpanConfig {
     /// LTP.
     Ltp(ltp::SpanConfig),
     /// TCPCLv4 and TCPCLv3.
-    TcpclV4(tcpcl_v4::SpanConfig),
+    TcpclV4(tcpcl_v4::LinkParams),
     /// STCP or MTCP.
-    OneWay(oneway::SpanConfig),
+    OneWay(oneway::LinkParams),
     /// UDPCL.
-    Udpcl(udpcl::SpanConfig),
+    Udpcl(udpcl::LinkParams),
     /// Message level.
     Message {
         /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
@@ -137,17 +137,17 @@ impl LayerKind {
                 SpanConfig::Ltp(span)
             }
             LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) => {
-                let mut span = tcpcl_v4::SpanConfig { node_id, connect, ..tcpcl_v4::SpanConfig::default() };
+                let mut span = tcpcl_v4::LinkParams { node_id, connect, ..tcpcl_v4::LinkParams::default() };
                 apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, settings);
                 SpanConfig::TcpclV4(span)
             }
             LayerKind::OneWay(..) => {
-                let mut span = oneway::SpanConfig { connect, ..oneway::SpanConfig::default() };
+                let mut span = oneway::LinkParams { connect, ..oneway::LinkParams::default() };
                 apply_settings(oneway::LINK_PARAMS, &mut span, settings);
                 SpanConfig::OneWay(span)
             }
             LayerKind::Udpcl(_) => {
-                let mut span = udpcl::SpanConfig { node_id, ..udpcl::SpanConfig::default() };
+                let mut span = udpcl::LinkParams { node_id, ..udpcl::LinkParams::default() };
                 apply_settings(udpcl::LINK_PARAMS, &mut span, settings);
                 SpanConfig::Udpcl(span)
             }
@@ -264,7 +264,7 @@ impl Layer {
             }
             LayerKind::TcpclV4(settings) | LayerKind::TcpclV3(settings) => {
                 let spans = spans(config, index, |link, span| match span {
-                    SpanConfig::TcpclV4(span) => Some(tcpcl_v4::SpanConfig { link, ..span.clone() }),
+                    SpanConfig::TcpclV4(span) => Some(tcpcl_v4::LinkParams { link, ..span.clone() }),
                     _ => None,
                 })?;
                 let settings = tcpcl_v4::Config { layer: id, ..settings.clone() };
@@ -272,7 +272,7 @@ impl Layer {
             }
             LayerKind::OneWay(framing, settings) => {
                 let spans = spans(config, index, |link, span| match span {
-                    SpanConfig::OneWay(span) => Some(oneway::SpanConfig { link, ..span.clone() }),
+                    SpanConfig::OneWay(span) => Some(oneway::LinkParams { link, ..span.clone() }),
                     _ => None,
                 })?;
                 let settings = oneway::Config { layer: id, ..settings.clone() };
@@ -280,7 +280,7 @@ impl Layer {
             }
             LayerKind::Udpcl(settings) => {
                 let spans = spans(config, index, |link, span| match span {
-                    SpanConfig::Udpcl(span) => Some(udpcl::SpanConfig { link, ..span.clone() }),
+                    SpanConfig::Udpcl(span) => Some(udpcl::LinkParams { link, ..span.clone() }),
                     _ => None,
                 })?;
                 let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
@@ -324,10 +324,10 @@ impl Layer {
         Some(match (self, span) {
             (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.add_span(now, ltp::SpanConfig { link, ..span }, out),
             (Layer::TcpclV4(l), SpanConfig::TcpclV4(span)) => {
-                l.add_span(now, tcpcl_v4::SpanConfig { link, ..span }, out)
+                l.add_span(now, tcpcl_v4::LinkParams { link, ..span }, out)
             }
-            (Layer::OneWay(l), SpanConfig::OneWay(span)) => l.add_span(now, oneway::SpanConfig { link, ..span }, out),
-            (Layer::Udpcl(l), SpanConfig::Udpcl(span)) => l.add_span(now, udpcl::SpanConfig { link, ..span }, out),
+            (Layer::OneWay(l), SpanConfig::OneWay(span)) => l.add_span(now, oneway::LinkParams { link, ..span }, out),
+            (Layer::Udpcl(l), SpanConfig::Udpcl(span)) => l.add_span(now, udpcl::LinkParams { link, ..span }, out),
             (Layer::Message, SpanConfig::Message { .. }) => true,
             (Layer::Elsewhere(l), _) => l.add(link),
             _ => return None,

@@ -66,7 +66,7 @@ impl Node {
         let router = farlink_routing::make_router("static", &[], &node, 1).unwrap();
         let control = farlink_congestion::make_control("none", &[], 1).unwrap();
         let codec = BpV7 { profile: Profile::Strict, crc, accel: Accel::default(), custody: None };
-        let span = udpcl::SpanConfig { link: LINK, pace_bytes: 1 << 30, ..udpcl::SpanConfig::default() };
+        let span = udpcl::LinkParams { link: LINK, pace_bytes: 1 << 30, ..udpcl::LinkParams::default() };
         let config = udpcl::Config { split: farlink_bundle::decode_prefix, ..udpcl::Config::default() };
         let mut node = Node {
             agent: Agent::new(settings(own, largest), router, control),
@@ -182,7 +182,7 @@ fn a_long_bundle_arrives_whole_in_datagrams_that_are_filled_and_never_too_long()
             for datagram in datagrams.into_iter().rev() {
                 let piece = decode(&datagram, Profile::Strict, &Accel::default()).unwrap();
                 assert!(piece.primary.fragment.is_some_and(|fragment| fragment.total == bytes));
-                let train = layer::Train::single(datagram);
+                let train = layer::DatagramBatch::single(datagram);
                 two.layer(layer::Input::Socket(socket::Input::Datagrams { from: address(1), train }));
             }
             assert_eq!(two.delivered.len(), 1);
@@ -245,7 +245,7 @@ fn labels_are_among_what_must_fit() {
         let mut node = Node::new(1, largest, CrcType::Crc32c);
         let payload = Payload::from(alloc::vec![7; 1000]);
         let meta = farlink_bpa::Edge::make(&mut node.edges, draft.clone(), creation, payload).unwrap();
-        let hop = farlink_base::Hop { labels, ..farlink_base::Hop::default() };
+        let hop = farlink_base::HopState { labels, ..farlink_base::HopState::default() };
         let token = OfferToken { layer: LayerId(0), ticket: layer::Ticket(1) };
         // From somebody else.
         let link = LinkId(LinkId::DYNAMIC | 99);

@@ -9,14 +9,14 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleMeta, Hop, Payload};
+use farlink_base::{BundleMeta, HopState, Payload};
 use farlink_bundle::Encoded;
 
 /// A piece is this part of what came before it at least, so that there are few of a long bundle.
 const SHARE: u64 = 16;
 
 /// Makes the fragment with this range of a payload.
-pub(crate) type Cut<'a> = &'a dyn Fn(&BundleMeta, &Hop, Range<u64>) -> Option<Box<dyn Piece>>;
+pub(crate) type Cut<'a> = &'a dyn Fn(&BundleMeta, &HopState, Range<u64>) -> Option<Box<dyn Piece>>;
 
 /// A piece whose bytes have passed and are on their way to disk.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     meta: BundleMeta,
-    hop: Hop,
+    hop: HopState,
     payload_at: u64,
     least: u64,
     /// Bytes of the bundle that passed.

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::layer::SendId;
-use farlink_base::{BundleMeta, Empty, Hop, Instant, LinkId, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, HopState, Instant, LinkId, Payload, Refusal};
 use farlink_bpa::Reading;
 use farlink_bpa::app::{AppOutput, DeliveryId};
 
@@ -30,7 +30,7 @@ pub(crate) struct Departure {
     pub link: LinkId,
     pub id: SendId,
     pub bundle: Arc<BundleMeta>,
-    pub hop: Box<Hop>,
+    pub hop: Box<HopState>,
     pub cut: Option<Range<u64>>,
     /// Encoded length of what leaves.
     pub size: u64,

@@ -71,7 +71,7 @@ impl Over {
             match self {
                 TcpclV4 | TcpclV3 => {}
                 OneWay(_) => {
-                    link.span = SpanConfig::OneWay(oneway::SpanConfig { connect: own < to, ..Default::default() });
+                    link.span = SpanConfig::OneWay(oneway::LinkParams { connect: own < to, ..Default::default() });
                 }
                 Over::Ltp { aggregate, window } => {
                     link.span = SpanConfig::Ltp(ltp::SpanConfig {
@@ -85,7 +85,7 @@ impl Over {
                 }
                 Udpcl(version) => {
                     let node_id = format!("ipn:{to}.0");
-                    link.span = SpanConfig::Udpcl(udpcl::SpanConfig { node_id, version, ..Default::default() });
+                    link.span = SpanConfig::Udpcl(udpcl::LinkParams { node_id, version, ..Default::default() });
                 }
             }
         }

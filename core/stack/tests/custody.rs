@@ -5,7 +5,7 @@
 
 use crate::line::{Layer, Line, content};
 use crate::reads::Reads;
-use farlink_base::{Bytes, Duration, EndpointId, Event, Hop, Payload};
+use farlink_base::{Bytes, Duration, EndpointId, Event, HopState, Payload};
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::{Profile, v6, v7};
 use farlink_stack::{BpV6, BpV7, Codec, Config, CustodyConfig};
@@ -211,5 +211,5 @@ fn custody_that_cannot_be_had_is_refused_at_the_start() {
         assert_eq!(with(router, true).as_deref(), Some("custody"), "{router}: of copies there is no single custodian");
     }
     assert_eq!(with("static", false).as_deref(), Some("custody.request"));
-    let _ = Hop::default();
+    let _ = HopState::default();
 }

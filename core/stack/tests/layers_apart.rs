@@ -1,7 +1,7 @@
 //! Several layers of one kind in one node stay apart: what one hears, the other never does, and what
 //! one says leaves by its own sockets.
 
-use farlink_base::layer::{Destination, Medium, Train};
+use farlink_base::layer::{DatagramBatch, Destination, Medium};
 use farlink_base::socket;
 use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
 use farlink_bpa::Pressure;
@@ -53,7 +53,7 @@ fn datagrams_are_answered_by_the_layer_that_got_them() {
         let datagrams = |bytes: Bytes| {
             Input::Socket(
                 LayerId(layer),
-                socket::Input::Datagrams { from: peer(), train: Train::single(Payload::from(bytes)) },
+                socket::Input::Datagrams { from: peer(), train: DatagramBatch::single(Payload::from(bytes)) },
             )
         };
         give(&mut stack, datagrams(begin));

@@ -2,9 +2,9 @@
 //! each in a whole node, after a restart too (RFC 5050, 6260).
 
 use crate::odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
-use farlink_base::layer::Train;
+use farlink_base::layer::DatagramBatch;
 use farlink_base::{
-    CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Hop, LayerId, LinkId, Payload,
+    CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, HopState, LayerId, LinkId, Payload,
     Priority, socket,
 };
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
@@ -28,7 +28,7 @@ fn new_to(destination: EndpointId, source: EndpointId, creation: CreationTimesta
     let accel = farlink_base::Accel::default();
     let payload = Payload::from(payload.to_vec());
     let meta = v7::make(&draft, creation, payload, farlink_bundle::CrcType::Crc32c, &accel);
-    let encoded = v7::render(&meta, &Hop::default(), None, &accel, &mut farlink_base::BytesMut::new());
+    let encoded = v7::render(&meta, &HopState::default(), None, &accel, &mut farlink_base::BytesMut::new());
     encoded.into_payload().to_bytes().expect("bytes").to_vec()
 }
 
@@ -230,7 +230,7 @@ fn bundles_of_two_versions_are_two_whatever_they_are_called() {
         );
         let meta = v7::make(&draft, creation(2), rope, farlink_bundle::CrcType::Crc32c, &accel);
         let cut = Some(offset..offset + payload.len() as u64);
-        let encoded = v7::render(&meta, &Hop::default(), cut, &accel, &mut farlink_base::BytesMut::new());
+        let encoded = v7::render(&meta, &HopState::default(), cut, &accel, &mut farlink_base::BytesMut::new());
         encoded.into_payload().to_bytes().expect("bytes").to_vec()
     };
     let mut site = Site::new();
@@ -464,7 +464,7 @@ fn strangers_copies_make_no_neighbours_bundle_one_that_returns() {
         let bytes = bundle(b"honest");
         let neighbour = std::net::SocketAddr::from(([10, 0, 0, 2], 4556));
         let say = |site: &mut Site| {
-            let train = Train { stride: bytes.len() as u32, data: Payload::from(bytes.clone()) };
+            let train = DatagramBatch { stride: bytes.len() as u32, data: Payload::from(bytes.clone()) };
             site.give(Input::Socket(LayerId(1), socket::Input::Datagrams { from: neighbour, train }));
             let returned = site.events.iter().filter(|event| matches!(event, Event::Returned { .. })).count();
             (returned, site.left.len())

@@ -1,7 +1,7 @@
 //! Two whole nodes in virtual time, joined by the plainest network there is: datagrams and stream
 //! bytes arrive after a fixed delay. One bundle and many, over every convergence layer and store.
 
-use farlink_base::layer::{Destination, SendId, Ticket, Train};
+use farlink_base::layer::{DatagramBatch, Destination, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
@@ -42,10 +42,10 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
         ),
         Layer::TcpclV4 => (
             LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
-            SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+            SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
                 node_id: node_id(peer),
                 connect: index == 0,
-                ..tcpcl_v4::SpanConfig::default()
+                ..tcpcl_v4::LinkParams::default()
             }),
         ),
         Layer::Message => (LayerKind::Message, SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
@@ -166,7 +166,7 @@ impl World {
         match output {
             Output::Socket(layer, socket::Output::Datagrams { to, train }) => {
                 assert!(matches!(to, Destination::Link(LinkId(0)) | Destination::Address(_)));
-                let train = Train { stride: train.stride, data: flat(&train.data) };
+                let train = DatagramBatch { stride: train.stride, data: flat(&train.data) };
                 self.later(
                     self.delay,
                     peer,
@@ -499,7 +499,7 @@ fn garbage_is_survived() {
     world.register(1);
     for n in 0..200u64 {
         let bytes = content(n, (n % 60) as usize);
-        let train = Train { stride: 1 + n as u32 % 50, data: Payload::from(bytes) };
+        let train = DatagramBatch { stride: 1 + n as u32 % 50, data: Payload::from(bytes) };
         world.tell(1, Input::Socket(LayerId(0), socket::Input::Datagrams { from: address(0), train }));
     }
     world.send(0, Payload::from(content(7, 5000)));

@@ -6,7 +6,7 @@
 use crate::line::{Layer, Line, content};
 use crate::reads::Reads;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, Hop, Malformed,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, HopState, Malformed,
     Payload, Priority,
 };
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
@@ -60,7 +60,7 @@ type Wire = Arc<Mutex<Vec<Bytes>>>;
 /// What a node reads in a version is kept, and may be changed.
 fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
     let wire = wire.clone();
-    let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, Hop), Malformed> {
+    let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, HopState), Malformed> {
         let Some(bytes) = rope.to_bytes() else { return codec.read(rope) };
         wire.lock().expect("nobody panicked").push(bytes.clone());
         codec.read(&Payload::from(change(bytes)))
@@ -264,7 +264,7 @@ fn spoofed(_: Bytes) -> Bytes {
     };
     let creation = CreationTimestamp { time: DtnTime(800_000_020_005), sequence: 0 };
     let meta = v6::make(&draft, creation, Payload::from(&b"spoofed"[..])).unwrap();
-    v6::render(&meta, &Hop::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
+    v6::render(&meta, &HopState::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
 }
 
 /// Keeps 5050-4.5.1-1.

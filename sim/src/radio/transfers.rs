@@ -2,7 +2,7 @@
 
 use super::turns::End;
 use farlink_base::layer::SendId;
-use farlink_base::{BundleMeta, Hop, Instant, Refusal};
+use farlink_base::{BundleMeta, HopState, Instant, Refusal};
 use std::sync::Arc;
 
 /// Tells the numbers of radios' transfers from those of cables.
@@ -35,7 +35,7 @@ pub struct Transfer {
     /// What.
     pub bundle: Arc<BundleMeta>,
     /// What changes on this hop; none once it is handed over.
-    pub hop: Option<Box<Hop>>,
+    pub hop: Option<Box<HopState>>,
     /// With headers.
     pub wire_bytes: u64,
     /// When it began to leave.

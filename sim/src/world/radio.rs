@@ -14,7 +14,7 @@ use crate::observe::Observer;
 use crate::radio::transfers::{Stage, Transfer, Transfers};
 use crate::radio::turns::{End, Sharing, Table};
 use farlink_base::layer::SendId;
-use farlink_base::{BundleMeta, ConfigError, DataRate, Duration, EndpointId, Hop, Instant, LinkId, Refusal, Rng};
+use farlink_base::{BundleMeta, ConfigError, DataRate, Duration, EndpointId, HopState, Instant, LinkId, Refusal, Rng};
 use farlink_link::{Loss, Statistics};
 use farlink_scenario::motion::{DelayMode, Reach};
 use farlink_scenario::{LayerInfo, Scenario};
@@ -116,7 +116,7 @@ pub(super) struct Offered {
     pub end: End,
     pub id: SendId,
     pub bundle: Arc<BundleMeta>,
-    pub hop: Box<Hop>,
+    pub hop: Box<HopState>,
     pub size: u64,
 }
 

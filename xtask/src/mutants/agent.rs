@@ -43,7 +43,7 @@ pub const TABLE: &[Mutant] = &[
         "what returns in flight is a duplicate",
         "core/bpa/src/receive.rs",
         "        leaving && is_on_new_way",
-        "        leaving && !held.has(Reason::Send) && is_on_new_way",
+        "        leaving && !held.has(RetentionConstraint::Send) && is_on_new_way",
         &["-p farlink-bpa"],
     ),
     durable(
@@ -56,7 +56,7 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "what failed does not go again",
         "core/bpa/src/outcome.rs",
-        "        self.book.hold(sending.bundle, Reason::Route);\n    }\n\n    /// A copy",
+        "        self.book.hold(sending.bundle, RetentionConstraint::Route);\n    }\n\n    /// A copy",
         "    }\n\n    /// A copy",
         &["-p farlink-bpa"],
     ),

@@ -15,7 +15,7 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "custody holds nothing",
         "core/bpa/src/custody.rs",
-        "        book.hold(entry.bundle, Reason::Custody);",
+        "        book.hold(entry.bundle, RetentionConstraint::Custody);",
         "        let _ = book;",
         &["-p farlink-bpa --test all custody::"],
     ),

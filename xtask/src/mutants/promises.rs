@@ -147,8 +147,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "a policy gives up what is in custody",
         "core/bpa/src/dispatch.rs",
-        "} else if held.has(Reason::Route) && !held.has(Reason::Custody) {",
-        "} else if held.has(Reason::Route) {",
+        "} else if held.has(RetentionConstraint::Route) && !held.has(RetentionConstraint::Custody) {",
+        "} else if held.has(RetentionConstraint::Route) {",
         &["-p farlink-bpa --test all custody::"],
     ),
     plain(

@@ -1,7 +1,7 @@
 //! Bundles for the tests and the bench of the book.
 
 use farlink_base::{BundleMeta, Duties, EndpointId, Facts, Instant, Payload, PeerId, Priority};
-use farlink_book::{Birth, Flags, New, Reason, Reasons};
+use farlink_book::{Birth, Flags, New, RetentionConstraint, RetentionConstraints};
 use std::sync::Arc;
 
 /// A bundle of `ipn:1.1` with this identity, of 1,101 bytes in simulated payload.
@@ -38,7 +38,7 @@ pub fn new(bundle: Arc<BundleMeta>, number: Option<u64>, expires: Instant) -> Ne
         from: PeerId::NONE,
         hops: 0,
         labels: [0, 0],
-        reasons: Reasons::of(&[Reason::Route]),
+        reasons: RetentionConstraints::of(&[RetentionConstraint::Route]),
         flags: Flags::default(),
     }
 }

@@ -99,17 +99,17 @@ fn legs() -> Script {
     let mut rng = Rng::new(3);
     Script {
         route: Box::new(move |node, held, _| {
-            use farlink_book::{Leg, Way};
-            let mut leg = || Leg {
+            use farlink_book::{NextHop, RouteDecision};
+            let mut leg = || NextHop {
                 link: LinkId(LINKS[rng.below(4) as usize]),
                 not_before: node.now,
                 until: node.now + Duration::from_millis(50 + 1000 * rng.below(5)),
             };
             match held.number % 4 {
-                0 => Way::Wait(node.now + Duration::from_millis(700)),
-                1 => Way::All(vec![leg(), leg(), leg()]),
-                2 => Way::Carry,
-                _ => Way::One(leg()),
+                0 => RouteDecision::Wait(node.now + Duration::from_millis(700)),
+                1 => RouteDecision::All(vec![leg(), leg(), leg()]),
+                2 => RouteDecision::Carry,
+                _ => RouteDecision::One(leg()),
             }
         }),
         ..Script::default()

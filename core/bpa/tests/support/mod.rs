@@ -16,8 +16,8 @@ pub use toy::{Bundle, Toy, from_two, piece};
 
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{
-    BundleHandle, BundleMeta, Clock, DataRate, DeleteReason, DtnTime, Duration, EndpointId, Event, Facts, Hop, Instant,
-    LayerId, LinkId, NodeId, Payload, Priority, Refusal, store,
+    BundleHandle, BundleMeta, Clock, DataRate, DeleteReason, DtnTime, Duration, EndpointId, Event, Facts, HopState,
+    Instant, LayerId, LinkId, NodeId, Payload, Priority, Refusal, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_bpa::{Agent, Input, Limits, LinkSettings, OfferToken, Output, Reading, Settings};
@@ -36,7 +36,7 @@ pub struct Sent {
     pub link: LinkId,
     pub id: SendId,
     pub bundle: Arc<BundleMeta>,
-    pub hop: Hop,
+    pub hop: HopState,
     pub cut: Option<Range<u64>>,
 }
 impl Sent {

@@ -1,7 +1,7 @@
 //! Policies made of closures.
 
 use farlink_base::{Instant, PeerId, Refusal};
-use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want, Way};
+use farlink_book::{Actions, CopyOffer, DeliveryForecast, EventMask, Held, Node, Peer, PolicyEvent, RouteDecision};
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
 use std::fmt;
@@ -9,40 +9,40 @@ use std::fmt;
 /// A router that knows no way: static routes and direct links are left.
 #[derive(Debug)]
 pub struct NoRouter;
-impl Outlook for NoRouter {}
+impl DeliveryForecast for NoRouter {}
 impl Router for NoRouter {
-    fn route(&mut self, _: &Node<'_>, _: &Held, _: &[PeerId], _: &mut Orders) -> Way {
-        Way::Wait(Instant::MAX)
+    fn route(&mut self, _: &Node<'_>, _: &Held, _: &[PeerId], _: &mut Actions) -> RouteDecision {
+        RouteDecision::Wait(Instant::MAX)
     }
 }
 
-type On = Box<dyn FnMut(&Node<'_>, &News<'_>, &mut Orders) + Send>;
+type On = Box<dyn FnMut(&Node<'_>, &PolicyEvent<'_>, &mut Actions) + Send>;
 
 /// A router as a test wants it.
 pub struct Script {
-    pub hears: Hears,
+    pub hears: EventMask,
     pub copies: bool,
     pub asks_summaries: bool,
     pub uses_plan: bool,
     pub on: On,
     /// Adds orders when the router is asked for a route or gets a plan.
-    pub when_asked: Box<dyn FnMut(Instant, &mut Orders) + Send>,
+    pub when_asked: Box<dyn FnMut(Instant, &mut Actions) + Send>,
     pub on_plan: Box<dyn FnMut(&PlacedPlan<'_>) + Send>,
-    pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> Way + Send>,
-    pub part: Box<dyn Fn(&Node<'_>, u64) -> Option<farlink_book::Leg> + Send>,
-    pub wants: Box<dyn Fn(&Node<'_>, &Peer, &Held) -> Option<Want> + Send>,
+    pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> RouteDecision + Send>,
+    pub part: Box<dyn Fn(&Node<'_>, u64) -> Option<farlink_book::NextHop> + Send>,
+    pub wants: Box<dyn Fn(&Node<'_>, &Peer, &Held) -> Option<CopyOffer> + Send>,
 }
 impl Default for Script {
     fn default() -> Self {
         Script {
-            hears: Hears::NOTHING,
+            hears: EventMask::NOTHING,
             copies: false,
             asks_summaries: false,
             uses_plan: false,
             on: Box::new(|_, _, _| {}),
             when_asked: Box::new(|_, _| {}),
             on_plan: Box::new(|_| {}),
-            route: Box::new(|_, _, _| Way::Carry),
+            route: Box::new(|_, _, _| RouteDecision::Carry),
             part: Box::new(|_, _| None),
             wants: Box::new(|_, _, _| None),
         }
@@ -51,21 +51,25 @@ impl Default for Script {
 impl Script {
     /// Copies everything to everybody, oldest first.
     pub fn flood() -> Script {
-        Script { copies: true, wants: Box::new(|_, _, held| Some(Want::copy(held, held.number))), ..Script::default() }
+        Script {
+            copies: true,
+            wants: Box::new(|_, _, held| Some(CopyOffer::copy(held, held.number))),
+            ..Script::default()
+        }
     }
     /// As that, with summaries.
     pub fn epidemic() -> Script {
         Script { asks_summaries: true, ..Script::flood() }
     }
 }
-impl Outlook for Script {}
+impl DeliveryForecast for Script {}
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Script")
     }
 }
 impl Router for Script {
-    fn hears(&self) -> Hears {
+    fn hears(&self) -> EventMask {
         self.hears
     }
     fn copies(&self) -> bool {
@@ -77,38 +81,38 @@ impl Router for Script {
     fn uses_plan(&self) -> bool {
         self.uses_plan
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         (self.on)(node, news, out);
     }
-    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Actions) {
         (self.when_asked)(node.now, out);
         (self.on_plan)(plan);
     }
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
         (self.when_asked)(node.now, out);
         (self.route)(node, held, tried)
     }
-    fn route_part(&self, node: &Node<'_>, _: &Held, size: u64, _: &[PeerId]) -> Option<farlink_book::Leg> {
+    fn route_part(&self, node: &Node<'_>, _: &Held, size: u64, _: &[PeerId]) -> Option<farlink_book::NextHop> {
         (self.part)(node, size)
     }
-    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<CopyOffer> {
         (self.wants)(node, peer, held)
     }
 }
 
 /// A control as a test wants it.
 pub struct Rule {
-    pub hears: Hears,
+    pub hears: EventMask,
     pub on: On,
     pub admit: Box<dyn Fn(&Held) -> Result<f64, Refusal> + Send>,
     pub worth: Box<dyn Fn(&Held) -> Option<f64> + Send>,
-    pub allow: Box<dyn Fn(&Peer, &Held, Option<Want>) -> Option<Want> + Send>,
+    pub allow: Box<dyn Fn(&Peer, &Held, Option<CopyOffer>) -> Option<CopyOffer> + Send>,
     pub rehome: Box<dyn Fn(&Node<'_>, &Held) -> Option<PeerId> + Send>,
 }
 impl Default for Rule {
     fn default() -> Self {
         Rule {
-            hears: Hears::NOTHING,
+            hears: EventMask::NOTHING,
             on: Box::new(|_, _, _| {}),
             admit: Box::new(|_| Ok(f64::INFINITY)),
             worth: Box::new(|_| None),
@@ -131,10 +135,10 @@ impl fmt::Debug for Rule {
     }
 }
 impl Control for Rule {
-    fn hears(&self) -> Hears {
+    fn hears(&self) -> EventMask {
         self.hears
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         (self.on)(node, news, out);
     }
     fn admit(&self, _: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
@@ -143,7 +147,7 @@ impl Control for Rule {
     fn worth(&self, _: &Node<'_>, held: &Held) -> Option<f64> {
         (self.worth)(held)
     }
-    fn allow(&self, _: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, _: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         (self.allow)(peer, held, want)
     }
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {

@@ -3,7 +3,7 @@
 use super::NOW_UTC;
 use farlink_base::{
     Accel, BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DigestKey, DtnTime, Duties, EndpointId, Facts,
-    FragmentInfo, Hop, Malformed, Payload, Priority, Rare, Refusal, Transfer,
+    FragmentInfo, HopState, Malformed, Payload, Priority, Rare, Refusal, Transfer,
 };
 use farlink_bpa::{About, Answer, Asked, Carried, Draft, Edge, Item, Numbers, Record, Signal, Status, TunnelCodes};
 use std::ops::Range;
@@ -101,7 +101,7 @@ impl Edge for Toy {
         whole.payload = payload;
         Ok(seal(whole))
     }
-    fn size(&self, bundle: &BundleMeta, _hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, _hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         match cut {
             Some(range) => bundle.overhead() + FRAGMENT + range.end - range.start,
             None => bundle.size(),
@@ -235,7 +235,7 @@ impl Toy {
 #[derive(Clone, Debug)]
 pub struct Bundle {
     pub meta: BundleMeta,
-    pub hop: Hop,
+    pub hop: HopState,
 }
 
 impl Bundle {
@@ -253,7 +253,7 @@ impl Bundle {
         };
         let creation = CreationTimestamp { time: NOW_UTC, sequence };
         let meta = Toy.make(draft, creation, Payload::fill(2, 1000)).expect("version 99");
-        Bundle { meta, hop: Hop::default() }
+        Bundle { meta, hop: HopState::default() }
     }
     pub fn change(mut self, change: impl FnOnce(&mut BundleMeta)) -> Bundle {
         change(&mut self.meta);
@@ -310,7 +310,7 @@ impl Bundle {
     pub fn piece(&self, range: Range<u64>) -> Bundle {
         Bundle { meta: piece(&self.meta, range), hop: self.hop.clone() }
     }
-    pub fn parts(self) -> (Arc<BundleMeta>, Box<Hop>) {
+    pub fn parts(self) -> (Arc<BundleMeta>, Box<HopState>) {
         (Arc::new(self.meta), Box::new(self.hop))
     }
 }

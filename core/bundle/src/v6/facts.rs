@@ -6,7 +6,7 @@ use super::primary::{Primary, flags};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleId, BundleMeta, Duties, EndpointId, Facts, Hop, Payload, Priority, Rare, Transfer};
+use farlink_base::{BundleId, BundleMeta, Duties, EndpointId, Facts, HopState, Payload, Priority, Rare, Transfer};
 
 /// Bundle processing control flags (RFC 5050 4.2) and the facts they are.
 const FLAGS: [(u64, u32); 8] = [
@@ -76,7 +76,7 @@ impl Edits {
 /// What the extension blocks of one bundle say.
 #[derive(Default)]
 pub(super) struct Found {
-    pub hop: Hop,
+    pub hop: HopState,
     facts: u32,
     duties: Duties,
     service: Option<Service>,
@@ -169,7 +169,7 @@ impl Found {
         }
     }
     /// The bundle: `before` and `after` its payload is what came.
-    pub fn into_meta(mut self, head: Head, before: &[u8], after: &[u8], payload: Payload) -> (BundleMeta, Hop) {
+    pub fn into_meta(mut self, head: Head, before: &[u8], after: &[u8], payload: Payload) -> (BundleMeta, HopState) {
         self.close(&head);
         // A mark at the end of a block is found again in order.
         self.edits.iter_mut().for_each(|edits| edits.marks.sort_unstable());

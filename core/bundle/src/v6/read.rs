@@ -5,7 +5,7 @@ use super::head::{Head, MAX_TAIL_BYTES};
 use crate::Profile;
 use crate::head::{MAX_HEAD_BYTES, Stop, with_head};
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Bytes, Hop, Malformed, Payload};
+use farlink_base::{BundleMeta, Bytes, HopState, Malformed, Payload};
 
 /// A bundle whose head has come.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Begun {
     /// Its facts as far as they are known; the payload is a stand-in of the right length.
     pub meta: BundleMeta,
     /// Its hop.
-    pub hop: Hop,
+    pub hop: HopState,
     /// Offset of the payload's first byte in the bundle.
     pub payload_at: u64,
     /// Bytes of the payload. Blocks may follow it, up to [`MAX_TAIL_BYTES`].
@@ -68,7 +68,7 @@ pub(super) fn split(rope: &Payload, head: &Head) -> Result<(Payload, Vec<u8>), M
 ///
 /// # Errors
 /// What breaks the standard, and where.
-pub fn read(rope: &Payload, profile: Profile) -> Result<(BundleMeta, Hop), Malformed> {
+pub fn read(rope: &Payload, profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     with_head(rope, |bytes| {
         let mut found = Found::default();
         let head = Head::parse(bytes, profile, &mut |block, _| found.block(&block, false))?;
@@ -86,7 +86,7 @@ fn finish(
     payload: Payload,
     after: &[u8],
     profile: Profile,
-) -> Result<(BundleMeta, Hop), Malformed> {
+) -> Result<(BundleMeta, HopState), Malformed> {
     head.parse_after(bytes, after, profile, &mut |block, _| found.block(&block, true)).map_err(Stop::error)?;
     let before = &bytes[..head.data];
     Ok(found.into_meta(head, before, after, payload))
@@ -101,7 +101,7 @@ pub fn read_parts(
     payload: Payload,
     tail: &Bytes,
     profile: Profile,
-) -> Result<(BundleMeta, Hop), Malformed> {
+) -> Result<(BundleMeta, HopState), Malformed> {
     let mut found = Found::default();
     let parsed = Head::parse(head, profile, &mut |block, _| found.block(&block, false)).map_err(Stop::error)?;
     if parsed.data != head.len() || head.len() > MAX_HEAD_BYTES {

@@ -4,7 +4,7 @@ use super::rewrite::{Shape, put_around};
 use crate::Encoded;
 use crate::cbor::{Count, Out};
 use core::ops::Range;
-use farlink_base::{BundleMeta, Bytes, BytesMut, Chunk, FragmentInfo, Hop, Payload};
+use farlink_base::{BundleMeta, Bytes, BytesMut, Chunk, FragmentInfo, HopState, Payload};
 
 /// The range of the payload that `cut` means; `None` when that is all of it, which is no cut.
 fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
@@ -29,7 +29,7 @@ fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
 }
 
 /// Everything before the payload is appended to `out`; gives what follows the payload.
-fn put(meta: &BundleMeta, hop: &Hop, range: Option<&Range<u64>>, out: &mut impl Out) -> Bytes {
+fn put(meta: &BundleMeta, hop: &HopState, range: Option<&Range<u64>>, out: &mut impl Out) -> Bytes {
     let shape = range.map(|range| shape(meta, range));
     Bytes::from(put_around(meta, Some(hop), shape.as_ref(), out))
 }
@@ -43,7 +43,7 @@ fn put(meta: &BundleMeta, hop: &Hop, range: Option<&Range<u64>>, out: &mut impl 
 /// cut is the caller's business.
 ///
 /// The head is written to `out`, which is empty, and split off it without a copy.
-pub fn render(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, out: &mut BytesMut) -> Encoded {
+pub fn render(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &mut BytesMut) -> Encoded {
     let payload = match range(meta, cut.clone()) {
         None => meta.payload.clone(),
         Some(range) => meta.payload.slice(range.start, range.end - range.start),
@@ -56,7 +56,7 @@ pub fn render(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, out: &mut B
 pub fn render_loaded(
     meta: &BundleMeta,
     payload: Payload,
-    hop: &Hop,
+    hop: &HopState,
     cut: Option<Range<u64>>,
     out: &mut BytesMut,
 ) -> Encoded {
@@ -66,7 +66,7 @@ pub fn render_loaded(
 
 /// As [`render`], in one piece at the end of `out`, so that small bundles share a buffer; false, and nothing appended,
 /// where the payload is not in memory.
-pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, out: &mut BytesMut) -> bool {
+pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &mut BytesMut) -> bool {
     let cut = range(meta, cut);
     let payload = match &cut {
         None => &meta.payload,
@@ -86,7 +86,7 @@ pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, out: &mut B
 }
 
 /// Length of what [`render`] would write, without writing it.
-pub fn size(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+pub fn size(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
     let cut = range(meta, cut);
     let mut count = Count::default();
     let tail = put(meta, hop, cut.as_ref(), &mut count);

@@ -12,7 +12,7 @@ use crate::cbor::Out;
 use crate::head::Stop;
 use crate::{EndpointId, FragmentInfo, Profile};
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Facts, Hop};
+use farlink_base::{BundleMeta, Facts, HopState};
 
 /// Another primary block and another payload than those that came.
 pub(super) struct Shape {
@@ -28,7 +28,12 @@ pub(super) struct Shape {
 
 /// Writes everything before the payload as it shall leave; without `hop`, its blocks as they are. Gives the blocks
 /// after the payload.
-pub(super) fn put_around(meta: &BundleMeta, hop: Option<&Hop>, shape: Option<&Shape>, out: &mut impl Out) -> Vec<u8> {
+pub(super) fn put_around(
+    meta: &BundleMeta,
+    hop: Option<&HopState>,
+    shape: Option<&Shape>,
+    out: &mut impl Out,
+) -> Vec<u8> {
     let rewrite = Rewrite { meta, hop, shape, custodian: None, said: false, met: 0 };
     // What a bundle that exists is made of can be read.
     rewrite.run(out).unwrap_or_default()
@@ -43,7 +48,7 @@ enum Change {
 
 struct Rewrite<'a> {
     meta: &'a BundleMeta,
-    hop: Option<&'a Hop>,
+    hop: Option<&'a HopState>,
     shape: Option<&'a Shape>,
     /// Who takes custody on this hop.
     custodian: Option<&'a EndpointId>,
@@ -174,7 +179,7 @@ impl<'a> Rewrite<'a> {
 
     /// What becomes of a custodian's number. It is the old custodian's unless the hop gives it; of a piece it would say
     /// that all of the bundle came.
-    fn number(&self, hop: &Hop, id: u64, by: &EndpointId, first: bool) -> Change {
+    fn number(&self, hop: &HopState, id: u64, by: &EndpointId, first: bool) -> Change {
         if self.is_piece() {
             return Change::Remove;
         }

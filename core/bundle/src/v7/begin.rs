@@ -4,7 +4,7 @@ use super::facts::Found;
 use crate::check::Check;
 use crate::head::{Head, Stop, with_head};
 use crate::{CrcType, Profile};
-use farlink_base::{Accel, BundleMeta, Hop, Malformed, Payload};
+use farlink_base::{Accel, BundleMeta, HopState, Malformed, Payload};
 
 /// A bundle whose head has come.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct Begun {
     /// Its facts; the payload is a stand-in of the right length, the tail unknown.
     pub meta: BundleMeta,
     /// Its hop.
-    pub hop: Hop,
+    pub hop: HopState,
     /// Offset of the payload's first byte in the bundle. What follows the payload has
     /// [`BundleMeta::tail_len`] bytes.
     pub payload_at: u64,
@@ -28,7 +28,7 @@ pub struct Begun {
 
 impl Begun {
     /// The bundle, when its payload has come and [`Check::finish`] gave `tail`.
-    pub fn complete(self, payload: Payload, tail: u32) -> (BundleMeta, Hop) {
+    pub fn complete(self, payload: Payload, tail: u32) -> (BundleMeta, HopState) {
         debug_assert_eq!(payload.len(), self.payload_len);
         (BundleMeta { payload, tail, ..self.meta }, self.hop)
     }

@@ -7,7 +7,7 @@ use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, Qual
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleId, BundleMeta, Duties, Facts, Hop, Payload, Priority, Rare};
+use farlink_base::{BundleId, BundleMeta, Duties, Facts, HopState, Payload, Priority, Rare};
 
 /// Flags of the QoS block (ION) and the facts they are.
 pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02, Facts::CRITICAL)];
@@ -82,7 +82,7 @@ pub(super) struct Outline {
 /// What the extension blocks of one bundle say.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) hop: Hop,
+    pub(super) hop: HopState,
     facts: u32,
     duties: Duties,
     qos: Option<QualityOfService>,
@@ -157,7 +157,7 @@ impl Found {
         kept.into_boxed_slice()
     }
     /// The bundle.
-    pub(super) fn into_meta(self, outline: Outline, payload: Payload, tail: u32) -> (BundleMeta, Hop) {
+    pub(super) fn into_meta(self, outline: Outline, payload: Payload, tail: u32) -> (BundleMeta, HopState) {
         let Primary { flags, destination, source, report_to, creation, lifetime_ms, fragment, .. } = outline.primary;
         let identity = BundleId { source, creation, fragment: fragment.map(|place| (place.offset, payload.len())) };
         let qos = self.qos.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! BPv7 for an engine that knows no wire format: a bundle is a [`BundleMeta`] and a [`Hop`], and
+//! BPv7 for an engine that knows no wire format: a bundle is a [`BundleMeta`] and a [`HopState`], and
 //! what this module writes from them.
 //!
 //! [`read`] and [`begin`] take bundles from the wire, [`read_parts`] from a store; [`render`] writes
@@ -31,4 +31,4 @@ pub use render::{Piece, append, piece, render, render_loaded, size};
 pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 
 #[cfg(doc)]
-use farlink_base::{BundleMeta, Hop};
+use farlink_base::{BundleMeta, HopState};

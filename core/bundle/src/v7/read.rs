@@ -4,7 +4,7 @@ use super::facts::{Found, Outline, put_tail, tail_len};
 use crate::Profile;
 use crate::head::{Head, Stop, with_head};
 use alloc::vec::Vec;
-use farlink_base::{Accel, BundleMeta, Bytes, Hop, Malformed, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, HopState, Malformed, Payload};
 
 impl Head {
     /// Leaves the bytes behind: keeps a copy of the head without blocks to be discarded.
@@ -22,7 +22,7 @@ impl Head {
 ///
 /// # Errors
 /// What breaks the standard, and where.
-pub fn read(rope: &Payload, profile: Profile, accel: &Accel) -> Result<(BundleMeta, Hop), Malformed> {
+pub fn read(rope: &Payload, profile: Profile, accel: &Accel) -> Result<(BundleMeta, HopState), Malformed> {
     with_head(rope, |bytes| {
         let mut found = Found::default();
         let head = Head::parse(bytes, profile, accel, &mut |block| found.block(block))?;
@@ -44,7 +44,7 @@ pub fn read_parts(
     tail: &Bytes,
     profile: Profile,
     accel: &Accel,
-) -> Result<(BundleMeta, Hop), Malformed> {
+) -> Result<(BundleMeta, HopState), Malformed> {
     let mut found = Found::default();
     let parsed = Head::parse(head, profile, accel, &mut |block| found.block(block)).map_err(Stop::error)?;
     if parsed.data != head.len() {

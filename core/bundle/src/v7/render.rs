@@ -8,7 +8,7 @@ use crate::put::Short;
 use crate::{CrcType, Encoded};
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, Facts, FragmentInfo, Hop, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, Facts, FragmentInfo, HopState, Payload};
 
 /// The range of the payload that `cut` means; `None` when that is all of it, which is no cut.
 fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
@@ -43,7 +43,7 @@ fn lacks_age(meta: &BundleMeta) -> bool {
 fn put(
     meta: &BundleMeta,
     payload: &Payload,
-    hop: &Hop,
+    hop: &HopState,
     range: Option<&Range<u64>>,
     accel: &Accel,
     out: &mut impl Out,
@@ -72,7 +72,13 @@ fn len_of_tail(meta: &BundleMeta, range: Option<&Range<u64>>) -> u8 {
 ///
 /// Head and tail are written to `out`, which is empty, and split off it without a copy: what is left
 /// of its room serves the next bundle.
-pub fn render(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Accel, out: &mut BytesMut) -> Encoded {
+pub fn render(
+    meta: &BundleMeta,
+    hop: &HopState,
+    cut: Option<Range<u64>>,
+    accel: &Accel,
+    out: &mut BytesMut,
+) -> Encoded {
     let payload = match range(meta, cut.clone()) {
         None => meta.payload.clone(),
         Some(range) => meta.payload.slice(range.start, range.end - range.start),
@@ -85,7 +91,7 @@ pub fn render(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Acc
 pub fn render_loaded(
     meta: &BundleMeta,
     payload: Payload,
-    hop: &Hop,
+    hop: &HopState,
     cut: Option<Range<u64>>,
     accel: &Accel,
     out: &mut BytesMut,
@@ -110,7 +116,7 @@ pub struct Piece {
 }
 
 /// The range `cut` of the payload as [`render`] would write it, its bytes not at hand yet.
-pub fn piece(meta: &BundleMeta, hop: &Hop, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
+pub fn piece(meta: &BundleMeta, hop: &HopState, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
     let cut = range(meta, Some(cut));
     let shape = cut.as_ref().map(|range| shape(meta, range));
     let block = put_head(meta, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
@@ -145,7 +151,7 @@ impl Piece {
 
 /// As [`render`], in one piece at the end of `out`, so that small bundles share a buffer; false, and
 /// nothing appended, where the payload is not in memory.
-pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Accel, out: &mut BytesMut) -> bool {
+pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, accel: &Accel, out: &mut BytesMut) -> bool {
     let cut = range(meta, cut);
     let payload = match &cut {
         None => &meta.payload,
@@ -170,7 +176,7 @@ pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Acc
 }
 
 /// Length of what [`render`] would write, without writing it.
-pub fn size(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+pub fn size(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
     let cut = range(meta, cut);
     let mut count = Count::default();
     put(meta, &Payload::new(), hop, cut.as_ref(), &Accel::default(), &mut count);

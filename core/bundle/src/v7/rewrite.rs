@@ -8,7 +8,7 @@ use crate::encode::{put_block, put_payload_head, put_primary_around};
 use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
 use crate::head::Numbers;
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
-use farlink_base::{Accel, BundleMeta, Bytes, Hop, Malformed, Transfer};
+use farlink_base::{Accel, BundleMeta, Bytes, HopState, Malformed, Transfer};
 
 /// Another primary block and another payload than those of the head.
 pub(super) struct Shape {
@@ -38,7 +38,7 @@ impl Shape {
 /// The head is none that this codec made.
 pub(super) fn put_head(
     meta: &BundleMeta,
-    hop: Option<&Hop>,
+    hop: Option<&HopState>,
     ages: bool,
     shape: Option<&Shape>,
     accel: &Accel,
@@ -61,7 +61,7 @@ struct Rewrite<'a, O> {
     head: &'a [u8],
     /// Where its primary block ends; 0: that is to be found.
     primary_end: usize,
-    hop: Option<&'a Hop>,
+    hop: Option<&'a HopState>,
     /// Whether it gets an age block, having none.
     ages: bool,
     accel: &'a Accel,
@@ -237,7 +237,7 @@ impl<O: Out> Rewrite<'_, O> {
 
 /// CCSDS 734.6-O-1: whoever has custody says so, and by which number it knows the bundle. A block of the same type that
 /// is none of custody stays.
-fn change_custody(hop: &Hop, transfer: &Transfer, data: &[u8]) -> Change {
+fn change_custody(hop: &HopState, transfer: &Transfer, data: &[u8]) -> Change {
     let (number, sequence, custodian) = (transfer.number, transfer.sequence, hop.custodian.clone());
     let new = TransferBlock { number, sequence, custodian };
     match TransferBlock::decode(data) {

@@ -8,7 +8,8 @@ use crate::{CreationTimestamp, QualityOfService, StatusItem};
 use alloc::vec;
 use alloc::vec::Vec;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, Chunk, DtnTime, Duties, Extent, Facts, FragmentInfo, Hop, Payload, Priority,
+    Accel, BundleMeta, Bytes, BytesMut, Chunk, DtnTime, Duties, Extent, Facts, FragmentInfo, HopState, Payload,
+    Priority,
 };
 
 const AT: CreationTimestamp = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 3 };
@@ -24,11 +25,11 @@ fn unknown(number: u64, flags: u64) -> ExtensionBlock {
     let data = BlockData::Unknown(Bytes::from_static(&[1, 2, 3]));
     ExtensionBlock { kind: 99, number, flags: BlockFlags(flags), crc: CrcType::Crc16, data, raw: None }
 }
-fn through(bundle: &Bundle) -> (BundleMeta, Hop) {
+fn through(bundle: &Bundle) -> (BundleMeta, HopState) {
     read(&bundle.encode(&accel()).into_payload(), Profile::Strict, &accel()).unwrap()
 }
 /// What leaves, read by the view for tools.
-fn leaves(meta: &BundleMeta, hop: &Hop, cut: Option<core::ops::Range<u64>>) -> Bundle {
+fn leaves(meta: &BundleMeta, hop: &HopState, cut: Option<core::ops::Range<u64>>) -> Bundle {
     let encoded = render(meta, hop, cut.clone(), &accel(), &mut BytesMut::new());
     assert_eq!(encoded.len(), size(meta, hop, cut));
     decode(&encoded.into_payload(), Profile::Strict, &accel()).unwrap()
@@ -84,7 +85,7 @@ fn flags_and_blocks_become_facts() {
     assert_eq!((meta.priority, hop.labels, meta.version), (Priority::Expedited, Some([4, 5]), 7));
     let (meta, hop) = through(&plain(b"data"));
     assert_eq!((meta.rare, meta.priority, meta.facts), (None, Priority::Normal, Facts(Facts::HOPS)));
-    assert_eq!(hop, Hop::default());
+    assert_eq!(hop, HopState::default());
 }
 
 /// RFC 9171 4.4.1.
@@ -92,7 +93,7 @@ fn flags_and_blocks_become_facts() {
 #[test]
 fn the_previous_node_is_added_replaced_and_removed() {
     let (meta, hop) = through(&plain(b"data"));
-    let from = |node| Hop { previous: EndpointId::ipn(node, 0), ..hop.clone() };
+    let from = |node| HopState { previous: EndpointId::ipn(node, 0), ..hop.clone() };
     let first = leaves(&meta, &from(7), None);
     assert_eq!((kinds(&first), first.previous_node()), (vec![(10, 2), (6, 3)], Some(&EndpointId::ipn(7, 0))));
     assert_eq!(first.extensions[1].flags, BlockFlags(0));
@@ -100,7 +101,7 @@ fn the_previous_node_is_added_replaced_and_removed() {
     assert_eq!(came.previous, EndpointId::ipn(7, 0));
     let second = leaves(&meta, &from(8), None);
     assert_eq!((kinds(&second), second.previous_node()), (kinds(&first), Some(&EndpointId::ipn(8, 0))));
-    assert_eq!(kinds(&leaves(&meta, &Hop::default(), None)), [(10, 2)]);
+    assert_eq!(kinds(&leaves(&meta, &HopState::default(), None)), [(10, 2)]);
 }
 
 /// RFC 9758: the three-element form of an ipn node is as good as the other.
@@ -126,11 +127,11 @@ fn labels_are_added_changed_and_removed_but_not_those_of_others() {
     bundle.extensions.push(foreign);
     let (meta, hop) = through(&bundle);
     assert_eq!(hop.labels, None, "a single number is none of our labels");
-    let labelled = leaves(&meta, &Hop { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
+    let labelled = leaves(&meta, &HopState { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
     assert_eq!((kinds(&labelled), labelled.labels()), (vec![(10, 2), (240, 9), (240, 3)], Some([8, u32::MAX])));
     assert!(labelled.extensions[2].flags.has(BlockFlags::REPLICATE));
     let (meta, came) = through(&labelled);
-    assert_eq!(leaves(&meta, &Hop { labels: Some([1, 2]), ..came }, None).labels(), Some([1, 2]));
+    assert_eq!(leaves(&meta, &HopState { labels: Some([1, 2]), ..came }, None).labels(), Some([1, 2]));
     assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (240, 9)]);
 }
 
@@ -149,7 +150,7 @@ fn a_bundle_without_time_and_age_leaves_with_an_age() {
         }
         let wire = bundle.encode(&accel()).into_payload();
         let (meta, hop) = super::read(&wire, Profile::Permissive, &accel()).unwrap();
-        let hop = Hop { age_ms: 70, ..hop };
+        let hop = HopState { age_ms: 70, ..hop };
         assert_eq!(leaves(&meta, &hop, None).age_ms(), leaves_with, "{time} {age:?}");
         if time == 0 {
             assert_eq!(leaves(&meta, &hop, Some(0..2)).age_ms(), leaves_with);
@@ -220,7 +221,7 @@ fn a_hop_count_above_the_limit_stays_above_it() {
         let (meta, hop) = through(&bundle);
         assert_eq!((hop.hops, hop.hops > meta.hop_limit), (hops, above), "{count} of {limit}");
         assert_eq!(leaves(&meta, &hop, None).hop_count(), Some(HopCount { limit, count }), "unchanged, it stays");
-        let next = leaves(&meta, &Hop { hops: 7, ..hop }, None);
+        let next = leaves(&meta, &HopState { hops: 7, ..hop }, None);
         assert_eq!(next.hop_count(), Some(HopCount { limit, count: 7 }));
     }
 }
@@ -237,7 +238,7 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
     bundle.extensions.push(unknown(70, 1));
     let (meta, hop) = through(&bundle);
     assert_eq!(kinds(&leaves(&meta, &hop, Some(0..5))), [(10, 2), (7, 3), (99, 70)]);
-    let rest = leaves(&meta, &Hop { age_ms: 6, previous: EndpointId::ipn(5, 0), ..hop }, Some(5..10));
+    let rest = leaves(&meta, &HopState { age_ms: 6, previous: EndpointId::ipn(5, 0), ..hop }, Some(5..10));
     assert_eq!((kinds(&rest), rest.age_ms()), (vec![(7, 3), (99, 70), (6, 2)], Some(6)));
 }
 
@@ -285,7 +286,7 @@ fn what_hops_write_makes_no_bundle_unreadable() {
         let (mut meta, mut hop) = taken(&bundle).unwrap();
         for name in ["a", &"b".repeat(3000), &"c".repeat(10)] {
             let previous = EndpointId::dtn(name, "");
-            hop = Hop { previous, age_ms: u64::MAX, hops: 255, labels: Some([u32::MAX; 2]), ..hop };
+            hop = HopState { previous, age_ms: u64::MAX, hops: 255, labels: Some([u32::MAX; 2]), ..hop };
             let whole = leaves(&meta, &hop, None);
             assert_eq!((whole.age_ms(), whole.labels()), (Some(u64::MAX), Some([u32::MAX; 2])));
             let piece = render(&meta, &hop, Some(0..meta.payload.len() - 1), &accel(), &mut BytesMut::new());
@@ -380,7 +381,7 @@ fn drafts_become_bundles_that_obey() {
     let payload = || Payload::from(&b"payload"[..]);
     let made = |draft: &Draft, at| {
         let meta = make(draft, at, payload(), CrcType::Crc32c, &accel());
-        let hop = Hop { labels: draft.labels, ..Hop::default() };
+        let hop = HopState { labels: draft.labels, ..HopState::default() };
         let bundle = leaves(&meta, &hop, None);
         // What was made is what would be read.
         let (back, came) = through(&bundle);
@@ -397,7 +398,9 @@ fn drafts_become_bundles_that_obey() {
     let clockless = made(&draft, CreationTimestamp { time: DtnTime(0), sequence: 1 });
     assert!(clockless.facts.has(Facts::AGE));
     let bare = Draft { facts: Facts(0), priority: Priority::Normal, hop_limit: 0, labels: None, ..draft };
-    assert!(leaves(&make(&bare, AT, payload(), CrcType::None, &accel()), &Hop::default(), None).extensions.is_empty());
+    assert!(
+        leaves(&make(&bare, AT, payload(), CrcType::None, &accel()), &HopState::default(), None).extensions.is_empty()
+    );
 }
 
 #[test]
@@ -405,15 +408,15 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
     let draft = Draft { source: EndpointId::ipn(1, 1), lifetime_ms: 9, ..Draft::default() };
     let meta = make(&draft, AT, stored(5), CrcType::Crc32c, &accel());
     assert_eq!((meta.tail_len, &tail(&meta)[..]), (1, &[0xff][..]));
-    let (first, _) = through(&leaves(&through(&plain(b"data")).0, &Hop::default(), Some(0..2)));
+    let (first, _) = through(&leaves(&through(&plain(b"data")).0, &HopState::default(), Some(0..2)));
     let whole = whole(&first, stored(4), &accel());
     assert_eq!((whole.tail_len, whole.fragment()), (1, None));
     let loaded =
-        render_loaded(&whole, Payload::from(&b"data"[..]), &Hop::default(), None, &accel(), &mut BytesMut::new());
+        render_loaded(&whole, Payload::from(&b"data"[..]), &HopState::default(), None, &accel(), &mut BytesMut::new());
     assert_eq!(decode(&loaded.into_payload(), Profile::Strict, &accel()).unwrap().id(), whole.identity());
     // Patterns of simulations have the length of a CRC, taken on trust.
     let fill = make(&draft, AT, Payload::fill(1, 1 << 40), CrcType::Crc32c, &accel());
-    let rope = render(&fill, &Hop::default(), Some(5..1 << 39), &accel(), &mut BytesMut::new()).into_payload();
+    let rope = render(&fill, &HopState::default(), Some(5..1 << 39), &accel(), &mut BytesMut::new()).into_payload();
     assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
 }
 
@@ -428,7 +431,7 @@ fn records_say_what_they_were_told() {
         assert_eq!((report.subject(), report.reason), (meta.identity(), reason::HOP_LIMIT));
         assert_eq!((report.deleted, report.received), (StatusItem::at(time), StatusItem::default()));
     }
-    let whole = leaves(&meta, &Hop::default(), Some(1..3));
+    let whole = leaves(&meta, &HopState::default(), Some(1..3));
     let (piece, _) = through(&whole);
     let bytes = status_report(&piece, Status::Deleted, reason::HOP_LIMIT, None);
     let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };

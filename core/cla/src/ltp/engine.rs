@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{
     Empty, Event, EventClass, Few, Instant, Lazy, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map,
@@ -235,7 +235,7 @@ impl Ltp {
                 self.touch(index);
             }
             None => {
-                let train = Train::single(Payload::from(control(None).bytes));
+                let train = DatagramBatch::single(Payload::from(control(None).bytes));
                 out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
             }
         }

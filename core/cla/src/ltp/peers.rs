@@ -9,7 +9,7 @@ use super::engine::{Ltp, Parted};
 use super::riders::Rider;
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
-use crate::trains::Trains;
+use crate::batches::Trains;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;

@@ -18,7 +18,7 @@ use super::timers::Wait;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
-use farlink_base::layer::{Output, Ticket, Train};
+use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
 /// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
@@ -46,7 +46,13 @@ fn part_bytes(memory: u64) -> u64 {
 
 impl Ltp {
     /// Takes the datagrams of a train; a malformed one affects no other.
-    pub(super) fn datagrams(&mut self, now: Instant, from: SocketAddr, train: &Train, out: &mut impl Sink<Output>) {
+    pub(super) fn datagrams(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        train: &DatagramBatch,
+        out: &mut impl Sink<Output>,
+    ) {
         if let [Chunk::Bytes(all)] = train.data.chunks() {
             let stride = train.stride.max(1) as usize;
             let mut at = 0;

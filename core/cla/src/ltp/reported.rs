@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use alloc::vec;
     use alloc::vec::Vec;
-    use farlink_base::layer::{ConvergenceLayer, Input, LinkState, SendId, Train};
+    use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, SendId};
     use farlink_base::{LinkId, Payload, socket};
 
     #[test]
@@ -144,7 +144,8 @@ mod tests {
         let (number, checkpoint) = (*number, export.open_checkpoints().next().expect("with a checkpoint"));
         for (serial, upper, out) in [(1, 9000, 5000), (2, 5000, 0)] {
             let body = Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
-            let train = Train::single(Payload::from(Segment { session: SessionId { engine: 1, number }, body }.emit()));
+            let train =
+                DatagramBatch::single(Payload::from(Segment { session: SessionId { engine: 1, number }, body }.emit()));
             let from = SocketAddr::from(([10, 0, 0, 2], 1113));
             ltp.handle(Instant(2), Input::Socket(socket::Input::Datagrams { from, train }), &mut Vec::new());
             assert_eq!(ltp.sessions.exports[&number].out(), out);

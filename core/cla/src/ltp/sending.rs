@@ -13,7 +13,7 @@ use super::segment::{Body, Data, Head, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segmen
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, tell};
 use super::timers::Wait;
-use crate::trains::Trains;
+use crate::batches::Trains;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;

@@ -6,7 +6,7 @@ use super::pace::Pace;
 use super::riders::Rider;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
-use crate::trains::TRAIN_BYTES;
+use crate::batches::TRAIN_BYTES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

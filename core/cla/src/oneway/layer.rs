@@ -5,7 +5,7 @@ use super::kept::Room;
 use super::links::{Link, Serving};
 use super::receiving::{self, Receiving};
 use super::sending::{self, Phase, Sending};
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use crate::streams::links::Links;
 use crate::streams::waiting::Waiting;
 use alloc::boxed::Box;
@@ -46,7 +46,7 @@ pub struct Usage {
 pub struct OneWay {
     pub(super) framing: Framing,
     pub(super) config: Config,
-    pub(super) links: Links<SpanConfig, Serving>,
+    pub(super) links: Links<LinkParams, Serving>,
     pub(super) sending: BTreeMap<StreamId, Box<Sending>>,
     pub(super) receiving: BTreeMap<StreamId, Box<Receiving>>,
     /// Receiving streams by the number in their tickets.
@@ -61,8 +61,8 @@ pub struct OneWay {
 
 impl OneWay {
     /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
-    pub fn new(framing: Framing, config: Config, spans: Vec<SpanConfig>) -> Self {
-        let link = |span: SpanConfig| (span.link, Box::new(Link::configured(span)));
+    pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Self {
+        let link = |span: LinkParams| (span.link, Box::new(Link::configured(span)));
         OneWay {
             framing,
             room: Room::new(config.kept),

@@ -1,6 +1,6 @@
 //! The streams that serve a link: one of ours, over which bundles leave, and those of the neighbour.
 
-use super::SpanConfig;
+use super::LinkParams;
 use crate::streams::links::{self, Span};
 use alloc::vec::Vec;
 use farlink_base::{Duration, LinkId, StreamId};
@@ -16,9 +16,9 @@ pub(super) struct Serving {
     pub up: bool,
 }
 /// One neighbour, configured or met.
-pub(super) type Link = links::Link<SpanConfig, Serving>;
+pub(super) type Link = links::Link<LinkParams, Serving>;
 
-impl Span for SpanConfig {
+impl Span for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }

@@ -83,7 +83,7 @@ impl Config {
 
 /// One neighbour.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SpanConfig {
+pub struct LinkParams {
     /// Which link it is.
     pub link: LinkId,
     /// Whether this side connects, which it must to send.
@@ -95,9 +95,9 @@ pub struct SpanConfig {
     /// Bytes handed to the stream and not confirmed by the peer's host, or waiting, at once.
     pub window_bytes: u64,
 }
-impl Default for SpanConfig {
+impl Default for LinkParams {
     fn default() -> Self {
-        SpanConfig {
+        LinkParams {
             link: LinkId(0),
             connect: true,
             reconnect_min: Duration::from_millis(100),

@@ -1,6 +1,6 @@
 //! The parameters of STCP and MTCP: the one table that node files, scenarios, references and forms are made of.
 
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::LayerParam;
 
@@ -32,7 +32,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
 ];
 
 /// Of one link.
-pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
+pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     bytes!(
         "window",
         window_bytes,

@@ -1,6 +1,6 @@
 //! Who is at the other end: links found or made for peers that connect, and links that come and go while the node runs.
 
-use super::SpanConfig;
+use super::LinkParams;
 use super::layer::OneWay;
 use super::links::Link;
 use super::receiving::Receiving;
@@ -22,7 +22,7 @@ impl OneWay {
     /// A link for a peer at no neighbour's address.
     pub(super) fn dynamic_link(&mut self) -> LinkId {
         let link = links::dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
-        let config = SpanConfig { link, connect: false, ..SpanConfig::default() };
+        let config = LinkParams { link, connect: false, ..LinkParams::default() };
         self.links.insert(link, Box::new(Link::met(config)));
         link
     }
@@ -91,7 +91,7 @@ impl OneWay {
     /// Adds a neighbour. Its link is down until told otherwise, and serves streams from its address once that is
     /// known. False when the link number is taken, or dynamic.
     #[must_use]
-    pub fn add_span(&mut self, _now: Instant, span: SpanConfig, _out: &mut impl Sink<Output>) -> bool {
+    pub fn add_span(&mut self, _now: Instant, span: LinkParams, _out: &mut impl Sink<Output>) -> bool {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }

@@ -6,7 +6,7 @@ use super::links::{Link, Serving};
 use super::peers::Unwelcome;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use crate::streams::links::Links;
 use crate::streams::timing::arm;
 use crate::streams::waiting::Waiting;
@@ -43,7 +43,7 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: Links<SpanConfig, Serving>,
+    pub(super) links: Links<LinkParams, Serving>,
     /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
     /// Sessions by the number in their tickets.
@@ -57,7 +57,7 @@ pub struct TcpclV4 {
 
 impl TcpclV4 {
     /// An entity with these neighbours. Links are down until told otherwise.
-    pub fn new(config: Config, spans: Vec<SpanConfig>) -> Self {
+    pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
         let links = spans.into_iter().map(|span| (span.link, Box::new(Link::configured(span)))).collect();
         TcpclV4 {
             config,

@@ -1,6 +1,6 @@
 //! The sessions that serve a link: whether it needs one, and over which bundles leave.
 
-use super::SpanConfig;
+use super::LinkParams;
 use crate::streams::links::{self, Span};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -15,9 +15,9 @@ pub struct Serving {
     pub opening: Option<StreamId>,
 }
 /// One neighbour, configured or met.
-pub(super) type Link = links::Link<SpanConfig, Serving>;
+pub(super) type Link = links::Link<LinkParams, Serving>;
 
-impl Span for SpanConfig {
+impl Span for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }

@@ -121,7 +121,7 @@ impl Default for Config {
 
 /// One neighbour.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SpanConfig {
+pub struct LinkParams {
     /// Which link it is.
     pub link: LinkId,
     /// The neighbour's node ID as it will say it in SESS_INIT.
@@ -146,9 +146,9 @@ pub struct SpanConfig {
     /// Bytes handed to the stream or waiting for acknowledgment at once.
     pub window_bytes: u64,
 }
-impl Default for SpanConfig {
+impl Default for LinkParams {
     fn default() -> Self {
-        SpanConfig {
+        LinkParams {
             link: LinkId(0),
             node_id: String::new(),
             connect: true,

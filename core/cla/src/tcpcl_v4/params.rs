@@ -1,7 +1,7 @@
 //! The parameters of TCPCLv4: the one table that node files, scenarios, references and forms are made
 //! of.
 
-use super::{Config, SpanConfig, Tls, Versions};
+use super::{Config, LinkParams, Tls, Versions};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::{LayerParam, Unit};
 
@@ -49,7 +49,7 @@ pub(crate) const REACTIVE: &str = "Where the peer offers it too: a transfer that
 const TLS: [Tls; 3] = [Tls::Forbid, Tls::Allow, Tls::Require];
 
 /// Of one link.
-pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
+pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     flag!(
         roams,
         "Whether the neighbour may connect from other addresses than this one's: then whoever says its name is it."

@@ -1,7 +1,7 @@
 //! Who is at the other end: links found or made for peers that introduce themselves, and links added
 //! and removed while the node runs.
 
-use super::SpanConfig;
+use super::LinkParams;
 use super::contact::same_node;
 use super::layer::TcpclV4;
 use super::links::Link;
@@ -105,7 +105,7 @@ impl TcpclV4 {
             return Err((term::BUSY, "no room for more nodes this one does not know"));
         }
         let link = dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
-        let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
+        let config = LinkParams { link, node_id: String::from(node_id), connect: false, ..LinkParams::default() };
         self.links.insert(link, Box::new(Link::met(config)));
         Ok(link)
     }
@@ -143,7 +143,7 @@ impl TcpclV4 {
     /// already, on a dynamic link, is asked to come again, where the name is not hearsay. False when the link number is
     /// taken, or dynamic.
     #[must_use]
-    pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
+    pub fn add_span(&mut self, now: Instant, span: LinkParams, out: &mut impl Sink<Output>) -> bool {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }

@@ -5,7 +5,7 @@ use super::due::Progress;
 use super::incoming::{Complaint, Incoming};
 use super::outgoing::{Nonsense, Outgoing};
 use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use crate::streams::PART_BYTES;
 use crate::streams::chunk_queue::ChunkQueue;
 use crate::streams::inbox::Inbox;
@@ -386,7 +386,7 @@ impl Session {
     /// The session has a link from now on; what both sides said becomes the rule
     /// (RFC 9174 4.7: the smaller keepalive, each other's limits).
     // 9174-4.6-1, 9174-4.7-3
-    pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &SpanConfig, config: &Config) {
+    pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &LinkParams, config: &Config) {
         self.link = Some(link);
         self.phase = Phase::Established;
         self.established = now;

@@ -6,7 +6,7 @@ use super::peers::Who;
 use super::strangers::Room;
 use super::transfers::Heard;
 use core::net::SocketAddr;
-use farlink_base::layer::{Output, Train};
+use farlink_base::layer::{DatagramBatch, Output};
 use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
 /// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
@@ -16,7 +16,13 @@ const MAPS_MAX: usize = 16;
 
 impl Udpcl {
     /// Takes the datagrams of a train; a malformed one affects no other.
-    pub(super) fn datagrams(&mut self, now: Instant, from: SocketAddr, train: &Train, out: &mut impl Sink<Output>) {
+    pub(super) fn datagrams(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        train: &DatagramBatch,
+        out: &mut impl Sink<Output>,
+    ) {
         if self.closing {
             return;
         }

@@ -4,7 +4,7 @@ use super::peers::Homes;
 use super::span::Span;
 use super::strangers::Strangers;
 use super::transfers::{Bounds, Transfers};
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use alloc::vec::Vec;
 use farlink_base::layer::{ConvergenceLayer, Input, Output, Ticket};
 use farlink_base::socket;
@@ -46,7 +46,7 @@ pub struct Udpcl {
 
 impl Udpcl {
     /// An entity with its neighbours. Links are down until told otherwise.
-    pub fn new(config: Config, spans: Vec<SpanConfig>) -> Udpcl {
+    pub fn new(config: Config, spans: Vec<LinkParams>) -> Udpcl {
         let bounds = Bounds {
             transfers: config.transfers.into(),
             memory: config.memory_bytes,

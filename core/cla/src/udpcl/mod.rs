@@ -80,7 +80,7 @@ impl Default for Config {
 
 /// One neighbour.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SpanConfig {
+pub struct LinkParams {
     /// Which link it is.
     pub link: LinkId,
     /// The neighbour's node ID; of another name it claims nothing is believed. Empty: any.
@@ -88,7 +88,7 @@ pub struct SpanConfig {
     /// Version of the protocol it is sent: 1 (RFC 7122) or 2 (draft-ietf-dtn-udpcl).
     pub version: u8,
     /// Bytes of one datagram: longer bundles go in segments with version 2, and as fragments with version 1
-    /// ([`SpanConfig::largest`]).
+    /// ([`LinkParams::largest`]).
     pub datagram_bytes: u32,
     /// Bytes of headers the medium adds to each datagram (IP and UDP: 28); charged to the rate.
     pub overhead_bytes: u32,
@@ -98,9 +98,9 @@ pub struct SpanConfig {
     /// neighbour; zero: nothing is. At least [`KEEPALIVE_MIN`].
     pub keepalive: Duration,
 }
-impl Default for SpanConfig {
+impl Default for LinkParams {
     fn default() -> Self {
-        SpanConfig {
+        LinkParams {
             link: LinkId(0),
             node_id: String::new(),
             version: 1,
@@ -111,7 +111,7 @@ impl Default for SpanConfig {
         }
     }
 }
-impl SpanConfig {
+impl LinkParams {
     /// Longest bundle it takes, in bytes; `None`: any.
     pub fn largest(&self) -> Option<u64> {
         (self.version < 2).then_some(u64::from(self.datagram_bytes).min(DATAGRAM_MAX))

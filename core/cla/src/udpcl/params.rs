@@ -1,6 +1,6 @@
 //! The parameters of UDPCL: the one table that node files, scenarios, references and forms are made of.
 
-use super::{Config, SpanConfig};
+use super::{Config, LinkParams};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
 /// Longest duration: ten years.
@@ -56,7 +56,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
 ];
 
 /// Of one link.
-pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
+pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     LayerParam {
         name: "version",
         help: "What the peer is sent: 1, each bundle or fragment in one datagram (RFC 7122), or 2, long ones in segments (draft-ietf-dtn-udpcl). What it sends is read in both.",

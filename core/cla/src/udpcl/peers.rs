@@ -1,6 +1,6 @@
 //! Who is at which address, and how links come and go.
 
-use super::SpanConfig;
+use super::LinkParams;
 use super::entity::Udpcl;
 use super::span::Span;
 use crate::tcpcl_v4::contact::same_node;
@@ -69,7 +69,7 @@ impl Udpcl {
     /// Adds a neighbour. Its link is down until told otherwise. False when the link number is taken, or
     /// dynamic.
     #[must_use]
-    pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
+    pub fn add_span(&mut self, now: Instant, span: LinkParams, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
@@ -77,7 +77,7 @@ impl Udpcl {
         self.settle(now, out);
         true
     }
-    pub(super) fn place_configured(&mut self, span: SpanConfig) -> usize {
+    pub(super) fn place_configured(&mut self, span: LinkParams) -> usize {
         let to = Destination::Link(span.link);
         self.place(Span::new(span, to))
     }
@@ -160,7 +160,7 @@ impl Udpcl {
             (None, Destination::Link(_)) => None,
         };
         left.into_iter().for_each(|address| self.transfers.forget(address));
-        let mut nobody = Span::new(SpanConfig::default(), Destination::Link(LinkId(0)));
+        let mut nobody = Span::new(LinkParams::default(), Destination::Link(LinkId(0)));
         nobody.touched = self.spans[index].touched;
         self.spans[index] = nobody;
         self.vacant.push(index);

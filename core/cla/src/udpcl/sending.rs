@@ -4,9 +4,9 @@ use super::DATAGRAM_MAX;
 use super::entity::Udpcl;
 use super::packet::{KEEPALIVE, announcement, segment_head};
 use super::span::Job;
-use crate::trains::Trains;
+use crate::batches::Trains;
 use alloc::vec::Vec;
-use farlink_base::layer::{Output, SendId, Train};
+use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
 /// Trains sent per call: the driver gets its turn in between.
@@ -171,7 +171,7 @@ impl Udpcl {
         span.busy_until = span.busy_until.max(now);
         span.charge(packet.len() as u64);
         span.alive_at = Some(now + every);
-        let train = Train::single(Payload::from(packet));
+        let train = DatagramBatch::single(Payload::from(packet));
         out.push(Output::Socket(socket::Output::Datagrams { to: span.to, train }));
     }
 }

@@ -1,6 +1,6 @@
 //! One neighbour: what the link can do, what waits to be sent over it, and when it may leave.
 
-use super::SpanConfig;
+use super::LinkParams;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
@@ -91,7 +91,7 @@ impl Job {
 /// A neighbour.
 #[derive(Debug)]
 pub(super) struct Span {
-    pub(super) config: SpanConfig,
+    pub(super) config: LinkParams,
     pub(super) to: Destination,
     /// Where the peer is, as far as the driver knows.
     pub(super) home: Option<SocketAddr>,
@@ -114,7 +114,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    pub(super) fn new(mut config: SpanConfig, to: Destination) -> Span {
+    pub(super) fn new(mut config: LinkParams, to: Destination) -> Span {
         config.datagram_bytes = config.datagram_bytes.clamp(64, super::DATAGRAM_MAX as u32);
         if !config.keepalive.is_zero() {
             // 7122-3.4-2
@@ -235,7 +235,7 @@ mod tests {
     use farlink_base::LinkId;
 
     fn span(rate: u64) -> Span {
-        let mut span = Span::new(SpanConfig::default(), Destination::Link(LinkId(1)));
+        let mut span = Span::new(LinkParams::default(), Destination::Link(LinkId(1)));
         span.set_state(Instant::ZERO, LinkState { rate: Some(DataRate(rate)), ..LinkState::UP });
         span
     }

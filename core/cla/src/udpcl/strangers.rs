@@ -2,14 +2,14 @@
 //! their name and that they listen (draft sections 3.5.3 and 3.5.4), and answered a number that only one at their
 //! address can know: an address may be forged, and a bundle is much longer than a claim.
 
-use super::SpanConfig;
+use super::LinkParams;
 use super::entity::Udpcl;
 use super::packet::{Probe, confirmation_packet, probe_packet};
 use super::span::Span;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::net::SocketAddr;
-use farlink_base::layer::{Destination, LinkState, Output, Train, dynamic_link_base};
+use farlink_base::layer::{DatagramBatch, Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Bytes, Duration, Instant, LayerId, LinkId, Map, Payload, Rng, Sink, map, socket};
 
 /// Strangers met at once, and those asked at once.
@@ -158,7 +158,7 @@ impl Udpcl {
     /// Says something in answer to a packet, as far as there is room for it.
     fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut Room, out: &mut impl Sink<Output>) {
         if room.take(packet.len() as u64) {
-            let train = Train::single(Payload::from(packet));
+            let train = DatagramBatch::single(Payload::from(packet));
             out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
         }
     }
@@ -174,7 +174,7 @@ impl Udpcl {
             link = LinkId(self.strangers.base | self.strangers.number);
         }
         self.strangers.number = (self.strangers.number + 1) % numbers;
-        let config = SpanConfig { link, version: 2, ..SpanConfig::default() };
+        let config = LinkParams { link, version: 2, ..LinkParams::default() };
         let mut span = Span::new(config, Destination::Address(from));
         span.set_state(now, LinkState::UP);
         span.until = Some(now + asked.listens * INTERVALS);

@@ -2,7 +2,7 @@
 //! time. Every run follows from its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{
     Chunk, DataRate, Duration, Event, Instant, Leaving, LinkId, LtpSegmentEvent, Malformed, NodeId, Payload, Refusal,
@@ -104,7 +104,7 @@ pub struct Side {
 }
 
 enum Happening {
-    Arrive(usize, Train),
+    Arrive(usize, DatagramBatch),
     Verdict { side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>, generation: u32 },
     More { side: usize, id: SendId, from: u64, len: u64, generation: u32 },
     Resume { side: usize, ticket: Ticket, generation: u32 },
@@ -369,7 +369,7 @@ impl World {
         let (when, generation) = (self.now + self.keep, self.generation[side]);
         self.at(when, Happening::Verdict { side, ticket, number, verdict, generation });
     }
-    fn transmit(&mut self, side: usize, train: &Train) {
+    fn transmit(&mut self, side: usize, train: &DatagramBatch) {
         let mut joined: Vec<Payload> = Vec::new();
         if self.channel.is_down(self.now) {
             return;
@@ -400,7 +400,7 @@ impl World {
             while let Some(next) = rest.next_if(|next| next.len() == u64::from(stride)) {
                 data.append(next);
             }
-            self.at(when, Happening::Arrive(1 - side, Train { stride, data }));
+            self.at(when, Happening::Arrive(1 - side, DatagramBatch { stride, data }));
         }
     }
     fn restart(&mut self, side: usize) {

@@ -4,7 +4,7 @@
 //! zeros; its socket holds little and is drained at its own speed.
 #![allow(dead_code, reason = "each test uses another part")]
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Rng};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
@@ -264,7 +264,7 @@ pub fn run(setting: &Setting) -> Outcome {
         while queue.first_key_value().is_some_and(|((at, _), _)| *at <= now) {
             let (_, (to_ion, bytes)) = queue.pop_first().unwrap();
             if !to_ion {
-                let train = Train::single(Payload::from(bytes));
+                let train = DatagramBatch::single(Payload::from(bytes));
                 inputs.push_back(Input::Socket(socket::Input::Datagrams { from, train }));
                 continue;
             }

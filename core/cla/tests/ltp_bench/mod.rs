@@ -1,7 +1,7 @@
 //! LTP engines driven by hand, in virtual time: what they say is told in datagrams, and anything can be said to them.
 #![allow(dead_code, reason = "each test file uses another part")]
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, LinkId, Malformed, NodeId, Payload};
 use farlink_cla::ltp::segment::{Segment, View, parse};
@@ -111,7 +111,7 @@ impl Bench {
         }
     }
     pub fn hear_from(&mut self, from: SocketAddr, datagram: impl Into<Bytes>) -> Vec<Bytes> {
-        let train = Train::single(Payload::from(datagram.into()));
+        let train = DatagramBatch::single(Payload::from(datagram.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
     /// A datagram of the engine of this number.

@@ -4,7 +4,7 @@
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Duration, Event, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
-use farlink_cla::oneway::{Config, Framing, OneWay, SpanConfig};
+use farlink_cla::oneway::{Config, Framing, LinkParams, OneWay};
 
 pub const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
 /// A stream a peer opened.
@@ -30,8 +30,8 @@ pub fn vectors(framing: Framing) -> Vec<(String, Vec<u8>)> {
     let case = |case: &serde_json::Value| (case["what"].as_str().unwrap().into(), hex(case["hex"].as_str().unwrap()));
     file[name].as_array().unwrap().iter().map(case).collect()
 }
-pub fn span() -> SpanConfig {
-    SpanConfig::default()
+pub fn span() -> LinkParams {
+    LinkParams::default()
 }
 pub fn ours() -> Config {
     Config { layer: LayerId(2), ..Config::default() }
@@ -55,14 +55,14 @@ pub struct Lone {
     pub said: Vec<Output>,
 }
 impl Lone {
-    pub fn new(framing: Framing, config: Config, spans: Vec<SpanConfig>) -> Lone {
+    pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Lone {
         let layer = OneWay::new(framing, config, spans);
         let (written, reasons, said) = (Vec::new(), Vec::new(), Vec::new());
         Lone { layer, framing, now: Instant::ZERO, stream: PASSIVE, written, reasons, said }
     }
     /// A layer that nobody has to connect for, and to which a neighbour is known.
     pub fn waiting(framing: Framing, config: Config) -> Lone {
-        let mut lone = Lone::new(framing, config, vec![SpanConfig { connect: false, ..span() }]);
+        let mut lone = Lone::new(framing, config, vec![LinkParams { connect: false, ..span() }]);
         lone.located(&[PLACE]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone
@@ -75,7 +75,7 @@ impl Lone {
         lone
     }
     /// A layer that connected to its neighbour.
-    pub fn active(framing: Framing, config: Config, span: SpanConfig) -> Lone {
+    pub fn active(framing: Framing, config: Config, span: LinkParams) -> Lone {
         let mut lone = Lone::new(framing, config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         lone.connects(1 << 20);

@@ -4,7 +4,7 @@
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4};
 
 pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
 
@@ -46,7 +46,7 @@ pub struct Lone {
     pub said: Vec<Output>,
 }
 impl Lone {
-    pub fn new(config: Config, spans: Vec<SpanConfig>) -> Lone {
+    pub fn new(config: Config, spans: Vec<LinkParams>) -> Lone {
         let layer = TcpclV4::new(config, spans);
         Lone { layer, now: Instant::ZERO, stream: PASSIVE, written: Vec::new(), said: Vec::new() }
     }
@@ -57,11 +57,11 @@ impl Lone {
         lone
     }
     /// A layer that connects to the script.
-    pub fn active(span: SpanConfig) -> Lone {
+    pub fn active(span: LinkParams) -> Lone {
         Lone::connecting(ours(), span)
     }
     /// The same with settings of its own.
-    pub fn connecting(config: Config, span: SpanConfig) -> Lone {
+    pub fn connecting(config: Config, span: LinkParams) -> Lone {
         let config = Config { layer: LayerId(2), ..config };
         let mut lone = Lone::new(config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -157,8 +157,8 @@ pub fn ours() -> Config {
         ..Config::default()
     }
 }
-pub fn span() -> SpanConfig {
-    SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 28, ..SpanConfig::default() }
+pub fn span() -> LinkParams {
+    LinkParams { node_id: "ipn:1.0".into(), segment_bytes: 28, ..LinkParams::default() }
 }
 /// A bundle sent over link 0 by number.
 pub fn send(id: u64, bundle: Vec<u8>) -> Input {

@@ -2,9 +2,9 @@
 //! datagrams, in virtual time. Every run follows from its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
-use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Train};
+use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Event, Instant, Leaving, LinkId, Malformed, Payload, Refusal, Rng, socket};
-use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
+use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
@@ -46,7 +46,7 @@ pub fn located(link: LinkId, address: SocketAddr) -> Input {
     Input::Socket(socket::Input::Located { link, addresses: vec![address] })
 }
 pub fn datagram(from: SocketAddr, bytes: impl Into<Bytes>) -> Input {
-    let train = Train::single(Payload::from(bytes.into()));
+    let train = DatagramBatch::single(Payload::from(bytes.into()));
     Input::Socket(socket::Input::Datagrams { from, train })
 }
 /// Every datagram an entity asked to be sent, and where to.
@@ -90,9 +90,9 @@ pub struct Bench {
     pub now: Instant,
 }
 impl Bench {
-    pub fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+    pub fn new(tune: impl Fn(&mut Config, &mut LinkParams)) -> Bench {
         let mut config = Config { node_id: "ipn:2.0".into(), seed: 5, split, ..Config::default() };
-        let mut span = SpanConfig { link: LINK, node_id: "ipn:1.0".into(), ..SpanConfig::default() };
+        let mut span = LinkParams { link: LINK, node_id: "ipn:1.0".into(), ..LinkParams::default() };
         tune(&mut config, &mut span);
         let mut bench = Bench { layer: Udpcl::new(config, vec![span]), now: seconds(1.0) };
         bench.input(located(LINK, address(0)));
@@ -167,7 +167,7 @@ pub struct World {
     pub layers: [Udpcl; 2],
     pub agents: [Agent; 2],
     pub channel: Channel,
-    pub span: SpanConfig,
+    pub span: LinkParams,
     /// Bundles longer than this are given in parts.
     pub stream_from: u64,
     rng: Rng,
@@ -176,11 +176,11 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> World {
+    pub fn new(seed: u64, channel: Channel, span: LinkParams) -> World {
         let layer = |side: u64| {
             let config =
                 Config { node_id: format!("ipn:{}.0", side + 1), seed: seed + side, split, ..Config::default() };
-            Udpcl::new(config, vec![SpanConfig { link: LINK, ..span.clone() }])
+            Udpcl::new(config, vec![LinkParams { link: LINK, ..span.clone() }])
         };
         let mut world = World {
             now: Instant::ZERO,
@@ -292,7 +292,7 @@ impl World {
             match self.queue.pop_first().unwrap().1 {
                 Happening::Arrive(side, data) => {
                     let from = address(1 - side);
-                    let train = Train::single(data);
+                    let train = DatagramBatch::single(data);
                     self.input(side, Input::Socket(socket::Input::Datagrams { from, train }));
                 }
                 Happening::More { side, id, from, len } => {

@@ -4,7 +4,7 @@
 use super::value::Rates;
 use alloc::collections::BTreeMap;
 use farlink_base::{Instant, NodeId};
-use farlink_book::Tellers;
+use farlink_book::Reporters;
 
 /// Nodes remembered at most.
 pub(super) const NODES_MAX: usize = 1024;
@@ -34,7 +34,7 @@ struct Met {
 pub(super) struct Encounters {
     met: BTreeMap<NodeId, Met>,
     /// Of those this node was only told of.
-    tellers: Tellers<NodeId>,
+    tellers: Reporters<NodeId>,
     /// Mean rate over all nodes known, as of the last meeting.
     mean: f64,
 }

@@ -25,7 +25,10 @@ use alloc::vec::Vec;
 use arrived::{Arrived, Known};
 use encounters::{Encounters, seconds};
 use farlink_base::{Duration, Instant, NodeId, PeerId, Refusal};
-use farlink_book::{Handle, Hears, Held, Identity, News, Node, Order, Orders, Peer, Reason, Tellers, Want, Why};
+use farlink_book::{
+    Action, Actions, CopyOffer, EventMask, Handle, Held, Identity, Node, Peer, PolicyEvent, Reporters,
+    RetentionConstraint, Why,
+};
 use message::{Letter, Part, parts};
 use own::Own;
 use params::Settings;
@@ -107,11 +110,11 @@ impl MarginalUtility {
     }
 
     /// Remembers what arrived, and tells it on soon.
-    fn learn(&mut self, now: Instant, id: u128, until: Instant, teller: NodeId, out: &mut Orders) {
+    fn learn(&mut self, now: Instant, id: u128, until: Instant, teller: NodeId, out: &mut Actions) {
         let until = until.min(now + self.settings.remember);
         if until > now && self.arrived.learn(id, until, teller) && self.settings.tell > 0 {
             if self.fresh.is_empty() {
-                out.push(Order::Wake(now + GATHER));
+                out.push(Action::Wake(now + GATHER));
             }
             if self.fresh.len() < self.settings.tell {
                 self.fresh.push((id, until, teller));
@@ -119,14 +122,14 @@ impl MarginalUtility {
         }
     }
     /// This node knows of its own that a bundle arrived.
-    fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Orders) {
+    fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Actions) {
         let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) else { return };
         if !held.bundle.is_for_group() {
             self.learn(node.now, held.bundle.id, held.expires, NodeId::NULL, out);
         }
     }
 
-    fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Orders) {
+    fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Actions) {
         if let Some(plan) = node.plan.filter(|_| self.settings.by_plan) {
             self.planned.meet(plan, node.now, node.me, peer.node);
         }
@@ -146,7 +149,7 @@ impl MarginalUtility {
     }
 
     /// What was learnt is told to whoever is there and did not say it.
-    fn tell_on(&mut self, node: &Node<'_>, out: &mut Orders) {
+    fn tell_on(&mut self, node: &Node<'_>, out: &mut Actions) {
         let fresh = core::mem::take(&mut self.fresh);
         for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL && !self.is_far(node, peer)) {
             let news = fresh.iter().filter(|(_, _, teller)| *teller != peer.node);
@@ -167,7 +170,7 @@ impl MarginalUtility {
     }
 
     /// What a message says twice is heard once: each identity costs one order at most.
-    fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Orders) {
+    fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Actions) {
         let (mut arrived, mut gone, mut met) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for part in parts(bytes) {
             match part {
@@ -187,7 +190,7 @@ impl MarginalUtility {
     }
     /// A neighbour says that a bundle arrived. Only its destination's word deletes, that it saw it arrive: what
     /// destinations heard may be a lie about bundles that they wait for.
-    fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, (id, left_s, seen): (u128, u32, bool), out: &mut Orders) {
+    fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, (id, left_s, seen): (u128, u32, bool), out: &mut Actions) {
         let until = node.now + Duration::from_secs(u64::from(left_s));
         self.learn(node.now, id, until, peer.node, out);
         let Some(held) = node.book.find(id) else { return };
@@ -199,7 +202,7 @@ impl MarginalUtility {
     }
     /// Whom a neighbour met, as often as it says so; whom it met last is what its copies are worth.
     fn heard_met(&mut self, node: &Node<'_>, peer: &Peer, told: &[Vec<(NodeId, u32)>]) {
-        let (hop_s, now_s, teller) = (self.settings.hop_s, seconds(node.now), Tellers::<NodeId>::name(peer));
+        let (hop_s, now_s, teller) = (self.settings.hop_s, seconds(node.now), Reporters::<NodeId>::name(peer));
         let Some(last) = told.last() else { return };
         let known = |told: &[(NodeId, u32)]| {
             let told = told.iter().take(encounters::NODES_MAX).filter(|(who, _)| *who != NodeId::NULL);
@@ -215,7 +218,7 @@ impl MarginalUtility {
         self.theirs.insert(peer.id, theirs);
     }
     /// A neighbour said what it holds: who carries what is known better.
-    fn compare(&self, node: &Node<'_>, peer: &Peer, out: &mut Orders) {
+    fn compare(&self, node: &Node<'_>, peer: &Peer, out: &mut Actions) {
         if !peer.heard || node.book.len() > LOOKED_MAX {
             return;
         }
@@ -237,9 +240,9 @@ impl MarginalUtility {
         node: &Node<'_>,
         peer: &Peer,
         held: &Held,
-        want: Option<Want>,
+        want: Option<CopyOffer>,
         asked: Asked<'_>,
-    ) -> Option<Want> {
+    ) -> Option<CopyOffer> {
         let place = asked.plan.place(peer.node)?;
         let carriers = asked.carriers(node.label(held));
         let by_plan = self.planned.worth(asked, node.now, place, held, carriers.with(place));
@@ -252,9 +255,9 @@ impl MarginalUtility {
         if worth <= 0.0 || wished && (!self.settings.wishes || peer.free.is_none_or(|free| free < held.size())) {
             return None;
         }
-        let want = want.unwrap_or_else(|| Want::copy(held, 0));
+        let want = want.unwrap_or_else(|| CopyOffer::copy(held, 0));
         let all = carriers.with(place).label;
-        Some(Want { rank: rank(worth, wished), ..want }.with(node, all, all))
+        Some(CopyOffer { rank: rank(worth, wished), ..want }.with(node, all, all))
     }
 }
 
@@ -269,7 +272,7 @@ fn is_made_here(node: &Node<'_>, held: &Held) -> bool {
 }
 
 /// A neighbour no longer carries a bundle.
-fn forget_carrier(node: &Node<'_>, peer: &Peer, id: u128, out: &mut Orders) {
+fn forget_carrier(node: &Node<'_>, peer: &Peer, id: u128, out: &mut Actions) {
     let Some((plan, held)) = node.plan.zip(node.book.find(id)) else { return };
     let Some(place) = plan.place(peer.node) else { return };
     let carriers = carriers::Carriers { label: node.label(held), nodes: plan.nodes() };
@@ -279,31 +282,31 @@ fn forget_carrier(node: &Node<'_>, peer: &Peer, id: u128, out: &mut Orders) {
 }
 
 impl Control for MarginalUtility {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::KEPT).and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::KEPT).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
     fn wishes(&self) -> bool {
         self.settings.by_plan && self.settings.wishes
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 if let Some(peer) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) {
                     self.up(node, peer, out);
                 }
             }
-            News::Down { peer } => {
+            PolicyEvent::Down { peer } => {
                 self.theirs.remove(&peer);
                 if let Some(peer) = node.peers.get(peer) {
                     self.meet(node, peer);
                 }
             }
-            News::Heard { from, bytes } => {
+            PolicyEvent::Heard { from, bytes } => {
                 if let Some(peer) = self.settings.trust.heeds(node, from) {
                     self.heard(node, peer, bytes, out);
                 }
             }
-            News::Kept { bundle, wire } => {
+            PolicyEvent::Kept { bundle, wire } => {
                 let Some(held) = node.get(bundle) else { return };
                 if is_made_here(node, held) {
                     self.own.allow((node.capacity as f64 * self.settings.own) as u64);
@@ -313,13 +316,13 @@ impl Control for MarginalUtility {
                     out.label(bundle, asked.carriers(wire.unwrap_or(0)).label);
                 }
             }
-            News::Sent { bundle, to, .. } => {
+            PolicyEvent::Sent { bundle, to, .. } => {
                 let known = node.get(bundle).zip(node.peers.get(to));
                 if known.is_some_and(|(held, peer)| peer.is(held.destination())) {
                     self.saw(node, bundle, out);
                 }
             }
-            News::Failed { bundle, to, .. } => {
+            PolicyEvent::Failed { bundle, to, .. } => {
                 let Some((held, peer)) = node.get(bundle).zip(node.peers.get(to)) else { return };
                 let Some((asked, place)) = self.asked(node, held).and_then(|a| Some((a, a.plan.place(peer.node)?)))
                 else {
@@ -331,7 +334,7 @@ impl Control for MarginalUtility {
                 }
                 out.label(bundle, carriers.label);
             }
-            News::Gone { bundle, why } => {
+            PolicyEvent::Gone { bundle, why } => {
                 let Some(held) = node.get(bundle) else { return };
                 self.own.remove(held.number);
                 if why == Why::Delivered {
@@ -345,7 +348,7 @@ impl Control for MarginalUtility {
                     }
                 }
             }
-            News::Wake => self.tell_on(node, out),
+            PolicyEvent::Wake => self.tell_on(node, out),
             _ => {}
         }
     }
@@ -363,14 +366,14 @@ impl Control for MarginalUtility {
     /// What a router that plans has put into a link's queue is the only copy there is, and has its room booked on
     /// the way: it is not given up.
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
-        if held.has(Reason::Queue) {
+        if held.has(RetentionConstraint::Queue) {
             return None;
         }
         let worth = self.value(node, held);
         let protected = worth >= 0.0 && self.own.keeps(held.number) && self.asked(node, held).is_none();
         Some(if protected { PROTECTED + worth } else { worth })
     }
-    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         if peer.is(held.destination()) || want.is_some_and(|want| !want.keep) {
             return want;
         }
@@ -383,6 +386,6 @@ impl Control for MarginalUtility {
         let want = want?;
         let Some(theirs) = self.theirs.get(&peer.id) else { return Some(want) };
         let worth = self.by_chance(node, theirs, held, others(node, held) + 1);
-        Some(Want { rank: rank(worth, false), ..want })
+        Some(CopyOffer { rank: rank(worth, false), ..want })
     }
 }

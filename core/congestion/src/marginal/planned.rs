@@ -6,7 +6,7 @@ use super::value::power;
 use alloc::collections::BTreeMap;
 use core::cell::RefCell;
 use farlink_base::{Duration, Instant, NodeId};
-use farlink_book::{Held, Journey, Journeys, Node, Tellers};
+use farlink_book::{Held, Journey, Journeys, Node, Reporters};
 
 /// Answers remembered.
 const KNOWN_MAX: usize = 8192;
@@ -95,7 +95,7 @@ impl<'a> Asked<'a> {
     pub fn of(node: &Node<'a>, held: &Held) -> Option<Asked<'a>> {
         let plan = node.plan?;
         let (here, to) = (plan.place(node.me)?, plan.place(held.destination())?);
-        let teller = || node.peers.get(held.from).map_or(NodeId::NULL, Tellers::<u32>::name);
+        let teller = || node.peers.get(held.from).map_or(NodeId::NULL, Reporters::<u32>::name);
         let giver = if held.is_own() { node.me } else { teller() };
         Some(Asked { plan, here, to, nodes: plan.nodes(), giver })
     }

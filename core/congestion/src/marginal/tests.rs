@@ -52,8 +52,8 @@ fn of_others(site: &mut Site, to: u64, size: usize) -> Handle {
         new.expires = at(HOUR_S);
     })
 }
-fn hear(control: &mut MarginalUtility, node: &Node<'_>, news: News<'_>) -> Vec<Order> {
-    let mut out = Orders::default();
+fn hear(control: &mut MarginalUtility, node: &Node<'_>, news: PolicyEvent<'_>) -> Vec<Action> {
+    let mut out = Actions::default();
     control.on(node, &news, &mut out);
     out.drain().collect()
 }
@@ -63,13 +63,13 @@ fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
     letter.0
 }
 /// A neighbour says that it saw this arrive, or heard of it.
-fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128, seen: bool) -> Vec<Order> {
+fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128, seen: bool) -> Vec<Action> {
     let bytes = letter(|letter| letter.arrived(site.now, &[Known { id, until: at(HOUR_S), seen }]));
-    hear(control, &site.node(), News::Heard { from, bytes: &bytes })
+    hear(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes })
 }
-fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<Want> {
+fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
     let held = node.get(bundle).unwrap();
-    control.allow(node, node.peers.get(peer).unwrap(), held, Some(Want::copy(held, 5)))
+    control.allow(node, node.peers.get(peer).unwrap(), held, Some(CopyOffer::copy(held, 5)))
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_wo
     let large = of_others(&mut site, 9, 200);
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 60), (NodeId(4), 30_000)]));
     let peer = site.meet(2);
-    hear(&mut control, &site.node(), News::Heard { from: peer, bytes: &bytes });
+    hear(&mut control, &site.node(), PolicyEvent::Heard { from: peer, bytes: &bytes });
     let worth = |site: &Site, bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
     assert!(worth(&site, lately) > worth(&site, never) && worth(&site, lately) > worth(&site, large));
     let before = worth(&site, lately);
@@ -93,7 +93,7 @@ fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
     let (mut site, mut control) = (Site::new(500), control());
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
     for bundle in &own {
-        hear(&mut control, &site.node(), News::Kept { bundle: *bundle, wire: None });
+        hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None });
     }
     let others = |bundle: &mut farlink_base::BundleMeta, _: &mut farlink_book::New| {
         bundle.source = EndpointId::ipn(7, 1);
@@ -111,20 +111,20 @@ fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_d
     for bundle in [own, relayed] {
         let id = site.held(bundle).bundle.id;
         let said = says_arrived(&mut control, &site, neighbour, id, true);
-        assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. } | Order::Ban { .. })), "{said:?}");
+        assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. } | Action::Ban { .. })), "{said:?}");
         assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it makes room first");
         assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "nobody gets another copy");
-        let direct = Some(Want::give(site.held(bundle), 0));
+        let direct = Some(CopyOffer::give(site.held(bundle), 0));
         assert_eq!(
             control.allow(&site.node(), site.peer(nine), site.held(bundle), direct),
             direct,
             "but its destination"
         );
         let said = says_arrived(&mut control, &site, nine, id, false);
-        let deletes = |order: &Order| matches!(order, Order::Delete { .. } | Order::Ban { .. });
+        let deletes = |order: &Action| matches!(order, Action::Delete { .. } | Action::Ban { .. });
         assert!(!said.iter().any(deletes), "a destination that repeats what a liar said has it not: {said:?}");
         let said = says_arrived(&mut control, &site, nine, id, true);
-        assert!(said.contains(&Order::Delete { bundle, why: Why::Acked }));
+        assert!(said.contains(&Action::Delete { bundle, why: Why::Acked }));
     }
 }
 
@@ -140,7 +140,7 @@ fn who_only_claims_a_name_is_not_listened_to() {
     assert!(control.worth(&site.node(), site.held(bundle)).unwrap() > 0.0);
     let mut credulous = MarginalUtility::new(&[600.0, 16.0, 0.8, 0.9, 0.1, 0.2, 10_000.0, 1.0, 1.0]);
     let said = says_arrived(&mut credulous, &site, liar, id, true);
-    assert!(!said.iter().any(|order| matches!(order, Order::Delete { .. })), "a claim is no vouching");
+    assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. })), "a claim is no vouching");
 }
 
 #[test]
@@ -156,15 +156,15 @@ fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_ou
             letter.arrived(site.now, &forged);
             letter.met(&met);
         });
-        hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes });
+        hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     }
     assert_eq!(control.arrived.len(), 4096);
     assert!(control.arrived.has(77) && control.fresh.len() <= 256);
-    let told = hear(&mut control, &site.node(), News::Up { peer: honest });
-    let Some(Order::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
+    let told = hear(&mut control, &site.node(), PolicyEvent::Up { peer: honest });
+    let Some(Action::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
     assert!(bytes.len() < 16_384, "{}", bytes.len());
     for cut in [0, 1, 2, 3, 19, 500] {
-        hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes[..cut] });
+        hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes[..cut] });
     }
 }
 
@@ -174,9 +174,9 @@ fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_on
     site.now = at(HOUR_S / 2);
     let liar = site.meet(3);
     let bundle = of_others(&mut site, 9, 100);
-    hear(&mut control, &site.node(), News::Up { peer: liar });
+    hear(&mut control, &site.node(), PolicyEvent::Up { peer: liar });
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 0), (NodeId(1), 0), (NodeId::NULL, 0)]));
-    hear(&mut control, &site.node(), News::Heard { from: liar, bytes: &bytes });
+    hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     let rate = control.met.rates(NodeId(9), site.now, 600.0).own;
     assert_eq!(rate, 1.0 / 1_200.0, "not as if met now");
     assert!(copy(&control, &site.node(), liar, bundle).is_some_and(|want| want.keep), "ours stays");
@@ -186,18 +186,18 @@ fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_on
 fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (one, two) = (site.meet(2), site.meet(3));
-    assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Order::Wake(at(1))]);
+    assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Action::Wake(at(1))]);
     assert_eq!(says_arrived(&mut control, &site, two, 6, false), [], "gathered");
-    let told = hear(&mut control, &site.node(), News::Wake);
-    let tell = |to, id| Order::Tell {
+    let told = hear(&mut control, &site.node(), PolicyEvent::Wake);
+    let tell = |to, id| Action::Tell {
         to,
         bytes: letter(|l| l.arrived(site.now, &[Known { id, until: at(HOUR_S), seen: false }])),
     };
     assert_eq!(told, [tell(one, 6), tell(two, 5)]);
-    assert_eq!(hear(&mut control, &site.node(), News::Wake), []);
+    assert_eq!(hear(&mut control, &site.node(), PolicyEvent::Wake), []);
     site.now = at(HOUR_S);
-    let told = hear(&mut control, &site.node(), News::Up { peer: one });
-    let Some(Order::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
+    let told = hear(&mut control, &site.node(), PolicyEvent::Up { peer: one });
+    let Some(Action::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
     assert!(!parts(bytes).any(|part| matches!(part, Part::Arrived(..))), "their lifetimes are over");
 }
 
@@ -220,12 +220,12 @@ fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_l
     };
     assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has it and can make it, if later");
     assert_eq!(worth(0b10, &site), 0.0, "the only way leads through one that has it");
-    let said = hear(&mut control, &node, News::Kept { bundle, wire: Some(0b1000) });
-    assert_eq!(said, [Order::Label { bundle, label: 0b1001 }]);
-    let failed = News::Failed { bundle, to: two, gave: 0, keep: true };
+    let said = hear(&mut control, &node, PolicyEvent::Kept { bundle, wire: Some(0b1000) });
+    assert_eq!(said, [Action::Label { bundle, label: 0b1001 }]);
+    let failed = PolicyEvent::Failed { bundle, to: two, gave: 0, keep: true };
     site.set_label(bundle, 0b1011);
     let node = Node { plan: Some(&plan), ..site.node() };
-    assert_eq!(hear(&mut control, &node, failed), [Order::Label { bundle, label: 0b1001 }]);
+    assert_eq!(hear(&mut control, &node, failed), [Action::Label { bundle, label: 0b1001 }]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
     assert_eq!(allow(&site, None), None);
     site.says(two, 100, None);
     let wished = allow(&site, None).unwrap();
-    assert!(wished.keep && wished.rank > allow(&site, Some(Want::copy(site.held(bundle), 0))).unwrap().rank);
+    assert!(wished.keep && wished.rank > allow(&site, Some(CopyOffer::copy(site.held(bundle), 0))).unwrap().rank);
 }
 
 #[test]
@@ -269,8 +269,8 @@ fn a_plan_that_was_wrong_is_believed_less() {
     let met = letter(|letter| letter.met(&[(NodeId(9), 60)]));
     let meets = |control: &mut MarginalUtility, site: &Site| {
         let node = Node { plan: Some(&plan), ..site.node() };
-        hear(control, &node, News::Up { peer: two });
-        hear(control, &node, News::Heard { from: two, bytes: &met });
+        hear(control, &node, PolicyEvent::Up { peer: two });
+        hear(control, &node, PolicyEvent::Heard { from: two, bytes: &met });
         copy(control, &node, two, bundle).is_some()
     };
     site.now = at(1000);
@@ -281,11 +281,11 @@ fn a_plan_that_was_wrong_is_believed_less() {
 
 #[test]
 fn what_a_router_booked_is_not_given_up() {
-    use farlink_book::{Reason, Reasons};
+    use farlink_book::{RetentionConstraint, RetentionConstraints};
     let (mut site, control) = (Site::new(200), control());
     let booked = site.keep_with(9, 200, |bundle, new| {
         bundle.source = EndpointId::ipn(7, 1);
-        new.reasons = Reasons::of(&[Reason::Route, Reason::Queue]);
+        new.reasons = RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Queue]);
     });
     assert_eq!(control.worth(&site.node(), site.held(booked)), None);
     assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
@@ -302,13 +302,13 @@ fn what_a_message_repeats_costs_one_order() {
     let bytes = letter(|letter| {
         (0..64).for_each(|_| letter.gone(&vec![id; 512]));
     });
-    let said = hear(&mut control, &node, News::Heard { from: liar, bytes: &bytes });
-    assert_eq!(said, [Order::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
+    let said = hear(&mut control, &node, PolicyEvent::Heard { from: liar, bytes: &bytes });
+    assert_eq!(said, [Action::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
     let bytes = letter(|letter| {
         (0..10).for_each(|_| letter.arrived(site.now, &vec![Known { id, until: at(HOUR_S), seen: true }; 400]))
     });
-    let said = hear(&mut control, &node, News::Heard { from: nine, bytes: &bytes });
-    assert_eq!(said, [Order::Wake(at(1)), Order::Delete { bundle, why: Why::Acked }]);
+    let said = hear(&mut control, &node, PolicyEvent::Heard { from: nine, bytes: &bytes });
+    assert_eq!(said, [Action::Wake(at(1)), Action::Delete { bundle, why: Why::Acked }]);
 }
 
 #[test]
@@ -316,7 +316,8 @@ fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_pro
     let (mut site, mut control) = (Site::new(500), control());
     let liar = site.meet(2);
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
-    own.iter().for_each(|bundle| drop(hear(&mut control, &site.node(), News::Kept { bundle: *bundle, wire: None })));
+    own.iter()
+        .for_each(|bundle| drop(hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None })));
     let forged = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
         (new.from, new.expires) = (liar, at(HOUR_S));
     };
@@ -328,7 +329,7 @@ fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_pro
     assert_eq!(site.victims(&control, 200, |_, _| {}).map(|them| them.len()), Some(2), "made here");
     let mut other = Site::new(500);
     let kept = other.keep_with(9, 100, forged);
-    hear(&mut control, &other.node(), News::Kept { bundle: kept, wire: None });
+    hear(&mut control, &other.node(), PolicyEvent::Kept { bundle: kept, wire: None });
     assert!(control.worth(&other.node(), other.held(kept)).unwrap() < PROTECTED);
 }
 
@@ -395,7 +396,7 @@ fn how_far_a_neighbour_is_is_searched_once_a_second() {
         site.now = at(second);
         says_arrived(&mut control, &site, two, u128::from(second), false);
         let node = Node { plan: Some(&plan), ..site.node() };
-        hear(&mut control, &node, News::Wake);
+        hear(&mut control, &node, PolicyEvent::Wake);
     }
     assert_eq!(plan.1.get(), 2);
 }

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{NodeId, PeerId};
-use farlink_book::{Flags, Held, Node, Orders, Tellers, numbers, put_number};
+use farlink_book::{Actions, Flags, Held, Node, Reporters, numbers, put_number};
 
 /// Bytes of a bundle the speaker holds: identity, destination, age in ms, size, rate.
 const HELD_BYTES: usize = 48;
@@ -84,9 +84,9 @@ impl Rapid {
     }
 
     /// Reads a neighbour's hello as far as it makes sense.
-    pub(super) fn heard(&mut self, node: &Node<'_>, from: PeerId, message: &[u8], out: &mut Orders) -> Option<()> {
+    pub(super) fn heard(&mut self, node: &Node<'_>, from: PeerId, message: &[u8], out: &mut Actions) -> Option<()> {
         let peer = node.peers.get(from)?;
-        let (speaker, teller) = (peer.node, Tellers::<u128>::name(peer));
+        let (speaker, teller) = (peer.node, Reporters::<u128>::name(peer));
         let message = message.get(..self.hello_max).unwrap_or(message);
         let (numbers, replicas, now_ms) = (&mut numbers(message), &mut self.replicas, millis(node.now));
         let exchanged = Exchanged { theirs: numbers.next()?, ours: numbers.next()? };

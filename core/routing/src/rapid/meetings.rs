@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
-use farlink_book::{Tellers, put_number};
+use farlink_book::{Reporters, put_number};
 
 /// Nodes whose meetings are known at most.
 const NODES_MAX: usize = 1024;
@@ -34,7 +34,7 @@ pub struct Meetings {
     /// Means in all of them.
     means: usize,
     /// Who told of which node's.
-    tellers: Tellers<NodeId>,
+    tellers: Reporters<NodeId>,
     /// Whom this node met, how often, and whether it is sure who that was.
     counts: BTreeMap<NodeId, (u32, bool)>,
 }

@@ -4,7 +4,7 @@
 //! A. Balasubramanian, B. Levine, A. Venkataramani: "DTN Routing as a Resource Allocation Problem",
 //! SIGCOMM 2007: utilities of 3.5, the estimate of delays of 4.1 with exponential meeting times,
 //! meetings over three hops of 4.1.2, and the control channel of 4.2, here in hellos. What makes room
-//! is a congestion control's to say, which may ask [`Outlook::prospect`].
+//! is a congestion control's to say, which may ask [`DeliveryForecast::prospect`].
 //!
 //! Parts: `meetings.rs` who meets whom how often, `replicas.rs` who holds what, `hello.rs` what is
 //! told.
@@ -17,7 +17,10 @@ use crate::acks::{Acks, HEARSAY, TRUST};
 use crate::router::Router;
 use alloc::collections::BTreeMap;
 use farlink_base::{Duration, Instant, NodeId, Param, PeerId};
-use farlink_book::{Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, Why};
+use farlink_book::{
+    Action, Actions, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, Held, Identity, Node, Peer, PolicyEvent,
+    Why,
+};
 use hello::Queue;
 use meetings::{Meetings, millis};
 use replicas::{Copy, Replicas};
@@ -166,7 +169,7 @@ impl Rapid {
         delay(known) - delay(known + more)
     }
 
-    fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Orders) {
+    fn up(&mut self, node: &Node<'_>, peer: &Peer, out: &mut Actions) {
         let sure = peer.identity() >= Identity::Address;
         self.meetings.meet(node.me, node.now, (peer.node, sure), &mut self.change);
         (self.reach, self.reached) = (self.meetings.reach(node.me), self.change);
@@ -211,10 +214,12 @@ impl Rapid {
     }
 }
 
-impl Outlook for Rapid {
-    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+impl DeliveryForecast for Rapid {
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let rate = match via {
-            Some(peer) if peer.is(held.destination()) => return Some(Prospect { chance: 1.0, arrival: node.now }),
+            Some(peer) if peer.is(held.destination()) => {
+                return Some(DeliveryEstimate { chance: 1.0, arrival: node.now });
+            }
             Some(peer) => self.their_rate(node, peer, held),
             None if self.acks.has(held) => 0.0,
             None => self.known_rate(node, held, NodeId::NULL),
@@ -222,13 +227,13 @@ impl Outlook for Rapid {
         let left = held.remaining(node.now);
         let delay = if rate > 0.0 { (1.0 / rate).min(DELAY_MAX) } else { DELAY_MAX };
         let arrival = node.now + Duration::from_nanos((delay * 1e9) as u64);
-        Some(Prospect { chance: 1.0 - libm::exp(-rate * left.as_secs_f64()), arrival })
+        Some(DeliveryEstimate { chance: 1.0 - libm::exp(-rate * left.as_secs_f64()), arrival })
     }
 }
 
 impl Router for Rapid {
-    fn hears(&self) -> Hears {
-        Hears::PEERS.and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::PEERS.and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
     fn copies(&self) -> bool {
         true
@@ -236,29 +241,29 @@ impl Router for Rapid {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         if let Some(id) = self.acks.hear(node, news) {
             return self.replicas.forget(id);
         }
         match *news {
-            News::Up { peer } => {
+            PolicyEvent::Up { peer } => {
                 if let Some(peer) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) {
                     self.up(node, peer, out);
                 }
             }
-            News::Down { peer } => self.down(node, peer),
-            News::Heard { from, bytes } => {
+            PolicyEvent::Down { peer } => self.down(node, peer),
+            PolicyEvent::Heard { from, bytes } => {
                 let _ = self.heard(node, from, bytes, out);
                 self.reach_anew(node, from);
-                out.push(Order::Reask(from));
+                out.push(Action::Reask(from));
             }
-            News::Sent { bundle, to, .. } => {
+            PolicyEvent::Sent { bundle, to, .. } => {
                 if let Some((held, peer)) = node.get(bundle).zip(node.peers.get(to)) {
                     let rate = self.their_rate(node, peer, held);
                     self.note_copy(node, held, peer.node, rate);
                 }
             }
-            News::Gone { bundle, why } if why != Why::Acked => {
+            PolicyEvent::Gone { bundle, why } if why != Why::Acked => {
                 if let Some(held) = node.get(bundle) {
                     self.note_copy(node, held, node.me, 0.0);
                 }
@@ -269,14 +274,14 @@ impl Router for Rapid {
     fn looks(&self) -> usize {
         2 * self.meetings.looks()
     }
-    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<CopyOffer> {
         if self.acks.has(held) {
             return None;
         }
         let (known, more) = (self.known_rate(node, held, peer.node), self.their_rate(node, peer, held));
         let gain = self.gain(known, more, held.remaining(node.now)) / held.size().max(1) as f64;
         // The bits of what is not negative are in the order of the numbers. What helps nothing goes last.
-        Some(Want::copy(held, !gain.max(0.0).to_bits()))
+        Some(CopyOffer::copy(held, !gain.max(0.0).to_bits()))
     }
 }
 

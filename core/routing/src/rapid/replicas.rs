@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::NodeId;
-use farlink_book::Tellers;
+use farlink_book::Reporters;
 
 /// Bundles known; of more those are forgotten of which nothing was heard longest.
 const BUNDLES_MAX: usize = 4096;
@@ -35,7 +35,7 @@ struct Known {
 pub struct Replicas {
     known: BTreeMap<u128, Known>,
     order: BTreeSet<(u64, u128)>,
-    tellers: Tellers<u128>,
+    tellers: Reporters<u128>,
 }
 
 impl Replicas {

@@ -25,8 +25,8 @@ fn says(meeting_bytes: u64, mean_s: f64, held: &[(u64, u64, u64)]) -> Vec<u8> {
     }
     message
 }
-fn hear(router: &mut Rapid, site: &Site, news: News<'_>) -> Vec<Order> {
-    let mut out = Orders::default();
+fn hear(router: &mut Rapid, site: &Site, news: PolicyEvent<'_>) -> Vec<Action> {
+    let mut out = Actions::default();
     router.on(&site.node(), &news, &mut out);
     out.drain().collect()
 }
@@ -47,7 +47,7 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let (nine, two) = (site.meet(9, 0), site.meet(2, 1));
-    hear(&mut router, &site, News::Up { peer: nine });
+    hear(&mut router, &site, PolicyEvent::Up { peer: nine });
     site.now = at(2000);
     let [old, young, large] =
         [(400, 1000), (400, 1900), (800, 1950)].map(|(size, made)| keep(&mut site, 9, size, made));
@@ -59,7 +59,7 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
     close(own(&router, large), 0.0005);
     // Neighbour 2 meets 9 each 500 s, for 500 B: what it has, 100 B made at 1,800 s, is before the last two.
     let bytes = says(500, 500.0, &[(77, 200, 200)]);
-    assert_eq!(hear(&mut router, &site, News::Heard { from: two, bytes: &bytes }), [Order::Reask(two)]);
+    assert_eq!(hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &bytes }), [Action::Reask(two)]);
     let theirs = |bundle| router.their_rate(&site.node(), site.peer(two), site.held(bundle));
     close(theirs(old), 0.002);
     close(theirs(young), 0.001);
@@ -99,11 +99,11 @@ fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
     let (two, three) = (site.meet(2, 0), site.meet(3, 1));
     let bundle = keep(&mut site, 9, 100, 1000);
     greeting(&mut router, &site, two);
-    hear(&mut router, &site, News::Heard { from: two, bytes: &says(500, 500.0, &[]) });
+    hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &says(500, 500.0, &[]) });
     let known = |router: &Rapid, site: &Site, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
     // By 2, which it meets once in 1,000 s.
     close(known(&router, &site, 0), 1.0 / 1500.0);
-    hear(&mut router, &site, News::Sent { bundle, to: two, gave: 0, keep: true });
+    hear(&mut router, &site, PolicyEvent::Sent { bundle, to: two, gave: 0, keep: true });
     close(known(&router, &site, 0), 1.0 / 1500.0 + 0.002);
     close(known(&router, &site, 2), 1.0 / 1500.0);
     let seen = router.prospect(&site.node(), site.held(bundle), None).unwrap();
@@ -116,15 +116,15 @@ fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
     other.now = at(1000);
     let here = other.meet(1, 0);
     let hear_there = |there: &mut Rapid, other: &Site, bytes: &[u8]| {
-        let (node, mut out) = (Node { me: NodeId(3), ..other.node() }, Orders::default());
-        there.on(&node, &News::Heard { from: here, bytes }, &mut out);
+        let (node, mut out) = (Node { me: NodeId(3), ..other.node() }, Actions::default());
+        there.on(&node, &PolicyEvent::Heard { from: here, bytes }, &mut out);
     };
     hear_there(&mut there, &other, &first);
     let id = site.held(bundle).bundle.id;
     let of = |there: &Rapid, but| there.replicas.rate(id, [NodeId(3), NodeId(but)]);
     close(of(&there, 0), 1.0 / 1500.0 + 0.002);
     close(of(&there, 2), 1.0 / 1500.0);
-    hear(&mut router, &site, News::Gone { bundle, why: Why::Overflow });
+    hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Overflow });
     site.book.remove(bundle);
     other.now = at(1001);
     site.now = at(1001);
@@ -153,16 +153,16 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
     for hello in [&hellos[0], &hellos[199]] {
         for cut in (0..hello.len()).step_by(8) {
             let mut there = Rapid::new(&[], 7);
-            let said = hear(&mut there, &other, News::Heard { from, bytes: &hello[..cut] });
-            assert_eq!(said.last(), Some(&Order::Reask(from)));
+            let said = hear(&mut there, &other, PolicyEvent::Heard { from, bytes: &hello[..cut] });
+            assert_eq!(said.last(), Some(&Action::Reask(from)));
         }
     }
     let lies: Vec<u8> =
         [[u64::MAX; 40], [0; 40], [f64::NAN.to_bits(); 40]].concat().iter().flat_map(|n| n.to_be_bytes()).collect();
     for from_byte in 0..64 {
-        hear(&mut router, &other, News::Heard { from, bytes: &lies[from_byte..] });
+        hear(&mut router, &other, PolicyEvent::Heard { from, bytes: &lies[from_byte..] });
     }
-    hear(&mut router, &other, News::Heard { from: PeerId(99), bytes: &hellos[0] });
+    hear(&mut router, &other, PolicyEvent::Heard { from: PeerId(99), bytes: &hellos[0] });
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn what_arrived_is_purged_and_its_copies_forgotten() {
     router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut 0);
     let mut bytes = Vec::new();
     [1, 0, 7, 1, 0, id as u64].iter().for_each(|number| put_number(&mut bytes, *number));
-    let said = hear(&mut router, &site, News::Heard { from: peer, bytes: &bytes });
-    assert_eq!(said, [Order::Ban { id }, Order::Delete { bundle, why: Why::Acked }, Order::Reask(peer)]);
+    let said = hear(&mut router, &site, PolicyEvent::Heard { from: peer, bytes: &bytes });
+    assert_eq!(said, [Action::Ban { id }, Action::Delete { bundle, why: Why::Acked }, Action::Reask(peer)]);
     assert_eq!(router.replicas.len(), 0);
-    hear(&mut router, &site, News::Gone { bundle, why: Why::Acked });
+    hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Acked });
     assert_eq!(router.replicas.len(), 0);
     let told: Vec<u64> = numbers(&greeting(&mut router, &site, peer)).skip(2).take(4).collect();
     assert_eq!(told, [1_000_000, 1, 0, id as u64], "and told on");
@@ -189,9 +189,9 @@ fn what_meetings_carry_is_measured_where_the_rate_is_known() {
     let peer = site.meet(2, 0);
     for (rate, seconds, mean) in [(None, 100, 1_000_000), (Some(8_000), 10, 10_000), (Some(8_000), 30, 20_000)] {
         site.peers.get_mut(peer).unwrap().rate = rate.map(DataRate);
-        hear(&mut router, &site, News::Up { peer });
+        hear(&mut router, &site, PolicyEvent::Up { peer });
         site.now += Duration::from_secs(seconds);
-        hear(&mut router, &site, News::Down { peer });
+        hear(&mut router, &site, PolicyEvent::Down { peer });
         assert_eq!(router.meeting_bytes, mean);
     }
     assert!(router.neighbours.is_empty());
@@ -209,8 +209,9 @@ fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
     let (them, us) = (here.meet(2, 0), there.meet(1, 0));
     // Copies in a hello: of the rest, one row of meetings is new each time.
     let copies = |hello: &[u8]| (hello.len() - 88) / 40;
-    let hear_one =
-        |router: &mut Rapid, site: &Site, from, bytes: &[u8]| drop(hear(router, site, News::Heard { from, bytes }));
+    let hear_one = |router: &mut Rapid, site: &Site, from, bytes: &[u8]| {
+        drop(hear(router, site, PolicyEvent::Heard { from, bytes }))
+    };
     learn(&mut ours, 0..10);
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 10);
     let hello = greeting(&mut ours, &here, them);
@@ -245,7 +246,7 @@ fn whatever_a_copy_left_for_it_is_told_but_where_it_arrived() {
         let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
         let bundle = keep(&mut site, 9, 100, 0);
         let before = router.change;
-        hear(&mut router, &site, News::Gone { bundle, why });
+        hear(&mut router, &site, PolicyEvent::Gone { bundle, why });
         router.change > before
     };
     let expired = Why::Deleted(farlink_base::DeleteReason::Expired);

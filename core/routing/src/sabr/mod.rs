@@ -26,7 +26,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Duration, Facts, Instant, LinkId, NodeId, Param, PeerId, Priority};
-use farlink_book::{Handle, Hears, Held, Leg, News, Node, Order, Orders, Way};
+use farlink_book::{Action, Actions, EventMask, Handle, Held, NextHop, Node, PolicyEvent, RouteDecision};
 use ledger::Ledger;
 use ways::{Planned, excluded, names};
 
@@ -154,8 +154,8 @@ impl Sabr {
         node: &Node<'_>,
         held: &Held,
         tried: &[PeerId],
-        out: &mut Orders,
-    ) -> Way {
+        out: &mut Actions,
+    ) -> RouteDecision {
         let volume = self.profile.volume(held.size());
         self.bounds = self.loaded.as_ref().and_then(|loaded| {
             let at = loaded.clock?.plan_time(node.now);
@@ -169,7 +169,7 @@ impl Sabr {
     }
 
     /// Books a way, and asks again about what no longer fits.
-    fn book(&mut self, now: Instant, held: &Held, way: &Planned, out: &mut Orders) {
+    fn book(&mut self, now: Instant, held: &Held, way: &Planned, out: &mut Actions) {
         let (clock, priority) = (self.clock(), held.bundle.priority);
         if let (Some(loaded), Some(first)) = (&self.loaded, way.route.first_contact()) {
             self.ledger.booked.pass(&loaded.index, first, clock.plan_time(now));
@@ -188,8 +188,8 @@ impl Sabr {
         held: &Held,
         mut avoid: Vec<NodeId>,
         first: Planned,
-        out: &mut Orders,
-    ) -> Way {
+        out: &mut Actions,
+    ) -> RouteDecision {
         let (mut legs, mut last) = (alloc::vec![first.leg], first);
         while legs.len() < CRITICAL_COPIES_MAX {
             let Some(hop) = last.route.next_hop() else { break };
@@ -200,45 +200,45 @@ impl Sabr {
             legs.push(way.leg);
             last = way;
         }
-        if legs.len() == 1 { Way::One(legs[0]) } else { Way::All(legs) }
+        if legs.len() == 1 { RouteDecision::One(legs[0]) } else { RouteDecision::All(legs) }
     }
 
     /// Overbooking (CCSDS 734.3-B-1, overbooking management): while less urgent bundles were
     /// promised more of the contact than is left, the latest of the least urgent is asked about
     /// again.
-    fn bump(&mut self, contact: u32, by: Priority, out: &mut Orders) {
+    fn bump(&mut self, contact: u32, by: Priority, out: &mut Actions) {
         let Some(loaded) = &self.loaded else { return };
         while self.ledger.booked.is_overbooked(&loaded.index, contact, Priority::Bulk) {
             let Some(victim) = self.ledger.least(contact, by) else { return };
             self.ledger.release(victim, |_| true);
-            out.push(Order::Reroute(victim));
+            out.push(Action::Reroute(victim));
         }
     }
 
     /// Asks again about bundles whose contact failed, some at a time.
-    fn sweep(&mut self, now: Instant, out: &mut Orders) {
+    fn sweep(&mut self, now: Instant, out: &mut Actions) {
         for _ in 0..SLICE {
             let Some(contact) = self.abandoned.first().copied() else { return };
             match self.ledger.first_on(contact) {
                 Some(bundle) => {
                     self.ledger.release(bundle, |_| true);
-                    out.push(Order::Reroute(bundle));
+                    out.push(Action::Reroute(bundle));
                 }
                 None => drop(self.abandoned.pop_first()),
             }
         }
-        out.push(Order::Wake(now));
+        out.push(Action::Wake(now));
     }
 
-    fn link_up(&mut self, node: &Node<'_>, link: LinkId, outside: Outside, out: &mut Orders) {
+    fn link_up(&mut self, node: &Node<'_>, link: LinkId, outside: Outside, out: &mut Actions) {
         let Some(loaded) = self.loaded.as_ref().filter(|loaded| loaded.has(link)) else {
             let names = node.peers.get(outside.peer).map_or(&[][..], |peer| &peer.names);
             let known = |id: NodeId| self.loaded.as_ref().is_some_and(|l| l.index.place(id).is_some());
             // A neighbour the plan knows may be the way to anywhere; another only to itself.
             if names.iter().any(|name| known(name.id.node())) {
-                out.push(Order::RerouteAll);
+                out.push(Action::RerouteAll);
             } else {
-                names.iter().for_each(|name| out.push(Order::RerouteTo(name.id.node())));
+                names.iter().for_each(|name| out.push(Action::RerouteTo(name.id.node())));
             }
             self.outside.insert(link, outside);
             return;
@@ -246,13 +246,13 @@ impl Sabr {
         if self.down.remove(&link) {
             let over = |contact: u32| loaded.index.group_of(contact).and_then(|group| loaded.link(group));
             self.abandoned.retain(|contact| over(*contact) != Some(link));
-            out.push(Order::RerouteAll);
+            out.push(Action::RerouteAll);
         }
     }
 
     /// A link of the plan that fails while its contact runs: the bundles that wait for it are asked
     /// about again, and may take a sibling. At the end of its contact nothing needs to be done.
-    fn link_down(&mut self, now: Instant, link: LinkId, out: &mut Orders) {
+    fn link_down(&mut self, now: Instant, link: LinkId, out: &mut Actions) {
         if self.outside.remove(&link).is_some() {
             return; // the agent asks again about what was queued for it
         }
@@ -281,14 +281,14 @@ fn leads_to(node: &Node<'_>, to: PeerId, next_hop: NodeId) -> bool {
 }
 
 impl Router for Sabr {
-    fn hears(&self) -> Hears {
-        Hears::LINKS.and(Hears::OUTCOMES).and(Hears::GONE)
+    fn hears(&self) -> EventMask {
+        EventMask::LINKS.and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
     fn uses_plan(&self) -> bool {
         true
     }
 
-    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Actions) {
         let same = |loaded: &Loaded| Arc::ptr_eq(&loaded.index, plan.index) || loaded.index.plan() == plan.index.plan();
         if !self.loaded.as_ref().is_some_and(same) {
             // Indices mean other contacts now: bookings and the index go together.
@@ -309,25 +309,25 @@ impl Router for Sabr {
             }
         }
         self.loaded = Some(loaded);
-        out.push(Order::RerouteAll);
+        out.push(Action::RerouteAll);
     }
 
-    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
         match *news {
-            News::LinkUp { peer, link, rate, until } => {
+            PolicyEvent::LinkUp { peer, link, rate, until } => {
                 let until = until.unwrap_or(Instant::MAX);
                 self.link_up(node, link, Outside { peer, rate, until }, out);
             }
-            News::LinkDown { link, .. } => self.link_down(node.now, link, out),
-            News::Sent { bundle, to, .. } => self.ledger.use_up(bundle, |hop| leads_to(node, to, hop)),
-            News::Failed { bundle, to, .. } => self.ledger.release(bundle, |hop| leads_to(node, to, hop)),
-            News::Gone { bundle, .. } => self.ledger.release(bundle, |_| true),
-            News::Wake => self.sweep(node.now, out),
+            PolicyEvent::LinkDown { link, .. } => self.link_down(node.now, link, out),
+            PolicyEvent::Sent { bundle, to, .. } => self.ledger.use_up(bundle, |hop| leads_to(node, to, hop)),
+            PolicyEvent::Failed { bundle, to, .. } => self.ledger.release(bundle, |hop| leads_to(node, to, hop)),
+            PolicyEvent::Gone { bundle, .. } => self.ledger.release(bundle, |_| true),
+            PolicyEvent::Wake => self.sweep(node.now, out),
             _ => {}
         }
     }
 
-    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
         self.forget_past(node.now);
         // What the bundle held so far must not stand in its own way.
         self.ledger.release(held.handle(), |_| true);
@@ -337,13 +337,13 @@ impl Router for Sabr {
             if held.bundle.facts.has(Facts::CRITICAL) {
                 return self.copies(&mut planner, node, held, excluded(node, tried, held.from), way, out);
             }
-            Way::One(way.leg)
+            RouteDecision::One(way.leg)
         });
         self.planner = planner;
-        way.unwrap_or(Way::Wait(held.expires))
+        way.unwrap_or(RouteDecision::Wait(held.expires))
     }
 
-    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<NextHop> {
         Some(self.best(&mut Planner::default(), node, held, size, tried)?.leg)
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::contact_plan::{ContactPlan, parse};
 use crate::testing::Site;
 use farlink_base::{BundleMeta, Clock, EndpointId, Facts};
-use farlink_book::{Handle, Identity, New, Outlook};
+use farlink_book::{DeliveryForecast, Handle, Identity, New};
 use std::string::ToString;
 
 fn second(s: u64) -> Instant {
@@ -18,12 +18,12 @@ fn index(text: &str) -> Arc<PlanIndex> {
 struct Bench {
     site: Site,
     router: Sabr,
-    said: Orders,
+    said: Actions,
 }
 
 impl Bench {
     fn new(text: &str) -> Bench {
-        let mut bench = Bench { site: Site::new(), router: Sabr::new(&[], &[NodeId(1)], 7), said: Orders::default() };
+        let mut bench = Bench { site: Site::new(), router: Sabr::new(&[], &[NodeId(1)], 7), said: Actions::default() };
         bench.plan(&index(text));
         bench
     }
@@ -34,7 +34,7 @@ impl Bench {
             self.site.meet(index.ends(*group).1.0, link.0);
         }
         self.router.on_plan(&self.site.node(), &PlacedPlan { index, clock, links: &links }, &mut self.said);
-        assert_eq!(self.said.drain().collect::<Vec<_>>(), [Order::RerouteAll]);
+        assert_eq!(self.said.drain().collect::<Vec<_>>(), [Action::RerouteAll]);
     }
     /// A bundle of 100 bytes made here.
     fn bundle(&mut self, to: u64) -> Handle {
@@ -46,7 +46,7 @@ impl Bench {
     fn priority(&mut self, to: u64, priority: Priority) -> Handle {
         self.with(to, |bundle, _| bundle.priority = priority)
     }
-    fn way(&mut self, now: u64, bundle: Handle, tried: &[PeerId]) -> Way {
+    fn way(&mut self, now: u64, bundle: Handle, tried: &[PeerId]) -> RouteDecision {
         self.site.now = second(now);
         self.router.route(&self.site.node(), self.site.held(bundle), tried, &mut self.said)
     }
@@ -55,22 +55,22 @@ impl Bench {
         let way = self.way(now, bundle, &[]);
         self.seen(bundle, way)
     }
-    fn seen(&self, bundle: Handle, way: Way) -> Option<(u32, u64)> {
-        let Way::One(leg) = way else {
-            assert_eq!(way, Way::Wait(self.site.held(bundle).expires));
+    fn seen(&self, bundle: Handle, way: RouteDecision) -> Option<(u32, u64)> {
+        let RouteDecision::One(leg) = way else {
+            assert_eq!(way, RouteDecision::Wait(self.site.held(bundle).expires));
             return None;
         };
         let prospect = self.router.prospect(&self.site.node(), self.site.held(bundle), None).unwrap();
         Some((leg.link.0, prospect.arrival.0 / 1_000_000_000))
     }
-    fn hear(&mut self, now: u64, news: News<'_>) {
+    fn hear(&mut self, now: u64, news: PolicyEvent<'_>) {
         self.site.now = second(now);
         self.router.on(&self.site.node(), &news, &mut self.said);
     }
     fn peer(&self, number: u64) -> PeerId {
         self.site.peers.of(NodeId(number)).unwrap().id
     }
-    fn said(&mut self) -> Vec<Order> {
+    fn said(&mut self) -> Vec<Action> {
         self.said.drain().collect()
     }
 }
@@ -79,8 +79,8 @@ const TWO_LINKS: &str = "contact 1 2 link=ka +0..+20 rate 10 B/s\ncontact 1 2 li
 const DIAMOND: &str = "contact 1 2 +0..+50 rate 10 B/s\ncontact 2 4 +0..+50 rate 10 B/s\n\
                        contact 1 3 +0..+90 rate 10 B/s\ncontact 3 4 +60..+90 rate 10 B/s";
 
-fn failed(bundle: Handle, to: PeerId) -> News<'static> {
-    News::Failed { bundle, to, gave: 0, keep: false }
+fn failed(bundle: Handle, to: PeerId) -> PolicyEvent<'static> {
+    PolicyEvent::Failed { bundle, to, gave: 0, keep: false }
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn bookings_are_conserved() {
         if n % 2 == 0 {
             bench.hear(0, failed(bundle, to));
         }
-        bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded });
+        bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
     }
     assert_eq!(bench.router.booked(), (0, 0));
     assert!(bench.router.ledger.least(0, Priority::Expedited).is_none() && bench.said().is_empty());
@@ -125,7 +125,7 @@ fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
     bench.hear(4, failed(bundle, two));
     assert_eq!(bench.router.booked().1, 1);
     bench.site.held_mut(bundle).from = three;
-    assert_eq!(bench.way(3, bundle, &[two]), Way::Wait(Instant::MAX), "not back to the sender");
+    assert_eq!(bench.way(3, bundle, &[two]), RouteDecision::Wait(Instant::MAX), "not back to the sender");
     bench.router.return_to_sender = true;
     let way = bench.way(3, bundle, &[two]);
     assert_eq!(bench.seen(bundle, way), Some((1, 70)));
@@ -137,7 +137,7 @@ fn what_was_sent_stays_used_and_what_passed_is_gone() {
     let bundles = [(); 4].map(|()| bench.bundle(2));
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 10)));
     let to = bench.peer(2);
-    bench.hear(10, News::Sent { bundle: bundles[0], to, gave: 0, keep: false });
+    bench.hear(10, PolicyEvent::Sent { bundle: bundles[0], to, gave: 0, keep: false });
     // Idle from 10 to 15: that volume cannot be promised any more.
     assert_eq!(bench.ask(15, bundles[1]), Some((0, 25)));
     assert_eq!(bench.ask(15, bundles[2]), None);
@@ -152,10 +152,10 @@ fn urgent_bundles_overtake_and_bump_what_no_longer_fits() {
     let urgent = [(); 3].map(|()| bench.priority(2, Priority::Expedited));
     assert_eq!((bench.ask(0, normal), bench.ask(0, bulk)), (Some((0, 10)), Some((0, 20))));
     assert_eq!(bench.ask(0, urgent[0]), Some((0, 10)), "as if nothing else were booked");
-    assert_eq!(bench.said(), [Order::Reroute(bulk)], "the least urgent first");
+    assert_eq!(bench.said(), [Action::Reroute(bulk)], "the least urgent first");
     assert_eq!(bench.ask(0, bulk), None);
     bench.ask(0, urgent[1]);
-    assert_eq!(bench.said(), [Order::Reroute(normal)]);
+    assert_eq!(bench.said(), [Action::Reroute(normal)]);
     assert_eq!(bench.ask(0, urgent[2]), None);
     assert_eq!(bench.router.booked(), (1, 2));
 }
@@ -176,7 +176,7 @@ fn a_leg_carries_the_contact_on_the_nodes_clock() {
     bench.router.on_plan(
         &bench.site.node(),
         &PlacedPlan { index: &index, clock: None, links: &links },
-        &mut Orders::default(),
+        &mut Actions::default(),
     );
     assert_eq!(bench.ask(50, bundle), None, "without a clock the plan cannot be placed");
     let utc = index.plan().epoch.map(|e| e.saturating_add_ms(90_000));
@@ -184,10 +184,10 @@ fn a_leg_carries_the_contact_on_the_nodes_clock() {
     bench.router.on_plan(
         &bench.site.node(),
         &PlacedPlan { index: &index, clock, links: &links },
-        &mut Orders::default(),
+        &mut Actions::default(),
     );
-    let leg = Leg { link: LinkId(0), not_before: second(60), until: second(160) };
-    assert_eq!(bench.way(50, bundle, &[]), Way::One(leg));
+    let leg = NextHop { link: LinkId(0), not_before: second(60), until: second(160) };
+    assert_eq!(bench.way(50, bundle, &[]), RouteDecision::One(leg));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn only_contacts_with_a_link_here_are_first_hops() {
     let mut bench = Bench::new("");
     let clock = Some(PlanClock::starting(Instant::ZERO));
     let placed = PlacedPlan { index: &index, clock, links: &[(GroupId(1), LinkId(9))] };
-    bench.router.on_plan(&bench.site.node(), &placed, &mut Orders::default());
+    bench.router.on_plan(&bench.site.node(), &placed, &mut Actions::default());
     let bundle = bench.bundle(2);
     assert_eq!(bench.ask(0, bundle), Some((9, 15)));
 }
@@ -220,15 +220,15 @@ fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
     let (bundle, later, peer) = (bench.bundle(2), bench.bundle(2), bench.peer(2));
     bench.ask(0, bundle);
     let link = LinkId(0);
-    bench.hear(2, News::LinkDown { peer, link });
-    assert_eq!(bench.said(), [Order::Reroute(bundle)]);
+    bench.hear(2, PolicyEvent::LinkDown { peer, link });
+    assert_eq!(bench.said(), [Action::Reroute(bundle)]);
     assert_eq!(bench.ask(2, bundle), Some((1, 15)));
-    bench.hear(3, News::LinkUp { peer, link, rate: None, until: None });
-    assert_eq!(bench.said(), [Order::RerouteAll]);
+    bench.hear(3, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
+    assert_eq!(bench.said(), [Action::RerouteAll]);
     assert_eq!(bench.ask(3, later), Some((0, 13)));
     // At the end of its contact there is nothing to be done.
-    bench.hear(20, News::LinkDown { peer, link });
-    bench.hear(30, News::LinkUp { peer, link, rate: None, until: None });
+    bench.hear(20, PolicyEvent::LinkDown { peer, link });
+    bench.hear(30, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
     assert_eq!(bench.said(), []);
 }
 
@@ -239,18 +239,18 @@ fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
     for bundle in &bundles {
         bench.ask(0, *bundle);
     }
-    let news = News::LinkDown { peer: bench.peer(2), link: LinkId(0) };
+    let news = PolicyEvent::LinkDown { peer: bench.peer(2), link: LinkId(0) };
     bench.hear(1, news);
     let (mut asked, mut turns) = (Vec::new(), 0);
     loop {
         let said = bench.said();
         turns += 1;
         assert!(said.len() <= SLICE + 1);
-        asked.extend(said.iter().filter_map(|o| if let Order::Reroute(b) = o { Some(*b) } else { None }));
-        if said.last() != Some(&Order::Wake(second(1))) {
+        asked.extend(said.iter().filter_map(|o| if let Action::Reroute(b) = o { Some(*b) } else { None }));
+        if said.last() != Some(&Action::Wake(second(1))) {
             break;
         }
-        bench.hear(1, News::Wake);
+        bench.hear(1, PolicyEvent::Wake);
     }
     assert_eq!((asked, turns), (bundles, 3));
     assert_eq!(bench.router.booked(), (0, 0));
@@ -261,7 +261,7 @@ fn links_outside_the_plan_are_used_while_up() {
     let mut bench = Bench::new("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
     let bundles = [2, 2, 77, 2].map(|to| bench.bundle(to));
     let (five, far) = (bench.site.meet(5, 40), bench.site.meet(77, 41));
-    let up = |peer, link| News::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
+    let up = |peer, link| PolicyEvent::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 60)));
     bench.hear(0, up(five, 40));
     assert_eq!(bench.ask(0, bundles[1]), Some((40, 11)), "through a node of the plan");
@@ -272,8 +272,8 @@ fn links_outside_the_plan_are_used_while_up() {
     assert_eq!(bench.ask(0, named), Some((41, 1)), "by another of its names");
     let group = bench.with(0, |bundle, _| bundle.destination = EndpointId::dtn("rover", "~all"));
     assert_eq!(bench.ask(0, group), None, "a group is no neighbour");
-    bench.hear(0, News::LinkDown { peer: five, link: LinkId(40) });
-    bench.hear(0, News::Gone { bundle: bundles[0], why: farlink_book::Why::Forwarded });
+    bench.hear(0, PolicyEvent::LinkDown { peer: five, link: LinkId(40) });
+    bench.hear(0, PolicyEvent::Gone { bundle: bundles[0], why: farlink_book::Why::Forwarded });
     assert_eq!(bench.ask(0, bundles[3]), Some((0, 60)));
 }
 
@@ -281,7 +281,7 @@ fn links_outside_the_plan_are_used_while_up() {
 fn critical_bundles_go_over_every_neighbour() {
     let mut bench = Bench::new(DIAMOND);
     let critical = bench.with(4, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));
-    let Way::All(legs) = bench.way(0, critical, &[]) else { panic!("one leg only") };
+    let RouteDecision::All(legs) = bench.way(0, critical, &[]) else { panic!("one leg only") };
     assert_eq!(legs.iter().map(|leg| leg.link.0).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(bench.router.booked(), (4, 2));
     let to = bench.peer(3);
@@ -356,7 +356,7 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
         let bundle = bundles[rng.below(200) as usize];
         match rng.below(4) {
             0 => bench.hear(0, failed(bundle, if rng.chance(0.5) { two } else { three })),
-            1 => bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded }),
+            1 => bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded }),
             _ => drop(bench.way(0, bundle, &[])),
         }
         for contact in 0..4 {
@@ -366,7 +366,7 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
         }
     }
     for bundle in bundles {
-        bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded });
+        bench.hear(0, PolicyEvent::Gone { bundle, why: farlink_book::Why::Forwarded });
     }
     assert_eq!(bench.router.booked(), (0, 0));
 }

@@ -5,13 +5,13 @@ use crate::contact_plan::PlanClock;
 use crate::{GroupId, PlanIndex, PlanTime};
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId};
-use farlink_book::{Flow, Held, Leg, Node, Outlook, Peer, Prospect};
+use farlink_book::{DeliveryEstimate, DeliveryForecast, Flow, Held, NextHop, Node, Peer};
 
 /// A route and the leg it begins with.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub route: Route,
-    pub leg: Leg,
+    pub leg: NextHop,
     pub arrival: Instant,
 }
 
@@ -81,16 +81,16 @@ impl Sabr {
         links
     }
 
-    fn leg(&self, now: Instant, route: &Route) -> Option<Leg> {
+    fn leg(&self, now: Instant, route: &Route) -> Option<NextHop> {
         if let Some(link) = route.outside {
             let until = self.outside.get(&link)?.until;
-            return Some(Leg { link, not_before: now, until });
+            return Some(NextHop { link, not_before: now, until });
         }
         let (loaded, clock) = self.placed()?;
         let first = route.first_contact()?;
         let link = loaded.link(loaded.index.group_of(first)?)?;
         let contact = loaded.index.contact(first)?;
-        Some(Leg { link, not_before: clock.instant(contact.start), until: clock.instant(contact.end) })
+        Some(NextHop { link, not_before: clock.instant(contact.start), until: clock.instant(contact.end) })
     }
 
     /// The best way to any other neighbour than these; for a further copy of a critical bundle.
@@ -131,9 +131,9 @@ impl Sabr {
         contacts.filter_map(confidence).product()
     }
 
-    fn prospect_at(&self, node: &Node<'_>, held: &Held, peer: &Peer) -> Option<Prospect> {
+    fn prospect_at(&self, node: &Node<'_>, held: &Held, peer: &Peer) -> Option<DeliveryEstimate> {
         if peer.is(held.destination()) {
-            return Some(Prospect { chance: 1.0, arrival: node.now });
+            return Some(DeliveryEstimate { chance: 1.0, arrival: node.now });
         }
         let (loaded, clock) = self.placed()?;
         let nodes: Vec<NodeId> = names(peer).collect();
@@ -141,7 +141,7 @@ impl Sabr {
         let query = self.query(node, held, held.size(), &self.local);
         let route = Planner::default().route_from(&loaded.index, &origin, &query, &self.ledger.booked)?;
         let chance = self.chance(route.path.iter().filter_map(|hop| hop.contact));
-        Some(Prospect { chance, arrival: clock.instant(route.arrival) })
+        Some(DeliveryEstimate { chance, arrival: clock.instant(route.arrival) })
     }
 }
 
@@ -158,19 +158,19 @@ pub(super) fn excluded(node: &Node<'_>, tried: &[PeerId], from: PeerId) -> Vec<N
     tried.iter().chain([&from]).filter_map(|peer| node.peers.get(*peer)).flat_map(names).collect()
 }
 
-impl Outlook for Sabr {
+impl DeliveryForecast for Sabr {
     /// Arrival of the booked route, else of the one it would take now; chance is what the plan says
     /// of its contacts.
-    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         if let Some(peer) = via {
             return self.prospect_at(node, held, peer);
         }
         if let Some((arrival, contacts)) = self.ledger.arrival(held.handle()) {
-            return Some(Prospect { chance: self.chance(contacts.iter().copied()), arrival });
+            return Some(DeliveryEstimate { chance: self.chance(contacts.iter().copied()), arrival });
         }
         let way = self.best(&mut Planner::default(), node, held, held.size(), &[])?;
         let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
-        Some(Prospect { chance, arrival: way.arrival })
+        Some(DeliveryEstimate { chance, arrival: way.arrival })
     }
     /// What this node may receive in contacts with it, and send in its own; light time, as with ION, is
     /// not reckoned with: contacts that go both ways would seem to bring first what they take later.

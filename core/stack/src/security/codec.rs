@@ -5,7 +5,7 @@ use crate::edge::{BpV7, Codec, Opening, Piece};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, HopState, Malformed, Payload,
     Refusal, Restamp,
 };
 use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
@@ -22,7 +22,7 @@ impl Secured {
     pub(crate) fn new(codec: BpV7, security: Security) -> Secured {
         Secured { codec, security }
     }
-    fn unsealed(&self, (mut meta, hop): (BundleMeta, Hop)) -> (BundleMeta, Hop) {
+    fn unsealed(&self, (mut meta, hop): (BundleMeta, HopState)) -> (BundleMeta, HopState) {
         self.security.unseal(&mut meta);
         (meta, hop)
     }
@@ -38,10 +38,10 @@ impl Codec for Secured {
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         self.codec.begin(prefix)
     }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         self.codec.read(rope).map(|read| self.unsealed(read))
     }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed> {
         let (meta, hop) = self.codec.read_parts(head, payload, tail).map(|read| self.unsealed(read))?;
         Ok((self.security.recall(meta), hop))
     }
@@ -55,19 +55,25 @@ impl Codec for Secured {
         &self,
         bundle: &BundleMeta,
         payload: Payload,
-        hop: &Hop,
+        hop: &HopState,
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded {
         self.codec.render(bundle, payload, hop, cut, room)
     }
-    fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+    fn piece(
+        &self,
+        bundle: &BundleMeta,
+        hop: &HopState,
+        cut: Range<u64>,
+        room: &mut BytesMut,
+    ) -> Option<Box<dyn Piece>> {
         self.codec.piece(bundle, hop, cut, room)
     }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.codec.restamp(bundle)
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         self.codec.size(bundle, hop, cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {

@@ -4,7 +4,7 @@ use super::*;
 use alloc::string::String;
 use alloc::vec;
 use farlink_base::security::PRIMARY;
-use farlink_base::{BytesMut, CreationTimestamp, DtnTime, Hop, Priority};
+use farlink_base::{BytesMut, CreationTimestamp, DtnTime, HopState, Priority};
 use farlink_bundle::bpsec::{Fault, INTEGRITY, Scope, Section, SecurityBlock, Sha, Value};
 use farlink_bundle::{BlockData, BlockFlags, ExtensionBlock};
 
@@ -56,7 +56,7 @@ fn sent(meta: &BundleMeta) -> BundleMeta {
 }
 fn sent_as(meta: &BundleMeta, change: impl FnOnce(&mut Vec<u8>)) -> BundleMeta {
     let accel = Accel::default();
-    let hop = Hop { previous: EndpointId::ipn(8, 0), hops: 3, ..Hop::default() };
+    let hop = HopState { previous: EndpointId::ipn(8, 0), hops: 3, ..HopState::default() };
     let rope = v7::render(meta, &hop, None, &accel, &mut BytesMut::new()).into_payload();
     if rope.is_fill() {
         return v7::read(&rope, Profile::Strict, &accel).unwrap().0;
@@ -360,7 +360,7 @@ fn a_fragment_gets_no_block_and_is_judged_when_it_is_whole() {
     let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher")]);
     let meta = source.protect(made(Payload::from(vec![7; 1000]))).unwrap();
     let cut = |range| {
-        let rope = v7::render(&meta, &Hop::default(), Some(range), &accel, &mut BytesMut::new()).into_payload();
+        let rope = v7::render(&meta, &HopState::default(), Some(range), &accel, &mut BytesMut::new()).into_payload();
         v7::read(&rope, Profile::Strict, &accel).unwrap().0
     };
     let (first, second) = (cut(0..400), cut(400..1000));
@@ -556,7 +556,8 @@ fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
     {
         let (mut source, mut end) = (node(1, made_by), node(3, end_has));
         let meta = source.protect(made(Payload::from(&b"a text that nobody may change"[..]))).unwrap();
-        let rope = v7::render(&meta, &Hop::default(), None, &Accel::default(), &mut BytesMut::new()).into_payload();
+        let rope =
+            v7::render(&meta, &HopState::default(), None, &Accel::default(), &mut BytesMut::new()).into_payload();
         let original = rope.to_bytes().unwrap();
         for _ in 0..runs / 2 {
             let mut bytes = original.to_vec();
@@ -594,7 +595,7 @@ fn a_fragment_in_clear_passes_no_border_where_payloads_are_enciphered() {
     let accel = Accel::default();
     let sealed = node(1, vec![rule(Source, Confidentiality, "cipher")]).protect(made(Payload::from(vec![7; 1000])));
     let fragment = |meta: &BundleMeta| {
-        let rope = v7::render(meta, &Hop::default(), Some(0..400), &accel, &mut BytesMut::new()).into_payload();
+        let rope = v7::render(meta, &HopState::default(), Some(0..400), &accel, &mut BytesMut::new()).into_payload();
         v7::read(&rope, Profile::Strict, &accel).unwrap().0
     };
     let (clear, sealed) = (fragment(&made(Payload::from(vec![7; 1000]))), fragment(&sealed.unwrap()));
@@ -840,7 +841,7 @@ fn keys_of_single_blocks_depend_on_whole_seed() {
 #[test]
 fn fragment_without_required_security_counts_as_missing() {
     let accel = Accel::default();
-    let rope = v7::render(&hello(), &Hop::default(), Some(0..2), &accel, &mut BytesMut::new()).into_payload();
+    let rope = v7::render(&hello(), &HopState::default(), Some(0..2), &accel, &mut BytesMut::new()).into_payload();
     let fragment = v7::read(&rope, Profile::Strict, &accel).unwrap().0;
     let mut border = node(2, vec![rule(Verifier, Confidentiality, "cipher")]);
     assert_eq!(border.arrive(fragment).unwrap().duties.security(), Some(DeleteReason::MissingSecurity));

@@ -4,7 +4,7 @@
 
 use crate::line::{Line, Speak};
 use crate::reads::Reads;
-use farlink_base::{BundleMeta, Hop, Instant, Payload};
+use farlink_base::{BundleMeta, HopState, Instant, Payload};
 use farlink_stack::{BpV6, BpV7, Codec, Config};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ fn number_at(bytes: &[u8]) -> Option<u32> {
 /// Both versions, first the one of bundles made here; the ages of those that node `reader` reads are noted.
 pub fn speak(version: u8, reader: usize, ages: &Ages) -> Speak {
     let told = ages.clone();
-    let note = move |read: &(BundleMeta, Hop)| {
+    let note = move |read: &(BundleMeta, HopState)| {
         let bytes = read.0.payload.slice(0, 8).to_bytes().unwrap_or_default();
         if let Some(number) = number_at(&bytes) {
             told.lock().unwrap().entry(number).or_insert(read.1.age_ms);

@@ -2,7 +2,7 @@
 //! and what each of them holds in memory can be counted.
 #![allow(dead_code, reason = "each test file uses another part")]
 
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
@@ -70,10 +70,10 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
                 Layer::Ltp => {
                     SpanConfig::Ltp(ltp::SpanConfig { engine: to, node: NodeId::ipn(to), ..ltp::SpanConfig::default() })
                 }
-                Layer::TcpclV4 => SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+                Layer::TcpclV4 => SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
                     node_id: node_id(to),
                     connect: index < peer,
-                    ..tcpcl_v4::SpanConfig::default()
+                    ..tcpcl_v4::LinkParams::default()
                 }),
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
@@ -368,7 +368,7 @@ impl Line {
                     Destination::Link(link) => self.peer(node, link),
                     Destination::Address(to) => (0..self.nodes.len()).find(|n| address(*n) == to).expect("a node"),
                 };
-                let train = Train { stride: train.stride, data: self.carry(node, peer, train.data) };
+                let train = DatagramBatch { stride: train.stride, data: self.carry(node, peer, train.data) };
                 let input = Input::Socket(self.layers[peer], socket::Input::Datagrams { from: address(node), train });
                 match self.nodes[peer] {
                     Some(_) if self.deaf == Some(peer) => drop(input),

@@ -248,7 +248,7 @@ fn stack(tune: fn(&mut Config)) -> Stack {
         layer: 1,
         rate: None,
         one_way_delay: Duration::ZERO,
-        span: SpanConfig::Udpcl(udpcl::SpanConfig { keepalive: Duration::ZERO, ..udpcl::SpanConfig::default() }),
+        span: SpanConfig::Udpcl(udpcl::LinkParams { keepalive: Duration::ZERO, ..udpcl::LinkParams::default() }),
     }];
     config.routes = vec![("*".into(), EndpointId::ipn(2, 0))];
     config.router = "static".into();

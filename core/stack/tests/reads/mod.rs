@@ -1,7 +1,7 @@
 //! A codec whose reading of whole bundles a test looks at, or spoils.
 
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, HopState, Malformed, Payload,
     Refusal, Restamp,
 };
 use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
@@ -17,7 +17,7 @@ impl<C, R> fmt::Debug for Reads<C, R> {
         f.write_str("Reads")
     }
 }
-impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Codec for Reads<C, R> {
+impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, HopState), Malformed> + Send> Codec for Reads<C, R> {
     fn version(&self) -> u8 {
         self.0.version()
     }
@@ -27,10 +27,10 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Sen
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         self.0.begin(prefix)
     }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         (self.1)(&self.0, rope)
     }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed> {
         self.0.read_parts(head, payload, tail)
     }
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
@@ -39,16 +39,23 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Sen
     fn tail(&self, bundle: &BundleMeta) -> Bytes {
         self.0.tail(bundle)
     }
-    fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
+    fn render(
+        &self,
+        b: &BundleMeta,
+        p: Payload,
+        h: &HopState,
+        cut: Option<Range<u64>>,
+        room: &mut BytesMut,
+    ) -> Encoded {
         self.0.render(b, p, h, cut, room)
     }
-    fn piece(&self, b: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+    fn piece(&self, b: &BundleMeta, hop: &HopState, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
         self.0.piece(b, hop, cut, room)
     }
     fn restamp(&self, bundle: &BundleMeta) -> Option<Restamp> {
         self.0.restamp(bundle)
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         self.0.size(bundle, hop, cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {

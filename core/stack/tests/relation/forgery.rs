@@ -1,6 +1,6 @@
 //! Bundles as the stranger makes them: with the identity of an honest one.
 
-use farlink_base::{Accel, Bytes, BytesMut, CreationTimestamp, EndpointId, Hop, Payload};
+use farlink_base::{Accel, Bytes, BytesMut, CreationTimestamp, EndpointId, HopState, Payload};
 use farlink_bundle::{CrcType, Encoded, v6, v7};
 use std::fmt;
 
@@ -97,7 +97,7 @@ pub fn forge(honest: &Honest, alteration: Alteration, version: u8) -> Bytes {
         A::Length => Bytes::from(vec![STRANGE; LENGTH - 7]),
         _ => Bytes::from(vec![STRANGE; LENGTH]),
     };
-    let (payload, accel, hop) = (Payload::from(payload), Accel::default(), Hop::default());
+    let (payload, accel, hop) = (Payload::from(payload), Accel::default(), HopState::default());
     let mut room = BytesMut::new();
     let encoded: Encoded = if version == 6 {
         let meta = v6::make(&draft, creation, payload).expect("version 6 can say it");

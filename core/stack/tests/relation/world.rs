@@ -7,10 +7,10 @@ use super::forgery::{Honest, LENGTH, STRANGE, forge};
 use super::history::{Setup, Step};
 use super::ledger::{Ledger, Sent, Violation};
 use super::sim_disk::Disk;
-use farlink_base::layer::{Destination, SendId, Ticket, Train};
+use farlink_base::layer::{DatagramBatch, Destination, SendId, Ticket};
 use farlink_base::store::{DiskDone, DiskOp};
 use farlink_base::{
-    BundleMeta, Bytes, Clock, CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Facts, Hop, Instant,
+    BundleMeta, Bytes, Clock, CreationTimestamp, DataVolume, DtnTime, Duration, EndpointId, Facts, HopState, Instant,
     LayerId, LinkId, Payload, Priority, Refusal, Rng, hash128, socket,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
@@ -40,8 +40,8 @@ const WAIT: Duration = Duration::from_secs(3600);
 /// A transmission under way.
 #[derive(Debug)]
 enum Packet {
-    Message { id: SendId, bundle: Arc<BundleMeta>, hop: Box<Hop> },
-    Datagrams(Train),
+    Message { id: SendId, bundle: Arc<BundleMeta>, hop: Box<HopState> },
+    Datagrams(DatagramBatch),
 }
 
 /// [`fmt::Debug`] writes all of it that a later step reads.
@@ -132,11 +132,11 @@ impl World {
         let link = |(place, (link, peer)): (usize, &(usize, u8))| {
             let span = match self.is_narrow(*link) {
                 false => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
-                true => SpanConfig::Udpcl(udpcl::SpanConfig {
+                true => SpanConfig::Udpcl(udpcl::LinkParams {
                     link: LinkId(place as u32),
                     datagram_bytes: if self.setup.version == 6 { HALVES_6 } else { HALVES_7 },
                     pace_bytes: 1 << 30,
-                    ..udpcl::SpanConfig::default()
+                    ..udpcl::LinkParams::default()
                 }),
             };
             LinkConfig {
@@ -258,7 +258,7 @@ impl World {
                     self.ledger.pieces.insert((start, byte));
                 }
                 let data = forge(&honest, alteration, self.setup.version);
-                let train = Train { stride: data.len() as u32, data: Payload::from(data) };
+                let train = DatagramBatch { stride: data.len() as u32, data: Payload::from(data) };
                 self.tell(node, Input::Socket(DATAGRAMS, socket::Input::Datagrams { from: STRANGER, train }));
             }
             Step::Cross { from, to } => self.cross(from, to),
@@ -372,7 +372,7 @@ impl World {
             }
             Packet::Datagrams(train) => {
                 let data = Payload::from(train.data.to_bytes().expect("it is in memory"));
-                let train = Train { stride: train.stride, data };
+                let train = DatagramBatch { stride: train.stride, data };
                 let input = socket::Input::Datagrams { from: address(from), train };
                 self.tell(to, Input::Socket(DATAGRAMS, input));
             }

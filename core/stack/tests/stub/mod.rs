@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, FragmentInfo, Hop,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, FragmentInfo, HopState,
     Malformed, Payload, Priority, Refusal,
 };
 use farlink_bpa::{Draft, Record, Status};
@@ -19,14 +19,14 @@ const LAST: u8 = 0x99;
 pub const VERSION: u8 = 2;
 
 /// Hops as whole bundles that came were read.
-pub type Seen = Arc<Mutex<Vec<Hop>>>;
+pub type Seen = Arc<Mutex<Vec<HopState>>>;
 
 /// The version; tells what it reads.
 #[derive(Default, Debug)]
 pub struct Stub(pub Seen);
 
 /// What a head says: the bundle, its payload a stand-in, and its hop.
-fn put(bundle: &BundleMeta, hop: &Hop, fragment: Option<FragmentInfo>, len: u64) -> Vec<u8> {
+fn put(bundle: &BundleMeta, hop: &HopState, fragment: Option<FragmentInfo>, len: u64) -> Vec<u8> {
     let mut fields = Vec::new();
     let mut field = |bytes: &[u8]| {
         fields.extend((bytes.len() as u16).to_be_bytes());
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Bundle and hop of a head that is here whole; `None`: more is needed. The payload is a stand-in.
-fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, Hop)>, Malformed> {
+fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, HopState)>, Malformed> {
     if prefix.first().is_some_and(|first| *first != FIRST) {
         return Err(wrong(0, "not version 2"));
     }
@@ -115,7 +115,7 @@ fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, Hop)>, Malformed> {
         digest: 0,
     };
     bundle.id = bundle.identity().fingerprint_in(VERSION);
-    Ok(Some((bundle, Hop { previous, age_ms, hops, labels, ..Hop::default() })))
+    Ok(Some((bundle, HopState { previous, age_ms, hops, labels, ..HopState::default() })))
 }
 
 fn start(rope: &Payload) -> Vec<u8> {
@@ -150,7 +150,7 @@ impl Codec for Stub {
             named: false,
         }))
     }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, HopState), Malformed> {
         let (mut bundle, hop) = take(&start(rope))?.ok_or(wrong(0, "its head is cut"))?;
         let (at, len) = (bundle.head.len() as u64, bundle.payload.len());
         let mut last = [0];
@@ -161,7 +161,7 @@ impl Codec for Stub {
         self.0.lock().expect("nobody panicked").push(hop.clone());
         Ok((bundle, hop))
     }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, HopState), Malformed> {
         let (bundle, hop) = take(head)?.ok_or(wrong(0, "its head is cut"))?;
         if bundle.payload.len() != payload.len() || **tail != [LAST] {
             return Err(wrong(head.len(), "its parts do not fit"));
@@ -175,7 +175,7 @@ impl Codec for Stub {
         &self,
         bundle: &BundleMeta,
         payload: Payload,
-        hop: &Hop,
+        hop: &HopState,
         cut: Option<Range<u64>>,
         _: &mut BytesMut,
     ) -> Encoded {
@@ -183,7 +183,7 @@ impl Codec for Stub {
         assert_eq!(len, payload.len(), "what leaves is what was asked for");
         Encoded { head: put(bundle, hop, fragment, len).into(), payload, tail: self.tail(bundle) }
     }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    fn size(&self, bundle: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
         let (fragment, len) = place(bundle, cut);
         put(bundle, hop, fragment, len).len() as u64 + len + 1
     }
@@ -212,7 +212,7 @@ impl Codec for Stub {
             digest: 0,
         };
         bundle.id = bundle.identity().fingerprint_in(VERSION);
-        bundle.head = put(&bundle, &Hop::default(), None, bundle.payload.len()).into();
+        bundle.head = put(&bundle, &HopState::default(), None, bundle.payload.len()).into();
         Ok(bundle)
     }
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
@@ -220,7 +220,7 @@ impl Codec for Stub {
         if let Some(rare) = &mut bundle.rare {
             rare.fragment = None;
         }
-        bundle.head = put(&bundle, &Hop::default(), None, bundle.payload.len()).into();
+        bundle.head = put(&bundle, &HopState::default(), None, bundle.payload.len()).into();
         bundle
     }
     fn status_report(&self, about: &BundleMeta, status: Status, _: DeleteReason, _: Option<DtnTime>) -> Payload {

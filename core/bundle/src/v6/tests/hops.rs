@@ -60,7 +60,7 @@ fn security_blocks_stay_and_an_enciphered_payload_is_known_as_one() {
 /// RFC 6259 3.2.
 #[test]
 fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload() {
-    let from = |node: EndpointId| Hop { previous: node, ..Hop::default() };
+    let from = |node: EndpointId| HopState { previous: node, ..HopState::default() };
     let (meta, _) = made(b"data").read();
     let first = leaves(&meta, &from(EndpointId::dtn("relay", "")), None);
     let want = made(b"data").before(&[block(kind::PREVIOUS_HOP, block_flags::DISCARD, b"dtn\0//relay/\0")]);
@@ -70,7 +70,7 @@ fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload()
     assert_eq!(leaves(&meta, &hop, None), first, "unchanged, it stays");
     let second = leaves(&meta, &from(EndpointId::ipn(1 << 31, 0)), None);
     assert_eq!(read_strict(&second).unwrap().1.previous, EndpointId::ipn(1 << 31, 0));
-    assert_eq!(leaves(&meta, &Hop::default(), None), made(b"data").wire());
+    assert_eq!(leaves(&meta, &HopState::default(), None), made(b"data").wire());
     // Two of them, one behind the payload: all are deleted, one is written.
     let old = |name: &[u8]| block(kind::PREVIOUS_HOP, block_flags::DISCARD, &[b"dtn\0//", name, b"/\0"].concat());
     let several = made(b"data").before(&[old(b"a"), block(90, 0x20, b"x"), old(b"b")]).after(&[old(b"c")]);
@@ -78,7 +78,7 @@ fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload()
     assert_eq!(hop.previous, EndpointId::dtn("a", ""));
     let bundle = seen(&meta, &from(EndpointId::dtn("new", "")), None);
     assert_eq!(kinds(&bundle), (vec![5, 90], vec![]));
-    assert_eq!(kinds(&seen(&meta, &Hop::default(), None)), (vec![90], vec![]));
+    assert_eq!(kinds(&seen(&meta, &HopState::default(), None)), (vec![90], vec![]));
     // One that came behind the payload leaves before it.
     let (meta, hop) = made(b"data").after(&[block(90, 0x20, b"x"), old(b"c")]).read();
     let want = made(b"data").before(&[old(b"c")]).after(&[block(90, 0x20, b"x")]);
@@ -110,7 +110,7 @@ fn a_previous_hop_is_text_or_a_reference_and_one_that_contradicts_itself_is_nobo
     ] {
         assert!(named(block.clone()).is_null(), "{:?}", block.data);
         let (meta, _) = made(b"").named().before(&[block]).read();
-        assert!(kinds(&seen(&meta, &Hop::default(), None)).0.is_empty(), "deleted in any case");
+        assert!(kinds(&seen(&meta, &HopState::default(), None)).0.is_empty(), "deleted in any case");
     }
     // Where endpoint IDs are numbers, so is the reference.
     let (meta, hop) = made(b"").before(&[refers(&[(7, 0)], b"")]).read();
@@ -124,18 +124,18 @@ fn labels_and_ages_are_changed_where_they_are_and_those_of_others_are_left_alone
     let (meta, hop) = made(b"data").before(&foreign).read();
     assert_eq!((hop.labels, meta.facts, meta.rare.as_deref().unwrap().ordinal), (None, Facts(0), 0));
     assert_eq!(leaves(&meta, &hop, None), made(b"data").before(&foreign).wire());
-    let labelled = leaves(&meta, &Hop { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
+    let labelled = leaves(&meta, &HopState { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
     let (meta, came) = read_strict(&labelled).unwrap();
     assert_eq!(came.labels, Some([8, u32::MAX]));
-    let changed = leaves(&meta, &Hop { labels: Some([1, 2]), ..came }, None);
+    let changed = leaves(&meta, &HopState { labels: Some([1, 2]), ..came }, None);
     assert_eq!(read_strict(&changed).unwrap().1.labels, Some([1, 2]));
     assert_eq!(leaves(&meta, &hop, None), made(b"data").before(&foreign).wire());
     // ION counts microseconds; what is less than a millisecond stays as it is.
     let aged = |data: &[u8]| made(b"data").before(&[block(kind::AGE, 1, data)]);
     let (meta, hop) = aged(&[0x87, 0x68]).read();
     assert_eq!((hop.age_ms, leaves(&meta, &hop, None)), (1, aged(&[0x87, 0x68]).wire()));
-    assert_eq!(leaves(&meta, &Hop { age_ms: 2, ..hop.clone() }, None), aged(&[0x8f, 0x50]).wire());
-    let old = leaves(&meta, &Hop { age_ms: u64::MAX, ..hop }, None);
+    assert_eq!(leaves(&meta, &HopState { age_ms: 2, ..hop.clone() }, None), aged(&[0x8f, 0x50]).wire());
+    let old = leaves(&meta, &HopState { age_ms: u64::MAX, ..hop }, None);
     assert_eq!(read_strict(&old).unwrap().1.age_ms, u64::MAX / 1000);
 }
 
@@ -143,7 +143,7 @@ fn labels_and_ages_are_changed_where_they_are_and_those_of_others_are_left_alone
 fn a_bundle_without_creation_time_gets_an_age() {
     let clockless = |bundle: Made| bundle.with(|bundle| bundle.seconds = 0);
     let (meta, hop) = clockless(made(b"data")).read();
-    let aged = leaves(&meta, &Hop { age_ms: 5, ..hop }, None);
+    let aged = leaves(&meta, &HopState { age_ms: 5, ..hop }, None);
     assert_eq!(aged, clockless(made(b"data")).before(&[block(kind::AGE, 1, &[0xa7, 0x08])]).wire());
     let (meta, hop) = read_strict(&aged).unwrap();
     assert_eq!((hop.age_ms, kinds(&seen(&meta, &hop, None)).0), (5, vec![kind::AGE]), "one of them");
@@ -157,10 +157,10 @@ fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_c
     let bundle = made(b"data").with(|bundle| bundle.endpoints[3] = (1, 0)).before(&[number]);
     let (meta, hop) = bundle.read();
     assert_eq!(hop.custodian, EndpointId::ipn(1, 0));
-    for same in [hop.clone(), Hop::default()] {
+    for same in [hop.clone(), HopState::default()] {
         assert_eq!(leaves(&meta, &same, None), bundle.wire(), "nobody takes it");
     }
-    let takes = |node| Hop { custodian: node, transfer: None, ..hop.clone() };
+    let takes = |node| HopState { custodian: node, transfer: None, ..hop.clone() };
     let other = seen(&meta, &takes(EndpointId::ipn(1 << 31, 0)), None);
     assert_eq!((other.primary.custodian.clone(), kinds(&other).0), (EndpointId::ipn(1 << 31, 0), vec![]));
     // A name has no place among numbers.
@@ -194,7 +194,7 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
     };
     let hop = |node: EndpointId, number| {
         let transfer = Some(farlink_base::Transfer { number, sequence: 1, block: 0 }.into());
-        Hop { custodian: node, transfer, ..Hop::default() }
+        HopState { custodian: node, transfer, ..HopState::default() }
     };
     let mine = EndpointId::ipn(9, 0);
     let old = block(kind::CUSTODY, 0, &numbered(1, "ipn:1.0"));
@@ -240,7 +240,8 @@ fn what_hops_write_makes_no_bundle_unreadable() {
     for bundle in [most, longest(end)] {
         let (mut meta, mut hop) = bundle.read();
         for name in ["a", &"b".repeat(1019), &"c".repeat(10)] {
-            hop = Hop { previous: EndpointId::dtn(name, ""), age_ms: u64::MAX, labels: Some([u32::MAX; 2]), ..hop };
+            hop =
+                HopState { previous: EndpointId::dtn(name, ""), age_ms: u64::MAX, labels: Some([u32::MAX; 2]), ..hop };
             let piece = leaves(&meta, &hop, Some(0..meta.payload.len() - 1));
             (meta, hop) = read_strict(&leaves(&meta, &hop, None)).unwrap();
             assert_eq!((hop.previous.clone(), hop.labels), (EndpointId::dtn(name, ""), Some([u32::MAX; 2])));

@@ -12,7 +12,7 @@ use crate::{CreationTimestamp, EndpointId, Profile};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleMeta, Bytes, BytesMut, DtnTime, Facts, Hop, Malformed, Payload, Priority, Refusal};
+use farlink_base::{BundleMeta, Bytes, BytesMut, DtnTime, Facts, HopState, Malformed, Payload, Priority, Refusal};
 
 /// A canonical block.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl Made {
             error.map(|error| error.reason)
         })
     }
-    fn read(&self) -> (BundleMeta, Hop) {
+    fn read(&self) -> (BundleMeta, HopState) {
         read_strict(&self.wire()).unwrap()
     }
 }
@@ -126,14 +126,14 @@ impl Made {
 fn rope(bytes: &[u8]) -> Payload {
     Payload::from(bytes.to_vec())
 }
-fn read_strict(bytes: &[u8]) -> Result<(BundleMeta, Hop), Malformed> {
+fn read_strict(bytes: &[u8]) -> Result<(BundleMeta, HopState), Malformed> {
     super::read(&rope(bytes), Profile::Strict)
 }
-fn permissive(bytes: &[u8]) -> (BundleMeta, Hop) {
+fn permissive(bytes: &[u8]) -> (BundleMeta, HopState) {
     super::read(&rope(bytes), Profile::Permissive).unwrap()
 }
 /// What leaves, in bytes.
-fn leaves(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> Vec<u8> {
+fn leaves(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> Vec<u8> {
     let encoded = render(meta, hop, cut.clone(), &mut BytesMut::new());
     assert_eq!(encoded.len(), size(meta, hop, cut.clone()));
     let bytes = encoded.into_payload().to_bytes().unwrap().to_vec();
@@ -143,7 +143,7 @@ fn leaves(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> Vec<u8> {
     bytes
 }
 /// What leaves, read by the view for tools.
-fn seen(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> Bundle {
+fn seen(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> Bundle {
     decode(&rope(&leaves(meta, hop, cut)), Profile::Strict).unwrap()
 }
 /// Types of the blocks around the payload.
@@ -243,7 +243,8 @@ fn drafts_become_bundles_that_obey() {
     let at = |ms, sequence| CreationTimestamp { time: DtnTime(ms), sequence };
     let new = |draft: &Draft, creation| {
         let meta = make(draft, creation, rope(b"payload")).unwrap();
-        let (back, hop) = read_strict(&leaves(&meta, &Hop { labels: draft.labels, ..Hop::default() }, None)).unwrap();
+        let (back, hop) =
+            read_strict(&leaves(&meta, &HopState { labels: draft.labels, ..HopState::default() }, None)).unwrap();
         assert_eq!((back.facts, back.id, &back.head, back.tail), (meta.facts, meta.id, &meta.head, meta.tail));
         assert_eq!((hop.labels, back.priority), (draft.labels, draft.priority));
         meta
@@ -274,9 +275,10 @@ fn drafts_become_bundles_that_obey() {
     let record = Draft { facts: Facts(draft.facts.0 | Facts::ADMIN | Facts::CUSTODY), ..draft.clone() };
     assert_eq!(new(&record, at(5000, 0)).facts, Facts(Facts::ADMIN | Facts::UNRELIABLE));
     let bare = Draft { facts: Facts(0), labels: None, ..draft.clone() };
-    assert_eq!(kinds(&seen(&new(&bare, at(5000, 0)), &Hop::default(), None)), (vec![], vec![]));
+    assert_eq!(kinds(&seen(&new(&bare, at(5000, 0)), &HopState::default(), None)), (vec![], vec![]));
     let group = Draft { destination: EndpointId::dtn("any", "~news"), ..bare.clone() };
-    let has = |draft| decode(&rope(&leaves(&new(draft, at(5000, 0)), &Hop::default(), None)), Profile::Strict).unwrap();
+    let has =
+        |draft| decode(&rope(&leaves(&new(draft, at(5000, 0)), &HopState::default(), None)), Profile::Strict).unwrap();
     assert!(has(&bare).primary.has(flags::SINGLETON) && !has(&group).primary.has(flags::SINGLETON));
     for destination in [EndpointId::dtn(&"n".repeat(1020), "x"), endpoint_of_scheme(9), EndpointId::ipn(1 << 32, 1)] {
         let made = make(&Draft { destination, ..draft.clone() }, at(5000, 0), Payload::new());
@@ -306,12 +308,12 @@ fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
         let draft = Draft { destination, source, report_to, lifetime_ms: 1000, ..Draft::default() };
         let creation = CreationTimestamp { time: DtnTime(5000), sequence: 0 };
         let meta = make(&draft, creation, rope(b"payload")).unwrap();
-        let wire = leaves(&meta, &Hop::default(), None);
+        let wire = leaves(&meta, &HopState::default(), None);
         let (back, hop) = read_strict(&wire).unwrap();
         let [destination, source, report_to] = endpoints;
         let read = [&back.destination, &back.source, back.report_to(), &hop.custodian];
         assert_eq!(read, [destination, source, report_to, &EndpointId::Null]);
-        (wire, seen(&meta, &Hop::default(), None).primary.dictionary_len)
+        (wire, seen(&meta, &HopState::default(), None).primary.dictionary_len)
     };
     for destination in &numbers {
         for source in &numbers {

@@ -46,7 +46,7 @@ fn a_piece_without_creation_time_has_the_only_clock() {
     for bundle in bundles.map(|bundle| bundle.with(|bundle| bundle.seconds = 0)) {
         let (meta, hop) = bundle.read();
         for cut in [0..4, 4..7, 7..10] {
-            let piece = leaves(&meta, &Hop { age_ms: 77, ..hop.clone() }, Some(cut.clone()));
+            let piece = leaves(&meta, &HopState { age_ms: 77, ..hop.clone() }, Some(cut.clone()));
             let (back, came) = read_strict(&piece).unwrap();
             assert!(back.facts.has(Facts::AGE) && came.age_ms == 77, "{cut:?}: {}", came.age_ms);
         }

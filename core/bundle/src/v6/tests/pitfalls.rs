@@ -250,7 +250,7 @@ fn no_truncation_and_no_changed_byte_makes_more_of_a_bundle_than_it_was() {
             let mut bytes = wire.clone();
             bytes[at] = value;
             let Ok((meta, hop)) = super::super::read(&rope(&bytes), Profile::Permissive) else { continue };
-            let again = leaves(&meta, &Hop { previous: EndpointId::ipn(9, 0), ..hop }, None);
+            let again = leaves(&meta, &HopState { previous: EndpointId::ipn(9, 0), ..hop }, None);
             assert!(super::super::read(&rope(&again), Profile::Permissive).is_ok(), "{at} as {value:x}");
         }
     }

@@ -3,7 +3,7 @@
 use crate::errors::mistake;
 use farlink_base::Instant;
 use farlink_book as book;
-use farlink_book::{Held, Split};
+use farlink_book::{Held, LabelSplit};
 use pyo3::prelude::*;
 
 /// A moment, in seconds from the start of the run.
@@ -61,7 +61,7 @@ impl Wait {
 /// That a neighbour should get a bundle, and how.
 #[pyclass(frozen, get_all, module = "farlink")]
 #[derive(Clone)]
-pub struct Want {
+pub struct CopyOffer {
     /// Least first; None: in order of arrival.
     rank: Option<u64>,
     /// Whether a copy stays here.
@@ -72,26 +72,26 @@ pub struct Want {
     theirs: Option<u32>,
 }
 #[pymethods]
-impl Want {
+impl CopyOffer {
     #[new]
     #[pyo3(signature = (rank = None, keep = true, ours = None, theirs = None))]
-    fn new(rank: Option<u64>, keep: bool, ours: Option<u32>, theirs: Option<u32>) -> Want {
-        Want { rank, keep, ours, theirs }
+    fn new(rank: Option<u64>, keep: bool, ours: Option<u32>, theirs: Option<u32>) -> CopyOffer {
+        CopyOffer { rank, keep, ours, theirs }
     }
     fn __repr__(&self) -> String {
-        format!("Want(rank={:?}, keep={})", self.rank, if self.keep { "True" } else { "False" })
+        format!("CopyOffer(rank={:?}, keep={})", self.rank, if self.keep { "True" } else { "False" })
     }
 }
-impl Want {
+impl CopyOffer {
     /// As a control sees what the router wants.
-    pub fn of(node: &book::Node<'_>, want: &book::Want) -> Want {
-        let Split { ours, theirs } = want.labels[node.side as usize];
-        Want { rank: Some(want.rank), keep: want.keep, ours: Some(ours), theirs: Some(theirs) }
+    pub fn of(node: &book::Node<'_>, want: &book::CopyOffer) -> CopyOffer {
+        let LabelSplit { ours, theirs } = want.labels[node.side as usize];
+        CopyOffer { rank: Some(want.rank), keep: want.keep, ours: Some(ours), theirs: Some(theirs) }
     }
     /// As the engine knows it; of the other policy's label as `before` says.
-    pub fn engine(&self, node: &book::Node<'_>, held: &Held, before: Option<&book::Want>) -> book::Want {
+    pub fn engine(&self, node: &book::Node<'_>, held: &Held, before: Option<&book::CopyOffer>) -> book::CopyOffer {
         let rank = self.rank.unwrap_or(held.number);
-        let mut want = if self.keep { book::Want::copy(held, rank) } else { book::Want::give(held, rank) };
+        let mut want = if self.keep { book::CopyOffer::copy(held, rank) } else { book::CopyOffer::give(held, rank) };
         if let Some(before) = before.filter(|before| before.keep == self.keep) {
             want.labels = before.labels;
         }

@@ -1,7 +1,7 @@
 //! Datagrams of equal length that leave in one call of the driver.
 
 use bytes::BytesMut;
-use farlink_base::layer::{Destination, Output, Train};
+use farlink_base::layer::{DatagramBatch, Destination, Output};
 use farlink_base::{Payload, Sink, socket};
 
 /// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
@@ -43,7 +43,7 @@ impl Trains {
     }
     pub(crate) fn flush(&mut self, out: &mut impl Sink<Output>) {
         if self.count > 0 {
-            let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
+            let train = DatagramBatch { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
             out.push(Output::Socket(socket::Output::Datagrams { to: self.to, train }));
             self.flushed += 1;
         }

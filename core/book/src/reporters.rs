@@ -5,21 +5,21 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::NodeId;
 
 /// Of each entry of a table that was told, by whom, and in which order. Where there is no room, whoever told most
-/// loses what it did not tell again for longest ([`Tellers::loser`]): a flood ends in a flood's own place.
+/// loses what it did not tell again for longest ([`Reporters::loser`]): a flood ends in a flood's own place.
 #[derive(Clone, Debug)]
-pub struct Tellers<K> {
+pub struct Reporters<K> {
     told: BTreeMap<K, (NodeId, u64)>,
     by_teller: BTreeMap<NodeId, BTreeSet<(u64, K)>>,
     count: u64,
 }
 
-impl<K> Default for Tellers<K> {
+impl<K> Default for Reporters<K> {
     fn default() -> Self {
-        Tellers { told: BTreeMap::new(), by_teller: BTreeMap::new(), count: 0 }
+        Reporters { told: BTreeMap::new(), by_teller: BTreeMap::new(), count: 0 }
     }
 }
 
-impl<K: Ord + Copy> Tellers<K> {
+impl<K: Ord + Copy> Reporters<K> {
     /// As whom a neighbour tells something: those that only claim a name are one and the same, null, however many
     /// names they claim.
     pub fn name(peer: &Peer) -> NodeId {
@@ -89,7 +89,7 @@ mod tests {
     const LIAR: NodeId = NodeId(3);
 
     /// A table of a hundred.
-    fn tell(tellers: &mut Tellers<u64>, key: u64, teller: NodeId) {
+    fn tell(tellers: &mut Reporters<u64>, key: u64, teller: NodeId) {
         if tellers.len() >= 100 && !tellers.told.contains_key(&key) {
             let loser = tellers.loser().unwrap();
             tellers.forget(loser);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_flood_pushes_out_the_floods_own() {
-        let mut tellers = Tellers::default();
+        let mut tellers = Reporters::default();
         (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
         (1_000..90_000).for_each(|key| tell(&mut tellers, key, LIAR));
         assert!((0..40).all(|key| tellers.told.contains_key(&key)));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn whoever_repeats_what_others_say_does_not_own_it_unless_it_says_less() {
-        let mut tellers = Tellers::default();
+        let mut tellers = Reporters::default();
         (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
         (100..140).for_each(|key| tell(&mut tellers, key, LIAR));
         (0..40).for_each(|key| tell(&mut tellers, key, LIAR));
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_is_told_again_stays_longest_and_nothing_is_left_of_what_is_gone() {
-        let mut tellers = Tellers::default();
+        let mut tellers = Reporters::default();
         [1, 2, 3, 1].into_iter().for_each(|key| tellers.note(key, LIAR));
         assert_eq!(tellers.loser(), Some(2));
         tellers.retain(|key| *key == 1);
@@ -137,7 +137,7 @@ mod tests {
         let mut name = |number, identity| {
             let id = peers.add(Origin::Came);
             peers.learn(id, EndpointId::ipn(number, 0), identity);
-            Tellers::<u64>::name(peers.get(id).unwrap())
+            Reporters::<u64>::name(peers.get(id).unwrap())
         };
         assert_eq!((name(5, Identity::Claimed), name(6, Identity::Claimed)), (NodeId::NULL, NodeId::NULL));
         assert_eq!((name(7, Identity::Address), name(8, Identity::Proven)), (NodeId(7), NodeId(8)));

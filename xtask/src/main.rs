@@ -26,6 +26,7 @@ mod simfuzz;
 mod soak;
 mod sources;
 mod tools;
+mod words;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ const CHORES: &[Chore] = &[
     one_reference::CHORE,
     docs::CHORE,
     conformance::CHORE,
+    words::CHORE,
     new::CHORE,
 ];
 

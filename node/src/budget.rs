@@ -4,9 +4,10 @@
 use crate::buffers::PIECE;
 use crate::config::{CAPACITY, NodeConfig};
 use crate::streams::{Bounds, QUEUE_BOUND};
+use farlink_base::layer::Medium;
 use farlink_base::{DataVolume, Duration, Instant, exact_volume};
 use farlink_os::{allocator, memory};
-use farlink_stack::{Input, LayerKind, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
+use farlink_stack::{Input, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
 use std::collections::VecDeque;
 
 /// The least a node is given.
@@ -118,43 +119,39 @@ impl Budget {
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
-        let streamed = config.stack.layers.iter().filter(|layer| !is_datagrams(&layer.kind)).count() as u64;
-        let holders = config.stack.layers.iter().filter(|layer| holds_bundles(&layer.kind)).count() as u64;
+        let rows = || config.stack.layers.iter().filter_map(|layer| layer.kind.info());
+        let streamed = rows().filter(|info| info.medium == Medium::Streams).count() as u64;
+        let holders = rows().filter(|info| !info.held.is_empty()).count() as u64;
         for layer in &mut config.stack.layers {
-            let (key, share) = (|key| format!("layer.{}.{key}", layer.name), total / 16 / holders.max(1));
-            match &mut layer.kind {
-                LayerKind::Ltp(settings) => {
-                    let default = farlink_cla::ltp::Config::default();
-                    bytes(&key("memory"), &mut settings.memory_bytes, share, default.memory_bytes);
-                    bytes(&key("in_flight"), &mut settings.in_flight_bytes, share, default.in_flight_bytes);
-                }
-                LayerKind::Udpcl(settings) => {
-                    let default = farlink_cla::udpcl::Config::default();
-                    bytes(&key("memory"), &mut settings.memory_bytes, share, default.memory_bytes);
-                }
-                LayerKind::OneWay(_, settings) => {
-                    bytes(&key("kept"), &mut settings.kept, share, farlink_cla::oneway::Config::default().kept);
-                }
-                LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message => {}
+            let Some(info) = layer.kind.info() else { continue };
+            let (defaults, share) = (info.settings(), total / 16 / holders.max(1));
+            for name in info.held {
+                let (Some(mut bound), Some(row)) =
+                    (layer.kind.value(name), defaults.iter().find(|row| row.name == *name))
+                else {
+                    continue;
+                };
+                bytes(&format!("layer.{}.{name}", layer.name), &mut bound, share, row.default);
+                layer.kind.set(&[(name, bound)]);
             }
         }
         for (at, layer) in config.stack.layers.iter_mut().enumerate() {
-            let (sessions, default) = match &mut layer.kind {
-                LayerKind::TcpclV4(settings) | LayerKind::TcpclV3(settings) => {
-                    (&mut settings.sessions, farlink_cla::tcpcl_v4::Config::default().sessions)
-                }
-                LayerKind::OneWay(_, settings) => {
-                    (&mut settings.sessions, farlink_cla::oneway::Config::default().sessions)
-                }
-                LayerKind::Ltp(_) | LayerKind::Udpcl(_) | LayerKind::Message => continue,
-            };
-            let key = format!("layer.{}.sessions", layer.name);
+            let Some(info) = layer.kind.info().filter(|info| info.sessions) else { continue };
+            let defaults = info.settings();
+            let default = defaults.iter().find(|row| row.name == SESSIONS).map_or(0, |row| row.default);
+            let Some(mut sessions) = layer.kind.value(SESSIONS) else { continue };
             // Each configured neighbour has room beside as many strangers, also one without an address.
             let configured = config.stack.links.iter().filter(|link| link.layer == at).count() as u64;
             let share = (total / 16 / streamed.max(1)).max(2 * configured * STRANGER_BYTES);
-            let mut wide = u64::from(*sessions);
-            lower(&key, &mut wide, share, STRANGER_BYTES, default.into(), &mut said);
-            *sessions = wide as u32;
+            lower(
+                &format!("layer.{}.{SESSIONS}", layer.name),
+                &mut sessions,
+                share,
+                STRANGER_BYTES,
+                default,
+                &mut said,
+            );
+            layer.kind.set(&[(SESSIONS, sessions)]);
         }
         lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
         let mut count = |key: &str, bound: &mut usize, share: u64, each: u64, default: usize| {
@@ -312,14 +309,8 @@ impl Budget {
     }
 }
 
-/// Whether a layer of this kind holds bundles itself while they arrive, or leave.
-fn holds_bundles(kind: &LayerKind) -> bool {
-    !matches!(kind, LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message)
-}
-/// Whether a layer of this kind has no streams.
-fn is_datagrams(kind: &LayerKind) -> bool {
-    matches!(kind, LayerKind::Ltp(_) | LayerKind::Udpcl(_) | LayerKind::Message)
-}
+/// Setting of layers over streams that bounds their sessions.
+const SESSIONS: &str = "sessions";
 
 #[cfg(test)]
 mod tests {
@@ -345,8 +336,9 @@ mod tests {
                 // What applications, sessions and the control API have is bounded by them.
                 let most = if store == "memory" { 16 } else { 14 };
                 assert!(sum * 16 <= budget.total() * most, "{memory} {store}: {shares:?}");
-                let LayerKind::Ltp(ltp) = &config.stack.layers[1].kind else { panic!("not LTP") };
-                assert!(ltp.memory_bytes.max(ltp.in_flight_bytes) <= budget.total() / 32);
+                let ltp = &config.stack.layers[1].kind;
+                let held = ["memory", "in_flight"].map(|name| ltp.value(name).expect(name));
+                assert!(held.iter().all(|bytes| *bytes <= budget.total() / 32), "{held:?}");
             }
         }
     }
@@ -371,11 +363,7 @@ mod tests {
             let mut config = config(&format!("[limits]\nmemory = \"{memory}\"\n{layers}"));
             let (_, said) = Budget::apply(&mut config);
             assert_eq!(said, [format!("layer.a.sessions is {most}, its share of the memory budget, not 5000")]);
-            let sessions = config.stack.layers.iter().filter_map(|layer| match &layer.kind {
-                LayerKind::TcpclV4(settings) => Some(settings.sessions),
-                LayerKind::OneWay(_, settings) => Some(settings.sessions),
-                _ => None,
-            });
+            let sessions = config.stack.layers.iter().filter_map(|layer| layer.kind.value(SESSIONS));
             assert_eq!(sessions.collect::<Vec<_>>(), [most, rest]);
         }
     }
@@ -386,8 +374,7 @@ mod tests {
         let layers = "[layer.t]\nkind = \"tcpclv4\"\n[layer.s]\nkind = \"stcp\"\n";
         let mut config = config(&format!("[limits]\nmemory = \"64 MiB\"\n{layers}{}", links.collect::<String>()));
         Budget::apply(&mut config);
-        let LayerKind::TcpclV4(settings) = &config.stack.layers[0].kind else { panic!("not TCPCLv4") };
-        assert_eq!(settings.sessions, 400, "200 configured, as many strangers");
+        assert_eq!(config.stack.layers[0].kind.value(SESSIONS), Some(400), "200 configured, as many strangers");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Side {
         let resolver = Resolver::start(poller.waker()).unwrap();
         let mut streams = Streams::new(vec![(LayerId(0), listener)], Bounds { queue: QUEUE_BOUND, read: 1 << 20 });
         let span = LinkParams { link: LINK, connect: to.is_some(), ..LinkParams::default() };
-        let layer = OneWay::new(framing, Config::default(), vec![span]);
+        let layer = OneWay::new(Config { framing, ..Config::default() }, vec![span]);
         streams.set_address(LayerId(0), LINK, Some(to.unwrap_or_else(|| "127.0.0.1:9".into())));
         let mut inputs = VecDeque::new();
         streams.locate(LINK, &resolver, &mut inputs);

@@ -21,7 +21,7 @@ use farlink_scenario::{
 };
 use farlink_stack::{
     CompressedConfig, CompressedSettings, Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig,
-    LayerKind, LinkConfig, Neighbour, Quota, Secret, SecurityConfig, SpanConfig, Stack, StoreConfig, TunnelSettings,
+    LayerKind, LinkConfig, LinkParams, Neighbour, Quota, Secret, SecurityConfig, Stack, StoreConfig, TunnelSettings,
 };
 use std::sync::Arc;
 
@@ -148,8 +148,8 @@ pub(crate) fn weight(layer: &Layer, secured: bool) -> Framing {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
             // Cheap and once a link: what authentication adds follows from the layer's own parameters.
             let known = LayerKind::new(layer.kind, Identity::default(), &[]);
-            let span = known.map(|kind| kind.span(Neighbour::default(), &layer.settings));
-            let shown = if let Some(SpanConfig::Ltp(span)) = span { span.authentication.bytes() } else { 0 };
+            let span = known.map(|kind| kind.link(Neighbour::default(), &layer.settings));
+            let shown = if let Some(LinkParams::Ltp(span)) = span { span.authentication.bytes() } else { 0 };
             let own = layer.kind.header_bytes + shown;
             crossing::framing(layer.kind, datagram.max(64 + shown) - own, headers + own)
         }
@@ -204,13 +204,13 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
     let weight = framing(scenario, end.link);
     let overhead = u64::from(if end.first { link.forward.overhead } else { link.reverse.overhead });
     config.layer = 0;
-    config.span = message_span(&weight, overhead);
+    config.params = message_span(&weight, overhead);
 }
 
 /// How a node reckons with what bundles weigh.
-pub(crate) fn message_span(weight: &Framing, overhead: u64) -> SpanConfig {
+pub(crate) fn message_span(weight: &Framing, overhead: u64) -> LinkParams {
     let packet = weight.payload_bytes + weight.header_bytes + overhead;
-    SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes }
+    LinkParams::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes }
 }
 
 /// The endpoint of a service at a node.
@@ -389,8 +389,8 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
     let kind = link.layer.kind;
     let known = LayerKind::new(kind, Identity::default(), &[]).ok_or_else(|| unknown_layer(kind.name))?;
     let to = Neighbour { identity: identity(peer), node: peer.number, connect: link.layer.connect.connects(end.first) };
-    let mut span = known.span(to, &link.layer.settings_towards(own));
-    if let (SpanConfig::Ltp(span), Some(name)) = (&mut span, scenario.link_key(end.link)) {
+    let mut span = known.link(to, &link.layer.settings_towards(own));
+    if let (LinkParams::Ltp(span), Some(name)) = (&mut span, scenario.link_key(end.link)) {
         let secret = Secret::new(scenario.security_key(&name).to_vec());
         span.authentication = Authentication::HmacSha1(vec![LinkKey { id: Vec::new(), secret }]);
     }
@@ -400,6 +400,6 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
         layer,
         rate: first_rate(own),
         one_way_delay: first_delay(own),
-        span,
+        params: span,
     })
 }

@@ -481,8 +481,8 @@ pub fn mtcp(data: &[u8]) {
 /// latest.
 fn one_way(framing: oneway::Framing, data: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
-    let config = oneway::Config { kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
-    let mut layer = oneway::OneWay::new(framing, config, vec![oneway::LinkParams::default()]);
+    let config = oneway::Config { framing, kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
+    let mut layer = oneway::OneWay::new(config, vec![oneway::LinkParams::default()]);
     let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
     let (ours, theirs) = (StreamId(0), StreamId(StreamId::PASSIVE));
     let (mut now, mut out) = (Instant::ZERO, Vec::new());

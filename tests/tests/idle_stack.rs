@@ -10,7 +10,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use peak_alloc::PeakAlloc;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +32,7 @@ fn peers(own: u64) -> Vec<u64> {
 }
 
 /// One of three nodes with two neighbours each.
-fn node(own: u64, over: LayerKind, span: fn(u64) -> SpanConfig) -> Stack {
+fn node(own: u64, over: LayerKind, span: fn(u64) -> LinkParams) -> Stack {
     let mut config = Config::new(EndpointId::ipn(own, 0));
     config.router = "epidemic".into();
     config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 20));
@@ -43,30 +43,27 @@ fn node(own: u64, over: LayerKind, span: fn(u64) -> SpanConfig) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: Duration::from_secs(1),
-        span: span(peer),
+        params: span(peer),
     };
     config.links = peers(own).into_iter().map(link).collect();
     Stack::new(config).expect("the configuration is right")
 }
 fn over_messages(own: u64) -> Stack {
-    node(own, LayerKind::Message, |_| SpanConfig::Message { wire_bytes_per_million: 0 })
+    node(own, LayerKind::Message, |_| LinkParams::Message { wire_bytes_per_million: 0 })
 }
 fn over_ltp(own: u64) -> Stack {
     let ltp = ltp::Config { engine: own, ..ltp::Config::default() };
     let span =
-        |peer| SpanConfig::Ltp(ltp::SpanConfig { engine: peer, node: NodeId::ipn(peer), ..ltp::SpanConfig::default() });
+        |peer| LinkParams::Ltp(ltp::SpanConfig { engine: peer, node: NodeId::ipn(peer), ..ltp::SpanConfig::default() });
     node(own, LayerKind::Ltp(ltp), span)
 }
 fn over_tcpcl(own: u64) -> Stack {
     let node_id = |n: u64| format!("ipn:{n}.0");
     let tcpcl = tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() };
     let span = |peer| {
-        SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
-            node_id: format!("ipn:{peer}.0"),
-            ..tcpcl_v4::LinkParams::default()
-        })
+        LinkParams::Tcpcl(tcpcl_v4::LinkParams { node_id: format!("ipn:{peer}.0"), ..tcpcl_v4::LinkParams::default() })
     };
-    node(own, LayerKind::TcpclV4(tcpcl), span)
+    node(own, LayerKind::Tcpcl(tcpcl), span)
 }
 
 /// A node that has begun, with nobody in reach: otherwise it would be greeting.

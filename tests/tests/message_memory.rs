@@ -7,7 +7,7 @@ use farlink_base::{
 };
 use farlink_bundle::{CrcType, v7};
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use peak_alloc::PeakAlloc;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn node(n: u64) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: farlink_base::Duration::ZERO,
-        span: SpanConfig::Message { wire_bytes_per_million: 0 },
+        params: LinkParams::Message { wire_bytes_per_million: 0 },
     };
     config.links = vec![link(n + 1), link(n + 2)];
     Stack::new(config).expect("the configuration is right")

@@ -1,14 +1,13 @@
 //! A parameter of a convergence layer is said once: this walks the layers' tables and sets every one
 //! through a node's file, through a scenario in the simulator, and through a scenario in the testbed.
 
-use farlink_base::{LayerParam, Setting, Unit};
+use farlink_base::{Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
-use farlink_cla::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
 use farlink_node::config::NodeConfig;
 use farlink_scenario::Scenario;
-use farlink_stack::{Config, LayerKind, SpanConfig};
+use farlink_stack::Config;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,24 +29,13 @@ fn other(setting: &Setting) -> (u64, String) {
     (value, setting.in_toml(value))
 }
 
-fn get<C>(table: &[LayerParam<C>], name: &str, config: &C) -> u64 {
-    (table.iter().find(|row| row.name == name).expect("the row").get)(config)
-}
-
-/// What the engine is told: the only layer and the only link of a node.
+/// The value that the engine got: in the only layer and the only link of a node.
 fn told(config: &Config, scope: Scope, name: &str) -> u64 {
-    match (scope, &config.layers[0].kind, &config.links[0].span) {
-        (Scope::Layer, LayerKind::Ltp(config), _) => get(ltp::PARAMS, name, config),
-        (Scope::Layer, LayerKind::TcpclV4(config), _) => get(tcpcl_v4::PARAMS, name, config),
-        (Scope::Layer, LayerKind::TcpclV3(config), _) => get(tcpcl_v3::PARAMS, name, config),
-        (Scope::Layer, LayerKind::OneWay(_, config), _) => get(oneway::PARAMS, name, config),
-        (Scope::Layer, LayerKind::Udpcl(config), _) => get(udpcl::PARAMS, name, config),
-        (Scope::Link, _, SpanConfig::OneWay(span)) => get(oneway::LINK_PARAMS, name, span),
-        (Scope::Link, _, SpanConfig::Udpcl(span)) => get(udpcl::LINK_PARAMS, name, span),
-        (Scope::Link, _, SpanConfig::Ltp(span)) => get(ltp::LINK_PARAMS, name, span),
-        (Scope::Link, _, SpanConfig::TcpclV4(span)) => get(tcpcl_v4::LINK_PARAMS, name, span),
-        other => panic!("a new layer: tell where its configuration is: {other:?}"),
-    }
+    let value = match scope {
+        Scope::Layer => config.layers[0].kind.value(name),
+        Scope::Link => config.links[0].params.value(name),
+    };
+    value.expect("the row")
 }
 
 fn node_text(layer: &LayerInfo, scope: Scope, line: &str) -> String {
@@ -163,7 +151,7 @@ fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
 fn the_two_ends_of_a_stream_agree_who_connects_and_datagrams_know_their_headers() {
     for layer in LAYERS {
         let scenario = scenario(layer, Scope::Link, "");
-        let text = |c: &Config| format!("{:?}", c.links[0].span);
+        let text = |c: &Config| format!("{:?}", c.links[0].params);
         let (simulated, real) = (simulated(&scenario), in_the_testbed(&scenario));
         // Numbers of layers and links are the stack's business.
         assert_eq!(text(&simulated), text(&real), "{}", layer.name);

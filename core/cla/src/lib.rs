@@ -1,7 +1,7 @@
 //! Convergence layers: each a state machine over opaque bytes, one folder or file per protocol.
 //!
 //! A convergence layer never parses a bundle, opens a socket or reads a clock. Read
-//! [`farlink_base::layer`] (the contract) first, then [`ltp`]. [`announce`] is no layer: it finds the neighbours that
+//! [`farlink_base::layer`] (the contract) first, then [`protocol`] and [`ltp`]. [`announce`] is no layer: it finds the neighbours that
 //! layers then lead to.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod batches;
 mod cbor;
 pub mod ltp;
 pub mod oneway;
+pub mod protocol;
 pub mod registry;
 mod streams;
 pub mod tcpcl_v3;

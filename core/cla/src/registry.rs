@@ -1,11 +1,10 @@
 //! The convergence layers by name, with what configuration files, references and forms need to know
 //! of each. Their parameters are the tables beside them.
 
-use crate::oneway::Framing;
-use crate::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
+use crate::protocol::Protocol;
 use alloc::vec::Vec;
 use core::fmt;
-use farlink_base::{Duration, Refusal, Setting, settings, settings_of};
+use farlink_base::{Duration, Refusal, Setting};
 
 pub use farlink_base::layer::Medium;
 
@@ -35,9 +34,9 @@ pub struct LayerInfo {
     pub introduction: Introduction,
     /// The port it is assigned, or commonly used where it is assigned none.
     pub port: u16,
-    settings: fn() -> Vec<Setting>,
-    link_settings: fn() -> Vec<Setting>,
-    told: fn(Refusal) -> Result<(), Refusal>,
+    pub(crate) settings: fn() -> Vec<Setting>,
+    pub(crate) link_settings: fn() -> Vec<Setting>,
+    pub(crate) told: fn(Refusal) -> Result<(), Refusal>,
     /// How long its link may be down until what was under way begins anew.
     pub outlives: Duration,
     /// Bytes of its own headers in a typical full packet.
@@ -48,107 +47,34 @@ pub struct LayerInfo {
     pub repairs: bool,
     /// Whether a connection carries bundles one way only: each end that sends connects.
     pub one_way: bool,
+    /// Whether a neighbour is there only while a session with it is; such a layer has the setting `sessions`.
+    pub sessions: bool,
+    /// Settings that bound the bytes of bundles which the layer itself holds.
+    pub held: &'static [&'static str],
 }
 
-/// All layers.
-pub const LAYERS: &[LayerInfo] = &[
-    LayerInfo {
-        name: "ltp",
-        short: "LTP",
-        title: "LTP (RFC 5326) over UDP (RFC 7122)",
-        medium: Medium::Datagrams,
-        introduction: Introduction::Engine,
-        port: 1113,
-        settings: || settings(ltp::PARAMS),
-        link_settings: || settings(ltp::LINK_PARAMS),
-        told: ltp::told,
-        outlives: Duration::MAX,
-        header_bytes: ltp::HEADER_BYTES,
-        stops: true,
-        repairs: true,
-        one_way: false,
-    },
-    LayerInfo {
-        name: "tcpclv4",
-        short: "TCPCLv4",
-        title: "TCPCLv4 (RFC 9174)",
-        medium: Medium::Streams,
-        introduction: Introduction::NodeId,
-        port: 4556,
-        settings: || settings(tcpcl_v4::PARAMS),
-        link_settings: || settings(tcpcl_v4::LINK_PARAMS),
-        told: tcpcl_v4::told,
-        outlives: tcpcl_v4::PARK,
-        header_bytes: 0,
-        stops: false,
-        repairs: true,
-        one_way: false,
-    },
-    LayerInfo {
-        name: "tcpclv3",
-        short: "TCPCLv3",
-        title: "TCPCLv3 (RFC 7242)",
-        medium: Medium::Streams,
-        introduction: Introduction::NodeId,
-        port: 4556,
-        settings: || settings(tcpcl_v3::PARAMS),
-        link_settings: || settings(tcpcl_v4::LINK_PARAMS),
-        told: tcpcl_v3::told,
-        outlives: tcpcl_v4::PARK,
-        header_bytes: 0,
-        stops: false,
-        repairs: true,
-        one_way: false,
-    },
-    one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456, || of(Framing::Stcp)),
-    one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162, || of(Framing::Mtcp)),
-    LayerInfo {
-        name: "udpcl",
-        short: "UDPCL",
-        title: "UDPCL (RFC 7122; draft-ietf-dtn-udpcl)",
-        medium: Medium::Datagrams,
-        introduction: Introduction::NodeId,
-        port: 4556,
-        settings: || settings(udpcl::PARAMS),
-        link_settings: || settings(udpcl::LINK_PARAMS),
-        told: udpcl::told,
-        outlives: Duration::ZERO,
-        header_bytes: 0,
-        stops: true,
-        repairs: false,
-        one_way: false,
-    },
-];
-
-fn of(framing: Framing) -> Vec<Setting> {
-    settings_of(oneway::PARAMS, &oneway::Config::of(framing))
+macro_rules! rows {
+    ($($name:ident: $protocol:ty,)*) => {
+        const COUNT: usize = 0 $(+ <$protocol as Protocol>::LAYERS.len())*;
+        const ALL: [LayerInfo; COUNT] = {
+            let mut all = [crate::ltp::Ltp::LAYERS[0]; COUNT];
+            let mut count = 0;
+            $(
+                let rows = <$protocol as Protocol>::LAYERS;
+                let mut i = 0;
+                while i < rows.len() {
+                    all[count] = rows[i];
+                    (i, count) = (i + 1, count + 1);
+                }
+            )*
+            all
+        };
+    };
 }
+crate::each_protocol!(rows);
 
-/// A stream layer without acknowledgments. None is assigned a port: these are what ION and dtn7 use.
-const fn one_way(
-    name: &'static str,
-    short: &'static str,
-    title: &'static str,
-    port: u16,
-    settings: fn() -> Vec<Setting>,
-) -> LayerInfo {
-    LayerInfo {
-        name,
-        short,
-        title,
-        medium: Medium::Streams,
-        introduction: Introduction::None,
-        port,
-        settings,
-        link_settings: || farlink_base::settings(oneway::LINK_PARAMS),
-        told: oneway::told,
-        outlives: oneway::PARK,
-        header_bytes: 0,
-        stops: false,
-        repairs: true,
-        one_way: true,
-    }
-}
+/// All layers: the rows of every protocol.
+pub const LAYERS: &[LayerInfo] = &ALL;
 
 /// Names of all layers.
 pub const NAMES: &[&str] = &{
@@ -201,6 +127,7 @@ impl fmt::Debug for LayerInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
     use farlink_base::LayerParam;
 
     /// Every row sets and gets its own field, over its whole range, and nothing else's.
@@ -269,6 +196,15 @@ mod tests {
         };
         assert_eq!(["stcp", "mtcp"].map(|name| keepalive(name).default), [15_000_000_000, 0]);
         assert_eq!(keepalive("mtcp").parse("5 s"), Ok(5_000_000_000));
+    }
+
+    #[test]
+    fn bounds_of_held_bytes_are_settings() {
+        for layer in LAYERS {
+            let has = |name: &str| layer.settings().iter().any(|setting| setting.name == name);
+            assert!(layer.held.iter().all(|name| has(name)), "{}", layer.name);
+            assert!(!layer.sessions || has("sessions"), "{}", layer.name);
+        }
     }
 
     #[test]

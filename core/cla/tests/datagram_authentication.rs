@@ -271,17 +271,17 @@ fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
     let (middle, rest) = first.split_at(first.len() / 2);
     middle.iter().for_each(|datagram| drop(b.hear(1, datagram.clone())));
     for bench in [&mut a, &mut b] {
-        assert!(bench.ltp.rekey(LINK, &both));
+        assert!(bench.ltp.replace_keys(LINK, &both));
     }
     // What was on its way has the old key, what is sent again the new one.
     let went = talk([&mut a, &mut b], [1, 2], rest.to_vec(), |_, _| false);
     assert!(suites(&went.last().unwrap().1) == [b"\x002"] && suites(&went[0].1) == [b"\x001"]);
     assert!(b.bundles() == [bundle(1, 30_000)] && a.sent.len() == 1 && a.failed.is_empty());
     assert!(a.dropped.is_empty() && b.dropped.is_empty());
-    assert!(b.ltp.rekey(LINK, &new) && !b.ltp.rekey(LINK, &Authentication::None));
-    assert!(!b.ltp.rekey(farlink_base::LinkId(9), &new));
+    assert!(b.ltp.replace_keys(LINK, &new) && !b.ltp.replace_keys(LINK, &Authentication::None));
+    assert!(!b.ltp.replace_keys(farlink_base::LinkId(9), &new));
     let mut plain = bench(1, 2, Authentication::None);
-    assert!(!plain.ltp.rekey(LINK, &new), "it begins anew");
+    assert!(!plain.ltp.replace_keys(LINK, &new), "it begins anew");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_longer_name_of_a_key_fits_the_smallest_datagrams_of_a_running_link() {
         })
     });
     let mut first = a.send(1, bundle(1, 900), true);
-    assert!(a.ltp.rekey(LINK, &long) && b.ltp.rekey(LINK, &long));
+    assert!(a.ltp.replace_keys(LINK, &long) && b.ltp.replace_keys(LINK, &long));
     first.extend(a.send(2, bundle(2, 900), true));
     // Some are lost, so that reports claim parts and parts are sent again.
     let mut count = 0;

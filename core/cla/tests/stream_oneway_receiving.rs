@@ -511,7 +511,7 @@ fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
 
 #[test]
 fn when_memory_is_scarce_what_waits_lets_go_of_the_buffers_it_came_in() {
-    let mut layer = OneWay::new(Framing::Mtcp, ours(), Vec::new());
+    let mut layer = OneWay::new(Config { framing: Framing::Mtcp, ..ours() }, Vec::new());
     let mut out = Vec::new();
     let from = "10.0.0.1:40000".parse().unwrap();
     let now = farlink_base::Instant::ZERO;

@@ -49,9 +49,9 @@ fn versions(
 /// STCP or MTCP; who connects sends.
 fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
     move |_| {
-        let config = oneway::Config { layer: LayerId(3), ..oneway::Config::default() };
+        let config = oneway::Config { layer: LayerId(3), framing, ..oneway::Config::default() };
         let span = oneway::LinkParams { link: LINK, window_bytes, ..oneway::LinkParams::default() };
-        OneWay::new(framing, config, vec![span])
+        OneWay::new(config, vec![span])
     }
 }
 const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];

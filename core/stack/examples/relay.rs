@@ -13,7 +13,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ fn config(layer: &str, index: usize) -> Config {
     let node_id = |n: u64| format!("ipn:{n}.0");
     let kind = match layer {
         "ltp" => LayerKind::Ltp(ltp::Config { engine: own, ..ltp::Config::default() }),
-        _ => LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
+        _ => LayerKind::Tcpcl(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
     };
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     let peers = [index.checked_sub(1), Some(index + 1).filter(|next| *next < NODES)].into_iter().flatten();
@@ -71,21 +71,21 @@ fn config(layer: &str, index: usize) -> Config {
         .map(|peer| {
             let to = peer as u64 + 1;
             let span = match layer {
-                "ltp" => SpanConfig::Ltp(ltp::SpanConfig {
+                "ltp" => LinkParams::Ltp(ltp::SpanConfig {
                     engine: to,
                     node: NodeId::ipn(to),
                     margin: Duration::from_millis(50),
                     window_bytes: 8 << 20,
                     ..ltp::SpanConfig::default()
                 }),
-                _ => SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
+                _ => LinkParams::Tcpcl(tcpcl_v4::LinkParams {
                     node_id: node_id(to),
                     connect: index < peer,
                     ..tcpcl_v4::LinkParams::default()
                 }),
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
-            LinkConfig { name, peer, layer: 0, rate: None, one_way_delay: Duration::ZERO, span }
+            LinkConfig { name, peer, layer: 0, rate: None, one_way_delay: Duration::ZERO, params: span }
         })
         .collect();
     for to in (index + 2)..=NODES {

@@ -11,7 +11,7 @@ use farlink_base::{
 use farlink_bundle::{CrcType, v7};
 use farlink_routing::PlanIndex;
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn stack(router: &str) -> Stack {
         layer: 0,
         rate: None,
         one_way_delay: Duration::ZERO,
-        span: SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
+        params: LinkParams::Message { wire_bytes_per_million: 1_000_000 },
     };
     config.links = (2..5).map(link).collect();
     config.store = StoreConfig::new(StoreKind::Memory, DataVolume(1 << 50));

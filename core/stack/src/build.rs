@@ -157,8 +157,8 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         peer: link.peer.clone(),
         rate: link.rate,
         one_way_delay: link.one_way_delay,
-        wire_bytes_per_million: link.span.wire_bytes_per_million(),
-        sessions: link.span.has_sessions(),
-        largest: link.span.largest().map(DataVolume),
+        wire_bytes_per_million: link.params.wire_bytes_per_million(),
+        sessions: link.params.has_sessions(),
+        largest: link.params.largest_bundle().map(DataVolume),
     })
 }

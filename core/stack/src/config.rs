@@ -2,7 +2,7 @@
 //! the simulator from the scenario.
 
 use crate::custody::CustodyConfig;
-use crate::kinds::{LayerKind, SpanConfig};
+use crate::kinds::{LayerKind, LinkParams};
 use crate::reporting::CompressedConfig;
 use crate::security::SecurityConfig;
 use crate::shards::ShardConfig;
@@ -99,7 +99,7 @@ pub struct LinkConfig {
     /// One-way delay when no contact gives one; LTP timers follow from it.
     pub one_way_delay: Duration,
     /// Parameters of the layer for this link.
-    pub span: SpanConfig,
+    pub params: LinkParams,
 }
 
 /// Which store.

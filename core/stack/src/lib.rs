@@ -41,7 +41,7 @@ pub use farlink_bpa::{
     TunnelSettings,
 };
 pub use io::{Input, Output};
-pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};
+pub use kinds::{Identity, LayerKind, LinkParams, Neighbour};
 pub use reporting::CompressedConfig;
 pub use security::{KeyRing, Secret, SecurityConfig, SecurityCounts};
 pub use shards::{Across, HeadBudget, SHARD_BUNDLES_MAX, SHARDS_MAX, ShardConfig};

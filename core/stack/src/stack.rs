@@ -8,7 +8,7 @@ use crate::edge::{BpV7, Codec, Edges};
 use crate::edge_v6::BpV6;
 use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, arrived, departed};
-use crate::kinds::{Layer, SpanConfig, has_key};
+use crate::kinds::{Layer, LinkParams, has_key};
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::pieces::Kept;
 use crate::reads::{Departure, Load, Reads, Waiting};
@@ -206,7 +206,7 @@ impl Stack {
         if let Some(reads) = self.reads.made() {
             reads.rest();
         }
-        self.layers.iter_mut().for_each(Layer::rest);
+        self.layers.iter_mut().for_each(Layer::shrink);
     }
 
     fn work_off<S: Sink<Output>>(&mut self, now: Instant, mut next: Option<Work>, out: &mut S) {
@@ -312,7 +312,7 @@ impl Stack {
             }
             layer => layer,
         };
-        if layer.add_span(now, link, config.span.clone(), &mut joint) != Some(true) {
+        if layer.add_link(now, link, config.params.clone(), &mut joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
         if let Layer::Elsewhere(elsewhere) = layer {
@@ -873,9 +873,9 @@ impl Stack {
     }
     /// Other keys for an authenticated link, the rest of whose parameters are as before: what is on its way goes on.
     /// False where only a link that begins anew can have them.
-    pub fn rekey_link(&mut self, link: LinkId, span: &SpanConfig) -> bool {
+    pub fn rekey_link(&mut self, link: LinkId, params: &LinkParams) -> bool {
         let layer = layer_of(&self.link_layer, link);
-        self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, span))
+        self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, params))
     }
     /// Bytes that layers of this shard offered to others, which have not said whether they take them.
     pub fn offered_elsewhere(&self) -> u64 {

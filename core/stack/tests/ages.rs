@@ -15,7 +15,7 @@ use farlink_bundle::CrcType;
 use farlink_cla::oneway::{self, Framing};
 use farlink_cla::{ltp, tcpcl_v4, udpcl};
 use farlink_routing::{PlanIndex, contact_plan};
-use farlink_stack::{Config, Input, LayerKind, SpanConfig};
+use farlink_stack::{Config, Input, LayerKind, LinkParams};
 use std::collections::BTreeMap;
 
 const COUNT: u32 = 200;
@@ -61,8 +61,8 @@ impl Over {
         let versions = tcpcl_v4::Versions::Three;
         config.layers[0].kind = match self {
             TcpclV4 => return,
-            TcpclV3 => LayerKind::TcpclV3(tcpcl_v4::Config { node_id, versions, ..Default::default() }),
-            OneWay(framing) => LayerKind::OneWay(framing, oneway::Config::of(framing)),
+            TcpclV3 => LayerKind::Tcpcl(tcpcl_v4::Config { node_id, versions, ..Default::default() }),
+            OneWay(framing) => LayerKind::OneWay(oneway::Config::of(framing)),
             Over::Ltp { .. } => LayerKind::Ltp(ltp::Config { engine: own, ..Default::default() }),
             Udpcl(_) => LayerKind::Udpcl(udpcl::Config { node_id, ..Default::default() }),
         };
@@ -71,10 +71,10 @@ impl Over {
             match self {
                 TcpclV4 | TcpclV3 => {}
                 OneWay(_) => {
-                    link.span = SpanConfig::OneWay(oneway::LinkParams { connect: own < to, ..Default::default() });
+                    link.params = LinkParams::OneWay(oneway::LinkParams { connect: own < to, ..Default::default() });
                 }
                 Over::Ltp { aggregate, window } => {
-                    link.span = SpanConfig::Ltp(ltp::SpanConfig {
+                    link.params = LinkParams::Ltp(ltp::SpanConfig {
                         engine: to,
                         node: NodeId::ipn(to),
                         aggregate_bytes: aggregate,
@@ -85,7 +85,7 @@ impl Over {
                 }
                 Udpcl(version) => {
                     let node_id = format!("ipn:{to}.0");
-                    link.span = SpanConfig::Udpcl(udpcl::LinkParams { node_id, version, ..Default::default() });
+                    link.params = LinkParams::Udpcl(udpcl::LinkParams { node_id, version, ..Default::default() });
                 }
             }
         }

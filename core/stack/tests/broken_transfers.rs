@@ -12,7 +12,7 @@ fn seconds(n: u64) -> Duration {
 }
 fn reactive(config: &mut Config, versions: Versions, least: u64) {
     for layer in &mut config.layers {
-        if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+        if let LayerKind::Tcpcl(layer) = &mut layer.kind {
             (layer.reactive, layer.versions) = (least, versions);
         }
     }

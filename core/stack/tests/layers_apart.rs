@@ -20,7 +20,7 @@ fn peer() -> SocketAddr {
 fn stack() -> Stack {
     let mut config = Config::new(EndpointId::ipn(1, 0));
     let ltp = || LayerKind::Ltp(ltp::Config { engine: 1, ..ltp::Config::default() });
-    let tcpcl = || LayerKind::TcpclV4(tcpcl_v4::Config { node_id: "ipn:1.0".into(), ..tcpcl_v4::Config::default() });
+    let tcpcl = || LayerKind::Tcpcl(tcpcl_v4::Config { node_id: "ipn:1.0".into(), ..tcpcl_v4::Config::default() });
     let kinds = [ltp(), ltp(), tcpcl(), tcpcl()];
     assert_eq!(kinds[1].medium(), Some(Medium::Datagrams));
     assert_eq!((kinds[2].medium(), LayerKind::Message.medium()), (Some(Medium::Streams), None));
@@ -113,7 +113,7 @@ impl AsRef<[u8]> for Watched {
 #[test]
 fn scarce_memory_frees_the_buffers_that_layers_hold() {
     let mut config = Config::new(EndpointId::ipn(1, 0));
-    let kind = LayerKind::OneWay(Framing::Mtcp, oneway::Config::of(Framing::Mtcp));
+    let kind = LayerKind::OneWay(oneway::Config::of(Framing::Mtcp));
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     config.router = "static".into();
     let mut stack = started(config);

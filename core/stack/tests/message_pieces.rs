@@ -7,7 +7,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{
-    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig,
+    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig,
     StoreKind,
 };
 
@@ -32,10 +32,10 @@ impl Sender {
     fn new(codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
         let mut config = Config::new(EndpointId::ipn(1, 0));
         config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
-        let span = SpanConfig::Message { wire_bytes_per_million: 1_000_000 };
+        let span = LinkParams::Message { wire_bytes_per_million: 1_000_000 };
         let peer = EndpointId::ipn(2, 0);
         let (rate, one_way_delay) = (Some(DataRate(1_000_000)), Duration::ZERO);
-        config.links = vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, span }];
+        config.links = vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, params: span }];
         config.store = StoreConfig { kind: StoreKind::Memory, ..config.store };
         config.router = "static".into();
         config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());

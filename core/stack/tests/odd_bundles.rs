@@ -9,7 +9,7 @@ use farlink_base::{
 };
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6, v7};
-use farlink_stack::{Input, SpanConfig, StoreConfig, StoreKind};
+use farlink_stack::{Input, LinkParams, StoreConfig, StoreKind};
 
 const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
 
@@ -340,7 +340,7 @@ fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
 fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for_the_last() {
     const MOST: usize = 400;
     let tune = |config: &mut farlink_stack::Config| {
-        if let SpanConfig::Udpcl(span) = &mut config.links[0].span {
+        if let LinkParams::Udpcl(span) = &mut config.links[0].params {
             span.datagram_bytes = MOST as u32;
         }
     };

@@ -7,7 +7,7 @@ use farlink_base::{Clock, DataVolume, Duration, EndpointId, Instant, LinkId, Pay
 use farlink_bpa::SHARD_NUMBERS;
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
-use farlink_stack::{Config, HeadBudget, Input, LayerKind, ShardConfig, SpanConfig};
+use farlink_stack::{Config, HeadBudget, Input, LayerKind, LinkParams, ShardConfig};
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
@@ -30,16 +30,16 @@ fn tune(index: usize, config: &mut Config) {
     for layer in &mut config.layers {
         match &mut layer.kind {
             LayerKind::Ltp(layer) => layer.engine = number(index),
-            LayerKind::TcpclV4(layer) => layer.node_id = format!("ipn:{}.0", number(index)),
+            LayerKind::Tcpcl(layer) => layer.node_id = format!("ipn:{}.0", number(index)),
             _ => {}
         }
     }
     let to = |config: &mut Config, link: usize, peer: u64| {
         let link = &mut config.links[link];
         (link.peer, link.name) = (EndpointId::ipn(peer, 0), format!("to-{peer}"));
-        match &mut link.span {
-            SpanConfig::Ltp(span) => (span.engine, span.node) = (peer, farlink_base::NodeId::ipn(peer)),
-            SpanConfig::TcpclV4(span) => span.node_id = format!("ipn:{peer}.0"),
+        match &mut link.params {
+            LinkParams::Ltp(span) => (span.engine, span.node) = (peer, farlink_base::NodeId::ipn(peer)),
+            LinkParams::Tcpcl(span) => span.node_id = format!("ipn:{peer}.0"),
             _ => {}
         }
     };
@@ -60,7 +60,7 @@ fn tune(index: usize, config: &mut Config) {
             config.links[1].layer = 1;
             config.layers.push(config.layers[0].clone());
             for (link, connects) in [(0, false), (1, true)] {
-                if let SpanConfig::TcpclV4(span) = &mut config.links[link].span {
+                if let LinkParams::Tcpcl(span) = &mut config.links[link].params {
                     span.connect = connects;
                 }
             }
@@ -288,7 +288,7 @@ fn long_bundle_over_breaking_sessions_kept_in_parts() {
     for to in [NEAR, FIRST] {
         let mut line = relay_with(Layer::TcpclV4, |_, config| {
             for layer in &mut config.layers {
-                if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+                if let LayerKind::Tcpcl(layer) = &mut layer.kind {
                     layer.reactive = MIB as u64 / 4;
                 }
             }
@@ -319,7 +319,7 @@ fn bundle_whose_head_has_no_room_is_refused() {
             shards.heads = Arc::new(HeadBudget::new(10));
         }
         for layer in &mut config.layers {
-            if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+            if let LayerKind::Tcpcl(layer) = &mut layer.kind {
                 layer.segment_mru = 40;
             }
         }
@@ -367,7 +367,7 @@ fn bundles_waiting_at_contact_end_leave_in_next() {
     let mut line = relay_with(Layer::Ltp, move |_, config| {
         config.plan = Some(PlanIndex::new(contact_plan::parse(contacts).expect("a plan").plan).into());
         for link in &mut config.links {
-            if let SpanConfig::Ltp(span) = &mut link.span {
+            if let LinkParams::Ltp(span) = &mut link.params {
                 span.window_bytes = 100_000;
             }
         }
@@ -465,7 +465,7 @@ fn bundle_that_waits_in_another_shard_ages() {
                 (config.limits.memory_bytes, config.spill_from) = (1 << 30, DataVolume(1 << 30));
             }
             for link in &mut config.links {
-                if let SpanConfig::Ltp(span) = &mut link.span {
+                if let LinkParams::Ltp(span) = &mut link.params {
                     span.window_bytes = 100_000;
                 }
             }

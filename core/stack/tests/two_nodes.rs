@@ -11,7 +11,7 @@ use farlink_base::{
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,21 +34,21 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
     let (kind, span) = match layer {
         Layer::Ltp => (
             LayerKind::Ltp(ltp::Config { engine: own, ..ltp::Config::default() }),
-            SpanConfig::Ltp(ltp::SpanConfig {
+            LinkParams::Ltp(ltp::SpanConfig {
                 engine: peer,
                 node: farlink_base::NodeId::ipn(peer),
                 ..ltp::SpanConfig::default()
             }),
         ),
         Layer::TcpclV4 => (
-            LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
-            SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
+            LayerKind::Tcpcl(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
+            LinkParams::Tcpcl(tcpcl_v4::LinkParams {
                 node_id: node_id(peer),
                 connect: index == 0,
                 ..tcpcl_v4::LinkParams::default()
             }),
         ),
-        Layer::Message => (LayerKind::Message, SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
+        Layer::Message => (LayerKind::Message, LinkParams::Message { wire_bytes_per_million: 1_000_000 }),
     };
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     config.links = vec![LinkConfig {
@@ -57,7 +57,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
         layer: 0,
         rate: None,
         one_way_delay: delay,
-        span,
+        params: span,
     }];
     config.store = StoreConfig::new(store, DataVolume(1 << 30));
     config.router = "static".into();

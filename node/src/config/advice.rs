@@ -6,7 +6,7 @@ use farlink_base::{DataVolume, EndpointId, exact_volume, pattern_covers};
 use farlink_cla::tcpcl_v4::{Tls, Versions};
 use farlink_config::Reader;
 use farlink_os::memory;
-use farlink_stack::{LayerKind, LinkConfig, SpanConfig, StoreKind};
+use farlink_stack::{LayerKind, LinkConfig, LinkParams, StoreKind};
 
 /// Warns of it, each with its line, and what to write instead.
 pub fn all(top: &Reader<'_>, config: &NodeConfig) {
@@ -29,7 +29,7 @@ pub fn all(top: &Reader<'_>, config: &NodeConfig) {
 /// LTP whose pace nobody told.
 fn rates(top: &Reader<'_>, config: &NodeConfig) {
     // A plan names the rates of its contacts.
-    let unknown = |link: &&LinkConfig| matches!(link.span, SpanConfig::Ltp(_)) && link.rate.is_none();
+    let unknown = |link: &&LinkConfig| matches!(link.params, LinkParams::Ltp(_)) && link.rate.is_none();
     let links = config.stack.links.iter().filter(|_| config.plan_file.is_none()).filter(unknown);
     for link in links {
         let path = format!("link.{}", link.name);
@@ -87,7 +87,7 @@ fn versions(top: &Reader<'_>, config: &NodeConfig) {
         top.warn("bundle_version", what, "write bundle_version = 7, or take the rule out");
     }
     for layer in &stack.layers {
-        let LayerKind::TcpclV4(own) = &layer.kind else { continue };
+        let LayerKind::Tcpcl(own) = &layer.kind else { continue };
         if own.versions == Versions::Both && own.tls == Tls::Require {
             let path = format!("layer.{}", layer.name);
             let what = "`v3` does nothing: sessions must be secured, and version 3 has no TLS";

@@ -72,7 +72,7 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySetting
 /// could be read.
 fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {
     let secured = table.flag("require_tls").unwrap_or_default();
-    let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::TcpclV4(own) if own.tls == Tls::Require);
+    let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::Tcpcl(own) if own.tls == Tls::Require);
     let named = |input: Input<'_, '_>| {
         let names = input.texts()?;
         for name in &names {

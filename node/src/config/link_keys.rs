@@ -5,7 +5,7 @@ use super::{LayerSettings, LinkSettings, NodeConfig};
 use farlink_base::ConfigError;
 use farlink_cla::ltp::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
 use farlink_config::Reader;
-use farlink_stack::{LinkConfig, SpanConfig};
+use farlink_stack::{LinkConfig, LinkParams};
 
 /// Reads the keys of all links that have none yet.
 pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
@@ -30,7 +30,7 @@ pub fn all(top: &Reader<'_>, config: &mut NodeConfig) {
 /// # Errors
 /// Why it has none. No key is shown.
 pub fn fill(link: &mut LinkConfig, settings: &LinkSettings, layer: Option<&LayerSettings>) -> Result<(), ConfigError> {
-    let (Some(name), SpanConfig::Ltp(span)) = (&settings.key, &mut link.span) else { return Ok(()) };
+    let (Some(name), LinkParams::Ltp(span)) = (&settings.key, &mut link.params) else { return Ok(()) };
     if !span.authentication.lacks_key() {
         return Ok(());
     }
@@ -83,8 +83,8 @@ mod tests {
         let said = found.mistakes.iter().chain(&found.warnings).map(ToString::to_string).collect();
         let told = found.config.map(|config| {
             assert!(!format!("{config:?}").contains("112233") && !format!("{config:?}").contains("17, 34"));
-            match &config.stack.links[0].span {
-                SpanConfig::Ltp(span) => span.authentication.clone(),
+            match &config.stack.links[0].params {
+                LinkParams::Ltp(span) => span.authentication.clone(),
                 other => panic!("{other:?}"),
             }
         });

@@ -10,7 +10,7 @@ use farlink_bundle::EndpointId;
 use farlink_cla::ltp::Authentication;
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium};
 use farlink_config::{Errors, Input, Reader, Tables, nearest};
-use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig};
+use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, LinkParams, Neighbour};
 use std::path::{Path, PathBuf};
 
 /// The `[layer.NAME]` tables.
@@ -161,7 +161,7 @@ pub fn links(
             layer,
             rate: reader.rate("rate"),
             one_way_delay: reader.duration("one_way_delay").unwrap_or_default(),
-            span: span.unwrap_or(SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
+            params: span.unwrap_or(LinkParams::Message { wire_bytes_per_million: 1_000_000 }),
         });
         settings.push(LinkSettings { address, key });
     }
@@ -188,10 +188,10 @@ fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Op
     found
 }
 
-fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: bool) -> SpanConfig {
+fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: bool) -> LinkParams {
     let node = ipn_number(peer).map_or(NodeId::NULL, NodeId::ipn);
     let mut to = Neighbour { node, ..Neighbour::default() };
-    let Some(info) = kind.info() else { return kind.span(to, &[]) };
+    let Some(info) = kind.info() else { return kind.link(to, &[]) };
     match info.introduction {
         Introduction::Engine => {
             // A peer that could not be read was reported; it has no number to miss.
@@ -212,12 +212,12 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
         }
     }
     reader.ascending("reconnect_min", "reconnect_max");
-    kind.span(to, &reader.settings())
+    kind.link(to, &reader.settings())
 }
 
 /// The name of the key by which a link is authenticated; its bytes come later, from the layer's file.
-fn authentication(reader: &Reader<'_>, span: &mut SpanConfig) -> Option<String> {
-    let SpanConfig::Ltp(span) = span else { return None };
+fn authentication(reader: &Reader<'_>, span: &mut LinkParams) -> Option<String> {
+    let LinkParams::Ltp(span) = span else { return None };
     let key = reader.text("key");
     if key.is_some() && !reader.given("authentication") {
         span.authentication = Authentication::HmacSha1(Vec::new());

@@ -196,7 +196,7 @@ fn found_link(
         layer,
         rate: None,
         one_way_delay: Duration::ZERO,
-        span: kind.span(to, &[]).found(ATTEMPT * 2),
+        params: kind.link(to, &[]).discovered(ATTEMPT * 2),
     };
     (link, LinkSettings { address: Some(address.to_string()), key: None })
 }

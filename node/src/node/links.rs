@@ -6,7 +6,7 @@ use crate::clock;
 use crate::config::{LinkSettings, link_keys};
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, LayerId, LinkId, NodeId};
-use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig, SpanConfig};
+use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig, LinkParams};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A link as it was given, and where it leads.
@@ -133,7 +133,7 @@ impl Node {
             if running.is_some_and(|running| only_keys_differ(running, &fresh))
                 // All shards have a link under one number.
                 && self.io.mesh.is_none()
-                && self.stack.rekey_link(old, &link.span)
+                && self.stack.rekey_link(old, &link.params)
             {
                 tracing::info!("link {} has other keys", link.name);
                 self.known.given.insert(old, fresh);
@@ -247,7 +247,7 @@ impl Node {
 /// Whether two links are the same but for the generations of their key.
 fn only_keys_differ(old: &GivenLink, new: &GivenLink) -> bool {
     let mut old = old.clone();
-    if let (SpanConfig::Ltp(old), SpanConfig::Ltp(new)) = (&mut old.0.span, &new.0.span) {
+    if let (LinkParams::Ltp(old), LinkParams::Ltp(new)) = (&mut old.0.params, &new.0.params) {
         old.authentication = new.authentication.clone();
     }
     old == *new

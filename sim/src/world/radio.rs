@@ -18,7 +18,7 @@ use farlink_base::{BundleMeta, ConfigError, DataRate, Duration, EndpointId, HopS
 use farlink_link::{Loss, Statistics};
 use farlink_scenario::motion::{DelayMode, Reach};
 use farlink_scenario::{LayerInfo, Scenario};
-use farlink_stack::{LinkConfig, SpanConfig};
+use farlink_stack::{LinkConfig, LinkParams};
 use std::sync::Arc;
 
 /// Apart from every other purpose that a run draws for.
@@ -54,7 +54,7 @@ pub(super) struct Kind {
     pub quantum: Duration,
     pub waits_for_arrival: bool,
     pub metadata_free: bool,
-    pub span: SpanConfig,
+    pub params: LinkParams,
     pub seed: u64,
     /// Nodes with it, in order, and the seat of the first.
     pub nodes: Vec<usize>,
@@ -143,7 +143,7 @@ impl Radios {
                 quantum: radio.sharing.quantum,
                 waits_for_arrival: radio.sharing.delay_mode == DelayMode::StopAndWait,
                 metadata_free: radio.sharing.metadata_free,
-                span: message_span(&framing, 0),
+                params: message_span(&framing, 0),
                 seed: Rng::stream(scenario.seed, LOSSES << 32 | index as u64).next_u64(),
                 first_seat: seats as u32,
                 outcome: RadioOutcome { name: radio.name.clone(), ..RadioOutcome::default() },
@@ -270,7 +270,7 @@ impl<O: Observer> World<O> {
             layer: 0,
             rate: kind.rate,
             one_way_delay: delay,
-            span: kind.span.clone(),
+            params: kind.params.clone(),
         };
         let (configs, free_hellos) = ([config(&other.1), config(&one.1)], kind.metadata_free);
         for (end, config) in configs.into_iter().enumerate() {

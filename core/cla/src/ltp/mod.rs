@@ -24,6 +24,7 @@ mod offers;
 mod pace;
 mod params;
 mod peers;
+mod protocol;
 mod ranges;
 mod receiving;
 mod report;

@@ -46,7 +46,7 @@ impl Ltp {
     }
     /// Other keys for an authenticated link, from the next segment on; its sessions go on. False where the link is not
     /// authenticated, or shall not be any more: it must begin anew.
-    pub fn rekey(&mut self, link: LinkId, authentication: &Authentication) -> bool {
+    pub fn replace_keys(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];
         let rules = Seal::new(authentication).and_then(|seal| span.rules.rekeyed(seal));

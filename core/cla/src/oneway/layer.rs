@@ -61,10 +61,10 @@ pub struct OneWay {
 
 impl OneWay {
     /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
-    pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Self {
+    pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
         let link = |span: LinkParams| (span.link, Box::new(Link::configured(span)));
         OneWay {
-            framing,
+            framing: config.framing,
             room: Room::new(config.kept),
             config,
             links: spans.into_iter().map(link).collect(),

@@ -19,6 +19,7 @@ mod links;
 mod mtcp;
 mod params;
 mod peers;
+mod protocol;
 mod receiving;
 mod sending;
 mod settle;
@@ -37,6 +38,8 @@ use farlink_base::{Duration, LayerId, LinkId, Refusal};
 pub struct Config {
     /// This instance's number in its stack (keeps stream and dynamic link numbers apart).
     pub layer: LayerId,
+    /// Protocol that the entity speaks.
+    pub framing: Framing,
     /// A keepalive leaves when nothing else did for so long; zero: none.
     pub keepalive: Duration,
     /// Largest bundle accepted, bytes.
@@ -57,6 +60,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             layer: LayerId(0),
+            framing: Framing::Stcp,
             // ION: STCP_KEEPALIVE_PERIOD.
             keepalive: Duration::from_secs(15),
             transfer_mru: 4 << 30,
@@ -76,7 +80,7 @@ impl Config {
         let whole = Config::default();
         match framing {
             Framing::Stcp => whole,
-            Framing::Mtcp => Config { keepalive: Duration::ZERO, ..whole },
+            Framing::Mtcp => Config { framing, keepalive: Duration::ZERO, ..whole },
         }
     }
 }

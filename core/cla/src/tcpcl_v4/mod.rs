@@ -17,6 +17,7 @@ mod links;
 pub(crate) mod outgoing;
 mod params;
 mod peers;
+mod protocol;
 pub(crate) mod session;
 mod used;
 pub(crate) mod wire;

@@ -16,6 +16,7 @@ mod finished;
 pub mod packet;
 mod params;
 mod peers;
+mod protocol;
 mod sending;
 mod span;
 mod strangers;

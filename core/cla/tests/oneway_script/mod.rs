@@ -56,7 +56,7 @@ pub struct Lone {
 }
 impl Lone {
     pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Lone {
-        let layer = OneWay::new(framing, config, spans);
+        let layer = OneWay::new(Config { framing, ..config }, spans);
         let (written, reasons, said) = (Vec::new(), Vec::new(), Vec::new());
         Lone { layer, framing, now: Instant::ZERO, stream: PASSIVE, written, reasons, said }
     }

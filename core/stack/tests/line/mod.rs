@@ -13,7 +13,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
-    Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
     let node_id = |n: u64| format!("ipn:{n}.0");
     let kind = match layer {
         Layer::Ltp => LayerKind::Ltp(ltp::Config { engine: own, memory_bytes: 4 << 20, ..ltp::Config::default() }),
-        Layer::TcpclV4 => LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
+        Layer::TcpclV4 => LayerKind::Tcpcl(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
     };
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     config.links = peers(index, count)
@@ -68,9 +68,9 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
             let to = peer as u64 + 1;
             let span = match layer {
                 Layer::Ltp => {
-                    SpanConfig::Ltp(ltp::SpanConfig { engine: to, node: NodeId::ipn(to), ..ltp::SpanConfig::default() })
+                    LinkParams::Ltp(ltp::SpanConfig { engine: to, node: NodeId::ipn(to), ..ltp::SpanConfig::default() })
                 }
-                Layer::TcpclV4 => SpanConfig::TcpclV4(tcpcl_v4::LinkParams {
+                Layer::TcpclV4 => LinkParams::Tcpcl(tcpcl_v4::LinkParams {
                     node_id: node_id(to),
                     connect: index < peer,
                     ..tcpcl_v4::LinkParams::default()
@@ -78,7 +78,7 @@ fn config(layer: Layer, index: usize, count: usize) -> Config {
             };
             let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
             let rate = (layer == Layer::Ltp).then_some(DataRate(100_000_000));
-            LinkConfig { name, peer, layer: 0, rate, one_way_delay: DELAY, span }
+            LinkConfig { name, peer, layer: 0, rate, one_way_delay: DELAY, params: span }
         })
         .collect();
     if index + 1 < count {

@@ -8,10 +8,10 @@ use farlink_base::{
     socket,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
-use farlink_cla::oneway::{self, Framing};
+use farlink_cla::oneway;
 use farlink_cla::udpcl;
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::net::SocketAddr;
 
@@ -239,7 +239,7 @@ fn stack(tune: fn(&mut Config)) -> Stack {
     config.node_ids.push(EndpointId::dtn("one", ""));
     let split = farlink_bundle::decode_prefix;
     config.layers = vec![
-        LayerConfig { name: "in".into(), kind: LayerKind::OneWay(Framing::Stcp, oneway::Config::default()) },
+        LayerConfig { name: "in".into(), kind: LayerKind::OneWay(oneway::Config::default()) },
         LayerConfig { name: "out".into(), kind: LayerKind::Udpcl(udpcl::Config { split, ..udpcl::Config::default() }) },
     ];
     config.links = vec![LinkConfig {
@@ -248,7 +248,7 @@ fn stack(tune: fn(&mut Config)) -> Stack {
         layer: 1,
         rate: None,
         one_way_delay: Duration::ZERO,
-        span: SpanConfig::Udpcl(udpcl::LinkParams { keepalive: Duration::ZERO, ..udpcl::LinkParams::default() }),
+        params: LinkParams::Udpcl(udpcl::LinkParams { keepalive: Duration::ZERO, ..udpcl::LinkParams::default() }),
     }];
     config.routes = vec![("*".into(), EndpointId::ipn(2, 0))];
     config.router = "static".into();

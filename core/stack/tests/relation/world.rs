@@ -16,7 +16,7 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::udpcl;
 use farlink_stack::{
-    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    Config, Input, LayerConfig, LayerKind, LinkConfig, LinkParams, Output, Stack, StoreConfig, StoreKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -131,8 +131,8 @@ impl World {
         let links = self.links(node);
         let link = |(place, (link, peer)): (usize, &(usize, u8))| {
             let span = match self.is_narrow(*link) {
-                false => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
-                true => SpanConfig::Udpcl(udpcl::LinkParams {
+                false => LinkParams::Message { wire_bytes_per_million: 1_000_000 },
+                true => LinkParams::Udpcl(udpcl::LinkParams {
                     link: LinkId(place as u32),
                     datagram_bytes: if self.setup.version == 6 { HALVES_6 } else { HALVES_7 },
                     pace_bytes: 1 << 30,
@@ -145,7 +145,7 @@ impl World {
                 layer: usize::from(self.is_narrow(*link)),
                 rate: None,
                 one_way_delay: Duration::ZERO,
-                span,
+                params: span,
             }
         };
         config.links = links.iter().enumerate().map(link).collect();

@@ -85,15 +85,15 @@ pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_lay
 }
 
 /// What the agent and the store say.
-pub(crate) struct Joint<'a, S> {
+pub(crate) struct Joint<'a> {
     pub work: &'a mut VecDeque<Work>,
-    pub out: &'a mut S,
+    pub out: &'a mut dyn Sink<Output>,
     pub link_layer: &'a [LayerId],
     pub layers: &'a [Layer],
     pub arrivals: &'a mut Lazy<Arrivals>,
 }
 
-impl<S: Sink<Output>> Joint<'_, S> {
+impl Joint<'_> {
     fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
         let OfferToken { layer, ticket } = token;
         if layer == OfferToken::TUNNEL {
@@ -144,7 +144,7 @@ impl<S: Sink<Output>> Joint<'_, S> {
     }
 }
 
-impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
+impl Sink<farlink_bpa::Output> for Joint<'_> {
     fn push(&mut self, value: farlink_bpa::Output) {
         use farlink_bpa::Output as O;
         match value {
@@ -180,7 +180,7 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
     }
 }
 
-impl<S: Sink<Output>> Sink<store::Output> for Joint<'_, S> {
+impl Sink<store::Output> for Joint<'_> {
     fn push(&mut self, value: store::Output) {
         match value {
             store::Output::Disk(op) => self.out.push(Output::Disk(op)),
@@ -203,10 +203,10 @@ impl<S: Sink<Output>> Sink<store::Output> for Joint<'_, S> {
 }
 
 /// What a layer says.
-pub(crate) struct LayerJoint<'a, S> {
+pub(crate) struct LayerJoint<'a> {
     pub layer: LayerId,
     pub work: &'a mut VecDeque<Work>,
-    pub out: &'a mut S,
+    pub out: &'a mut dyn Sink<Output>,
     pub arrivals: &'a mut Lazy<Arrivals>,
     pub outgoing: &'a mut Lazy<Outgoing>,
     pub edges: &'a mut Edges,
@@ -217,7 +217,7 @@ pub(crate) struct LayerJoint<'a, S> {
     pub desk: Option<&'a mut Desk>,
 }
 
-impl<S: Sink<Output>> LayerJoint<'_, S> {
+impl LayerJoint<'_> {
     fn offer(&mut self, token: OfferToken, link: LinkId, part: Payload, last: bool, total: Option<u64>) {
         let edges = &*self.edges;
         let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
@@ -302,7 +302,7 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
     }
 }
 
-impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
+impl Sink<layer::Output> for LayerJoint<'_> {
     fn push(&mut self, mut value: layer::Output) {
         use layer::Output as O;
         let layer = self.layer;

@@ -191,7 +191,7 @@ impl Stack {
     }
 
     /// Takes one input at `now`; pushes what follows from it.
-    pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
+    pub fn handle(&mut self, now: Instant, input: Input, out: &mut dyn Sink<Output>) {
         // Most inputs are one step of work: it needs no place in the list.
         let next = self.take(now, input);
         self.work_off(now, next, out);
@@ -209,7 +209,7 @@ impl Stack {
         self.layers.iter_mut().for_each(Layer::shrink);
     }
 
-    fn work_off<S: Sink<Output>>(&mut self, now: Instant, mut next: Option<Work>, out: &mut S) {
+    fn work_off(&mut self, now: Instant, mut next: Option<Work>, out: &mut dyn Sink<Output>) {
         let (mut agent, mut rests) = (false, false);
         while let Some(work) = next.take().or_else(|| self.work.pop_front()) {
             agent |= matches!(work, Work::Agent(_));
@@ -230,12 +230,12 @@ impl Stack {
     ///
     /// # Errors
     /// Names the key that cannot be used and what to write instead. Nothing has changed then.
-    pub fn add_link<S: Sink<Output>>(
+    pub fn add_link(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Configured, out)
     }
@@ -244,12 +244,12 @@ impl Stack {
     ///
     /// # Errors
     /// As [`Stack::add_link`].
-    pub fn add_found_link<S: Sink<Output>>(
+    pub fn add_found_link(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
@@ -259,33 +259,33 @@ impl Stack {
     ///
     /// # Errors
     /// As [`Stack::add_link`].
-    pub fn add_met_link<S: Sink<Output>>(
+    pub fn add_met_link(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
         free_hellos: bool,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) -> Result<(), ConfigError> {
         self.link_with(now, link, config, (Origin::Met, free_hellos), out)
     }
-    fn link_up<S: Sink<Output>>(
+    fn link_up(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
         origin: Origin,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) -> Result<(), ConfigError> {
         self.link_with(now, link, config, (origin, false), out)
     }
-    fn link_with<S: Sink<Output>>(
+    fn link_with(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
         (origin, free_hellos): (Origin, bool),
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) -> Result<(), ConfigError> {
         let settings = build::link_settings(link, config, self.layers.len())?;
         has_key(config)?;
@@ -331,7 +331,7 @@ impl Stack {
     }
     /// A link is no more: its sessions end in good order, what it was sending or had queued goes another
     /// way or waits. Its number may be given anew.
-    pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
+    pub fn remove_link(&mut self, now: Instant, link: LinkId, out: &mut dyn Sink<Output>) {
         let layer = layer_of(&self.link_layer, link);
         if link.is_dynamic() || layer == NO_LAYER {
             return;
@@ -347,7 +347,7 @@ impl Stack {
         self.link_layer[link.0 as usize] = NO_LAYER;
     }
     /// What follows from a change of links.
-    fn wake_agent<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+    fn wake_agent(&mut self, now: Instant, out: &mut dyn Sink<Output>) {
         self.agent_at = self.agent.next_timeout().unwrap_or(Instant::MAX);
         let wake = self.agent.is_due(now).then_some(Work::Agent(farlink_bpa::Input::Wake));
         self.work_off(now, wake, out);
@@ -446,7 +446,7 @@ impl Stack {
         first
     }
 
-    fn step<S: Sink<Output>>(&mut self, now: Instant, work: Work, out: &mut S) {
+    fn step(&mut self, now: Instant, work: Work, out: &mut dyn Sink<Output>) {
         match work {
             Work::Layer(id, input) => self.step_layer(now, id, Ok(input), out),
             Work::Write(id, stream) => self.step_layer(now, id, Err(stream), out),
@@ -509,23 +509,23 @@ impl Stack {
         }
     }
 
-    fn step_agent<S: Sink<Output>>(&mut self, now: Instant, input: farlink_bpa::Input, out: &mut S) {
+    fn step_agent(&mut self, now: Instant, input: farlink_bpa::Input, out: &mut dyn Sink<Output>) {
         let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
         agent.handle(now, input, edges, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
-    fn step_store<S: Sink<Output>>(&mut self, now: Instant, input: store::Input, out: &mut S) {
+    fn step_store(&mut self, now: Instant, input: store::Input, out: &mut dyn Sink<Output>) {
         let Stack { store, work, link_layer, layers, arrivals, .. } = self;
         store.handle(now, input, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
     /// Tells a layer something, or has it write what waits for that.
-    fn step_layer<S: Sink<Output>>(
+    fn step_layer(
         &mut self,
         now: Instant,
         id: LayerId,
         input: Result<layer::Input, StreamId>,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) {
         let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let refused = match &input {
@@ -557,7 +557,7 @@ impl Stack {
     }
 
     /// Another shard says something about a layer, its own or one of this shard.
-    fn step_across<S: Sink<Output>>(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut S) {
+    fn step_across(&mut self, now: Instant, id: LayerId, from: u8, what: Across, out: &mut dyn Sink<Output>) {
         let Stack { agent, layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo, desk: None };
@@ -577,7 +577,7 @@ impl Stack {
 
     /// Hands a bundle to its link's layer, rendered for this hop. One on disk leaves from there; a piece
     /// of it is read before, for its CRC.
-    fn send<S: Sink<Output>>(&mut self, departure: Departure, out: &mut S) {
+    fn send(&mut self, departure: Departure, out: &mut dyn Sink<Output>) {
         if departure.link == LinkId::TUNNEL {
             let payload = departure.payload();
             // So that it can be secured; what is longer leaves from disk as it is.
@@ -651,7 +651,7 @@ impl Stack {
         departed(todo, &mut self.work, &self.link_layer);
     }
     /// What its layer does not have yet is forgotten here; else the layer is asked.
-    fn cancel<S: Sink<Output>>(&mut self, link: LinkId, id: layer::SendId, out: &mut S) {
+    fn cancel(&mut self, link: LinkId, id: layer::SendId, out: &mut dyn Sink<Output>) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
@@ -673,7 +673,7 @@ impl Stack {
     }
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.
-    fn send_message<S: Sink<Output>>(&mut self, departure: Departure, payload: Payload, out: &mut S) {
+    fn send_message(&mut self, departure: Departure, payload: Payload, out: &mut dyn Sink<Output>) {
         let Departure { link, id, bundle, hop, cut, size, .. } = departure;
         let bundle = match cut {
             // Another node cannot read this one's disk.
@@ -694,7 +694,7 @@ impl Stack {
     }
 
     /// The store answered a load.
-    fn loaded<S: Sink<Output>>(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut S) {
+    fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut dyn Sink<Output>) {
         if load >= FIRST_SEND_LOAD {
             let mut todo = Vec::new();
             self.outgoing.loaded(load, result, &mut todo);
@@ -735,7 +735,7 @@ impl Stack {
     }
 
     /// Hands a delivery out whose security holds.
-    fn open<S: Sink<Output>>(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut S) {
+    fn open(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut dyn Sink<Output>) {
         let AppOutput::Deliver { registration, delivery, .. } = &output else { return };
         let opened = match farlink_bpa::Edge::guards(&self.edges, bundle) {
             true => self.edges.open(bundle, payload),
@@ -755,7 +755,7 @@ impl Stack {
     }
 
     /// The agent hears of it at once: `Opened`, which may be in the list by now, says that there are no more.
-    fn recover<S: Sink<Output>>(
+    fn recover(
         &mut self,
         now: Instant,
         bundle: BundleHandle,
@@ -763,7 +763,7 @@ impl Stack {
         head: &Bytes,
         payload: Payload,
         tail: &Bytes,
-        out: &mut S,
+        out: &mut dyn Sink<Output>,
     ) {
         match self.edges.read_parts(head, payload, tail) {
             Ok((meta, hop)) => {

@@ -3,7 +3,6 @@
 use super::desk::{Desk, Pace};
 use super::elsewhere::{Do, Elsewhere};
 use super::{Across, Shared};
-use crate::io::Output;
 use crate::joints::LayerJoint;
 use crate::kinds::Layer;
 use crate::stack::Work;
@@ -12,12 +11,12 @@ use farlink_base::layer::{self, Input};
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
 /// What a layer of this shard is told by its stack, or the stream it is to write to.
-pub(crate) fn tell<'a, S: Sink<Output>>(
+pub(crate) fn tell<'a>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
     input: Result<Input, StreamId>,
     pace: Pace<'_>,
-    joint: &mut LayerJoint<'a, S>,
+    joint: &mut LayerJoint<'a>,
 ) {
     if let Ok(input) = &input {
         let mut others = Vec::new();
@@ -33,12 +32,12 @@ pub(crate) fn tell<'a, S: Sink<Output>>(
 }
 
 /// What it is told by another shard.
-pub(crate) fn hear<'a, S: Sink<Output>>(
+pub(crate) fn hear<'a>(
     now: Instant,
     Shared { layer, desk }: &'a mut Shared,
     (from, input): (u8, Input),
     pace: Pace<'_>,
-    joint: &mut LayerJoint<'a, S>,
+    joint: &mut LayerJoint<'a>,
 ) {
     let mut back = Vec::new();
     let input = desk.take(from, input, &mut back);
@@ -51,13 +50,13 @@ pub(crate) fn hear<'a, S: Sink<Output>>(
 }
 
 /// Another shard has a link from now on.
-pub(crate) fn known<S: Sink<Output>>(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJoint<'_, S>) {
+pub(crate) fn known(desk: &Desk, (from, link): (u8, LinkId), joint: &mut LayerJoint<'_>) {
     let mut back = Vec::new();
     desk.repeat(link, &mut back);
     back.into_iter().for_each(|what| joint.across(from, what));
 }
 
-fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_, S>) {
+fn one(now: Instant, layer: &mut Layer, input: Input, joint: &mut LayerJoint<'_>) {
     let waits = layer.handle_soon(now, input, joint);
     let id = joint.layer;
     // Behind what is in the list by now, which may be more of the kind.
@@ -65,7 +64,7 @@ fn one<S: Sink<Output>>(now: Instant, layer: &mut Layer, input: Input, joint: &m
 }
 
 /// What others wait to send leaves while the layer takes it.
-fn go_on<S: Sink<Output>>(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint<'_, S>) {
+fn go_on(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint: &mut LayerJoint<'_>) {
     let mut given = 0;
     while let Some(input) = joint.desk.as_deref_mut().and_then(|desk| desk.next(given, pace)) {
         given += 1;
@@ -76,11 +75,7 @@ fn go_on<S: Sink<Output>>(now: Instant, layer: &mut Layer, pace: Pace<'_>, joint
 }
 
 /// What a stand-in is told: by this stack, or by the layer's owner.
-pub(crate) fn stand_in<S: Sink<Output>>(
-    elsewhere: &mut Elsewhere,
-    said: Result<Input, Across>,
-    joint: &mut LayerJoint<'_, S>,
-) {
+pub(crate) fn stand_in(elsewhere: &mut Elsewhere, said: Result<Input, Across>, joint: &mut LayerJoint<'_>) {
     let mut todo = Vec::new();
     match said {
         Ok(input) => elsewhere.tell(input, &mut todo),

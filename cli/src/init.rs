@@ -3,6 +3,8 @@
 mod files;
 
 use crate::Failure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use farlink_cla::registry::{LayerInfo, NAMES};
 use files::Side;
 use std::io::Read;
 use std::net::IpAddr;
@@ -45,8 +47,8 @@ struct TwoNodes {
     #[arg(long, default_value = "127.0.0.1")]
     b: IpAddr,
     /// The convergence layer between them; without it, TCPCLv4 with LTP to switch to.
-    #[arg(long)]
-    layer: Option<Layer>,
+    #[arg(long, value_parser = PossibleValuesParser::new(NAMES).try_map(|name| layer(&name)))]
+    layer: Option<&'static LayerInfo>,
     /// Secure their sessions (TLS 1.3): also makes an authority and certificates, in `certs`.
     #[arg(long)]
     tls: bool,
@@ -67,27 +69,9 @@ struct TwoNodes {
     force: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Layer {
-    Tcpclv4,
-    Tcpclv3,
-    Stcp,
-    Mtcp,
-    Udpcl,
-    Ltp,
-}
-impl Layer {
-    /// What it is called in the file, its port, and what one should know.
-    fn facts(self) -> (&'static str, u16, &'static str) {
-        match self {
-            Layer::Tcpclv4 => ("tcpclv4", 4556, "sessions over TCP, every bundle acknowledged"),
-            Layer::Tcpclv3 => ("tcpclv3", 4556, "as ION and µD3TN speak it"),
-            Layer::Stcp => ("stcp", 4456, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            Layer::Mtcp => ("mtcp", 16162, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            Layer::Udpcl => ("udpcl", 4556, "a bundle, or a piece of one, in a datagram; what is lost is lost"),
-            Layer::Ltp => ("ltp", 1113, "LTP over UDP, for links with long delay or loss"),
-        }
-    }
+/// The layer of a name that clap has checked.
+fn layer(name: &str) -> Result<&'static LayerInfo, String> {
+    LayerInfo::named(name).ok_or_else(|| format!("one of: {}", NAMES.join(", ")))
 }
 
 /// Runs the subcommand.
@@ -151,10 +135,10 @@ fn sides(args: &TwoNodes) -> [Side; 2] {
 /// What cannot be had together, and what to try.
 fn possible(args: &TwoNodes) -> Result<(), &'static str> {
     let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
-    if tls && args.layer.is_some_and(|layer| layer != Layer::Tcpclv4) {
+    if tls && args.layer.is_some_and(|layer| !layer.knows_tls()) {
         return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
     }
-    if discovery && matches!(args.layer, Some(Layer::Udpcl | Layer::Ltp)) {
+    if discovery && args.layer.is_some_and(|layer| !layer.sessions) {
         return Err("over UDP nobody could tell that a neighbour is there\nhint: --discovery with a layer over TCP");
     }
     if discovery && custody && !tls {
@@ -195,7 +179,7 @@ fn new_key() -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Parser, ValueEnum};
+    use clap::Parser;
     use farlink_node::config::NodeConfig;
 
     #[derive(Parser)]
@@ -248,8 +232,7 @@ mod tests {
                 assert!(config.stack.links.is_empty() && found.layers.len() == 1 && found.accept.len() == 1, "{text}");
             }
         }
-        for layer in Layer::value_variants() {
-            let name = layer.facts().0;
+        for name in NAMES {
             for text in texts(&args(&["--layer", name, "--custody"])) {
                 let config = NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
                 assert_eq!((config.stack.links.len(), config.stack.custody.is_some()), (1, true), "{name}");

@@ -9,13 +9,17 @@
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
-use farlink_base::{Accel, Bytes, Duration, Instant, Leaving, LinkId, NodeId, Payload, Refusal, StreamId};
+use farlink_base::{
+    Accel, Bytes, Clock, DtnTime, Duration, Instant, LayerId, Leaving, LinkId, NodeId, Payload, Refusal, StreamId,
+};
+use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bundle::{
-    AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
-    Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
+    AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, cbor, decode,
+    decode_prefix,
 };
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::{announce, ltp, oneway, tcpcl_v4, udpcl};
+use farlink_stack::{self as stack, Config, LayerConfig, LayerKind, Stack};
 
 pub use crate::fuzz_ltp::ltp_extensions;
 pub use crate::fuzz_security::{secured_bundle, security_block};
@@ -107,9 +111,6 @@ pub fn bundle(data: &[u8]) {
         let back = decode(&Payload::from(written), profile, &accel).expect("what was written is read");
         assert_eq!(back.id(), bundle.id());
         let _ = (bundle.id().fingerprint(), bundle.unprocessable().count(), bundle.priority());
-        if let Some((first, second)) = farlink_bundle::fragment(&bundle, bundle.payload.len() / 2) {
-            assert_eq!(first.payload.len() + second.payload.len(), bundle.payload.len());
-        }
     }
 }
 
@@ -234,29 +235,55 @@ fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
     assert_eq!(TunnelSignal::read(&content), Ok(signal));
 }
 
-/// Fragments of one bundle in any order; 16 bits each of offset and length, 8 of total length.
+/// A node receives fragments of a few bundles in any order; 16 bits each of offset and length, 8 of total length.
 pub fn reassembly(data: &[u8]) {
-    let limits = ReassemblyLimits { bundles: 4, fragments: 20, bytes: 10_000 };
-    let mut joiner = Reassembler::new(limits);
-    let creation = CreationTimestamp::default();
-    for (key, field) in data.chunks_exact(5).enumerate() {
+    let mut config = Config::new(EndpointId::ipn(2, 0));
+    config.layers = vec![LayerConfig {
+        name: "udpcl".into(),
+        kind: LayerKind::Udpcl(udpcl::Config { split: decode_prefix, ..udpcl::Config::default() }),
+    }];
+    (config.limits.fragments, config.limits.bundles) = (20, 100);
+    let mut stack = Stack::new(config).expect("the configuration is right");
+    let (mut now, mut out) = (Instant::ZERO, Vec::new());
+    let created = DtnTime(800_000_000_000);
+    stack.handle(now, stack::Input::Clock(Clock { at: now, utc: Some(created), error_ms: 0 }), &mut out);
+    let endpoint = EndpointId::ipn(2, 1);
+    let register = AppInput::Register { registration: RegistrationId(1), endpoint: endpoint.clone(), window: 4 };
+    stack.handle(now, stack::Input::App(register), &mut out);
+    for field in data.chunks_exact(5).take(200) {
         let at = |i: usize| u64::from(u16::from_be_bytes([field[i], field[i + 1]]));
-        let payload = Payload::fill(u64::from(field[4]), at(2));
-        let mut fragment = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), creation).payload(payload).build();
-        fragment.primary.fragment = Some(FragmentInfo { offset: at(0), total: u64::from(field[4]) * 256 });
-        let id = fragment.id();
-        match joiner.add(key, fragment, Instant(u64::from(field[1]))) {
-            Reassembly::Complete { bundle, .. } => assert_eq!(bundle.payload.len(), u64::from(field[4]) * 256),
-            Reassembly::Waiting if field[3] % 5 == 0 => assert!(joiner.remove(&id, &key)),
-            _ => {}
+        let total = u64::from(field[4]) * 256;
+        let payload = Payload::fill(total, at(2));
+        let creation = CreationTimestamp { time: created, sequence: total };
+        let mut fragment = Bundle::new(EndpointId::ipn(1, 1), endpoint.clone(), creation).payload(payload).build();
+        fragment.primary.fragment = Some(FragmentInfo { offset: at(0), total });
+        let bytes = fragment.encode(&Accel::default()).into_payload().to_bytes().expect("a pattern");
+        let train = DatagramBatch::single(Payload::from(bytes));
+        let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
+        let arrived = socket::Input::Datagrams { from, train };
+        stack.handle(now, stack::Input::Socket(LayerId(0), arrived), &mut out);
+        now = now + Duration::from_millis(1);
+        while stack.next_timeout().is_some_and(|at| at <= now) {
+            stack.handle(now, stack::Input::Wake, &mut out);
         }
-        if field[0] % 7 == 0 {
-            joiner.expire(Instant(u64::from(field[3])));
+        for output in std::mem::take(&mut out) {
+            let stack::Output::App(AppOutput::Deliver { registration, delivery, bundle }) = output else { continue };
+            assert_eq!(
+                bundle.payload.len(),
+                bundle.creation.sequence,
+                "a whole bundle, of the length that its fragments state"
+            );
+            let done = AppInput::DeliveryDone { registration, delivery, taken: true };
+            stack.handle(now, stack::Input::App(done), &mut out);
         }
-        assert!(joiner.bytes() <= limits.bytes && joiner.bundles() <= limits.bundles);
+        assert!(stack.status(now).bundles <= 100);
     }
-    joiner.expire(Instant::MAX);
-    assert_eq!((joiner.bytes(), joiner.bundles()), (0, 0));
+    // What never became whole expires.
+    now = now + Duration::from_secs(2 * 86_400);
+    while stack.next_timeout().is_some_and(|at| at <= now) {
+        stack.handle(now, stack::Input::Wake, &mut out);
+    }
+    assert_eq!(stack.status(now).bundles, 0);
 }
 
 /// A self-delimiting numeric value: what is written reads back the same.

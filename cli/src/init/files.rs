@@ -1,6 +1,7 @@
 //! The files of the two nodes that `farlink init two-nodes` writes.
 
-use super::{Layer, TwoNodes};
+use super::TwoNodes;
+use farlink_cla::registry::LayerInfo;
 use std::net::{IpAddr, SocketAddr};
 
 /// Where nodes announce themselves.
@@ -57,17 +58,17 @@ level = "info"                 # "debug" shows a line per bundle event
 "#
         )
     }
-    fn one_way(&self, there: &Side, layer: Layer, args: &TwoNodes) -> String {
-        let (kind, port, _) = layer.facts();
-        let keyed = args.secure && layer == Layer::Ltp;
-        let more = match layer {
-            Layer::Ltp => {
+    fn one_way(&self, there: &Side, layer: &LayerInfo, args: &TwoNodes) -> String {
+        let (kind, port) = (layer.name, layer.port);
+        let keyed = args.secure && kind == "ltp";
+        let more = match kind {
+            "ltp" => {
                 "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
             }
-            Layer::Udpcl if args.custody => {
+            "udpcl" if args.custody => {
                 "version = 2                    # in segments: what is in custody is not cut into fragments\nrate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
             }
-            Layer::Udpcl => {
+            "udpcl" => {
                 "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
             }
             _ => "",
@@ -87,12 +88,12 @@ address = "{address}"
         )
     }
     /// The table of a layer.
-    fn layer(&self, layer: Layer, args: &TwoNodes) -> String {
-        let (kind, port, what) = layer.facts();
-        let here = self.at(port);
-        let more = match layer {
+    fn layer(&self, layer: &LayerInfo, args: &TwoNodes) -> String {
+        let (kind, what) = (layer.name, layer.summary);
+        let here = self.at(layer.port);
+        let more = match kind {
             _ if args.tls => self.tls(),
-            Layer::Ltp if args.secure => "keys = \"node.keys\"\n".into(),
+            "ltp" if args.secure => "keys = \"node.keys\"\n".into(),
             _ => String::new(),
         };
         let said = format!("kind = \"{kind}\"");
@@ -100,7 +101,7 @@ address = "{address}"
     }
     /// Neighbours that find each other.
     fn found(&self, there: &Side, args: &TwoNodes) -> String {
-        let layer = args.layer.unwrap_or(Layer::Tcpclv4);
+        let layer = args.layer.or(LayerInfo::named("tcpclv4")).expect("the registry has it");
         let (here, other) = (self.at(ANNOUNCED_AT), there.at(ANNOUNCED_AT));
         let way = if self.ports != there.ports || self.ip.is_ipv6() {
             // On one computer each has a port of its own; a group of IPv6 is one of an interface nobody named.

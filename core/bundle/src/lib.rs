@@ -24,11 +24,9 @@ mod decode;
 mod eid_wire;
 mod encode;
 mod fields;
-mod fragment;
 mod head;
 mod id;
 mod put;
-mod reassemble;
 pub mod v6;
 pub mod v7;
 
@@ -39,6 +37,4 @@ pub use check::Check;
 pub use decode::{decode, decode_parts, decode_prefix};
 pub use eid_wire::EidCodec;
 pub use farlink_base::{BundleId, CreationTimestamp, EidError, EndpointId, FragmentInfo};
-pub use fragment::fragment;
 pub use head::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};
-pub use reassemble::{Reassembler, Reassembly, ReassemblyLimits};

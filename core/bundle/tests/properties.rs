@@ -1,10 +1,10 @@
-//! Bundles made at random: written and read again, damaged, cut and joined.
+//! Bundles made at random: written and read again, damaged.
 
 use crate::common::bundle;
-use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Instant, Payload};
+use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Payload};
 use farlink_bundle::{
-    BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile, Reassembler,
-    Reassembly, ReassemblyLimits, decode, decode_parts, decode_prefix, fragment,
+    BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile, decode,
+    decode_parts, decode_prefix,
 };
 use proptest::prelude::*;
 
@@ -55,38 +55,6 @@ proptest! {
         if !bytes.is_empty() {
             bytes[0] = 0x9f;
             let _ = read(Bytes::from(bytes), Profile::Permissive);
-        }
-    }
-
-    /// Keeps 9171-5.8-3.
-    #[test]
-    fn any_cuts_join_to_the_original(mut bundle in bundle(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..6)) {
-        bundle.primary.crc = CrcType::Crc32c;
-        let original = fields(bundle.clone());
-        let mut pieces = vec![bundle];
-        for cut in cuts {
-            let piece = pieces.remove(cut.index(pieces.len()));
-            let at = cut.index(piece.payload.len().max(1) as usize) as u64;
-            match fragment(&piece, at) {
-                Some((first, second)) => pieces.extend([second, first]),
-                None => pieces.push(piece),
-            }
-        }
-        if pieces.len() == 1 {
-            return Ok(());
-        }
-        let mut joiner = Reassembler::new(ReassemblyLimits::default());
-        let last = pieces.len() - 1;
-        for (key, piece) in pieces.into_iter().enumerate() {
-            let piece = read(wire(&piece), Profile::Strict).unwrap();
-            match joiner.add(key, piece, Instant::MAX) {
-                Reassembly::Waiting => prop_assert!(key < last),
-                Reassembly::Complete { bundle, .. } => {
-                    prop_assert_eq!(key, last);
-                    prop_assert_eq!(fields(*bundle), original.clone());
-                }
-                other => prop_assert!(false, "{:?}", other),
-            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The engine's view of bundles made at random, held against the view for tools.
 
 use crate::common::bundle;
+use crate::common::fragment::fragment;
 use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, HopState, Malformed, Payload};
-use farlink_bundle::{BlockData, BlockFlags, Bundle, EndpointId, Profile, decode, fragment, v7};
+use farlink_bundle::{BlockData, BlockFlags, Bundle, EndpointId, Profile, decode, v7};
 use proptest::prelude::*;
 
 fn wire(bundle: &Bundle) -> Bytes {

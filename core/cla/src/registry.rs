@@ -28,6 +28,12 @@ pub struct LayerInfo {
     pub short: &'static str,
     /// The same, with its standard.
     pub title: &'static str,
+    /// One line for whoever chooses a layer.
+    pub summary: &'static str,
+    /// Name in beacons (IPND).
+    pub announced: &'static str,
+    /// Number in announcements of dtn7, where it has one.
+    pub announced_number: Option<u64>,
     /// What carries it.
     pub medium: Medium,
     /// How its peers say who they are.

@@ -16,6 +16,7 @@ mod odd_bundles;
 mod reads;
 mod second_version;
 mod secured;
+mod serial_line;
 mod shards;
 mod stub;
 mod tunnel;

@@ -1,5 +1,7 @@
 //! Bundles made at random.
 
+pub mod fragment;
+
 use farlink_base::{Bytes, DtnTime, OtherName, Payload, Priority};
 use farlink_bundle::{
     BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, HopCount,

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::cbor::{self, ARRAY, MAP, TEXT, UINT};
-use crate::registry::LayerInfo;
+use crate::registry::{LAYERS, LayerInfo};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,11 +28,6 @@ const HAS_NODE_ID: u64 = 1;
 const HAS_SERVICES: u64 = 1 << 1;
 /// Flag: the period is there.
 const HAS_PERIOD: u64 = 1 << 2;
-
-/// What beacons call each layer, the name that is said first; names of the registry are heard as well.
-const NAMES: [(&str, &str); 3] = [("tcp", "tcpclv4"), ("udp", "udpcl"), ("mtcp", "mtcp")];
-/// Layers of dtn7-go by its numbers.
-const NUMBERS: [(u64, &str); 2] = [(0, "tcpclv4"), (10, "mtcp")];
 
 /// A layer that a node serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +67,7 @@ impl Beacon {
             cbor::put(&mut out, ARRAY, self.services.len() as u64);
             for service in &self.services {
                 cbor::put(&mut out, ARRAY, 2);
-                put_text(&mut out, said(service.layer));
+                put_text(&mut out, service.layer.announced);
                 cbor::put(&mut out, UINT, service.port.into());
             }
             cbor::put(&mut out, MAP, 0);
@@ -108,11 +103,9 @@ impl Beacon {
     }
 }
 
-fn said(layer: &'static LayerInfo) -> &'static str {
-    NAMES.iter().find(|(_, name)| *name == layer.name).map_or(layer.name, |(said, _)| said)
-}
-fn heard(name: &str) -> Option<&'static LayerInfo> {
-    LayerInfo::named(NAMES.iter().find(|(said, _)| *said == name).map_or(name, |(_, layer)| layer))
+/// The layer that a beacon names, by its name in beacons or in the registry.
+fn announced(name: &str) -> Option<&'static LayerInfo> {
+    LAYERS.iter().find(|layer| layer.announced == name).or_else(|| LayerInfo::named(name))
 }
 
 /// A beacon of dtn7-rs.
@@ -160,7 +153,7 @@ fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
     let (ARRAY, Some(count)) = cbor::head(reader)? else { return None };
     for _ in 0..count {
         let (ARRAY, Some(2)) = cbor::head(reader)? else { return None };
-        let layer = heard(&text(reader)?);
+        let layer = announced(&text(reader)?);
         // Without a port: `null`.
         let port = match cbor::peek(reader)? >> 5 {
             UINT => Some(cbor::uint(reader)?),
@@ -192,7 +185,7 @@ fn announcements(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &
         let number = cbor::uint(reader).ok_or("no layer")?;
         let node = node_id(reader)?;
         let port = cbor::uint(reader).ok_or("no port")?;
-        let layer = NUMBERS.iter().find(|(known, _)| *known == number).and_then(|(_, name)| LayerInfo::named(name));
+        let layer = LAYERS.iter().find(|layer| layer.announced_number == Some(number));
         let beacon = said.get_or_insert_with(|| Beacon {
             node: node.clone(),
             sequence: None,

@@ -15,12 +15,16 @@ const fn row(
     short: &'static str,
     title: &'static str,
     port: u16,
+    announced_number: Option<u64>,
     of_layer: fn() -> Vec<Setting>,
 ) -> LayerInfo {
     LayerInfo {
         name,
         short,
         title,
+        summary: "bundles one after the other in a TCP stream, nothing acknowledged",
+        announced: name,
+        announced_number,
         medium: Medium::Streams,
         introduction: Introduction::None,
         port,
@@ -42,8 +46,10 @@ impl Protocol for OneWay {
     type Link = LinkParams;
 
     const LAYERS: &'static [LayerInfo] = &[
-        row("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456, || settings_of(PARAMS, &Config::of(Framing::Stcp))),
-        row("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162, || {
+        row("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456, None, || {
+            settings_of(PARAMS, &Config::of(Framing::Stcp))
+        }),
+        row("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162, Some(10), || {
             settings_of(PARAMS, &Config::of(Framing::Mtcp))
         }),
     ];

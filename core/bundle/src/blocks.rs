@@ -63,7 +63,11 @@ impl Bundle {
         // Each fragment has an age, a hop limit and a priority of its own.
         let flags = match data {
             BlockData::PreviousNode(_) | BlockData::Unknown(_) => BlockFlags::default(),
-            _ => BlockFlags(BlockFlags::REPLICATE),
+            BlockData::Age(_)
+            | BlockData::HopCount(_)
+            | BlockData::QualityOfService(_)
+            | BlockData::Labels(_)
+            | BlockData::Unvouched => BlockFlags(BlockFlags::REPLICATE),
         };
         let number = self.free_block_number();
         self.extensions.push(ExtensionBlock { kind, number, flags, crc: self.primary.crc, data, raw: None });

@@ -286,7 +286,7 @@ impl<'a> Walk<'a, '_> {
             Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
             Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),
             Some(BlockData::Unvouched) => !core::mem::replace(&mut self.unvouched, true),
-            _ => false,
+            Some(BlockData::QualityOfService(_) | BlockData::Unknown(_)) | None => false,
         };
         if of_hops {
             self.hop_bytes += span.len();

@@ -1,19 +1,19 @@
-//! Cutting bundles (RFC 9171 5.8).
+//! Fragmentation of bundles (RFC 9171 5.8).
 
 use crate::{BlockData, BlockFlags, Bundle, BundleFlags, FragmentInfo};
 use alloc::vec::Vec;
 use farlink_base::DtnTime;
 
-/// Cuts a bundle so that the first piece holds `first_len` payload bytes; works on fragments too:
-/// offsets and the total stay relative to the original payload. `None` when the bundle must not be
-/// fragmented or either piece would be empty.
+/// Splits a bundle so that the first fragment holds `first_len` payload bytes. Fragments can be split again: offsets
+/// and the total stay relative to the original payload. `None` if the bundle must not be fragmented or a fragment would
+/// be empty.
 pub fn fragment(bundle: &Bundle, first_len: u64) -> Option<(Bundle, Bundle)> {
     let len = bundle.payload.len();
     if !bundle.may_fragment() || first_len == 0 || first_len >= len {
         return None;
     }
     let whole = bundle.primary.fragment.unwrap_or(FragmentInfo { offset: 0, total: len });
-    // Blocks not marked for replication go with the fragment that begins where the bundle did.
+    // Blocks not marked for replication go with the fragment at the bundle's beginning (RFC 9171 5.8).
     let first = piece(bundle, 0, first_len, whole, |_| true);
     let second = piece(bundle, first_len, len - first_len, whole, |block| {
         // Without creation time a fragment needs an age to expire by (RFC 9171 4.4.2).
@@ -65,7 +65,7 @@ mod tests {
 
     /// Keeps 9171-4.3.1-10, 9171-4.3.1-12, 9171-5.8-1, 9171-5.8-4, 9171-5.8-5, 9171-5.8-7.
     #[test]
-    fn pieces_are_valid_bundles_and_offsets_are_those_of_the_original() {
+    fn fragments_are_valid_with_original_offsets() {
         let (first, rest) = fragment(&sample(7, 0), 4).unwrap();
         let (second, third) = fragment(&rest, 1).unwrap();
         for (piece, offset, data) in [(first, 0, &b"0123"[..]), (second, 4, b"4"), (third, 5, b"56789")] {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_block_follows_where_it_is_the_only_clock() {
+    fn clockless_fragments_keep_age_block() {
         let mut bundle = sample(0, 0);
         bundle.extensions.iter_mut().for_each(|block| block.flags = BlockFlags(0));
         let (_, rest) = fragment(&bundle, 4).unwrap();
@@ -90,7 +90,7 @@ mod tests {
 
     /// Keeps 9171-5.8-1.
     #[test]
-    fn what_must_not_be_cut_is_not() {
+    fn unfragmentable_bundle_is_not_cut() {
         assert!(fragment(&sample(7, BundleFlags::NO_FRAGMENT), 4).is_none());
         assert!(fragment(&sample(7, 0), 0).is_none());
         assert!(fragment(&sample(7, 0), 10).is_none());

@@ -1,8 +1,8 @@
-//! Joining fragments (RFC 9171 5.9).
+//! Reassembly of fragments (RFC 9171 5.9).
 //!
-//! Fragments of different cuts may overlap: bytes that came first stay. The total length a fragment
-//! claims is compared, never allocated; fragments of one bundle that claim different totals are
-//! joined apart, so that a false one cannot spoil the true ones.
+//! Fragments of different cuts may overlap: bytes that arrived first stay. The total length a fragment claims is
+//! compared, never allocated. Fragments of one bundle with different claimed totals are assembled separately, so that a
+//! false claim cannot spoil the genuine ones.
 
 use crate::{Bundle, BundleFlags, BundleId, CreationTimestamp, EndpointId};
 use alloc::boxed::Box;
@@ -13,11 +13,11 @@ use farlink_base::{Instant, Payload, Refusal, TimerKey, TimerQueue};
 /// Bounds of a [`Reassembler`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReassemblyLimits {
-    /// Bundles being joined at once.
+    /// Bundles under reassembly at once.
     pub bundles: usize,
-    /// Fragments of one bundle.
+    /// Fragments held of one bundle.
     pub fragments: usize,
-    /// Payload bytes held over all bundles.
+    /// Payload bytes held of all bundles.
     pub bytes: u64,
 }
 impl Default for ReassemblyLimits {
@@ -26,20 +26,20 @@ impl Default for ReassemblyLimits {
     }
 }
 
-/// What became of a fragment.
+/// Result of adding a fragment.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reassembly<K> {
-    /// Kept; more are needed.
+    /// The fragment is kept; more are needed.
     Waiting,
-    /// Every byte of it is here already: it may be forgotten.
+    /// All its bytes are known already: it may be forgotten.
     Redundant,
-    /// Not kept: a bound is reached or it contradicts itself.
+    /// The fragment is refused: a limit is reached, or it contradicts itself.
     Refused(Refusal),
-    /// The whole bundle, and the keys of the fragments it was made of.
+    /// The bundle is complete.
     Complete {
-        /// The bundle, no fragment any more. Its payload shares the fragments' bytes or extents.
+        /// The whole bundle; its payload shares the fragments' bytes or extents.
         bundle: Box<Bundle>,
-        /// Keys of its fragments in order of arrival, the last added included.
+        /// Keys of its fragments in order of arrival, including the last one.
         keys: Vec<K>,
     },
 }
@@ -47,26 +47,26 @@ pub enum Reassembly<K> {
 /// Source, creation timestamp and claimed total length of the original bundle.
 type Original = (EndpointId, CreationTimestamp, u64);
 
-/// One fragment kept.
+/// Fragment held for reassembly.
 #[derive(Debug)]
 struct Member<K> {
     key: K,
     timer: TimerKey,
 }
 
-/// A bundle being joined.
+/// Bundle under reassembly.
 #[derive(Debug)]
 struct Assembly<K> {
     original: Original,
-    /// Non-overlapping pieces by offset, each with the number of the fragment that brought it.
+    /// Non-overlapping pieces by offset, each with the number of its fragment.
     pieces: BTreeMap<u64, (u64, Payload)>,
     covered: u64,
     members: BTreeMap<u64, Member<K>>,
-    /// The fragment at offset 0, whose blocks the whole bundle gets; its payload is taken out.
+    /// Fragment at offset 0, whose blocks the whole bundle gets; its payload is taken out.
     first: Option<(u64, Box<Bundle>)>,
 }
 
-/// Joins fragments to bundles, within bounds. `K` is the caller's key of a fragment.
+/// Bounded reassembler. `K` is the caller's key of a fragment.
 #[derive(Debug)]
 pub struct Reassembler<K> {
     limits: ReassemblyLimits,
@@ -78,7 +78,7 @@ pub struct Reassembler<K> {
 }
 
 impl<K: Clone + Ord> Reassembler<K> {
-    /// An empty one.
+    /// Creates a reassembler without fragments.
     pub fn new(limits: ReassemblyLimits) -> Self {
         Reassembler {
             limits,
@@ -90,7 +90,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         }
     }
 
-    /// Adds a fragment that lives until `expires`.
+    /// Adds a fragment that expires at `expires`.
     pub fn add(&mut self, key: K, mut fragment: Bundle, expires: Instant) -> Reassembly<K> {
         let Some(info) = fragment.primary.fragment else { return Reassembly::Refused(Refusal::NotAcceptable) };
         let len = fragment.payload.len();
@@ -108,6 +108,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         };
         let gaps = assembly.gaps(info.offset, len);
         let fresh: u64 = gaps.iter().map(|(_, len)| len).sum();
+        // The fragment at offset 0 is needed for its blocks even if all its bytes are known.
         let brings_blocks = info.offset == 0 && assembly.first.is_none();
         if fresh == 0 && !brings_blocks {
             self.drop_if_empty(id);
@@ -175,7 +176,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         }
     }
 
-    /// Forgets a fragment (it expired or was deleted) and its bytes; whether it was here.
+    /// Removes a fragment that was deleted, with its bytes. Returns whether it was held.
     pub fn remove(&mut self, id: &BundleId, key: &K) -> bool {
         let low = (id.source.clone(), id.creation, 0);
         let high = (id.source.clone(), id.creation, u64::MAX);
@@ -191,6 +192,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         let member = assembly.members.remove(&number)?;
         self.timers.cancel(member.timer);
         let mut gone = 0;
+        // Bytes of others that this fragment made redundant are gone: they must arrive again.
         assembly.pieces.retain(|_, (owner, piece)| {
             let stays = *owner != number;
             gone += if stays { 0 } else { piece.len() };
@@ -205,7 +207,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         Some(member.key)
     }
 
-    /// Forgets every fragment expired at `now` and returns their keys.
+    /// Removes every fragment expired at `now` and returns the keys.
     pub fn expire(&mut self, now: Instant) -> Vec<K> {
         let mut keys = Vec::new();
         while let Some((_, (id, number))) = self.timers.pop_due(now) {
@@ -213,15 +215,15 @@ impl<K: Clone + Ord> Reassembler<K> {
         }
         keys
     }
-    /// When the next fragment expires.
+    /// Next expiry of a fragment.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
-    /// Payload bytes held.
+    /// Payload bytes held at present.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Bundles being joined.
+    /// Bundles under reassembly at present.
     pub fn bundles(&self) -> usize {
         self.assemblies.len()
     }

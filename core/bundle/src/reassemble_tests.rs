@@ -24,7 +24,7 @@ fn joiner() -> Reassembler<u32> {
 }
 
 #[test]
-fn pieces_of_a_real_cut_join_in_any_order() {
+fn fragments_reassemble_in_any_order() {
     let bundle = whole(b"0123456789");
     let (a, rest) = fragment(&bundle, 3).unwrap();
     let (b, c) = fragment(&rest, 3).unwrap();
@@ -43,7 +43,7 @@ fn pieces_of_a_real_cut_join_in_any_order() {
 }
 
 #[test]
-fn a_false_total_length_spoils_nothing_and_costs_nothing() {
+fn false_total_length_does_no_harm() {
     let mut joiner = joiner();
     assert_eq!(joiner.add(1, cut(b"abcd", 0, 2, u64::MAX), LATER), Reassembly::Waiting);
     assert_eq!(joiner.add(2, cut(b"abcd", 0, 2, 4), LATER), Reassembly::Waiting);
@@ -53,7 +53,7 @@ fn a_false_total_length_spoils_nothing_and_costs_nothing() {
 }
 
 #[test]
-fn bounds_hold_and_leave_nothing_behind() {
+fn refused_fragment_leaves_no_state() {
     let big = [0u8; 2000];
     let mut joiner = joiner();
     assert_eq!(joiner.add(1, cut(&big, 0, 1500, 2000), LATER), Reassembly::Refused(Refusal::NoResources));
@@ -65,7 +65,7 @@ fn bounds_hold_and_leave_nothing_behind() {
 }
 
 #[test]
-fn expired_and_removed_fragments_take_their_bytes_along() {
+fn expired_and_removed_fragments_free_bytes() {
     let mut joiner = joiner();
     let second = cut(b"abcd", 2, 2, 4);
     let id = second.id();
@@ -80,24 +80,24 @@ fn expired_and_removed_fragments_take_their_bytes_along() {
 }
 
 #[test]
-fn an_empty_fragment_leaves_nothing_behind() {
+fn empty_fragment_leaves_no_state() {
     let mut joiner = joiner();
     assert_eq!(joiner.add(1, cut(b"abcd", 2, 0, 4), LATER), Reassembly::Redundant);
     assert_eq!(joiner.bundles(), 0);
 }
 
 #[test]
-fn an_empty_payload_completes() {
+fn empty_payload_completes_reassembly() {
     assert!(matches!(joiner().add(1, cut(b"", 0, 0, 0), LATER), Reassembly::Complete { .. }));
 }
 
 proptest! {
-    /// The oracle is a byte array where the first byte written stays.
     #[test]
-    fn any_overlapping_cuts_give_the_bytes_that_came_first(
+    fn overlapping_fragments_keep_first_bytes(
         total in 1usize..60,
         cuts in prop::collection::vec((0usize..60, 0usize..60, any::<u8>()), 1..40),
     ) {
+        // The oracle is a byte array in which the first byte written stays.
         let mut joiner = joiner();
         let mut oracle = vec![None; total];
         for (key, (offset, len, value)) in cuts.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Bundles made at random.
+//! Strategies for random bundles.
 
 use farlink_base::{Bytes, DtnTime, OtherName, Payload, Priority};
 use farlink_bundle::{

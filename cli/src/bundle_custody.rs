@@ -2,7 +2,7 @@
 //! shows them: by the numbers of the book, which a node may be told to change.
 
 use farlink_bundle::v7::CustodyCodes;
-use farlink_bundle::v7::custody::{Counter, ReportingBlock, Said, Sequence, TransferBlock, asks, read_signal};
+use farlink_bundle::v7::custody::{Counter, ReportingBlock, Sequence, SignalEntry, TransferBlock, asks, read_signal};
 use serde_json::{Value, json};
 
 const ASKS: [(u64, &str); 6] = [
@@ -68,7 +68,7 @@ fn meaning(custody: bool, what: i64) -> &'static str {
 }
 
 fn numbers(sequence: &Sequence) -> String {
-    let run = |run: &farlink_bundle::v7::custody::Run| match run.first == run.last {
+    let run = |run: &farlink_bundle::v7::custody::NumberRun| match run.first == run.last {
         true => run.first.to_string(),
         false => format!("{} to {}", run.first, run.last),
     };
@@ -95,7 +95,7 @@ pub fn record(kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     let title = if custody { "compressed custody signal" } else { "compressed reporting signal" };
     let mut lines = vec![format!("  record       {title}")];
     let mut items = Vec::new();
-    for Said { what, of } in &said {
+    for SignalEntry { code: what, sequences: of } in &said {
         let text = meaning(custody, *what);
         lines.extend(of.iter().map(|sequence| format!("  {text:<16} {}", numbers(sequence))));
         let sequences: Vec<String> = of.iter().map(numbers).collect();

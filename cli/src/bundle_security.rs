@@ -1,7 +1,9 @@
 //! Security blocks explained (RFC 9172, RFC 9173): what they protect, how, and who made them; without any key.
 
 use crate::bundle::hex;
-use farlink_bundle::bpsec::{AES_GCM, CONFIDENTIALITY, HMAC_SHA2, INTEGRITY, Pairs, Section, SecurityBlock, Value};
+use farlink_bundle::bpsec::{
+    AES_GCM, CONFIDENTIALITY, HMAC_SHA2, INTEGRITY, Pairs, Section, SecurityBlock, SecurityValue,
+};
 use farlink_bundle::{BlockData, Bundle, ExtensionBlock};
 use serde_json::{Value as Json, json};
 
@@ -35,21 +37,21 @@ fn context(context: i64) -> &'static str {
 }
 
 /// What a parameter is called, and what its value says.
-fn parameter(context: i64, id: u64, value: &Value) -> (&'static str, String) {
+fn parameter(context: i64, id: u64, value: &SecurityValue) -> (&'static str, String) {
     let scope = |bits: u64| {
         let parts = [(1, "primary block"), (2, "target header"), (4, "security header")];
         let named: Vec<&str> = parts.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
         if named.is_empty() { "the target alone".to_string() } else { format!("the target, {}", named.join(", ")) }
     };
     match (context, id, value) {
-        (HMAC_SHA2, 1, Value::Uint(5)) => ("hash", "HMAC 256/256".into()),
-        (HMAC_SHA2, 1, Value::Uint(6)) => ("hash", "HMAC 384/384".into()),
-        (HMAC_SHA2, 1, Value::Uint(7)) => ("hash", "HMAC 512/512".into()),
+        (HMAC_SHA2, 1, SecurityValue::Uint(5)) => ("hash", "HMAC 256/256".into()),
+        (HMAC_SHA2, 1, SecurityValue::Uint(6)) => ("hash", "HMAC 384/384".into()),
+        (HMAC_SHA2, 1, SecurityValue::Uint(7)) => ("hash", "HMAC 512/512".into()),
         (HMAC_SHA2, 2, value) | (AES_GCM, 3, value) => ("wrapped key", plain(value)),
-        (HMAC_SHA2, 3, Value::Uint(bits)) | (AES_GCM, 4, Value::Uint(bits)) => ("covers", scope(*bits)),
+        (HMAC_SHA2, 3, SecurityValue::Uint(bits)) | (AES_GCM, 4, SecurityValue::Uint(bits)) => ("covers", scope(*bits)),
         (AES_GCM, 1, value) => ("IV", plain(value)),
-        (AES_GCM, 2, Value::Uint(1)) => ("cipher", "A128GCM".into()),
-        (AES_GCM, 2, Value::Uint(3)) => ("cipher", "A256GCM".into()),
+        (AES_GCM, 2, SecurityValue::Uint(1)) => ("cipher", "A128GCM".into()),
+        (AES_GCM, 2, SecurityValue::Uint(3)) => ("cipher", "A256GCM".into()),
         (_, _, value) => ("parameter", plain(value)),
     }
 }
@@ -62,11 +64,11 @@ fn result(context: i64, id: u64) -> &'static str {
     }
 }
 
-fn plain(value: &Value) -> String {
+fn plain(value: &SecurityValue) -> String {
     match value {
-        Value::Uint(number) => number.to_string(),
-        Value::Bytes(bytes) => hex(bytes, usize::MAX),
-        Value::Other(item) => format!("CBOR {}", hex(item, usize::MAX)),
+        SecurityValue::Uint(number) => number.to_string(),
+        SecurityValue::Bytes(bytes) => hex(bytes, usize::MAX),
+        SecurityValue::Other(item) => format!("CBOR {}", hex(item, usize::MAX)),
     }
 }
 
@@ -102,8 +104,8 @@ fn lines(bundle: &Bundle, service: &str, block: &SecurityBlock) -> Vec<String> {
 }
 
 fn document(service: &str, block: &SecurityBlock) -> Json {
-    let value = |value: &Value| match value {
-        Value::Uint(number) => json!(number),
+    let value = |value: &SecurityValue| match value {
+        SecurityValue::Uint(number) => json!(number),
         value => json!(plain(value)),
     };
     let pairs = |pairs: &Pairs| pairs.iter().map(|(id, v)| json!({ "id": id, "value": value(v) })).collect::<Vec<_>>();

@@ -2,7 +2,9 @@
 
 use crate::bundle::{flag_names, hex, list, preview, time_text};
 use farlink_base::{Duration, Malformed, format_duration};
-use farlink_bundle::v6::{self, BlockView, Bundle, Meaning, Record, block_flags, custody_reason, flags, kind};
+use farlink_bundle::v6::{
+    self, BlockView, BundleView, Meaning, ParsedRecord, block_flags, custody_reason, flags, kind,
+};
 use serde_json::{Map, Value, json};
 
 const BUNDLE_FLAGS: [(u64, &str); 11] = [
@@ -50,7 +52,7 @@ fn block_name(code: u8) -> &'static str {
 }
 
 /// What is in the payload of an administrative bundle.
-fn record(bundle: &Bundle) -> Option<Result<Record, Malformed>> {
+fn record(bundle: &BundleView) -> Option<Result<ParsedRecord, Malformed>> {
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     bundle.primary.has(flags::ADMIN).then(|| v6::record(&bytes))
 }
@@ -81,7 +83,7 @@ fn references(block: &BlockView) -> Vec<String> {
 }
 
 /// One JSON document of a bundle; `skipped` bytes came before it.
-pub(crate) fn document(bundle: &Bundle, skipped: usize) -> Value {
+pub(crate) fn document(bundle: &BundleView, skipped: usize) -> Value {
     let primary = &bundle.primary;
     let block = |kind: u8, bits: u64, offset: u64, length: u64| {
         json!({
@@ -125,28 +127,28 @@ fn names(bits: u64) -> Vec<String> {
     flag_names(bits & !flags::PRIORITY, &BUNDLE_FLAGS)
 }
 
-fn record_document(record: &Record) -> Value {
+fn record_document(record: &ParsedRecord) -> Value {
     match record {
-        Record::Report(report) => {
+        ParsedRecord::Report(report) => {
             let asserted = report.items().into_iter().filter(|(_, item)| item.asserted);
             let items: Map<String, Value> =
                 asserted.map(|(name, item)| (name.to_string(), json!({ "time": item.time.map(time_text) }))).collect();
             json!({ "type": 1, "asserted": items, "reason": report.reason, "reason_text": report.reason_text(),
                 "subject": report.subject.to_string() })
         }
-        Record::Custody(signal) => json!({ "type": 2, "succeeded": signal.succeeded, "reason": signal.reason,
+        ParsedRecord::Custody(signal) => json!({ "type": 2, "succeeded": signal.succeeded, "reason": signal.reason,
             "reason_text": custody_reason(signal.reason), "time": time_text(signal.time),
             "subject": signal.subject.to_string() }),
-        Record::Aggregate(signal) => json!({ "type": 4, "succeeded": signal.succeeded, "reason": signal.reason,
+        ParsedRecord::Aggregate(signal) => json!({ "type": 4, "succeeded": signal.succeeded, "reason": signal.reason,
             "reason_text": custody_reason(signal.reason),
             "numbers": signal.fills.iter().map(|fill| [fill.first, fill.last]).collect::<Vec<_>>() }),
-        Record::Signal(content) => json!({ "type": 15, "content": hex(content, usize::MAX) }),
-        Record::Other { kind, content } => json!({ "type": kind, "content": hex(content, usize::MAX) }),
+        ParsedRecord::Signal(content) => json!({ "type": 15, "content": hex(content, usize::MAX) }),
+        ParsedRecord::Other { kind, content } => json!({ "type": kind, "content": hex(content, usize::MAX) }),
     }
 }
 
 /// A bundle for people; `skipped` bytes came before it.
-pub(crate) fn explain(bundle: &Bundle, skipped: usize) -> String {
+pub(crate) fn explain(bundle: &BundleView, skipped: usize) -> String {
     let primary = &bundle.primary;
     let mut out = format!("BPv6 bundle, {} bytes: {}\n", bundle.len, bundle.id());
     let mut line = |text: String| {
@@ -194,22 +196,22 @@ pub(crate) fn explain(bundle: &Bundle, skipped: usize) -> String {
     out
 }
 
-fn explain_record(record: &Record, line: &mut dyn FnMut(String)) {
+fn explain_record(record: &ParsedRecord, line: &mut dyn FnMut(String)) {
     let verdict = |succeeded| if succeeded { "custody taken" } else { "custody refused" };
     match record {
-        Record::Report(report) => {
+        ParsedRecord::Report(report) => {
             line(format!("  record       status report about {}", report.subject));
             for (name, item) in report.items().into_iter().filter(|(_, item)| item.asserted) {
                 line(format!("  {name:<12} {}", item.time.map_or("no time given".into(), time_text)));
             }
             line(format!("  reason       {} ({})", report.reason, report.reason_text()));
         }
-        Record::Custody(signal) => {
+        ParsedRecord::Custody(signal) => {
             line(format!("  record       custody signal about {}", signal.subject));
             line(format!("  says         {} at {}", verdict(signal.succeeded), time_text(signal.time)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
         }
-        Record::Aggregate(signal) => {
+        ParsedRecord::Aggregate(signal) => {
             line("  record       aggregate custody signal".into());
             line(format!("  says         {}", verdict(signal.succeeded)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
@@ -219,8 +221,8 @@ fn explain_record(record: &Record, line: &mut dyn FnMut(String)) {
             });
             line(format!("  numbers      {}", list(ranges.collect())));
         }
-        Record::Signal(content) => line(format!("  record       policy signal: {}", hex(content, 32))),
-        Record::Other { kind, content } => line(format!("  record       type {kind}: {}", hex(content, 32))),
+        ParsedRecord::Signal(content) => line(format!("  record       policy signal: {}", hex(content, 32))),
+        ParsedRecord::Other { kind, content } => line(format!("  record       type {kind}: {}", hex(content, 32))),
     }
 }
 
@@ -231,7 +233,7 @@ mod tests {
     use farlink_bundle::Profile;
 
     /// The vectors of `tests/vectors`.
-    fn vectors() -> Vec<(String, Bundle)> {
+    fn vectors() -> Vec<(String, BundleView)> {
         let text = include_str!("../../tests/vectors/bpv6_bundles.json");
         let file: Value = serde_json::from_str(text).unwrap();
         let read = |case: &Value| {

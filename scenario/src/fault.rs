@@ -2,7 +2,7 @@
 
 use crate::types::Scenario;
 use farlink_base::{ConfigError, Duration, Instant};
-use farlink_link::Window;
+use farlink_link::ContactWindow;
 
 /// Something goes wrong, once or again and again.
 #[derive(Clone, PartialEq, Debug)]
@@ -83,17 +83,17 @@ fn instant(at: Duration) -> Instant {
 }
 
 /// What is left of windows in order of time outside of these times, of which some may overlap; `None` is always.
-fn without(windows: Option<Vec<Window>>, mut holes: Vec<(Instant, Instant)>) -> Vec<Window> {
+fn without(windows: Option<Vec<ContactWindow>>, mut holes: Vec<(Instant, Instant)>) -> Vec<ContactWindow> {
     holes.sort_unstable();
     let mut left = Vec::new();
-    for window in windows.unwrap_or_else(|| vec![Window::new(Instant::ZERO, Instant::MAX)]) {
+    for window in windows.unwrap_or_else(|| vec![ContactWindow::new(Instant::ZERO, Instant::MAX)]) {
         let mut rest = window;
         for (from, to) in holes.iter().filter(|(_, to)| *to > window.start) {
             if *from >= rest.end {
                 break;
             }
             if *from > rest.start {
-                left.push(Window { end: *from, ..rest });
+                left.push(ContactWindow { end: *from, ..rest });
             }
             rest.start = rest.start.max(*to);
             if rest.start >= rest.end {
@@ -109,7 +109,7 @@ fn without(windows: Option<Vec<Window>>, mut holes: Vec<(Instant, Instant)>) -> 
 
 impl Scenario {
     /// The windows of a direction of a link as its faults leave them.
-    pub(crate) fn windows_left(&self, link: usize, windows: Option<Vec<Window>>) -> Option<Vec<Window>> {
+    pub(crate) fn windows_left(&self, link: usize, windows: Option<Vec<ContactWindow>>) -> Option<Vec<ContactWindow>> {
         let mine = self.faults.iter().filter(|fault| fault.kind == FaultKind::LinkDown { link });
         let hole = |fault: &Fault, at: Duration| (instant(at), instant(at.saturating_add(fault.lasts)));
         let holes: Vec<_> = mine.flat_map(|fault| fault.beginnings(self.duration).map(|at| hole(fault, at))).collect();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn holes_are_cut_out_of_windows_whatever_their_order() {
-        let window = |(from, to): (u64, u64)| Window::new(Instant(from), Instant(to));
+        let window = |(from, to): (u64, u64)| ContactWindow::new(Instant(from), Instant(to));
         let cut = |windows: Option<&[(u64, u64)]>, holes: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let holes = holes.iter().map(|(from, to)| (Instant(*from), Instant(*to))).collect();
             let left = without(windows.map(|all| all.iter().copied().map(window).collect()), holes);
@@ -213,13 +213,13 @@ mod tests {
             for _ in 0..random.below(5) {
                 let start = at + random.below(10);
                 at = start + 1 + random.below(10);
-                windows.push(Window::new(Instant(start), Instant(at)));
+                windows.push(ContactWindow::new(Instant(start), Instant(at)));
             }
             let holes: Vec<_> = (0..random.below(5))
                 .map(|_| (random.below(60), random.below(15)))
                 .map(|(from, length)| (Instant(from), Instant(from + length)))
                 .collect();
-            let up = |windows: &[Window], t| windows.iter().any(|w| (w.start.0..w.end.0).contains(&t));
+            let up = |windows: &[ContactWindow], t| windows.iter().any(|w| (w.start.0..w.end.0).contains(&t));
             let left = without(Some(windows.clone()), holes.clone());
             for t in 0..80 {
                 let cut = holes.iter().any(|(from, to)| (from.0..to.0).contains(&t));

@@ -2,7 +2,7 @@
 
 use crate::types::Scenario;
 use farlink_base::{DataRate, Duration, Instant};
-use farlink_link::{Delay, LinkSpec, Rate, Window};
+use farlink_link::{ContactWindow, Delay, LinkSpec, Rate};
 use farlink_routing::{ContactPlan, PlanTime};
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ impl Scenario {
             for (forward, direction) in [(true, &mut spec.forward), (false, &mut spec.reverse)] {
                 let mine = self.contacts.iter().filter(|c| c.link == link && c.forward == forward);
                 let nanoseconds = |d: Duration| Instant(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
-                let window = |c: &crate::types::Contact| Window {
+                let window = |c: &crate::types::Contact| ContactWindow {
                     start: nanoseconds(c.start),
                     end: nanoseconds(c.end),
                     rate: c.rate,
@@ -56,7 +56,7 @@ impl Scenario {
             }
         } else if here.found && !here.lasts() {
             let instant = |at: Duration| Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
-            let there = || Window::new(instant(here.appears), instant(here.disappears.unwrap_or(ALWAYS)));
+            let there = || ContactWindow::new(instant(here.appears), instant(here.disappears.unwrap_or(ALWAYS)));
             (spec.forward.windows, spec.reverse.windows) = (Some(vec![there()]), Some(vec![there()]));
         }
         for direction in [&mut spec.forward, &mut spec.reverse] {

@@ -140,7 +140,7 @@ fn join(arrivals: &mut Vec<Arrival>, train: &DatagramBatch, datagrams: Option<(I
 mod tests {
     use super::*;
     use farlink_base::{DataRate, Duration, LinkId, Payload};
-    use farlink_link::{DirectionSpec, Loss, Window};
+    use farlink_link::{ContactWindow, DirectionSpec, Loss};
 
     fn cable(spec: DirectionSpec) -> Cable {
         let end = |node| End { node, link: LinkId(0), address: ([10, 0, 0, 1 + node as u8], 1113).into() };
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_carrier_falls_when_both_directions_are_down_and_drained() {
-        let window = Window::new(Instant(100), Instant(200));
+        let window = ContactWindow::new(Instant(100), Instant(200));
         let spec = DirectionSpec { windows: Some(vec![window]), ..DirectionSpec::default() };
         let mut cable =
             cable(DirectionSpec { delay: farlink_link::Delay::Constant(Duration::from_nanos(500)), ..spec });

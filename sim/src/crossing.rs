@@ -279,7 +279,7 @@ mod tests {
         }
         /// `a` sends a bundle of 10 kB over a link.
         fn send(&mut self, ms: u64, link: usize, id: u64) {
-            let draft = v7::Draft {
+            let draft = v7::BundleDraft {
                 source: EndpointId::ipn(1, 1),
                 destination: EndpointId::ipn(2, 1),
                 report_to: EndpointId::Null,
@@ -287,7 +287,7 @@ mod tests {
                 lifetime_ms: 1000,
                 priority: Priority::Normal,
                 hop_limit: 0,
-                ..v7::Draft::default()
+                ..v7::BundleDraft::default()
             };
             let meta =
                 v7::make(&draft, CreationTimestamp::default(), Payload::fill(1, 9), CrcType::None, &Accel::default());

@@ -108,11 +108,11 @@ impl Liar<'_> {
     pub fn payload(&self, version: u8, payload: &[u8]) -> Option<Vec<u8>> {
         match version {
             6 => match v6::record(payload) {
-                Ok(v6::Record::Signal(content)) => Some(v6::signal(&self.hello(&content)?).to_vec()),
+                Ok(v6::ParsedRecord::Signal(content)) => Some(v6::signal(&self.hello(&content)?).to_vec()),
                 _ => None,
             },
             _ => match v7::record(payload) {
-                Ok(v7::Record::Signal(content)) => Some(v7::signal(&self.hello(&content)?).to_vec()),
+                Ok(v7::ParsedRecord::Signal(content)) => Some(v7::signal(&self.hello(&content)?).to_vec()),
                 _ => None,
             },
         }

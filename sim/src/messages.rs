@@ -208,7 +208,7 @@ impl End {
 mod tests {
     use super::*;
     use farlink_base::DataRate;
-    use farlink_link::{DirectionSpec, Loss, Window};
+    use farlink_link::{ContactWindow, DirectionSpec, Loss};
 
     const MS: u64 = 1_000_000;
     const HERE: Place = Place { link: 0, end: 0 };
@@ -218,7 +218,7 @@ mod tests {
 
     /// 1 kB a millisecond, 100 ms one way.
     fn spec(windows: &[(u64, u64)]) -> DirectionSpec {
-        let window = |w: &(u64, u64)| Window::new(Instant(w.0 * MS), Instant(w.1 * MS));
+        let window = |w: &(u64, u64)| ContactWindow::new(Instant(w.0 * MS), Instant(w.1 * MS));
         let windows = (!windows.is_empty()).then(|| windows.iter().map(window).collect());
         DirectionSpec { windows, ..DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(100)) }
     }

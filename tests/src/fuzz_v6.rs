@@ -47,12 +47,12 @@ pub fn bundle_v6(data: &[u8]) {
 /// A BPv6 administrative record: what is written reads back the same.
 pub fn record_v6(data: &[u8]) {
     match v6::record(data) {
-        Ok(v6::Record::Custody(signal)) => {
-            assert_eq!(v6::record(&signal.encode()), Ok(v6::Record::Custody(signal)));
+        Ok(v6::ParsedRecord::Custody(signal)) => {
+            assert_eq!(v6::record(&signal.encode()), Ok(v6::ParsedRecord::Custody(signal)));
         }
-        Ok(v6::Record::Aggregate(signal)) => {
+        Ok(v6::ParsedRecord::Aggregate(signal)) => {
             assert!(signal.fills.len() <= data.len() / 2);
-            assert_eq!(v6::record(&signal.encode()), Ok(v6::Record::Aggregate(signal)));
+            assert_eq!(v6::record(&signal.encode()), Ok(v6::ParsedRecord::Aggregate(signal)));
         }
         _ => {}
     }

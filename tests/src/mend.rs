@@ -1,12 +1,13 @@
 //! Bundles with their CRCs made to fit, so that mutated ones are not all turned away for the same reason.
 
 use farlink_base::Accel;
-use farlink_bundle::cbor::Reader;
+use farlink_bundle::cbor::CborReader;
 
 /// Makes the CRC of every block that has one fit (RFC 9171 4.2.1), up to where the bytes are no blocks any more.
 pub fn mend(bundle: &mut [u8]) {
     let mut at = 1;
-    while let Some(len) = bundle.get(at..).and_then(|rest| Reader::new(rest, 0, false).item().ok().map(<[u8]>::len)) {
+    while let Some(len) = bundle.get(at..).and_then(|rest| CborReader::new(rest, 0, false).item().ok().map(<[u8]>::len))
+    {
         mend_block(&mut bundle[at..at + len], at == 1);
         at += len;
     }
@@ -31,7 +32,7 @@ fn mend_block(block: &mut [u8], primary: bool) {
 
 /// The CRC type of a block, and where its value begins, which is its end.
 fn crc_of(block: &[u8], primary: bool) -> Option<(u64, usize)> {
-    let mut reader = Reader::new(block, 0, false);
+    let mut reader = CborReader::new(block, 0, false);
     let items = reader.array().ok()?;
     // Version and flags, or type, number and flags, are before it.
     let before = if primary { 2 } else { 3 };

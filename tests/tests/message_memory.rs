@@ -38,12 +38,12 @@ fn node(n: u64) -> Stack {
 }
 
 fn bundle(sequence: u64) -> Arc<BundleMeta> {
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: EndpointId::ipn(5000, 1),
         destination: EndpointId::ipn(6000 + sequence % 50, 1),
         facts: Facts::default(),
         lifetime_ms: 86_400_000,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let creation = CreationTimestamp { time: EPOCH, sequence };
     Arc::new(v7::make(&draft, creation, Payload::fill(sequence, 100_000), CrcType::None, &Accel::default()))

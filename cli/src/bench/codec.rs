@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use farlink_base::{Accel, BytesMut, DataVolume, DtnTime, HopState, Payload};
-use farlink_bundle::v7::{self, Draft};
+use farlink_bundle::v7::{self, BundleDraft};
 use farlink_bundle::{CrcType, CreationTimestamp, EndpointId, Profile};
 use farlink_os::process::thread_cpu;
 use serde_json::{Value, json};
@@ -96,12 +96,12 @@ pub fn measure(size: u64) -> anyhow::Result<Value> {
 
 /// A bundle as it leaves a node on its first hop, in one piece of memory: previous node, age and hop count.
 fn encode(payload: &Payload, accel: &Accel, out: &mut BytesMut) {
-    let draft = Draft {
+    let draft = BundleDraft {
         source: EndpointId::ipn(1, 1),
         destination: EndpointId::ipn(2, 9),
         lifetime_ms: 3_600_000,
         hop_limit: 32,
-        ..Draft::default()
+        ..BundleDraft::default()
     };
     // Without creation time it has an age.
     let creation = CreationTimestamp { time: DtnTime(0), sequence: 7 };

@@ -1,13 +1,13 @@
-//! Functions a machine can do faster than portable code: the driver passes a table of them after
-//! checking each against the portable version.
+//! Replaceable implementations of CRC, AES-GCM and digest loops. The driver passes a table of them after checking each
+//! against the portable version.
 
 use crate::digest::{NH_BLOCK, NH_KEY, nh};
 
-/// A table of replaceable functions. [`Accel::default`] is the portable one.
+/// Table of replaceable functions. [`Accel::default`] is the portable one.
 #[derive(Clone, Copy, Debug)]
 pub struct Accel {
-    /// Continues a CRC-32C over `bytes`; start and finish are [`crc32c`]'s (state 0 means "nothing
-    /// yet", the inversion is inside).
+    /// Continues a CRC-32C over `bytes`. State 0 means "nothing yet"; the initial and final inversion happen inside, as
+    /// in [`crc32c`].
     pub crc32c: fn(state: u32, bytes: &[u8]) -> u32,
     /// Continues a CRC-16/X-25 over `bytes`, same convention.
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
@@ -15,12 +15,13 @@ pub struct Accel {
     pub nh: fn(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2],
 }
 
-/// What a machine does faster than the portable AES-GCM: over a text in place, with keys of 16 and 32 bytes and tags of 16.
+/// Accelerated AES-GCM, in place, with 16- or 32-byte keys and 16-byte tags.
 #[derive(Clone, Copy, Debug)]
 pub struct AesGcm {
-    /// Enciphers, and gives the tag; `None`, with the text as it was: not with a key of this length, or so long a text.
+    /// Encrypts in place and returns the tag. Returns `None`, with the text unchanged, for an unsupported key length or
+    /// too long a text.
     pub seal: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> Option<[u8; 16]>,
-    /// Deciphers; where it gives `false` the tag is wrong, and nobody knows what the text is now.
+    /// Verifies and decrypts in place. On `false` (wrong tag) the text is unspecified.
     pub open: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool,
 }
 
@@ -34,10 +35,12 @@ impl Accel {
     /// Whether every function of this table agrees with the portable one on lengths 0..200 and in
     /// two pieces; a driver calls it before it trusts hardware.
     pub fn agrees_with_portable(&self) -> bool {
+        // No two of the 200 bytes are equal, so that a byte skipped or taken twice shows.
         let mut sample = [0u8; 200];
         for (i, byte) in sample.iter_mut().enumerate() {
             *byte = (i as u8).wrapping_mul(167).wrapping_add(13);
         }
+        // Two calls in a row also show that the state chains.
         (0..=sample.len()).all(|n| {
             let (a, b) = sample[..n].split_at(n / 3);
             (self.crc32c)((self.crc32c)(0, a), b) == crc32c(0, &sample[..n])
@@ -51,6 +54,8 @@ impl Accel {
     }
 }
 
+// Slicing by eight (Kounavis and Berry, 2005): table k advances a byte over k further zero bytes, so that eight
+// look-ups handle eight bytes at once.
 const fn crc32c_table() -> [[u32; 256]; 8] {
     let mut t = [[0u32; 256]; 8];
     let mut i = 0;
@@ -58,6 +63,7 @@ const fn crc32c_table() -> [[u32; 256]; 8] {
         let mut crc = i as u32;
         let mut bit = 0;
         while bit < 8 {
+            // The reflected Castagnoli polynomial 1EDC6F41.
             crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82F6_3B78 } else { crc >> 1 };
             bit += 1;
         }
@@ -85,6 +91,7 @@ const fn crc16_table() -> [u16; 256] {
         let mut crc = i as u16;
         let mut bit = 0;
         while bit < 8 {
+            // The reflected polynomial 1021.
             crc = if crc & 1 == 1 { (crc >> 1) ^ 0x8408 } else { crc >> 1 };
             bit += 1;
         }
@@ -111,6 +118,7 @@ pub fn crc32c(state: u32, bytes: &[u8]) -> u32 {
             ^ CRC32C[1][word[6] as usize]
             ^ CRC32C[0][word[7] as usize];
     }
+    // Fewer than eight bytes are left.
     for byte in rest {
         crc = (crc >> 8) ^ CRC32C[0][((crc ^ u32::from(*byte)) & 0xff) as usize];
     }
@@ -131,14 +139,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_values_of_rfc_9171_4_2_1() {
+    fn crc_check_values_match_rfc_9171() {
+        // The catalogue's check value: the CRC of the nine ASCII digits.
         assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
         assert_eq!(crc16_x25(0, b"123456789"), 0x906E);
         assert!(Accel::default().agrees_with_portable());
     }
 
     #[test]
-    fn a_wrong_function_is_found_out() {
+    fn wrong_accelerated_function_is_detected() {
+        // Wrong at a single length, as a faulty tail loop would be.
         let broken =
             Accel { crc32c: |state, bytes| crc32c(state, bytes) ^ u32::from(bytes.len() == 100), ..Accel::default() };
         assert!(!broken.agrees_with_portable());

@@ -1,9 +1,10 @@
-//! A keyed digest of a bundle's content: whether two copies are one bundle, where only one of them is in memory.
+//! Keyed digest of a bundle's content, by which two copies are compared when only one of them is in memory.
 //!
-//! The key is a node's own secret, so a universal hash is enough: whoever does not know it finds two contents of one
-//! digest with a probability of about 2^-62 a try, however it chooses them. Blocks of 1 KiB go through NH with two
-//! Toeplitz keys (Krovetz, RFC 4418 5.2; Black et al., UMAC, 1999), and what comes of them is a polynomial over
-//! 2^127 - 1 (VMAC, 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their description.
+//! The key is a node's own secret, so a universal hash is enough: an attacker without the key finds two contents with
+//! equal digests with a probability of about 2^-62 per try, however it chooses them. Blocks of 1 KiB go through NH with
+//! two Toeplitz keys (Krovetz, RFC 4418 5.2; Black et al., UMAC, 1999). Their sums are the coefficients of a polynomial
+//! over 2^127 - 1 (VMAC, 2007), the length its last coefficient. Patterns ([`Chunk::Fill`]) are digested by their
+//! description.
 
 use crate::accel::Accel;
 use crate::payload::{Chunk, Payload};
@@ -11,13 +12,14 @@ use crate::rng::Rng;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// Bytes of a block.
+/// Bytes of one NH block.
 pub const NH_BLOCK: usize = 1024;
-/// Words of its key: one for every eight bytes, and two more for the second pass.
+/// 64-bit words of an NH key: one for every eight bytes of a block, and two more for the second pass.
 pub const NH_KEY: usize = NH_BLOCK / 8 + 2;
 const PRIME: u128 = (1 << 127) - 1;
 
-/// NH of a block with a key and with the same key two words on: each the sum of products of 32-bit sums.
+/// NH of a block, computed twice: with the key and with the key shifted by two words. Each result is the sum of
+/// products of 32-bit sums.
 #[inline(always)]
 pub fn nh(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2] {
     const LOW: u64 = 0xffff_ffff;
@@ -34,54 +36,55 @@ pub fn nh(key: &[u64; NH_KEY], block: &[u8; NH_BLOCK]) -> [u64; 2] {
     [first, second]
 }
 
-/// The secret key of digests: the same seed makes the same key.
+/// Secret key of digests. The same seed gives the same key.
 #[derive(Clone)]
-pub struct DigestKey(Arc<Key>);
-struct Key {
+pub struct DigestKey(Arc<DigestKeyData>);
+struct DigestKeyData {
     nh: [u64; NH_KEY],
     point: u128,
     accel: fn(&[u64; NH_KEY], &[u8; NH_BLOCK]) -> [u64; 2],
 }
-/// A key is no text.
+/// Hides the key material from logs.
 impl core::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("DigestKey")
     }
 }
 impl DigestKey {
-    /// The key of this seed, which must be secret and drawn at random.
+    /// Derives the key from a seed, which must be secret and drawn at random.
     pub fn new(seed: u64, accel: &Accel) -> Self {
         let mut rng = Rng::stream(seed, 0xd16e);
         let mut words = [0; NH_KEY];
         words.iter_mut().for_each(|word| *word = rng.next_u64());
+        // 126 bits: certainly below the prime, as `multiply` requires.
         let point = (u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())) & (PRIME >> 1);
-        DigestKey(Arc::new(Key { nh: words, point, accel: accel.nh }))
+        DigestKey(Arc::new(DigestKeyData { nh: words, point, accel: accel.nh }))
     }
-    /// Begins a digest.
+    /// Starts a new digest with this key.
     pub fn begin(&self) -> Digester {
         let block = Box::new([0; NH_BLOCK]);
         Digester { key: self.clone(), sum: 1, block, filled: 0, fill: None, len: 0 }
     }
-    /// The digest of a rope; `None` where part of it is not in memory.
+    /// Digest of a rope; `None` if part of it is not in memory.
     pub fn of(&self, payload: &Payload) -> Option<u64> {
         let mut digester = self.begin();
         digester.update(payload).then(|| digester.finish())
     }
 }
 
-/// A digest that is being made.
+/// Digest under construction.
 #[derive(Clone, Debug)]
 pub struct Digester {
     key: DigestKey,
     sum: u128,
     block: Box<[u8; NH_BLOCK]>,
     filled: usize,
-    /// A pattern that may go on: its seed, first position and length.
+    /// Pattern that the next chunk may continue: seed, first position, length.
     fill: Option<(u64, u64, u64)>,
     len: u64,
 }
 impl Digester {
-    /// Adds what follows; whether all of it is in memory (what is not is left out, and the digest is void).
+    /// Adds the next part. Returns whether all of it was in memory; if not, the digest is void.
     pub fn update(&mut self, part: &Payload) -> bool {
         for chunk in part.chunks() {
             match chunk {
@@ -92,11 +95,11 @@ impl Digester {
         }
         true
     }
-    /// Adds the fields of a bundle that belong to its content, as numbers.
+    /// Adds a numeric field of a bundle that belongs to its content.
     pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
-    /// Adds bytes.
+    /// Adds the next bytes of the content.
     pub fn bytes(&mut self, mut bytes: &[u8]) {
         self.end_pattern();
         self.len += bytes.len() as u64;
@@ -121,6 +124,7 @@ impl Digester {
     fn pattern(&mut self, seed: u64, offset: u64, len: u64) {
         self.len += len;
         match &mut self.fill {
+            // Adjacent pieces of one pattern count as one, so that cutting a payload does not change its digest.
             Some((s, o, l)) if *s == seed && *o + *l == offset => *l += len,
             _ => {
                 self.end_pattern();
@@ -133,11 +137,13 @@ impl Digester {
     }
     fn end_pattern(&mut self) {
         if let Some((seed, offset, len)) = self.fill.take() {
+            // A pattern is two coefficients: seed and position, then its length with a marker.
             self.absorb([seed, offset]);
             self.absorb([len, u64::MAX]);
         }
     }
-    /// The block so far, filled up with zeros: the length tells it from one that has them.
+    /// Absorbs the partial block, padded with zeros. The length in the last coefficient distinguishes padding from
+    /// content.
     fn end_block(&mut self) {
         self.block[self.filled..].fill(0);
         let sums = (self.key.0.accel)(&self.key.0.nh, &self.block);
@@ -148,7 +154,7 @@ impl Digester {
         let next = u128::from(high) << 64 | u128::from(low);
         self.sum = reduce(multiply(self.sum, self.key.0.point) + reduce(next));
     }
-    /// The digest; never 0, which means "not known" elsewhere.
+    /// Finishes the digest. Never 0, which means "not known" elsewhere.
     pub fn finish(mut self) -> u64 {
         self.end_pattern();
         if self.filled > 0 {
@@ -159,16 +165,18 @@ impl Digester {
     }
 }
 
-/// A number below 2^128 modulo 2^127 - 1, not above it.
+/// Reduces any 128-bit number modulo 2^127 - 1.
 fn reduce(value: u128) -> u128 {
+    // 2^127 is 1 modulo the prime: the top bits are added to the bottom.
     let once = (value & PRIME) + (value >> 127);
     if once >= PRIME { once - PRIME } else { once }
 }
 
-/// A product modulo 2^127 - 1 of numbers below it.
+/// Product modulo 2^127 - 1 of two reduced numbers.
 fn multiply(a: u128, b: u128) -> u128 {
     const LOW: u128 = u64::MAX as u128;
     let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
+    // Both factors are below 2^127, so the sum of the middle products fits 128 bits.
     let middle = a0 * b1 + a1 * b0;
     let (low, carry) = (a0 * b0).overflowing_add(middle << 64);
     let high = a1 * b1 + (middle >> 64) + u128::from(carry);
@@ -189,9 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rope_has_the_digest_of_its_bytes_however_it_is_cut() {
+    fn digest_is_independent_of_chunk_boundaries() {
         let (key, whole) = (key(5), bytes(5000));
         let wanted = key.of(&Payload::from(whole.clone()));
+        // Around the block length, and at both ends.
         for cut in [0, 1, 7, 1023, 1024, 1025, 2048, 4999, 5000] {
             let mut rope = Payload::from(whole[..cut].to_vec());
             rope.push_bytes(Bytes::copy_from_slice(&whole[cut..]));
@@ -200,23 +209,26 @@ mod tests {
     }
 
     #[test]
-    fn another_byte_length_or_key_is_another_digest() {
+    fn digest_depends_on_bytes_length_key() {
         let whole = bytes(3000);
         let wanted = key(5).of(&Payload::from(whole.clone()));
+        // 7 is coprime to 8: every byte of a word is changed somewhere.
         for at in (0..3000).step_by(7) {
             let mut other = whole.clone();
             other[at] ^= 1 << (at % 8);
             assert_ne!(key(5).of(&Payload::from(other)), wanted, "byte {at}");
         }
+        // Zero padding of the last block must not hide the length.
         let zeros = |len: usize| key(5).of(&Payload::from(alloc::vec![0; len]));
         assert!((0..2100).map(zeros).collect::<alloc::collections::BTreeSet<_>>().len() == 2100, "zeros count");
         assert_ne!(key(6).of(&Payload::from(whole)), wanted);
     }
 
     #[test]
-    fn pieces_of_a_pattern_have_the_digest_of_the_whole() {
+    fn split_fill_pattern_keeps_its_digest() {
         let (key, whole) = (key(5), Payload::fill(9, 1 << 40));
         let mut digester = key.begin();
+        // Contiguous cuts of one pattern, far larger than memory.
         for (start, len) in [(0, 5), (5, 1 << 30), (5 + (1 << 30), (1 << 40) - (1 << 30) - 5)] {
             assert!(digester.update(&whole.slice(start, len)));
         }
@@ -225,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_those_of_the_field() {
+    fn multiply_matches_mersenne_field() {
         assert_eq!(multiply(PRIME - 1, PRIME - 1), 1, "(-1)(-1)");
         assert_eq!(multiply(1 << 126, 4), 2, "2^128 is 2");
         assert_eq!(multiply(0x1234_5678_9abc_def0, 1), 0x1234_5678_9abc_def0);

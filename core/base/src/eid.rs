@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// An endpoint ID. Comparison is by meaning: the two- and three-element encodings of an ipn EID
-/// are equal (RFC 9758), and `ipn:0.0` is the null endpoint.
+/// Endpoint ID. Comparison is by meaning: the two- and three-element encodings of an ipn EID are equal (RFC 9758), and
+/// `ipn:0.0` is the null endpoint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum EndpointId {
     /// `dtn:none`, also `ipn:0.0` and (RFC 9758) any `ipn:0.x`.
@@ -19,16 +19,16 @@ pub enum EndpointId {
     Ipn {
         /// Fully-qualified node number: allocator in the upper 32 bits.
         node: u64,
-        /// Service number.
+        /// Service number, 32 bits (RFC 9758).
         service: u32,
     },
     /// `dtn://node/demux`; made by [`EndpointId::dtn`].
     Dtn(Arc<DtnName>),
-    /// Any other scheme (ION's imc is 3): carried, never understood.
+    /// Any other scheme (ION's imc is 3), carried unchanged.
     Other(Arc<OtherName>),
 }
 
-/// The two parts of a dtn endpoint ID, and its node's number.
+/// The two parts of a dtn endpoint ID, and the number of its node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DtnName {
     node: Box<str>,
@@ -36,26 +36,26 @@ pub struct DtnName {
     number: NodeId,
 }
 impl DtnName {
-    /// The node name (authority).
+    /// Node name (authority) of the URI.
     pub fn node(&self) -> &str {
         &self.node
     }
-    /// What follows the slash after it; empty for the administrative endpoint.
+    /// Demultiplexing part after the node name's slash; empty for the administrative endpoint.
     pub fn demux(&self) -> &str {
         &self.demux
     }
 }
 
-/// An endpoint ID of a scheme this node does not know.
+/// Endpoint ID of an unknown scheme.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OtherName {
-    /// URI scheme code.
+    /// URI scheme code (IANA registry of RFC 9171).
     pub scheme: u64,
-    /// The scheme-specific part as encoded.
+    /// Scheme-specific part, as encoded.
     pub part: Vec<u8>,
 }
 
-/// Text or bytes that are no endpoint ID.
+/// Error of parsing an endpoint ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EidError(pub &'static str);
 impl fmt::Display for EidError {
@@ -79,8 +79,8 @@ impl EndpointId {
         let number = NodeId::named(node);
         EndpointId::Dtn(Arc::new(DtnName { node: node.into(), demux: demux.into(), number }))
     }
-    /// An endpoint of this node's own: the service at an ipn node, the demux of that text at a dtn
-    /// node; null where there is no node.
+    /// Sibling endpoint for a service number: the same ipn node, or the dtn node with the number as demux. Null if the
+    /// scheme has no nodes.
     pub fn at_service(&self, service: u32) -> EndpointId {
         match self {
             EndpointId::Ipn { node, .. } => EndpointId::ipn(*node, service),
@@ -88,14 +88,14 @@ impl EndpointId {
             _ => EndpointId::Null,
         }
     }
-    /// Another demux of the same dtn node; `None` for other schemes.
+    /// Sibling endpoint with another demux of the same dtn node; `None` for other schemes.
     pub fn at_demux(&self, demux: &str) -> Option<EndpointId> {
         match self {
             EndpointId::Dtn(name) => Some(EndpointId::dtn(&name.node, demux)),
             _ => None,
         }
     }
-    /// Bytes of memory that its name takes; none for ipn.
+    /// Heap bytes of the name; 0 for ipn.
     pub fn name_bytes(&self) -> u64 {
         match self {
             EndpointId::Null | EndpointId::Ipn { .. } => 0,
@@ -103,18 +103,19 @@ impl EndpointId {
             EndpointId::Other(name) => name.part.len() as u64,
         }
     }
-    /// Its node in numbers: an ipn node number as it is (hashed where it needs all 64 bits), a hash
-    /// of a dtn node's name; [`NodeId::NULL`] for the null endpoint and for other schemes.
+    /// Node as a number: an ipn node number as it is (hashed if it needs all 64 bits), or a hash of a dtn node's name;
+    /// [`NodeId::NULL`] for the null endpoint and for other schemes.
     #[inline]
     pub fn node(&self) -> NodeId {
         match self {
+            // Larger numbers would collide with the hashes of names, which have the top bit set.
             EndpointId::Ipn { node, .. } if *node < NodeId::NAMED => NodeId::ipn(*node),
             EndpointId::Ipn { node, .. } => NodeId::large_ipn(*node),
             EndpointId::Dtn(name) => name.number,
             EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
         }
     }
-    /// Whether it is one of "this node" (`ipn:!.7`, `dtn:///in`), which means something inside a node only.
+    /// Whether it names "this node" (`ipn:!.7`, `dtn:///in`), which has a meaning inside one node only.
     pub fn is_here(&self) -> bool {
         match self {
             EndpointId::Ipn { node, .. } => *node == Self::LOCAL_NODE,
@@ -127,7 +128,7 @@ impl EndpointId {
     pub fn is_null(&self) -> bool {
         matches!(self, EndpointId::Null)
     }
-    /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
+    /// Administrative endpoint of its node, which is the node ID (RFC 9171 4.2.5.2).
     // 9171-4.2.5.2-1, 5050-3.1-1, 9758-5.7-2
     pub fn node_id(&self) -> EndpointId {
         match self {
@@ -137,12 +138,12 @@ impl EndpointId {
             other => other.clone(),
         }
     }
-    /// The one name of an endpoint of the node with these IDs, whichever of them it was called by: `ipn:!.77`,
-    /// `ipn:1.77` and `ipn:9.77` are one where 9 is an alias of 1. `None` where it is another node's. A group is
-    /// every node's, by the name it has.
+    /// Canonical name of an endpoint of the node with these IDs: `ipn:!.77`, `ipn:1.77` and `ipn:9.77` become one where
+    /// 9 is an alias of 1. `None` for an endpoint of another node. A group belongs to every node and keeps its name.
     pub fn canonical(&self, node_ids: &[EndpointId]) -> Option<EndpointId> {
         let own = || node_ids.iter().any(|id| *id == self.node_id());
         match self {
+            // Groups first: an authority of their own does not make them another node's.
             EndpointId::Dtn(name) if !self.is_singleton() && !name.node.is_empty() => Some(self.clone()),
             EndpointId::Ipn { node, service } if *node == Self::LOCAL_NODE || own() => {
                 let node = node_ids.iter().find_map(EndpointId::ipn_node)?;
@@ -162,29 +163,31 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => false,
         }
     }
-    /// Whether some destination fits this pattern of a static route: `*`, the beginning of an endpoint ID and
-    /// `*`, a node ID, or a whole endpoint ID, as they are written out.
+    /// Whether the text is a valid destination pattern: `*`, the beginning of an endpoint ID followed by `*`, a node
+    /// ID, or a whole endpoint ID in its canonical spelling.
     pub fn is_pattern(text: &str) -> bool {
+        // A wildcard is allowed at the end only.
         if text.strip_suffix('*').unwrap_or(text).contains('*') {
             return false;
         }
         let Some(prefix) = text.strip_suffix('*') else {
             return text.parse().is_ok_and(|eid: EndpointId| !eid.is_null() && eid.to_string() == text);
         };
+        // A prefix of the scheme itself, such as `ip*` or `*`.
         if "ipn:".starts_with(prefix) || "dtn://".starts_with(prefix) {
             return true;
         }
         if let Some(rest) = prefix.strip_prefix("dtn://") {
             return parse_dtn(rest).or_else(|_| parse_dtn(&alloc::format!("{rest}/"))).is_ok();
         }
-        // Any further digit or number makes an endpoint ID of it.
+        // The prefix may end in a partial number: any further digits complete it to an endpoint ID.
         let rest = prefix.strip_prefix("ipn:").unwrap_or("");
         let rest = rest.strip_suffix('.').unwrap_or(rest);
         let parts: Vec<&str> = rest.split('.').collect();
         let numbers = parts.iter().all(|part| *part == "!" || number(part, u64::MAX).is_ok());
         numbers && parts.len() <= 3 && parts[0] != "0"
     }
-    /// Whether at most one node is a member of it (RFC 9171 4.2.5.1.1).
+    /// Whether at most one node is a member of the endpoint (RFC 9171 4.2.5.1.1).
     // 9758-5.1-1
     pub fn is_singleton(&self) -> bool {
         match self {
@@ -193,20 +196,20 @@ impl EndpointId {
             EndpointId::Other(_) => false,
         }
     }
-    /// Whether it surely is the name of a group: of a scheme that this node does not know, nobody here can tell.
+    /// Whether the endpoint is certainly a group; false for unknown schemes, which cannot be judged.
     pub fn is_group(&self) -> bool {
-        /// Multicast of ION: all its endpoints are groups.
+        /// Scheme code of ION's multicast: all its endpoints are groups.
         const IMC: u64 = 3;
         match self {
             EndpointId::Other(name) => name.scheme == IMC,
             _ => !self.is_singleton(),
         }
     }
-    /// Fully-qualified node number of an ipn endpoint.
+    /// Fully-qualified node number of an ipn endpoint; `None` for other schemes.
     pub fn ipn_node(&self) -> Option<u64> {
         if let EndpointId::Ipn { node, .. } = self { Some(*node) } else { None }
     }
-    /// Service number (ipn), or a stable hash of the demux (dtn) with the top bit set; 0 for node IDs.
+    /// Service number (ipn), or a stable hash of the demux with the top bit set (dtn); 0 for node IDs.
     pub fn service_number(&self) -> u64 {
         match self {
             EndpointId::Ipn { service, .. } => u64::from(*service),
@@ -257,7 +260,7 @@ impl FromStr for EndpointId {
     }
 }
 
-/// What follows `dtn://` (RFC 9171 4.2.5.1.1).
+/// Parses the part after `dtn://` (RFC 9171 4.2.5.1.1).
 fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
     let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
     let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
@@ -271,7 +274,7 @@ fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
     Ok(EndpointId::dtn(node, demux))
 }
 
-/// What follows `ipn:` (RFC 9758 4).
+/// Parses the part after `ipn:` (RFC 9758 4).
 // 9758-3-1, 9758-3.2.2-1, 9758-4-1, 9758-4.1-1
 fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
     let parts: Vec<&str> = rest.split('.').collect();
@@ -285,12 +288,13 @@ fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
     Ok(EndpointId::ipn(node, service))
 }
 
-/// A decimal without leading zeros, at most `max`.
+/// Parses a decimal without leading zeros, at most `max`.
 fn number(text: &str, max: u64) -> Result<u64, EidError> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if !plain {
         return Err(EidError("an ipn endpoint ID has decimal numbers without leading zeros"));
     }
+    // Digits only, but possibly more than 64 bits.
     text.parse().ok().filter(|n| *n <= max).ok_or(EidError("a number of the ipn endpoint ID is too large"))
 }
 
@@ -305,6 +309,7 @@ mod tests {
             assert_eq!(text.parse::<EndpointId>().unwrap().to_string(), text);
         }
         assert_eq!("ipn:0.1".parse(), Ok(EndpointId::Null));
+        // The two-number form of allocator 977000, node 1 (977000 * 2^32 + 1).
         assert_eq!("ipn:4196183048192001.3".parse::<EndpointId>().unwrap().to_string(), "ipn:977000.1.3");
         for bad in ["", "ipn:1", "ipn:01.2", "ipn:1.2.3.4", "ipn:1.-2", "ipn:1.4294967296", "dtn:///", "dtn://a", "x:y"]
         {
@@ -314,10 +319,11 @@ mod tests {
 
     /// Keeps 9171-4.2.5.2-1.
     #[test]
-    fn an_endpoint_of_a_node_has_one_name() {
+    fn canonical_name_resolves_node_aliases() {
         let ids = ["ipn:1.0", "dtn://mars/", "ipn:9.0", "dtn://m/"].map(|id| id.parse::<EndpointId>().unwrap());
         for (called, name) in [
             ("ipn:!.77", "ipn:1.77"),
+            // The number of "this node" (RFC 9758 3.4.2) and allocator 0, spelled out.
             ("ipn:4294967295.77", "ipn:1.77"),
             ("ipn:0.1.77", "ipn:1.77"),
             ("ipn:9.77", "ipn:1.77"),
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_no_endpoint_fits_is_none() {
+    fn unmatchable_eid_pattern_is_invalid() {
         let patterns = [
             "*",
             "ipn:*",
@@ -355,6 +361,7 @@ mod tests {
             "dtn://mars/in",
         ];
         for pattern in patterns {
+            // Each matches some endpoint ID.
             assert!(EndpointId::is_pattern(pattern), "{pattern}");
         }
         let none = [
@@ -378,6 +385,7 @@ mod tests {
             "http://*",
         ];
         for text in none {
+            // None of these could ever match: not canonical, incomplete, or with a wildcard inside.
             assert!(!EndpointId::is_pattern(text), "{text}");
         }
     }
@@ -391,15 +399,17 @@ mod tests {
         assert!(!EndpointId::dtn("all", "~news").is_singleton() && EndpointId::ipn(4, 9).is_singleton());
         assert_eq!(EndpointId::ipn(4, 9).node_id(), EndpointId::ipn(4, 0));
         assert_eq!((EndpointId::ipn(4, 9).service_number(), EndpointId::ipn(4, 9).ipn_node()), (9, Some(4)));
+        // The hash covers the demux only, so that equal services of different nodes match.
         assert_ne!(inbox.service_number(), EndpointId::dtn("node", "outbox").service_number());
         assert_eq!(inbox.service_number(), EndpointId::dtn("other", "inbox").service_number());
     }
 
     #[test]
-    fn an_endpoint_is_two_words_and_names_its_node_the_same_everywhere() {
+    fn endpoint_id_is_compact_and_stable() {
         assert_eq!((size_of::<EndpointId>(), size_of::<Option<EndpointId>>()), (16, 16));
         assert_eq!(EndpointId::ipn(4, 9).node(), NodeId::ipn(4));
         assert_eq!(EndpointId::ipn(u64::MAX, 9).node(), EndpointId::ipn(u64::MAX, 1).node());
+        // Bit 63 is in use: such a number is hashed like a name.
         assert!(EndpointId::ipn(u64::MAX, 9).node().is_named());
         let (a, b) = (EndpointId::dtn("mars", "in"), EndpointId::dtn("mars", ""));
         assert_eq!((a.node(), a.node_id()), (b.node(), b));

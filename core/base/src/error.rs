@@ -1,16 +1,16 @@
-//! Errors by audience: the wire ([`Malformed`]), the peer or application ([`Refusal`]), the person
-//! who wrote the configuration ([`ConfigError`]).
+//! Errors by audience: the wire ([`Malformed`]), the peer or application ([`Refusal`]), the author of the configuration
+//! ([`ConfigError`]).
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// Wire data that does not parse: where, and why.
+/// Wire data that does not parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// Byte offset into the item being parsed.
     pub offset: u64,
-    /// What was expected there.
+    /// Violated rule or expected item.
     pub reason: &'static str,
 }
 impl fmt::Display for Malformed {
@@ -20,37 +20,37 @@ impl fmt::Display for Malformed {
 }
 impl core::error::Error for Malformed {}
 
-/// Why something offered was not accepted. Each layer translates it to its protocol's code.
+/// Reason for not accepting a bundle. Each layer translates it to a code of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The store is still being read after a restart (TCPCL "no resources", LTP SYS_CNCLD).
     NotOpen,
     /// Storage or memory is full (TCPCL "no resources", LTP SYS_CNCLD).
     NoResources,
-    /// The bundle is already here (TCPCL "completed").
+    /// The node holds the bundle already (TCPCL "completed").
     Duplicate,
-    /// It does not parse or breaks a rule (TCPCL "not acceptable").
+    /// Malformed or against a rule (TCPCL "not acceptable").
     NotAcceptable,
     /// The node is shutting down (TCPCL "session terminating").
     Terminating,
-    /// It is larger than this node takes.
+    /// Larger than this node accepts.
     TooLarge,
-    /// Its lifetime is over.
+    /// The bundle's lifetime expired.
     Expired,
     /// No such registration, link or node.
     Unknown,
-    /// The store failed; see the log. It may work again later.
+    /// The store failed, possibly for a while; see the log.
     StoreFailed,
-    /// What the store kept is damaged, for good.
+    /// The stored copy is permanently damaged.
     Damaged,
 }
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refusal::NoResources => "no resources: storage or memory is full",
-            Refusal::NotOpen => "the bundle store is still being read; it will be taken later",
+            Refusal::NotOpen => "the bundle store is still recovering; it will be accepted later",
             Refusal::Duplicate => "already received",
-            Refusal::NotAcceptable => "not acceptable: malformed or against a rule",
+            Refusal::NotAcceptable => "not acceptable: malformed, or a rule is violated",
             Refusal::Terminating => "the node is shutting down",
             Refusal::TooLarge => "larger than this node accepts",
             Refusal::Expired => "lifetime expired",
@@ -61,18 +61,19 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A configuration that cannot be used: which key, what was expected, and what to try.
+/// Unusable configuration: key, expectation and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Path of the key, such as `link.mars.rate`.
     pub path: String,
-    /// What was expected, and what was found.
+    /// Expected value and the one found.
     pub expected: String,
-    /// What to try next.
+    /// Suggested remedy, shown after `hint:`; may be empty.
     pub hint: String,
 }
 impl ConfigError {
-    /// A policy that needs to know the whole network, chosen where only a node is; `real`: those that do not.
+    /// Error for a policy that needs an oracle's knowledge of the network, chosen for a real node; `real` lists the
+    /// usable ones.
     pub fn needs_oracle(path: String, chosen: &str, real: &[&str]) -> ConfigError {
         ConfigError {
             path,

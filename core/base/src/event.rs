@@ -1,340 +1,265 @@
-//! What happened, typed and without strings: the one source of logs, metrics, the live view,
-//! results and test assertions.
+//! Typed events, the single source of logs, metrics, the live view, results and test assertions.
 
 use crate::error::Refusal;
 use crate::id::{BundleHandle, LinkId, NodeId};
 use crate::priority::Priority;
 
-/// Identity of a bundle, as RFC 9171 4.2.7 defines it, in numbers.
+/// Numeric identity of a bundle (RFC 9171 4.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BundleKey {
-    /// Source node.
+    /// Node of the source endpoint.
     pub source: NodeId,
     /// Service number of the source (ipn), or a stable hash of its demux (dtn).
     pub service: u64,
     /// Creation time, DTN ms.
     pub time: u64,
-    /// Sequence number.
+    /// Sequence number of the creation timestamp.
     pub sequence: u64,
-    /// Fragment offset and length, when it is a fragment.
+    /// Fragment offset and payload length; `None` for a whole bundle.
     pub fragment: Option<(u64, u64)>,
 }
 
-/// Why a bundle is gone; the numbers are the status report reasons of RFC 9171 (9.5).
+/// Reason for deleting a bundle. The numbers are the status report reason codes of RFC 9171 9.5.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum DeleteReason {
-    /// Done with: delivered, or forwarded and confirmed. No report.
+    /// Completed: delivered, or forwarded and confirmed. Never reported.
     Done = 0,
-    /// Lifetime expired.
+    /// Bundle lifetime expired.
     Expired = 1,
     /// Forwarded over a unidirectional link.
     Unidirectional = 2,
-    /// Transmission cancelled.
+    /// An operator cancelled the transmission.
     Cancelled = 3,
-    /// Depleted storage.
+    /// The store was full.
     DepletedStorage = 4,
     /// Destination endpoint unavailable.
     DestinationUnavailable = 5,
-    /// No known route.
+    /// No known route to the destination.
     NoRoute = 6,
     /// No timely contact with the next node.
     NoTimelyContact = 7,
-    /// Block unintelligible.
+    /// A block could not be parsed.
     BlockUnintelligible = 8,
-    /// Hop limit exceeded.
+    /// Hop count exceeds the limit.
     HopLimit = 9,
-    /// Traffic pared.
+    /// Traffic was pared.
     TrafficPared = 10,
-    /// Block unsupported.
+    /// A block of unsupported type demanded deletion.
     BlockUnsupported = 11,
     /// Missing security operation (RFC 9172 11.3).
     MissingSecurity = 12,
-    /// Unknown security operation.
+    /// Security operation of an unknown context.
     UnknownSecurity = 13,
-    /// Unexpected security operation.
+    /// Security operation that no rule expects.
     UnexpectedSecurity = 14,
-    /// Failed security operation.
+    /// Security operation that did not verify.
     FailedSecurity = 15,
-    /// Conflicting security operations.
+    /// Security operations contradict each other.
     ConflictingSecurity = 16,
 }
 
-/// Groups of events; a sink says which it wants.
+/// Class of an event, by which a sink subscribes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum EventClass {
-    /// The life of bundles.
+    /// Life cycle of bundles.
     Bundle,
     /// Links, contacts and sessions.
     Link,
     /// Every LTP segment.
     Segment,
-    /// Clock, store and other matters of the node.
+    /// Clock, store and faults of the node.
     Node,
 }
 
-/// One LTP segment as it left or arrived (RFC 5326 3).
+/// LTP segment sent or received (RFC 5326 3).
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LtpSegmentEvent {
-    /// Over which link.
     pub link: LinkId,
     /// Whether this node sent it.
     pub sent: bool,
-    /// Originating engine of the session.
+    /// Engine number of the block's sender.
     pub engine: u64,
-    /// Session number.
     pub session: u64,
-    /// Segment type, 0 to 15.
+    /// Segment type code, 0 to 15.
     pub kind: u8,
-    /// Data: block offset. Report: lower bound.
+    /// Data segments: offset in the block. Report segments: lower bound.
     pub offset: u64,
-    /// Data: length. Report: upper bound less lower bound.
+    /// Data segments: length. Report segments: upper minus lower bound.
     pub length: u64,
-    /// Checkpoint serial number, 0 when none.
+    /// Checkpoint serial number; 0 if the segment has none.
     pub checkpoint: u64,
-    /// Report serial number, 0 when none.
+    /// Report serial number; 0 if the segment has none.
     pub report: u64,
-    /// Whether a timer, not a report, caused it to be sent again.
+    /// Whether a timer caused this retransmission, not a report.
     pub resend: bool,
 }
 
-/// What happened at one node. The time is that of the `handle` call that pushed it.
+/// Event at one node, at the time of the `handle` call that pushed it.
+/// In every variant, `bundle` is the node's number of the bundle and `link` the link concerned.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
-    /// A bundle got its number here; always the first event about it.
+    /// The node numbered a bundle; always the first event about it.
     Seen {
-        /// Number.
         bundle: BundleHandle,
-        /// Identity.
         key: BundleKey,
-        /// Destination node.
+        /// Node of the destination endpoint.
         destination: NodeId,
-        /// Destination service (ipn) or hash of the demux.
+        /// Destination service number (ipn), or hash of the demux (dtn).
         destination_service: u64,
-        /// Payload bytes.
+        /// Payload length, bytes.
         payload: u64,
-        /// Whole bundle in bytes.
+        /// Length of the encoded bundle, bytes.
         size: u64,
-        /// Class of service.
         priority: Priority,
-        /// Lifetime in ms.
         lifetime_ms: u64,
     },
-    /// An application here created it.
-    Created {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// It arrived whole over a link.
+    /// A local application created the bundle.
+    Created { bundle: BundleHandle },
+    /// The bundle arrived completely.
     Received {
-        /// Number.
         bundle: BundleHandle,
-        /// Over which link.
         link: LinkId,
-        /// From which neighbour.
+        /// Neighbour that sent it.
         from: NodeId,
     },
-    /// It was found in the store after a restart.
-    Recovered {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// It is durable (or the store is memory) and was acknowledged.
-    Accepted {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// The router chose a way for it.
+    /// The bundle was recovered from the store after a restart.
+    Recovered { bundle: BundleHandle },
+    /// The bundle is durable (or the store is in memory) and was acknowledged.
+    Accepted { bundle: BundleHandle },
+    /// The router assigned the bundle to a link.
     Routed {
-        /// Number.
         bundle: BundleHandle,
-        /// Over which link.
         link: LinkId,
-        /// To which neighbour.
+        /// Neighbour at the other end.
         next_hop: NodeId,
     },
-    /// It has no way to go for now.
-    Waiting {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// It came back after it was forwarded, and is held back for a while: routes may form a loop.
-    Returned {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// It was handed to the convergence layer.
-    Transmitting {
-        /// Number.
-        bundle: BundleHandle,
-        /// Over which link.
-        link: LinkId,
-    },
-    /// The neighbour confirmed it (or the layer cannot know and it left).
-    Forwarded {
-        /// Number.
-        bundle: BundleHandle,
-        /// Over which link.
-        link: LinkId,
-    },
-    /// The layer gave it back; it will be routed again.
-    ForwardFailed {
-        /// Number.
-        bundle: BundleHandle,
-        /// Over which link.
-        link: LinkId,
-    },
-    /// An application here took it.
-    Delivered {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// It left this node's memory and store.
-    Deleted {
-        /// Number.
-        bundle: BundleHandle,
-        /// Why.
-        reason: DeleteReason,
-    },
-    /// This node has custody of it.
-    CustodyTaken {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// Another node has custody of it.
-    CustodyReleased {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// No node said that it took custody: it is sent again.
-    CustodyRepeated {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// A custodian is told about bundles it handed over.
+    /// The bundle waits: no route at present.
+    Waiting { bundle: BundleHandle },
+    /// The bundle came back after being forwarded and is held for a while, since routes may form a loop.
+    Returned { bundle: BundleHandle },
+    /// The bundle was handed to the convergence layer.
+    Transmitting { bundle: BundleHandle, link: LinkId },
+    /// The neighbour confirmed the bundle, or it left over a layer without confirmation.
+    Forwarded { bundle: BundleHandle, link: LinkId },
+    /// The layer reported a failed transmission; the bundle is routed again.
+    ForwardFailed { bundle: BundleHandle, link: LinkId },
+    /// A local application accepted the bundle.
+    Delivered { bundle: BundleHandle },
+    /// The bundle left memory and store.
+    Deleted { bundle: BundleHandle, reason: DeleteReason },
+    /// This node took custody.
+    CustodyTaken { bundle: BundleHandle },
+    /// Another node took custody.
+    CustodyReleased { bundle: BundleHandle },
+    /// No custody signal arrived in time: the bundle is sent again.
+    CustodyRepeated { bundle: BundleHandle },
+    /// A custody signal was sent to a previous custodian.
     CustodySignalled {
-        /// Whom.
         to: NodeId,
-        /// Whether another node has custody of them now.
+        /// Whether custody was accepted, not refused.
         taken: bool,
-        /// How many.
+        /// Number of bundles covered.
         bundles: u64,
     },
-    /// A custody signal came from somebody who has no say in it; it ends nothing.
+    /// A custody signal from a node without authority over the bundles was ignored.
     CustodySignalIgnored {
-        /// Who says it is the sender.
+        /// Claimed sender.
         from: NodeId,
     },
-    /// Somebody is told in short what became of bundles.
+    /// A compressed report about bundles was sent.
     ReportsCompressed {
-        /// Whom.
         to: NodeId,
-        /// How many.
+        /// Number of bundles covered.
         bundles: u64,
     },
-    /// A piece of it leaves as a fragment.
+    /// Part of the bundle leaves as a fragment.
     Fragmented {
-        /// Number.
         bundle: BundleHandle,
-        /// Over which link.
         link: LinkId,
-        /// First byte of the piece in its payload.
+        /// Offset of the fragment in the payload.
         offset: u64,
-        /// Bytes of the piece.
+        /// Payload bytes of the fragment.
         length: u64,
     },
-    /// Fragments were joined to this bundle.
-    Reassembled {
-        /// Number.
-        bundle: BundleHandle,
-    },
-    /// Something offered was not taken.
+    /// The bundle was reassembled from fragments.
+    Reassembled { bundle: BundleHandle },
+    /// A bundle was refused.
     Refused {
-        /// Over which link; `None` from an application.
+        /// Arrival link; `None` for an application.
         link: Option<LinkId>,
-        /// Its identity, where it could be read.
+        /// Identity, if it could be parsed.
         key: Option<BundleKey>,
-        /// Why.
         reason: Refusal,
     },
-    /// A link may carry bundles.
+    /// A link came up.
     LinkUp {
-        /// Which.
         link: LinkId,
-        /// To which neighbour.
+        /// Neighbour at the other end.
         peer: NodeId,
     },
-    /// A link may not.
-    LinkDown {
-        /// Which.
-        link: LinkId,
-    },
-    /// Wire data that did not parse was thrown away.
+    /// A link went down.
+    LinkDown { link: LinkId },
+    /// Malformed wire data was discarded.
     Malformed {
-        /// From which link, where known.
+        /// Arrival link, if known.
         link: Option<LinkId>,
-        /// Byte offset.
+        /// Byte offset of the error.
         offset: u64,
-        /// Why.
         reason: &'static str,
     },
-    /// A session that a peer wants was not taken up.
+    /// A peer's session request was refused.
     SessionRefused {
-        /// For which link, where known.
+        /// Link concerned, if known.
         link: Option<LinkId>,
-        /// Why.
         reason: &'static str,
     },
-    /// An LTP segment (class `Segment`).
+    /// An LTP segment was sent or received (class `Segment`).
     LtpSegment(LtpSegmentEvent),
-    /// An LTP session ended; `cancelled` tells whether in vain, `why` by whom and why.
+    /// An LTP session ended.
     LtpSessionEnd {
-        /// Over which link.
         link: LinkId,
-        /// Originating engine.
+        /// Engine number of the block's sender.
         engine: u64,
-        /// Session number.
         session: u64,
-        /// Whether it was cancelled.
+        /// Whether it ended by cancellation, with the block undelivered.
         cancelled: bool,
-        /// How it ended: for one that was cancelled by which side, and the reason (RFC 5326 3.2.4).
+        /// Way it ended; for a cancellation, the side and the reason (RFC 5326 3.2.4).
         why: &'static str,
     },
-    /// The wall clock jumped by this many milliseconds.
+    /// The wall clock was stepped.
     ClockStepped {
-        /// Signed step.
+        /// Signed step, ms.
         step_ms: i64,
     },
-    /// The wall clock cannot be right, by what the store kept, and is not believed.
+    /// The wall clock contradicts times kept in the store and is not trusted.
     ClockDoubted {
-        /// Ahead of the latest time something was stored at (behind it, when negative), ms.
+        /// Clock minus the latest stored time, ms; negative if behind it.
         off_ms: i64,
     },
-    /// A damaged record was found in the store and left out.
+    /// A damaged store record was found and skipped.
     StoreDamage {
-        /// File number.
         file: u32,
-        /// Offset of the record.
+        /// Byte offset of the record.
         offset: u64,
-        /// Bytes left out.
+        /// Bytes skipped.
         len: u64,
     },
     /// A disk operation failed; the store refuses work until the disk answers again.
-    StoreFailed {
-        /// File number.
-        file: u32,
-    },
-    /// Something went wrong here because the run says so, or is right again. Nodes cannot know; worlds say it.
+    StoreFailed { file: u32 },
+    /// A planned fault of the run began or ended. Emitted by worlds, never by nodes.
     Fault {
-        /// Which link it is about, if any.
+        /// Link affected, if any.
         link: Option<LinkId>,
-        /// What.
+        /// Kind of fault.
         what: &'static str,
     },
 }
 
 impl Event {
-    /// The group it belongs to.
+    /// Class by which sinks subscribe.
     pub fn class(&self) -> EventClass {
         match self {
             Event::LtpSegment(_) => EventClass::Segment,

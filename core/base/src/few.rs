@@ -1,53 +1,53 @@
-//! A map for what is mostly few: a node of a library's tree has room for eleven pairs, of which two
-//! neighbours use two.
+//! Map for few entries. A B-tree node has room for eleven pairs, most of it wasted on a map of two neighbours.
 
 use alloc::vec::Vec;
 
-/// Pairs that are added one by one up to here take no room for more.
+/// Up to this many pairs, capacity grows one by one.
 const EXACT: usize = 4;
 
-/// A sorted list of pairs. Adding and removing moves those behind, so large values stand in boxes; keys
-/// that count up are added at the end.
+/// Sorted list of pairs. Insertion and removal shift the pairs behind, so box large values; increasing keys are
+/// appended without a shift.
 #[derive(Clone, Debug)]
 pub struct Few<K, V> {
     pairs: Vec<(K, V)>,
 }
 
 impl<K: Ord, V> Few<K, V> {
-    /// None.
+    /// Creates an empty map.
     pub const fn new() -> Self {
         Few { pairs: Vec::new() }
     }
-    /// How many.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
-    /// Whether there is none.
+    #[allow(missing_docs)]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
     fn place(&self, key: &K) -> Result<usize, usize> {
         self.pairs.binary_search_by(|(other, _)| other.cmp(key))
     }
-    /// Whether there is a value of this key.
+    /// Whether the key is present.
     pub fn contains_key(&self, key: &K) -> bool {
         self.place(key).is_ok()
     }
-    /// The value of a key.
+    /// Value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         let at = self.place(key).ok()?;
         self.pairs.get(at).map(|(_, value)| value)
     }
-    /// The value of a key, to change.
+    /// Mutable value of a key.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let at = self.place(key).ok()?;
         self.pairs.get_mut(at).map(|(_, value)| value)
     }
-    /// Sets the value of a key; gives the one before.
+    /// Sets the value of a key and returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.place(&key) {
             Ok(at) => self.pairs.get_mut(at).map(|pair| core::mem::replace(&mut pair.1, value)),
             Err(at) => {
+                // `Vec` would start with a capacity of four pairs.
                 if self.pairs.len() < EXACT {
                     self.pairs.reserve_exact(1);
                 }
@@ -56,24 +56,25 @@ impl<K: Ord, V> Few<K, V> {
             }
         }
     }
-    /// Takes a key out.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.place(key).ok()?;
         let (_, value) = self.pairs.remove(at);
+        // An empty map holds no allocation: most maps of a node stay empty for long.
         if self.pairs.is_empty() {
             self.pairs = Vec::new();
         }
         Some(value)
     }
-    /// All, by key.
+    /// Pairs in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.pairs.iter().map(|(key, value)| (key, value))
     }
-    /// All values, by key.
+    /// Values in key order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.pairs.iter().map(|(_, value)| value)
     }
-    /// All values, to change, by key.
+    /// Mutable values in key order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.pairs.iter_mut().map(|(_, value)| value)
     }
@@ -100,9 +101,10 @@ mod tests {
     use alloc::collections::BTreeMap;
 
     #[test]
-    fn it_does_what_a_tree_does() {
+    fn few_matches_btree_map() {
         let (mut few, mut tree, mut rng) = (Few::new(), BTreeMap::new(), Rng::new(1));
         for n in 0..2000u32 {
+            // Few keys, so that most operations hit one that exists.
             let key = rng.below(40) as u32;
             if rng.chance(0.5) {
                 assert_eq!(few.insert(key, n), tree.insert(key, n));
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn few_take_no_room_for_more() {
+    fn few_allocates_exact_capacity() {
         let few: Few<u32, u8> = [(2, 0), (1, 0)].into_iter().collect();
         assert_eq!(few.pairs.capacity(), 2);
     }

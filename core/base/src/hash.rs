@@ -1,10 +1,10 @@
-//! The one hash that leaves a node: identities of bundles and numbers of named nodes are sent to
-//! neighbours by policies and kept by stores, so it is unkeyed, collision-resistant and the same on
-//! every machine: SHA-256, its first bytes as a big-endian number.
+//! The hash used outside a node: policies send identities of bundles and numbers of named nodes to neighbours, and
+//! stores keep them. It is therefore unkeyed, collision-resistant and the same on every machine: SHA-256, its first
+//! bytes as a big-endian number.
 
 use sha2::{Digest, Sha256};
 
-/// The first 16 bytes of SHA-256 over the joined parts.
+/// First 16 bytes of SHA-256 over the concatenated parts.
 pub fn hash128(parts: &[&[u8]]) -> u128 {
     let mut sha = Sha256::new();
     for part in parts {
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_sha_256() {
+    fn hash128_is_truncated_sha_256() {
         // FIPS 180-4, the digest of "abc".
         assert_eq!(hash128(&[b"a", b"bc"]), 0xba78_16bf_8f01_cfea_4141_40de_5dae_2223);
     }

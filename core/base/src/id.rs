@@ -3,17 +3,16 @@
 use crate::hash::hash128;
 use core::fmt;
 
-/// A node of the network in numbers. ipn nodes are their node number (the fully-qualified 64-bit
-/// form of RFC 9758, allocator in the upper half); nodes known by name (dtn scheme) are bit 63 and
-/// 63 bits of a hash of the name, the same in every process, so that policies may send it.
-/// Ordering is by number, which is SABR's last tie-break.
+/// Node of the network as a number. An ipn node is its node number (the fully-qualified 64-bit form of RFC 9758,
+/// allocator in the upper half). A node known by name (dtn scheme) is bit 63 and 63 bits of a hash of the name, the
+/// same in every process, so that policies may send it. The numeric order is SABR's last tie-break.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// Set in the numbers of named (dtn scheme) nodes.
+    /// Bit set in the numbers of named (dtn scheme) nodes.
     pub const NAMED: u64 = 1 << 63;
-    /// The null endpoint: no node.
+    /// No node (the null endpoint).
     pub const NULL: NodeId = NodeId(0);
 
     /// The node with this ipn node number.
@@ -24,11 +23,13 @@ impl NodeId {
     pub fn named(name: &str) -> Self {
         Self::hashed(b"node ", name.as_bytes())
     }
-    /// The node of an ipn number as large as those of names: another one than the dtn node called by its digits.
+    /// Node of an ipn number that uses bit 63, hashed with a prefix of its own so that it differs from a dtn node named
+    /// by the same digits.
     pub(crate) fn large_ipn(number: u64) -> Self {
         Self::hashed(b"ipn ", &number.to_be_bytes())
     }
     fn hashed(scheme: &[u8], name: &[u8]) -> Self {
+        // 63 bits of the hash; the top bit marks a named node.
         NodeId(Self::NAMED | (hash128(&[scheme, name]) >> 64) as u64)
     }
     /// Whether it is known by name.
@@ -47,41 +48,40 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A neighbour of one node, numbered as it was met; numbers are not used again.
+/// Neighbour of one node, numbered in order of discovery; numbers are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerId(pub u32);
 impl PeerId {
-    /// No neighbour: made here, or its giver is not known.
+    /// No neighbour: created locally, or the previous node is unknown.
     pub const NONE: PeerId = PeerId(0);
-    /// No neighbour either: it came inside another bundle, through this one of a node's tunnels. Who carried that one
-    /// knows nothing of it.
+    /// Pseudo-neighbour of a tunnel: the bundle arrived encapsulated in another, whose previous node knows nothing of
+    /// it.
     pub const fn tunnel(place: u32) -> PeerId {
         PeerId(u32::MAX - place)
     }
 }
 
-/// A link of one node: its index in that node's configuration, or at and above
-/// [`LinkId::DYNAMIC`] one opened by a peer that is not configured.
+/// Link of one node: its index in the configuration, or from [`LinkId::DYNAMIC`] up one opened by an unconfigured peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LinkId(pub u32);
 impl LinkId {
-    /// First identifier of links opened by unconfigured peers. Layer `n` uses the identifiers
-    /// `DYNAMIC | n << 24 ..`, so that two layers never give the same one.
+    /// First identifier of links opened by unconfigured peers. Layer `n` uses the identifiers `DYNAMIC | n << 24 ..`,
+    /// so that layers never collide.
     pub const DYNAMIC: u32 = 1 << 31;
-    /// The way of bundles that travel in others.
+    /// Pseudo-link of bundles encapsulated in other bundles.
     pub const TUNNEL: LinkId = LinkId(u32::MAX);
-    /// Whether a peer opened it unasked.
+    /// Whether an unconfigured peer opened it.
     pub const fn is_dynamic(self) -> bool {
         self.0 & Self::DYNAMIC != 0
     }
 }
 
-/// A convergence layer instance of one node: its index in that node's configuration.
+/// Convergence layer instance of one node: its index in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LayerId(pub u16);
 
-/// A byte stream (a TCP connection). The stack numbers the streams it asks for; the driver numbers
-/// those it accepted, from [`StreamId::PASSIVE`] up.
+/// Byte stream (a TCP connection). The stack numbers outgoing streams, the driver accepted ones, from
+/// [`StreamId::PASSIVE`] up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId(pub u64);
 impl StreamId {
@@ -93,6 +93,6 @@ impl StreamId {
     }
 }
 
-/// One bundle (or fragment) inside one node, numbered in arrival order; also its key in the store.
+/// Bundle (or fragment) held by one node, numbered in arrival order; also its key in the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BundleHandle(pub u64);

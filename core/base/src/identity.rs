@@ -1,4 +1,4 @@
-//! What identifies a bundle, for people, for programs and as one number.
+//! Bundle identity, for people, for programs and as one number.
 
 use crate::eid::EndpointId;
 use crate::hash::hash128;
@@ -14,20 +14,20 @@ pub struct CreationTimestamp {
     pub sequence: u64,
 }
 
-/// What makes two bundles the same one (RFC 9171 4.2.7 and 5.8).
+/// Identity of a bundle: equal for copies of the same one (RFC 9171 4.2.7 and 5.8).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BundleId {
-    /// Source.
+    /// Source endpoint.
     pub source: EndpointId,
     /// Creation timestamp.
     pub creation: CreationTimestamp,
-    /// Fragment offset and payload length, for a fragment.
+    /// Fragment offset and payload length; `None` for a whole bundle.
     pub fragment: Option<(u64, u64)>,
 }
 
 impl BundleId {
-    /// The identity as one number: SHA-256 over scheme, source, time, sequence, offset and length
-    /// (numbers big-endian), its first 16 bytes. Policies send it and stores keep it.
+    /// Identity as one number: the first 16 bytes of SHA-256 over scheme, source, time, sequence, offset and length
+    /// (numbers big-endian). Policies send it and stores keep it, so it must never change.
     pub fn fingerprint(&self) -> u128 {
         let mut numbers = [0u8; 32];
         numbers[..8].copy_from_slice(&self.creation.time.0.to_be_bytes());
@@ -40,6 +40,7 @@ impl BundleId {
         }
         let numbers = &numbers[..used];
         match &self.source {
+            // Every scheme has a prefix of its own, so that no two schemes share an identity.
             EndpointId::Null => hash128(&[b"none ", numbers]),
             EndpointId::Ipn { node, service } => {
                 let mut source = *b"ipn \0\0\0\0\0\0\0\0\0\0\0\0";
@@ -48,21 +49,23 @@ impl BundleId {
                 hash128(&[&source, numbers])
             }
             EndpointId::Dtn(name) => {
+                // The length separates node from demux: `a/bc` and `ab/c` must differ.
                 let length = (name.node().len() as u64).to_be_bytes();
                 hash128(&[b"dtn ", &length, name.node().as_bytes(), name.demux().as_bytes(), b"/", numbers])
             }
             EndpointId::Other(name) => hash128(&[b"scheme ", &name.scheme.to_be_bytes(), &name.part, b"/", numbers]),
         }
     }
-    /// As [`BundleId::fingerprint`], among bundles of one version of the bundle protocol: two of different versions are
-    /// never the same one, whatever they are called. Their timestamps count in different units, and what is read of one
-    /// cannot be written as the other.
+    /// [`BundleId::fingerprint`] qualified by the version of the bundle protocol. Bundles of different versions are
+    /// never the same one, whatever their names: their timestamps count in different units, and neither can be encoded
+    /// as the other.
     pub fn fingerprint_in(&self, version: u8) -> u128 {
-        // Version 7 is the one most nodes speak: its fingerprint is the plain one.
+        // Version 7 keeps the plain fingerprint: it is what most nodes and stores have.
         const APART: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        // The XOR keeps the distribution and needs no second hash.
         self.fingerprint() ^ APART.wrapping_mul(u128::from(version ^ 7))
     }
-    /// The bundle this one is a piece of; itself when it is whole.
+    /// Identity of the bundle this is a fragment of; its own for a whole bundle.
     pub fn original(&self) -> BundleId {
         BundleId { fragment: None, ..self.clone() }
     }
@@ -95,8 +98,10 @@ mod tests {
         let sources = [EndpointId::Null, EndpointId::dtn("a", "bc"), EndpointId::dtn("ab", "c")];
         for source in (1..40).map(|node| EndpointId::ipn(node, 1)).chain(sources) {
             for sequence in 0..40 {
+                // Including an empty fragment, and two that differ in one number.
                 for fragment in [None, Some((0, 5)), Some((5, 5)), Some((5, 0))] {
                     let print = id(source.clone(), sequence, fragment).fingerprint();
+                    // Both halves differ on their own: no part of the fingerprint is constant.
                     assert!(seen.insert(print as u64) && seen.insert((print >> 64) as u64));
                 }
             }

@@ -1,15 +1,14 @@
-//! The contract of convergence layers: each is a state machine over opaque bytes.
+//! Contract of convergence layers: each is a state machine over opaque bytes.
 //!
-//! A layer never parses a bundle, reads a clock or opens a socket. It gets [`Input`]s with the time
-//! they happened and pushes [`Output`]s; [`ConvergenceLayer::next_timeout`] tells when it must be
-//! called with [`Input::Wake`] at the latest.
+//! A layer never parses a bundle, reads a clock or opens a socket. It gets [`Input`]s with the time they happened and
+//! pushes [`Output`]s. [`ConvergenceLayer::next_timeout`] bounds the time until the next [`Input::Wake`].
 //!
-//! **Accepting has two steps.** What arrives is pushed as [`Output::Offer`]s; only when
-//! [`Input::Accepted`] comes back may the layer acknowledge the last byte to the peer.
+//! **Accepting has two steps.** Arriving bytes are pushed as [`Output::Offer`]s; only after [`Input::Accepted`] may the
+//! layer acknowledge the last byte to the peer.
 //!
-//! **Long bundles pass in parts.** [`Input::Send`] gives the first bytes; where that is not all, the
-//! layer asks for more when it can use it ([`Output::Want`]), and may ask for a range again. Arriving
-//! parts are pushed as they come; [`Input::Hold`] makes the layer push back on the peer.
+//! **Long bundles pass in parts.** [`Input::Send`] carries the first bytes. If that is not the whole bundle, the layer
+//! requests more when it can use it ([`Output::Want`]), and may request a range again. Arriving parts are pushed as
+//! they come; [`Input::Hold`] makes the layer push back on the peer.
 
 use crate::error::Refusal;
 use crate::event::Event;
@@ -24,34 +23,36 @@ use alloc::string::String;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// A bundle on its way out, as the agent numbered it for this transmission.
+/// Outgoing transmission of a bundle, numbered by the agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SendId(pub u64);
 
-/// A bundle on its way in, as the layer numbered it; unique within the layer.
+/// Incoming transfer of a bundle, numbered by the layer; unique within the layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// Several datagrams to or from one place, laid end to end: all are `stride` bytes but the last,
-/// which may be shorter. Segmentation offload and receive coalescing fall out of it.
+/// Datagrams to or from one address, laid end to end: all are `stride` bytes but the last, which may be shorter. It
+/// maps directly to segmentation offload and receive coalescing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramBatch {
-    /// Length of each datagram but the last.
+    /// Length of each datagram but the last, bytes.
     pub stride: u32,
-    /// The datagrams' bytes.
+    /// Bytes of all datagrams, concatenated.
     pub data: Payload,
 }
 impl DatagramBatch {
-    /// A train of one datagram.
+    /// Batch of one datagram.
     pub fn single(data: Payload) -> DatagramBatch {
+        // A payload above 4 GiB would never be sent as one datagram.
         DatagramBatch { stride: u32::try_from(data.len()).unwrap_or(u32::MAX), data }
     }
-    /// How many datagrams it holds.
+    /// Number of datagrams.
     pub fn count(&self) -> u64 {
         self.data.len().div_ceil(u64::from(self.stride.max(1)))
     }
-    /// The datagrams in order.
+    /// Datagrams in order, as slices of the batch.
     pub fn datagrams(&self) -> impl Iterator<Item = Payload> + '_ {
+        // A stride of 0 would never end: an empty batch counts as one of single bytes.
         let stride = u64::from(self.stride.max(1));
         let mut reader = self.data.reader();
         core::iter::from_fn(move || {
@@ -61,25 +62,23 @@ impl DatagramBatch {
     }
 }
 
-/// Where datagrams go.
+/// Destination of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// To the configured address of this link; the driver knows it and resolves it again when a
-    /// host name moves.
+    /// Configured address of a link, which the driver resolves again when a host name moves.
     Link(LinkId),
-    /// Back to where something came from (an unconfigured peer).
+    /// Source address of an earlier datagram (an unconfigured peer).
     Address(SocketAddr),
 }
 
-/// What a link can do right now, from the contact plan and the driver together.
+/// State of a link, from contact plan and driver together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkState {
     /// Whether this node may transmit.
     pub transmit: bool,
-    /// Whether the peer may transmit to this node; timers waiting for its answer stop while not.
+    /// Whether the peer may transmit to this node. While it may not, timers that wait for its answer stop.
     pub receive: bool,
-    /// Rate to obey when transmitting, bits per second at the link (headers counted); `None`: as
-    /// fast as it goes.
+    /// Transmission rate limit, bits per second at the link (headers counted); `None`: no limit.
     pub rate: Option<DataRate>,
     /// One-way light time towards the peer.
     pub delay_out: Duration,
@@ -87,268 +86,203 @@ pub struct LinkState {
     pub delay_in: Duration,
 }
 impl LinkState {
-    /// A link that is down both ways.
+    /// Down both ways.
     pub const DOWN: LinkState =
         LinkState { transmit: false, receive: false, rate: None, delay_out: Duration::ZERO, delay_in: Duration::ZERO };
-    /// A terrestrial link: up both ways, no rate to obey, no delay worth counting.
+    /// Terrestrial link: up both ways, no rate limit, negligible delay.
     pub const UP: LinkState =
         LinkState { transmit: true, receive: true, rate: None, delay_out: Duration::ZERO, delay_in: Duration::ZERO };
 }
 
-/// What carries a layer: the kind of socket a driver opens for it.
+/// Transport below a layer: the kind of socket a driver opens for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
-    /// Datagrams (UDP).
+    /// Datagram socket (UDP).
     Datagrams,
-    /// Byte streams (TCP).
+    /// Byte stream sockets (TCP).
     Streams,
 }
 
-/// Longest range a layer asks for at once ([`Output::Want`]).
+/// Longest range of one [`Output::Want`], bytes.
 pub const WINDOW: u64 = 1 << 20;
 
-/// What a layer is told.
+/// Input of a layer. In every variant, `link` is the link concerned, `id` the outgoing transmission and `ticket` the
+/// incoming transfer.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline may have passed.
     Wake,
-    /// Its sockets say something.
+    /// Event of one of the layer's sockets.
     Socket(socket::Input),
-    /// What a link can do changed.
-    Link {
-        /// Which.
-        link: LinkId,
-        /// Its state from now on.
-        state: LinkState,
-    },
-    /// Send this bundle. Only given while the layer has said [`Output::Ready`] for the link.
+    /// The state of a link changed.
+    Link { link: LinkId, state: LinkState },
+    /// Send this bundle. Given only while the last [`Output::Ready`] of the link is true.
     Send {
-        /// Over which link.
         link: LinkId,
-        /// The agent's number for it.
         id: SendId,
-        /// Length of the encoded bundle.
+        /// Length of the encoded bundle, bytes.
         total: u64,
-        /// Its first bytes, in memory or fill: mostly all of them. At least one.
+        /// First bytes, in memory or a fill pattern; at least one, usually all.
         part: Payload,
         /// Whether it must arrive (LTP red) or may be lost (LTP green).
         reliable: bool,
-        /// How it ages while it waits in the layer, which stamps it as its first byte leaves. One that expired until then does
-        /// not leave, and is answered by `SendFailed`.
+        /// Ageing while it waits in the layer, which stamps the age as the first byte leaves. A bundle that expires
+        /// before that does not leave and is answered by `SendFailed`.
         leaving: Leaving,
     },
-    /// The range a [`Output::Want`] asked for, whole; the ranges of one bundle are given in the order
-    /// they were asked for, and counted as in the bundle that was given, whatever its stamp added. What comes after `Sent` or `SendFailed` is ignored.
+    /// Complete range requested by [`Output::Want`]. Ranges of one bundle come in the order of the requests; offsets
+    /// count in the bundle as given, before its stamp grew it. Ignored after `Sent` or `SendFailed`.
     SendMore {
-        /// Over which link.
         link: LinkId,
-        /// Which bundle.
         id: SendId,
-        /// Where the bytes are in the encoded bundle.
+        /// Offset in the encoded bundle.
         from: u64,
-        /// The bytes, in memory or fill.
+        /// Requested bytes, in memory or a fill pattern.
         part: Payload,
     },
-    /// The bytes asked for cannot be had. The layer ends the transfer so that the peer does not take
-    /// it for whole, and answers `SendFailed`.
-    SendBroken {
-        /// Over which link.
-        link: LinkId,
-        /// Which bundle.
-        id: SendId,
-    },
-    /// The bundle given with `Send` is not wanted any more. One not begun is forgotten at once; one
-    /// under way stops where the protocol has a word for it, and else goes on to its end. Answered
-    /// once, now or later: `SendFailed` with no refusal, or `Sent` where the peer confirmed it.
-    /// Without effect when the answer was given already. Until then, its bytes are asked for as before.
-    CancelSend {
-        /// Over which link.
-        link: LinkId,
-        /// Which.
-        id: SendId,
-    },
-    /// An operator turned a configured link off: its sessions end in good order, what they carried is
-    /// answered by `SendFailed` and `OfferAborted`, and none is taken until the link's state is up again.
-    /// Layers without sessions have nothing to end: [`Input::Link`] told them that the link is down.
-    CloseLink {
-        /// Which.
-        link: LinkId,
-    },
-    /// A link exists no more. Before this call returns, `Ready` is taken back, every open send is
-    /// answered by `SendFailed`, every offer under way by `OfferAborted`, and `PeerDown` is said where
-    /// `PeerUp` was; its sessions end in good order. From then on nothing more is said about the link,
-    /// and its number may be given anew: each layer has an `add_span` of its own.
-    RemoveLink {
-        /// Which.
-        link: LinkId,
-    },
-    /// What was offered is kept: acknowledge it.
-    Accepted {
-        /// Which.
-        ticket: Ticket,
-    },
-    /// What was offered is not kept: tell the peer.
-    Refused {
-        /// Which.
-        ticket: Ticket,
-        /// Why.
-        reason: Refusal,
-    },
-    /// No more parts of this arriving bundle for now: push back on the peer. A few parts may still
-    /// come.
-    Hold {
-        /// Which.
-        ticket: Ticket,
-    },
-    /// Its parts are welcome again.
-    Resume {
-        /// Which.
-        ticket: Ticket,
-    },
-    /// Of what [`Output::InParts`] was said about, the first bytes are kept, whatever becomes of the rest: acknowledgments
-    /// may promise them.
+    /// The requested bytes cannot be read. The layer ends the transfer so that the peer does not take it for complete,
+    /// and answers `SendFailed`.
+    SendBroken { link: LinkId, id: SendId },
+    /// Cancels a transmission. One not begun is forgotten at once; one under way stops if the protocol can cancel, and
+    /// else runs to its end. Answered exactly once, now or later: `SendFailed` without refusal, or `Sent` if the peer
+    /// confirmed it. Without effect if already answered. Until the answer, ranges are requested as before.
+    CancelSend { link: LinkId, id: SendId },
+    /// An operator disabled a configured link. Its sessions end in good order, transfers under way are answered by
+    /// `SendFailed` and `OfferAborted`, and no session is accepted until the link's state is up again. Layers without
+    /// sessions have nothing to do: [`Input::Link`] already reported the link down.
+    CloseLink { link: LinkId },
+    /// A link was removed. Before this call returns, `Ready` is withdrawn, every open transmission is answered by
+    /// `SendFailed`, every incoming transfer by `OfferAborted`, and `PeerUp` is followed by `PeerDown`; sessions end in
+    /// good order. The layer emits nothing more for the link, whose number may be reused through the layer's own
+    /// `add_span`.
+    RemoveLink { link: LinkId },
+    /// An offered bundle is stored: acknowledge it.
+    Accepted { ticket: Ticket },
+    /// An offered bundle is refused: inform the peer.
+    Refused { ticket: Ticket, reason: Refusal },
+    /// Pause an incoming transfer by pushing back on the peer. A few more parts may still be pushed.
+    Hold { ticket: Ticket },
+    /// Resume a paused incoming transfer.
+    Resume { ticket: Ticket },
+    /// The first bytes of a transfer announced by [`Output::InParts`] are stored, whatever becomes of the rest:
+    /// acknowledgments may cover them.
     Kept {
-        /// Which.
         ticket: Ticket,
-        /// How many bytes of the encoded bundle.
+        /// Bytes of the encoded bundle, from its start.
         bytes: u64,
     },
-    /// Memory is scarce: what arrived and waits in the layer lets go of the buffers it came in
-    /// ([`Payload::own`]).
+    /// Memory is scarce: copy received data that waits in the layer out of shared receive buffers ([`Payload::own`]).
     Unshare,
-    /// End all sessions in good order, start none.
+    /// End all sessions in good order and start no new ones.
     Shutdown,
 }
 impl Input {
-    /// A [`Input::Send`] of a bundle that is all in memory, and leaves as it is.
+    /// [`Input::Send`] of a bundle entirely in memory that is not aged.
     pub fn send(link: LinkId, id: SendId, bundle: Payload, reliable: bool) -> Input {
         Input::Send { link, id, total: bundle.len(), part: bundle, reliable, leaving: Leaving::AS_IT_IS }
     }
 }
 
-/// What a layer decides.
+/// Output of a layer. In every variant, `link` is the link concerned, `id` the outgoing transmission and `ticket` the
+/// incoming transfer.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// It asks something of its sockets.
+    /// Request to one of the layer's sockets.
     Socket(socket::Output),
-    /// Bytes of an arriving bundle. The first part with a ticket begins it, `last` ends it; a small
-    /// bundle is one part. The agent's verdict comes as `Accepted` or `Refused`, and may come
-    /// before the last part (a refusal then stops the transfer).
+    /// Bytes of an arriving bundle. The first part with a ticket begins it, `last` ends it; a small bundle is one part.
+    /// The agent's verdict comes as `Accepted` or `Refused`, possibly before the last part (a refusal then stops the
+    /// transfer).
     Offer {
-        /// The layer's number for it.
         ticket: Ticket,
-        /// Over which link.
         link: LinkId,
-        /// The next bytes.
         part: Payload,
-        /// Whether these are the last.
+        /// Whether the bundle ends with this part.
         last: bool,
-        /// Length of the whole bundle, where the peer announced it.
+        /// Length of the whole bundle, if the peer announced it.
         total: Option<u64>,
-        /// Whether the peer is told the verdict (false: green data, nothing to acknowledge; the
-        /// agent still answers).
+        /// Whether the verdict is sent to the peer. False for LTP green data, which has no acknowledgment; the agent
+        /// still answers.
         reliable: bool,
     },
-    /// Said before the first part of a bundle: its peer counts what is acknowledged as held here, should the transfer
-    /// break. So it is kept in pieces while it arrives, where that may be; [`Input::Kept`] says how far.
+    /// Announces, before the first part, a peer that regards acknowledged bytes as held here if the transfer breaks.
+    /// The bundle should be stored piecewise while it arrives; [`Input::Kept`] reports the progress.
     InParts {
-        /// Which.
         ticket: Ticket,
-        /// Over which link.
         link: LinkId,
-        /// Fewest payload bytes that are worth a piece.
+        /// Fewest payload bytes worth a fragment of their own.
         least: u64,
     },
-    /// An arriving bundle was abandoned (session lost, cancelled); its parts are worthless and no
-    /// verdict is wanted.
-    OfferAborted {
-        /// Which.
-        ticket: Ticket,
-    },
-    /// More of a bundle of which `Send` gave only the first bytes: answered by `SendMore`, or by
-    /// `SendBroken`. Ranges may be asked for again (what was lost on the way).
+    /// An incoming transfer was abandoned (session lost, cancelled). Its parts are worthless; no verdict is expected.
+    OfferAborted { ticket: Ticket },
+    /// Request for more of a bundle; answered by `SendMore` or `SendBroken`. A range may be requested again, for
+    /// retransmission.
     Want {
-        /// Over which link.
         link: LinkId,
-        /// Which bundle.
         id: SendId,
-        /// First byte.
+        /// Offset of the range.
         from: u64,
-        /// How many, at most [`WINDOW`], never beyond the end.
+        /// Length of the range, at most [`WINDOW`], never beyond the end.
         len: u64,
     },
-    /// The peer confirmed a bundle, or it left and the layer cannot know more.
-    Sent {
-        /// Which.
-        id: SendId,
-        /// Over which link.
-        link: LinkId,
-    },
-    /// A transfer broke, and the peer keeps what it acknowledged of it. `SendFailed` follows: only the rest is to go again.
+    /// The peer confirmed a bundle, or it left over a protocol without confirmation.
+    Sent { id: SendId, link: LinkId },
+    /// A transfer broke, and the peer keeps the bytes it acknowledged. `SendFailed` follows; only the rest must be sent
+    /// again.
     SentInPart {
-        /// Which.
         id: SendId,
-        /// Over which link.
         link: LinkId,
-        /// The first so many bytes of the encoded bundle.
+        /// Bytes of the encoded bundle kept by the peer, from its start.
         bytes: u64,
     },
-    /// A bundle did not go through; the agent routes it again.
+    /// A transmission failed; the agent routes the bundle again.
     SendFailed {
-        /// Which.
         id: SendId,
-        /// Over which link.
         link: LinkId,
-        /// What the peer said, if it refused.
+        /// The peer's reason, if it refused.
         refused: Option<Refusal>,
     },
-    /// Whether the link can take another bundle. Not ready until said so. A layer says `false` when
-    /// its own queue holds about as much as it can use, so that priorities are decided in the
-    /// agent.
+    /// The link can or cannot take another bundle; initially it cannot. A layer withdraws readiness when its queue
+    /// holds about as much as it can use, so that priorities are decided in the agent.
     Ready {
-        /// Which.
         link: LinkId,
-        /// Whether `Send` is welcome.
+        /// Whether `Send` may follow.
         ready: bool,
     },
-    /// A peer introduced itself: on a configured link, or on a dynamic one
-    /// ([`LinkId::is_dynamic`]) that exists from now on. Said again when a peer that only claimed its
-    /// name proves it.
+    /// A peer identified itself, on a configured link or on a dynamic one ([`LinkId::is_dynamic`]), which exists from
+    /// now on. Repeated when a peer proves a node ID that it had only claimed.
     PeerUp {
-        /// Which.
         link: LinkId,
-        /// The node ID it claims, as text (TCPCL: SESS_INIT), when it gave one. Anyone can claim.
+        /// Claimed node ID, as text (TCPCL: SESS_INIT), if given. Anyone can claim any.
         claimed: Option<String>,
-        /// The node ID its certificate proves; never another than the claimed one.
+        /// Node ID proven by its certificate; never another than the claimed one.
         proven: Option<String>,
-        /// The node its engine number stands for (LTP), when it has one.
+        /// Node of its engine number (LTP), if any.
         node: Option<NodeId>,
     },
-    /// The peer is gone (session ended); a dynamic link no longer exists.
-    PeerDown {
-        /// Which.
-        link: LinkId,
-    },
-    /// Something to tell.
+    /// The session with the peer ended; a dynamic link no longer exists.
+    PeerDown { link: LinkId },
+    /// Event for logs and metrics.
     Event(Event),
 }
 
-/// A convergence layer: one instance serves all links of one node that use it.
+/// Convergence layer. One instance serves all links of a node that use it.
 pub trait ConvergenceLayer: Send {
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Processes one input at `now` and pushes the resulting outputs.
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>);
-    /// When to call with [`Input::Wake`] at the latest. O(1).
+    /// Latest time of the next [`Input::Wake`]; `None` if no timer runs. O(1).
     fn next_timeout(&self) -> Option<Instant>;
 }
 
-/// Layers of one node: as many as link numbers tell apart.
+/// Most layers of one node: their index is 7 bits of a dynamic link number.
 pub const LAYERS_MAX: usize = 128;
 
-/// The stream number space of a layer (bits 48..62).
+/// First stream number of a layer (its index in bits 48..62).
 pub const fn stream_base(layer: LayerId) -> u64 {
     (layer.0 as u64) << 48
 }
-/// The first dynamic link number of a layer.
+/// First dynamic link number of a layer (its index in bits 24..31).
 pub const fn dynamic_link_base(layer: LayerId) -> u32 {
     LinkId::DYNAMIC | ((layer.0 as u32) & 0x7f) << 24
 }
@@ -360,8 +294,9 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn streams_and_dynamic_links_of_layers_stay_apart() {
+    fn layer_identifier_ranges_do_not_overlap() {
         for layer in 0..LAYERS_MAX as u16 {
+            // The largest numbers within the range of one layer.
             let (last_stream, last_link) = ((1 << 48) - 1, 0x00ff_ffff);
             let (stream, link) = (stream_base(LayerId(layer)), dynamic_link_base(LayerId(layer)));
             assert!(stream + last_stream < stream_base(LayerId(layer + 1)));
@@ -373,11 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn a_train_falls_apart_into_its_datagrams() {
+    fn batch_splits_into_datagrams() {
         let train = DatagramBatch { stride: 4, data: Payload::from(&b"aaaabbbbcc"[..]) };
         assert_eq!(train.count(), 3);
         let parts: Vec<_> = train.datagrams().map(|d| d.to_bytes().unwrap()).collect();
         assert_eq!(parts, [&b"aaaa"[..], b"bbbb", b"cc"]);
+        // A stride of 0 must neither divide by zero nor loop.
         assert_eq!(DatagramBatch { stride: 0, data: Payload::new() }.count(), 0);
     }
 }

@@ -1,32 +1,32 @@
-//! Parts that most nodes never need: made when they are first written to.
+//! Values that most nodes never need, allocated on first write.
 
 use alloc::boxed::Box;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// What can be read before there is any of it.
+/// Type with a constant empty value, readable before one is allocated.
 pub trait Empty: Sized + 'static {
-    /// What one is made from: a seed, a bound, nothing.
+    /// Constructor argument: a seed, a bound, or nothing.
     type From: Copy;
-    /// One with nothing in it, that all read who have none of their own.
+    /// Shared empty value, read until an own one exists.
     const EMPTY: &'static Self;
-    /// A new one, with nothing in it.
+    /// Allocates a new, empty value.
     fn make(from: Self::From) -> Self;
 }
 
-/// A value that takes a pointer until it is first borrowed to be changed; until then it reads as
-/// empty. Once made it stays, so that what is busy makes nothing anew.
+/// Value that costs a pointer until first borrowed mutably; until then it reads as empty. It is never freed again, so
+/// that a busy part does not allocate repeatedly.
 pub struct Lazy<T: Empty> {
     made: Option<Box<T>>,
     from: T::From,
 }
 
 impl<T: Empty> Lazy<T> {
-    /// Not made yet; it will be from this.
+    /// Empty value, to be allocated from this argument.
     pub const fn new(from: T::From) -> Self {
         Lazy { made: None, from }
     }
-    /// The value, if there is one: to take from it what may not be there.
+    /// The allocated value, if any: for removals, which need not allocate.
     pub fn made(&mut self) -> Option<&mut T> {
         self.made.as_deref_mut()
     }
@@ -49,6 +49,7 @@ impl<T: Empty> Deref for Lazy<T> {
 impl<T: Empty> DerefMut for Lazy<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
+        // Copied out first: the closure must not borrow `self`.
         let from = self.from;
         self.made.get_or_insert_with(|| Box::new(T::make(from)))
     }
@@ -65,25 +66,25 @@ mod tests {
     use alloc::vec::Vec;
 
     #[derive(Debug)]
-    struct List {
+    struct BoundedList {
         most: usize,
         items: Vec<u32>,
     }
-    impl Empty for List {
+    impl Empty for BoundedList {
         type From = usize;
-        const EMPTY: &'static Self = &List { most: 0, items: Vec::new() };
+        const EMPTY: &'static Self = &BoundedList { most: 0, items: Vec::new() };
         fn make(most: usize) -> Self {
-            List { most, items: Vec::new() }
+            BoundedList { most, items: Vec::new() }
         }
     }
 
     #[test]
-    fn it_reads_as_empty_and_is_made_when_it_is_first_written_to() {
-        let mut list: Lazy<List> = Lazy::new(7);
+    fn lazy_value_is_made_on_write() {
+        let mut list: Lazy<BoundedList> = Lazy::new(7);
         assert!(list.items.is_empty() && list.made().is_none());
         list.items.push(3);
         assert_eq!((list.most, &list.items[..]), (7, &[3][..]));
         assert!(list.made().is_some());
-        assert_eq!(size_of::<Lazy<List>>(), 2 * size_of::<usize>());
+        assert_eq!(size_of::<Lazy<BoundedList>>(), 2 * size_of::<usize>());
     }
 }

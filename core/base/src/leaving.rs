@@ -1,46 +1,48 @@
-//! An encoded bundle that waits in a layer: what of it depends on the moment at which its first byte leaves.
+//! Ageing of an encoded bundle that waits in a layer until its first byte leaves.
 
 use crate::payload::Payload;
 use crate::time::Instant;
 
-/// Writes another age into the first bytes of an encoded bundle: the bytes, the age in them and the new one, both in ms.
-/// `None`: they say nothing of an age.
+/// Rewrites the age in the first bytes of an encoded bundle. Arguments: the bytes, the age they hold, the new age, both
+/// in ms. `None` if they hold no age.
 pub type Restamp = fn(&Payload, u64, u64) -> Option<Payload>;
 
-/// Until when a bundle may leave, and how it ages until then (RFC 9171 5.4 step 4).
+/// Departure deadline of a waiting bundle and how it ages until then (RFC 9171 5.4 step 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// The moment at which it was `age_ms` old, which is what its bytes say.
+    /// Instant at which the bundle was `age_ms` old, the age in its bytes.
     pub written: Instant,
-    /// Its age then, ms.
+    /// Age at `written`, ms.
     pub age_ms: u64,
-    /// When its lifetime ends.
+    /// Instant at which the lifetime ends.
     pub expires: Instant,
-    /// What writes an age into its bytes; `None`: they stay as they are.
+    /// Writer of the age; `None` leaves the bytes as they are.
     pub restamp: Option<Restamp>,
 }
 
 impl Leaving {
-    /// A bundle that leaves as it is, however long it waited.
+    /// Leaves unchanged, however long it waited.
     pub const AS_IT_IS: Leaving = Leaving { written: Instant::ZERO, age_ms: 0, expires: Instant::MAX, restamp: None };
 
-    /// Whether it must not leave any more.
+    /// Whether the lifetime has ended, so that it must not leave.
     pub fn is_over(&self, now: Instant) -> bool {
         self.expires <= now
     }
-    /// Writes into the first bytes of the bundle how old it is at `now`. Says by how many bytes it has grown: an age that
-    /// grows may take more of them, and never less.
+    /// Writes the age at `now` into the first bytes of the bundle. Returns by how many bytes it grew: a larger age may
+    /// take more bytes, never fewer.
     pub fn stamp(&mut self, now: Instant, first: &mut Payload) -> u64 {
         let waited = now.since(self.written).as_millis() as u64;
+        // Below a millisecond the age in the bytes is still right.
         let Some(restamp) = self.restamp.filter(|_| waited > 0) else { return 0 };
         let age_ms = self.age_ms.saturating_add(waited);
         let Some(stamped) = restamp(first, self.age_ms, age_ms) else {
+            // Bytes without an age block never get one later: do not search again.
             self.restamp = None;
             return 0;
         };
         let grown = stamped.len().saturating_sub(first.len());
         *first = stamped;
-        // The part of a millisecond that is not written yet is not lost.
+        // Keep the fraction of a millisecond that was not written, so that many stamps lose nothing.
         (self.age_ms, self.written) = (age_ms, self.written + core::time::Duration::from_millis(waited));
         grown
     }
@@ -51,26 +53,29 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// The age in hexadecimal digits.
+    /// Restamps a bundle that consists of its age in hexadecimal digits.
     fn restamp(bundle: &Payload, was: u64, is: u64) -> Option<Payload> {
         let digits = alloc::format!("{was:x}");
         (bundle.to_bytes()? == digits.as_bytes()).then(|| Payload::from(alloc::format!("{is:x}").into_bytes()))
     }
 
     #[test]
-    fn what_waits_is_written_anew_by_whole_milliseconds_and_none_is_lost() {
+    fn stamp_carries_over_partial_milliseconds() {
         let (mut first, start) = (Payload::from(&b"f"[..]), Instant(5));
         let mut leaving = Leaving { written: start, age_ms: 15, expires: Instant(u64::MAX), restamp: Some(restamp) };
         let step = Duration::from_micros(900);
+        // 0.9 ms: no whole millisecond yet.
         assert_eq!((leaving.stamp(start + step, &mut first), first.to_bytes().unwrap()), (0, "f".into()));
+        // 1.8 ms: one whole millisecond, and one more hexadecimal digit.
         assert_eq!((leaving.stamp(start + step * 2, &mut first), first.to_bytes().unwrap()), (1, "10".into()));
+        // 9 ms in all: the remainders of earlier stamps were kept.
         assert_eq!((leaving.stamp(start + step * 10, &mut first), first.to_bytes().unwrap()), (0, "18".into()));
         first = Payload::from(&b"no age"[..]);
         assert_eq!((leaving.stamp(start + step * 99, &mut first), leaving.restamp), (0, None));
     }
 
     #[test]
-    fn a_lifetime_ends_with_its_last_moment() {
+    fn expiry_instant_is_exclusive() {
         let leaving = Leaving { expires: Instant(7), ..Leaving::AS_IT_IS };
         assert!(!leaving.is_over(Instant(6)) && leaving.is_over(Instant(7)));
         assert!(!Leaving::AS_IT_IS.is_over(Instant(1 << 62)));

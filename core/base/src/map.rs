@@ -1,5 +1,5 @@
-//! The hash map of the engine: seeded by whoever builds it, so that a run replays and a hostile
-//! peer cannot aim at its buckets. Never iterate one to decide something: the order is arbitrary.
+//! Hash map of the engine, seeded by its creator, so that a run replays and a hostile peer cannot target its buckets.
+//! Never iterate one to decide something: the order is arbitrary.
 
 use foldhash::quality::FixedState;
 

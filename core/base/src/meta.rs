@@ -1,8 +1,8 @@
-//! A bundle as the engine knows it, whatever its version on the wire: facts anyone may read, the
-//! payload, and the blocks around it as bytes only a codec reads.
+//! A bundle as the engine knows it, independent of its protocol version: facts anyone may read, the payload, and the
+//! blocks around it as bytes that only a codec reads.
 //!
-//! One [`BundleMeta`] is shared by all holders of a bundle in one process and never changes; what
-//! changes from hop to hop is a [`HopState`].
+//! One [`BundleMeta`] is shared by all holders of a bundle in one process and never changes. A [`HopState`] holds the
+//! fields that change from node to node.
 
 use crate::eid::EndpointId;
 use crate::event::{BundleKey, DeleteReason};
@@ -13,42 +13,42 @@ use crate::priority::Priority;
 use crate::time::DtnTime;
 use alloc::boxed::Box;
 
-/// What a bundle is and asks for, as bits that mean the same in every version.
+/// Properties and requests of a bundle, as bits with the same meaning in every protocol version.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Facts(pub u32);
 impl Facts {
     /// The payload is an administrative record.
     pub const ADMIN: u32 = 1;
-    /// Must not be fragmented.
+    /// The bundle must not be fragmented.
     pub const NO_FRAGMENT: u32 = 1 << 1;
     /// The application asks for an acknowledgment.
     pub const APP_ACK: u32 = 1 << 2;
     /// Times are wanted in status reports.
     pub const STATUS_TIME: u32 = 1 << 3;
-    /// Report reception.
+    /// A report of reception is requested.
     pub const REPORT_RECEPTION: u32 = 1 << 4;
-    /// Report forwarding.
+    /// A report of forwarding is requested.
     pub const REPORT_FORWARDING: u32 = 1 << 5;
-    /// Report delivery.
+    /// A report of delivery is requested.
     pub const REPORT_DELIVERY: u32 = 1 << 6;
-    /// Report deletion.
+    /// A report of deletion is requested.
     pub const REPORT_DELETION: u32 = 1 << 7;
-    /// All report requests.
+    /// Mask of all report requests.
     pub const REPORTS: u32 =
         Self::REPORT_RECEPTION | Self::REPORT_FORWARDING | Self::REPORT_DELIVERY | Self::REPORT_DELETION;
-    /// It may be lost on the way (LTP green).
+    /// Loss on the way is acceptable (LTP green).
     pub const UNRELIABLE: u32 = 1 << 8;
     /// A copy should go over every plausible route.
     pub const CRITICAL: u32 = 1 << 9;
-    /// It carries an age that each node adds to.
+    /// The bundle carries an age, which each node increases.
     pub const AGE: u32 = 1 << 10;
-    /// It counts hops against [`BundleMeta::hop_limit`].
+    /// The bundle counts hops against [`BundleMeta::hop_limit`].
     pub const HOPS: u32 = 1 << 11;
-    /// Custody is asked for.
+    /// Custody transfer is requested.
     pub const CUSTODY: u32 = 1 << 12;
-    /// Its payload is enciphered, and nobody here has the key.
+    /// The payload is encrypted, and this node lacks the key.
     pub const SEALED: u32 = 1 << 13;
-    /// What a source may ask for; the rest follows from what it sends.
+    /// Mask of the bits a source may set; the others follow from the bundle's content.
     pub const REQUESTS: u32 = Self::REPORTS | Self::NO_FRAGMENT | Self::APP_ACK | Self::STATUS_TIME;
 
     /// Whether all of `bits` are set.
@@ -57,21 +57,21 @@ impl Facts {
     }
 }
 
-/// What the sender of blocks this node does not know wants done about them (RFC 9171 4.2.4).
-/// Blocks to be discarded are gone already: a codec leaves them out when it reads.
+/// Processing that unknown blocks demand (RFC 9171 4.2.4). Blocks to be discarded are gone already: a codec omits them
+/// when it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Duties(pub u8);
 impl Duties {
     /// Report that a block could not be processed.
     pub const REPORT: u8 = 1;
-    /// Delete the bundle.
+    /// Delete the bundle because of an unknown block.
     pub const DELETE: u8 = 2;
     /// Whether all of `bits` are set.
     pub const fn has(self, bits: u8) -> bool {
         self.0 & bits == bits
     }
 
-    /// From this bit on: for which of [`Self::SECURITY`] the bundle must go, counted from 1.
+    /// From this bit up: index in [`Self::SECURITY`] plus one, or 0.
     const SECURITY_AT: u8 = 4;
     const SECURITY: [DeleteReason; 5] = [
         DeleteReason::MissingSecurity,
@@ -80,149 +80,150 @@ impl Duties {
         DeleteReason::FailedSecurity,
         DeleteReason::ConflictingSecurity,
     ];
-    /// The same, and the duty to delete the bundle for its security (RFC 9172 11.3); another reason is taken for a
-    /// failed operation.
+    /// Adds the duty to delete the bundle for a security reason (RFC 9172 11.3); any other reason counts as a failed
+    /// operation.
     #[must_use]
     pub fn with_security(self, reason: DeleteReason) -> Duties {
+        // 3: a failed operation, the general case.
         let place = Self::SECURITY.iter().position(|known| *known == reason).unwrap_or(3) as u8;
         Duties(self.0 & 0x0f | (place + 1) << Self::SECURITY_AT)
     }
-    /// Why the bundle must go, where that is for its security.
+    /// Security reason to delete the bundle, if any.
     pub fn security(self) -> Option<DeleteReason> {
         Self::SECURITY.get(usize::from(self.0 >> Self::SECURITY_AT).checked_sub(1)?).copied()
     }
 }
 
-/// Place of a fragment in its original payload.
+/// Position of a fragment in the original payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FragmentInfo {
-    /// Offset of the fragment's payload.
+    /// Offset of the fragment's first byte.
     pub offset: u64,
-    /// Length of the original payload. Never allocate from it.
+    /// Length of the original payload, as claimed. Never allocate from it.
     pub total: u64,
 }
 
-/// What few bundles have.
+/// Fields that most bundles leave at their defaults, boxed to keep [`BundleMeta`] small.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rare {
-    /// Where reports go; null for nowhere.
+    /// Report-to endpoint; null if reports are not wanted.
     pub report_to: EndpointId,
-    /// Which piece it is, when it is one.
+    /// Position in the original payload, for a fragment.
     pub fragment: Option<FragmentInfo>,
-    /// Order within its priority, higher first.
+    /// Ordinal within the priority, higher first (ECOS).
     pub ordinal: u8,
-    /// Data label of its flow.
+    /// Flow label (ECOS data label).
     pub flow: u64,
 }
 impl Rare {
-    /// Boxed, unless it says nothing.
+    /// Boxes the fields; `None` if all are at their defaults.
     pub fn boxed(self) -> Option<Box<Rare>> {
         (self != Rare::default()).then(|| Box::new(self))
     }
 }
 
-/// A bundle: the same for all who hold it. Made by a codec.
+/// Immutable part of a bundle, shared by all holders. Made by a codec.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub struct BundleMeta {
-    /// [`BundleId::fingerprint_in`] its version. Bundles of the null endpoint have no identity
-    /// (RFC 9171 4.2.3): theirs is never compared.
+    /// [`BundleId::fingerprint_in`] its version. Bundles of the null endpoint have no identity (RFC 9171 4.2.3): never
+    /// compare theirs.
     pub id: u128,
-    /// Source.
+    /// Source endpoint.
     pub source: EndpointId,
-    /// Destination.
+    /// Destination endpoint.
     pub destination: EndpointId,
-    /// Creation time, DTN ms; 0 when the source had no clock.
+    /// Creation time, DTN ms; 0 if the source had no clock.
     pub created_ms: u64,
-    /// Sequence number.
+    /// Sequence number of the creation timestamp.
     pub sequence: u64,
-    /// Lifetime, ms.
     pub lifetime_ms: u64,
-    /// The payload as it arrived: in memory, on disk, or a pattern.
+    /// Payload as it arrived: in memory, on disk, or a pattern.
     pub payload: Payload,
-    /// What it is and asks for.
+    /// Properties and requests ([`Facts`]).
     pub facts: Facts,
     /// Version of the bundle protocol, which picks the codec.
     pub version: u8,
-    /// Class of service.
     pub priority: Priority,
-    /// What unknown blocks ask for.
+    /// Processing that unknown blocks demand ([`Duties`]).
     pub duties: Duties,
-    /// Most hops, with [`Facts::HOPS`].
+    /// Hop limit, valid with [`Facts::HOPS`].
     pub hop_limit: u8,
-    /// What few bundles have.
+    /// Fields that most bundles leave at their defaults, boxed to keep [`BundleMeta`] small.
     pub rare: Option<Box<Rare>>,
-    /// Everything before the payload's bytes, as it came, and in versions with blocks after the payload those too;
-    /// only the codec of `version` reads it.
+    /// All bytes before the payload, as received; in versions with blocks after the payload, those too. Only the codec
+    /// of `version` reads it.
     pub head: Box<[u8]>,
-    /// Where in `head` its first block ends, so that it need not be read again to be stepped over; 0: the codec looks.
+    /// End of the primary block in `head`, so that it can be skipped unparsed; 0: the codec searches.
     pub primary_end: u16,
-    /// What the codec needs to write what follows the payload: its CRC, or how much of `head` that is.
+    /// Codec state for the bytes after the payload: the payload's CRC, or their length in `head`.
     pub tail: u32,
-    /// Length of what follows the payload and is not in `head`.
+    /// Bytes after the payload that are not in `head`.
     pub tail_len: u8,
-    /// Digest of its payload by this node's key ([`DigestKey`](crate::DigestKey)), of the deciphered one where this node
-    /// can read it; 0: not made.
+    /// Digest of the payload by this node's key ([`DigestKey`](crate::DigestKey)), of the decrypted one if this node
+    /// can read it; 0: not computed.
     pub digest: u64,
 }
 
 impl BundleMeta {
-    /// Encoded length as it came; a hop may add some bytes.
+    /// Encoded length as received, bytes; a hop may add some.
     #[inline]
     pub fn size(&self) -> u64 {
         self.head.len() as u64 + self.payload.len() + u64::from(self.tail_len)
     }
-    /// Bytes that are not payload.
+    /// Bytes of the encoded bundle that are not payload.
     pub fn overhead(&self) -> u64 {
         self.head.len() as u64 + u64::from(self.tail_len)
     }
-    /// Bytes of memory that its head takes: as it came, and the names read from it.
+    /// Memory of the head and of the endpoint names parsed from it, bytes.
     pub fn head_bytes(&self) -> u64 {
         let names = [&self.source, &self.destination, self.report_to()].map(EndpointId::name_bytes);
         self.head.len() as u64 + names.iter().sum::<u64>()
     }
-    /// Where it is to go, in numbers.
+    /// Node of the destination, as a number.
     #[inline]
     pub fn destination_node(&self) -> NodeId {
         self.destination.node()
     }
-    /// Which piece it is, when it is one.
+    /// Position in the original payload, for a fragment.
     pub fn fragment(&self) -> Option<FragmentInfo> {
         self.rare.as_ref().and_then(|rare| rare.fragment)
     }
-    /// Where reports go; null for nowhere.
+    /// Report-to endpoint; null if reports are not wanted.
     pub fn report_to(&self) -> &EndpointId {
         const NOWHERE: &EndpointId = &EndpointId::Null;
         self.rare.as_ref().map_or(NOWHERE, |rare| &rare.report_to)
     }
-    /// Whether it has no source, and so no identity: never a duplicate, never copied, never cut.
+    /// Whether it has no source and hence no identity: never a duplicate, never copied, never fragmented.
     #[inline]
     pub fn is_anonymous(&self) -> bool {
         self.source.is_null()
     }
-    /// Whether its payload is an administrative record.
+    /// Whether the payload is an administrative record.
     #[inline]
     pub fn is_administrative(&self) -> bool {
         self.facts.has(Facts::ADMIN)
     }
-    /// Whether more than one node may be meant.
+    /// Whether the destination may have several members.
     pub fn is_for_group(&self) -> bool {
         !self.destination.is_singleton()
     }
-    /// Whether it may be cut (RFC 9171 4.2.3).
+    /// Whether it may be fragmented (RFC 9171 4.2.3).
     // 5050-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.facts.has(Facts::NO_FRAGMENT) && !self.is_anonymous() && self.payload.len() > 1
     }
-    /// Whether the source asks for all of these reports. Requests of anonymous and administrative
-    /// bundles are void (RFC 9171 4.2.3).
+    /// Whether all of these reports are requested and possible. Requests of anonymous and administrative bundles are
+    /// void (RFC 9171 4.2.3).
     pub fn wants_report(&self, bits: u32) -> bool {
+        // A report about a report could answer back for ever, and one about an anonymous bundle names nobody.
         self.facts.has(bits) && !self.is_administrative() && !self.is_anonymous() && !self.report_to().is_null()
     }
-    /// Its creation timestamp.
+    /// Creation timestamp, assembled from its two fields.
     pub fn creation(&self) -> CreationTimestamp {
         CreationTimestamp { time: DtnTime(self.created_ms), sequence: self.sequence }
     }
-    /// Its identity, for people and programs.
+    /// Full identity, for people and programs.
     pub fn identity(&self) -> BundleId {
         BundleId {
             source: self.source.clone(),
@@ -230,11 +231,12 @@ impl BundleMeta {
             fragment: self.fragment().map(|f| (f.offset, self.payload.len())),
         }
     }
-    /// Identity of the bundle it is a piece of; its own when it is whole.
+    /// Identity of the original bundle of a fragment; its own for a whole bundle.
     pub fn original_id(&self) -> u128 {
+        // Only fragments pay for computing a second fingerprint.
         if self.fragment().is_none() { self.id } else { self.identity().original().fingerprint_in(self.version) }
     }
-    /// Its identity in numbers, for events.
+    /// Numeric identity, for events.
     pub fn key(&self) -> BundleKey {
         BundleKey {
             source: self.source.node(),
@@ -246,39 +248,39 @@ impl BundleMeta {
     }
 }
 
-/// The number by which a custodian knows a bundle, so that one signal can be about many (the annex of
-/// CCSDS 734.2-B-1 on aggregate custody signals, and CCSDS 734.6-O-1).
+/// A custodian's number of a bundle, so that one signal can cover many (the annex of CCSDS 734.2-B-1 on aggregate
+/// custody signals, and CCSDS 734.6-O-1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transfer {
     /// The custodian's number of the bundle.
     pub number: u64,
-    /// Which of its counters gave it; 0: one that it has for the bundle's destination.
+    /// Counter that assigned the number; 0: a counter per destination.
     pub sequence: u64,
-    /// What the block that says so is called on the wire, where that is not fixed; only the codec looks at it.
+    /// Type code of its block on the wire, where that is not fixed; read by the codec only.
     pub block: u64,
 }
 impl Transfer {
-    /// The counter of nodes that have one for all bundles.
+    /// Counter of nodes that number all bundles with a single one.
     pub const COUNTER: u64 = 1;
 }
 
-/// What changes from hop to hop: as it came, or as it shall leave.
+/// Part of a bundle that changes from node to node: as received, or as it will leave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HopState {
-    /// The node it came from, where it says so; outwards the node it leaves. Null: not said.
+    /// Previous node, if stated; on departure, this node. Null: not stated.
     pub previous: EndpointId,
-    /// Age, ms, with [`Facts::AGE`].
+    /// Age in ms, valid with [`Facts::AGE`].
     pub age_ms: u64,
-    /// Hops so far, with [`Facts::HOPS`].
+    /// Hops so far, valid with [`Facts::HOPS`].
     pub hops: u8,
-    /// Labels of the router and of the congestion control; `None`: it carries none.
+    /// Labels of the router and of the congestion control, if present.
     pub labels: Option<[u32; 2]>,
-    /// Who has custody of it; outwards who takes it. Null: nobody, or whoever had it.
+    /// Current custodian; on departure, the node that takes custody. Null: none, or unchanged.
     pub custodian: EndpointId,
-    /// That custodian's number of the bundle; outwards with a custodian only. `None`: it gives none.
+    /// The custodian's number of the bundle, if it assigned one; on departure only together with a custodian.
     pub transfer: Option<Box<Transfer>>,
-    /// Whether a node on its way had it from a neighbour nobody configured (private block 241): the neighbours after
-    /// that one do not vouch for it by passing it on.
+    /// Whether a node on the path received it from an unconfigured neighbour (private block 241): later neighbours do
+    /// not vouch for it by forwarding it.
     pub unvouched: bool,
 }
 
@@ -287,19 +289,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duty_for_security_stands_beside_the_others() {
+    fn security_duty_keeps_other_duties() {
         let duties = Duties(Duties::REPORT | Duties::DELETE);
         assert_eq!(duties.security(), None);
         for reason in Duties::SECURITY {
             let both = duties.with_security(reason);
             assert!(both.security() == Some(reason) && both.has(Duties::REPORT | Duties::DELETE));
         }
+        // The later reason replaces the earlier one.
         let twice = duties.with_security(DeleteReason::MissingSecurity).with_security(DeleteReason::FailedSecurity);
         assert_eq!(twice.security(), Some(DeleteReason::FailedSecurity));
     }
 
     #[test]
-    fn a_bundle_and_its_hop_are_small() {
+    fn bundle_meta_and_hop_state_are_compact() {
+        // A node may hold a million of them.
         assert!(size_of::<BundleMeta>() <= 176, "{}", size_of::<BundleMeta>());
         assert!(size_of::<HopState>() <= 72, "{}", size_of::<HopState>());
     }

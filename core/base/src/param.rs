@@ -1,20 +1,20 @@
-//! One definition of a parameter feeds configuration, `--help`, documentation and forms.
+//! Parameters of policies: one definition feeds configuration, `--help`, documentation and forms.
 
 use crate::ConfigError;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A numeric parameter of a router, a congestion control or a layer.
+/// Numeric parameter of a router, a congestion control or a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Param {
-    /// Key in configuration files, e.g. `copies`.
+    /// Key in configuration files, such as `copies`.
     pub name: &'static str,
-    /// One sentence: what it does and why the default is what it is.
+    /// One sentence: effect, and reason for the default.
     pub help: &'static str,
     /// Unit of the value ("s", "B", "" for a plain number).
     pub unit: &'static str,
-    /// Value when not given.
+    /// Value if the key is absent.
     pub default: f64,
     /// Smallest value accepted.
     pub min: f64,
@@ -22,8 +22,7 @@ pub struct Param {
     pub max: f64,
 }
 
-/// Values of `known` in order, taken from `given` where present; `path` names the section in
-/// errors.
+/// Resolves the values of `known`, in order, from `given` or from the defaults. `path` names the section in errors.
 ///
 /// # Errors
 /// An unknown name (the hint names the nearest) or a value out of range.
@@ -41,6 +40,7 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
             return Err(ConfigError { path: format!("{path}.{name}"), expected: "unknown parameter".into(), hint });
         };
         let param = &known[index];
+        // NaN is in no range and is refused here.
         if !(param.min..=param.max).contains(value) {
             return Err(ConfigError {
                 path: format!("{path}.{name}"),
@@ -55,15 +55,17 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
     Ok(values)
 }
 
-/// The candidate most like `name`, if one is like it at all: for `hint: did you mean`.
+/// Candidate most similar to `name`, if any is similar enough for a `hint: did you mean`.
 pub fn nearest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // One edit, and one more for every three characters of the candidate: short keys are rarely alike.
     let close = |(distance, candidate): &(usize, &str)| *distance <= 1 + candidate.chars().count().min(9) / 3;
     candidates.map(|c| (edit_distance(name, c), c)).filter(close).min_by_key(|(d, _)| *d).map(|(_, c)| c)
 }
 
-/// Levenshtein distance; texts are cut at 64 characters.
+/// Levenshtein distance of the first 64 characters.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
+    // One row of the distance matrix suffices (Wagner and Fischer, 1974).
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().take(64).enumerate() {
         let mut diagonal = row[0];
@@ -85,11 +87,12 @@ mod tests {
         &[Param { name: "copies", help: "Copies at most.", unit: "", default: 8.0, min: 1.0, max: 64.0 }];
 
     #[test]
-    fn parameters_resolve_to_defaults_and_errors_name_the_nearest() {
+    fn params_resolve_with_defaults_and_hints() {
         assert_eq!(resolve_params(KNOWN, &[], "router"), Ok(alloc::vec![8.0]));
         assert_eq!(resolve_params(KNOWN, &[("copies".into(), 2.0)], "router"), Ok(alloc::vec![2.0]));
         let error = resolve_params(KNOWN, &[("copys".into(), 2.0)], "router").unwrap_err();
         assert_eq!((error.path.as_str(), error.hint.as_str()), ("router.copys", "did you mean `copies`?"));
+        // Below, above, and not a number.
         for bad in [0.0, 65.0, f64::NAN] {
             assert!(resolve_params(KNOWN, &[("copies".into(), bad)], "router").is_err());
         }

@@ -1,52 +1,52 @@
-//! Payload ropes: bytes in memory, extents on disk, or a pattern known only by its length.
+//! Payload ropes: bytes in memory, extents on disk, or patterns known only by seed and length.
 
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
-/// A place in what a store keeps: it stays valid while the record lives, wherever compaction moves it.
+/// Position in a store's record. It stays valid while the record lives, wherever compaction moves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Extent {
-    /// The number of a bundle ([`crate::BundleHandle`]), or [`Extent::SPILL`] and that of a spill.
+    /// Number of a bundle ([`crate::BundleHandle`]), or [`Extent::SPILL`] plus the number of a spill.
     pub record: u64,
-    /// First byte among the bytes the record holds itself.
+    /// Offset in the record's own bytes.
     pub offset: u64,
 }
 impl Extent {
-    /// Set in the number of a spill's record.
+    /// Bit set in the record number of a spill.
     pub const SPILL: u64 = 1 << 63;
 }
 
-/// One piece of a rope.
+/// Piece of a rope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Chunk {
-    /// Bytes in memory, shared, never copied.
+    /// Bytes in memory, shared by reference count.
     Bytes(Bytes),
-    /// Bytes in the store; the store loads them when they must be sent.
+    /// Bytes in the store, to be loaded before they can be sent.
     Stored {
-        /// Where.
+        /// Position of the first byte.
         extent: Extent,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
     },
-    /// Bytes that follow from a seed ([`fill_byte`]): the length-only payload of simulations.
+    /// Bytes computed from a seed ([`fill_byte`]): the length-only payload of simulations.
     Fill {
-        /// Which pattern.
+        /// Seed of the pattern.
         seed: u64,
         /// Position of the first byte in the pattern.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
     },
 }
 impl Chunk {
-    /// Bytes it stands for.
+    /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Chunk::Bytes(bytes) => bytes.len() as u64,
             Chunk::Stored { len, .. } | Chunk::Fill { len, .. } => *len,
         }
     }
-    /// Whether it stands for no bytes.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,7 +59,7 @@ impl Chunk {
             Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + start, len },
         }
     }
-    /// Whether two of one length, neither on disk, are the same bytes.
+    /// Whether two chunks of equal length, neither on disk, hold the same bytes.
     fn is_same(&self, other: &Chunk) -> bool {
         match (self, other) {
             (Chunk::Bytes(a), Chunk::Bytes(b)) => a == b,
@@ -71,7 +71,7 @@ impl Chunk {
             _ => false,
         }
     }
-    /// Joins `next` onto the end when the two are one range; otherwise gives it back.
+    /// Appends `next` if it continues this chunk's range; otherwise returns it.
     fn extend(&mut self, next: Chunk) -> Option<Chunk> {
         match (&mut *self, &next) {
             (Chunk::Fill { seed, offset, len }, Chunk::Fill { seed: s, offset: o, len: l })
@@ -91,25 +91,26 @@ impl Chunk {
     }
 }
 
-/// The byte at `position` of the pattern `seed`.
+/// Byte at `position` of the pattern `seed`.
 pub fn fill_byte(seed: u64, position: u64) -> u8 {
+    // One multiplication for each eight bytes: any byte is computed without those before it.
     let x = (position / 8).wrapping_add(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (x ^ (x >> 29)).to_le_bytes()[(position % 8) as usize]
 }
 
-/// Pieces shorter than this are joined by [`Payload::gather`].
+/// Pieces shorter than this, in bytes, are joined by [`Payload::gather`].
 const SHORT: u64 = 4096;
-/// Bytes of one allocation of a rope that has memory of its own.
+/// Largest allocation of [`Payload::own`], bytes.
 const OWN_PIECE: u64 = 1 << 20;
 
-/// A rope. Split, join and slice cost one step per chunk; cloning shares the bytes.
+/// Rope of chunks. Split, join and slice cost one step per chunk; cloning shares the bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Payload {
     chunks: Chunks,
     len: u64,
 }
 
-/// Most ropes have one chunk: it needs no allocation.
+/// Chunks of a rope. Most ropes have one, which needs no allocation.
 #[derive(Clone, Default, Debug)]
 enum Chunks {
     #[default]
@@ -119,28 +120,28 @@ enum Chunks {
 }
 
 impl Payload {
-    /// No bytes.
+    /// Creates an empty rope.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
-    /// `len` bytes of the pattern `seed`.
+    /// Creates `len` bytes of the pattern `seed`.
     pub fn fill(seed: u64, len: u64) -> Self {
         let mut payload = Payload::new();
         payload.push(Chunk::Fill { seed, offset: 0, len });
         payload
     }
-    /// Bytes in the rope.
+    /// Length in bytes.
     #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
-    /// Whether there are none.
+    /// Whether the length is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Its pieces in order; none is empty.
+    /// Chunks in order, without empty ones.
     #[inline]
     pub fn chunks(&self) -> &[Chunk] {
         match &self.chunks {
@@ -149,7 +150,7 @@ impl Payload {
             Chunks::Many(chunks) => chunks,
         }
     }
-    /// Bytes held in memory.
+    /// Bytes held in memory, without stored and pattern chunks.
     pub fn resident_len(&self) -> u64 {
         self.chunks().iter().map(|c| if let Chunk::Bytes(b) = c { b.len() as u64 } else { 0 }).sum()
     }
@@ -157,11 +158,11 @@ impl Payload {
     pub fn is_stored(&self) -> bool {
         self.chunks().iter().any(|c| matches!(c, Chunk::Stored { .. }))
     }
-    /// Whether part of it is known by length only.
+    /// Whether part of it is a fill pattern.
     pub fn is_fill(&self) -> bool {
         self.chunks().iter().any(|c| matches!(c, Chunk::Fill { .. }))
     }
-    /// Appends a piece.
+    /// Appends a chunk, merging it with the last one if contiguous.
     pub fn push(&mut self, chunk: Chunk) {
         if chunk.is_empty() {
             return;
@@ -199,9 +200,10 @@ impl Payload {
             Chunks::Many(chunks) => chunks.into_iter().for_each(|c| self.push(c)),
         }
     }
-    /// Appends another rope. Short pieces in memory are joined by copying, so that many of them cost
-    /// little more than they hold, and do not pin the large buffers they came in.
+    /// Appends another rope, copying short pieces in memory into one. Many of them then cost little more than they
+    /// hold, and do not pin the large buffers they came in.
     pub fn gather(&mut self, other: Payload) {
+        // Copying a long piece costs more than another chunk does.
         if other.len() >= SHORT || other.resident_len() < other.len() {
             return self.append(other);
         }
@@ -215,7 +217,7 @@ impl Payload {
         }
         self.push_bytes(joined.freeze());
     }
-    /// Takes the last piece off, if it is short and in memory.
+    /// Removes the last chunk if it is short and in memory.
     fn pop_short(&mut self) -> Option<Bytes> {
         let Some(Chunk::Bytes(last)) = self.chunks().last() else { return None };
         let last = (last.len() < SHORT as usize).then(|| last.clone())?;
@@ -226,7 +228,7 @@ impl Payload {
         }
         Some(last)
     }
-    /// The sub-rope `start .. start + len`, cut short at the end of the rope.
+    /// Sub-rope `start .. start + len`, truncated at the end of the rope.
     pub fn slice(&self, start: u64, len: u64) -> Payload {
         let mut out = Payload::new();
         let end = start.saturating_add(len).min(self.len);
@@ -237,6 +239,7 @@ impl Payload {
                 out.push(chunk.slice(from - at, to - from));
             }
             at += chunk.len();
+            // Chunks behind the range need no look.
             if at >= end {
                 break;
             }
@@ -249,8 +252,8 @@ impl Payload {
         *self = self.slice(at, u64::MAX);
         head
     }
-    /// Copies up to `out.len()` bytes from `start`; returns how many were copied. Stops at a stored
-    /// chunk: those bytes are not in memory.
+    /// Copies up to `out.len()` bytes from `start` and returns the count. Stops at a stored chunk, whose bytes are not
+    /// in memory.
     pub fn copy_to(&self, start: u64, out: &mut [u8]) -> usize {
         let mut done = 0usize;
         let mut at = 0u64;
@@ -280,8 +283,8 @@ impl Payload {
         }
         done
     }
-    /// The whole rope as one contiguous `Bytes`: free when it is one chunk in memory, a copy
-    /// otherwise. `None` when part of it is on disk.
+    /// Whole rope as one contiguous `Bytes`: free for a single chunk in memory, a copy otherwise. `None` if part of it
+    /// is on disk.
     pub fn to_bytes(&self) -> Option<Bytes> {
         match self.chunks() {
             [] => Some(Bytes::new()),
@@ -289,14 +292,15 @@ impl Payload {
             _ if self.is_stored() => None,
             _ => {
                 let mut out = BytesMut::zeroed(self.len as usize);
+                // No chunk is stored, so all bytes are there.
                 let copied = self.copy_to(0, &mut out);
                 debug_assert_eq!(copied as u64, self.len);
                 Some(out.freeze())
             }
         }
     }
-    /// The same bytes in memory of their own: what it shared with others (a read buffer of which it is
-    /// a small part) is let go. Stored and filled pieces stay as they are.
+    /// Copies bytes in memory to allocations of their own and so releases shared buffers (such as a read buffer of
+    /// which this is a small part). Stored and pattern chunks stay as they are.
     #[must_use]
     pub fn own(&self) -> Payload {
         let mut out = Payload::new();
@@ -318,6 +322,7 @@ impl Payload {
                         }
                     }
                 }
+                // The copied run ends before a chunk that is not in memory.
                 other => {
                     out.push_bytes(core::mem::take(&mut run).freeze());
                     out.push(other.clone());
@@ -327,7 +332,7 @@ impl Payload {
         out.push_bytes(run.freeze());
         out
     }
-    /// Whether two ropes are the same bytes; `None`: some of them are not in memory.
+    /// Whether two ropes hold the same bytes; `None` if some are not in memory.
     pub fn same(&self, other: &Payload) -> Option<bool> {
         if self.len != other.len {
             return Some(false);
@@ -336,6 +341,8 @@ impl Payload {
             return None;
         }
         let (mut ours, mut theirs) = (self.chunks().iter(), other.chunks().iter());
+        // Chunk boundaries differ: compare the common prefix of the current chunks, and keep the rest of the longer
+        // one.
         let (mut a, mut b): (Option<Chunk>, Option<Chunk>) = (None, None);
         loop {
             let (Some(one), Some(two)) =
@@ -351,7 +358,7 @@ impl Payload {
             b = Some(two.slice(len, two.len() - len)).filter(|rest| !rest.is_empty());
         }
     }
-    /// A cursor that reads small fields and takes sub-ropes.
+    /// Cursor for small fields and sub-ropes.
     pub fn reader(&self) -> PayloadReader<'_> {
         PayloadReader { payload: self, chunk: 0, inside: 0, position: 0 }
     }
@@ -375,11 +382,12 @@ impl From<&'static [u8]> for Payload {
     }
 }
 impl PartialEq for Payload {
-    /// Same content; a stored rope equals only the same extents.
+    /// Compares content; a stored rope equals only the same extents.
     fn eq(&self, other: &Payload) -> bool {
         if self.len != other.len {
             return false;
         }
+        // Equal chunks need no look at their bytes, which may be on disk.
         if self.chunks() == other.chunks() {
             return true;
         }
@@ -391,7 +399,7 @@ impl PartialEq for Payload {
 }
 impl Eq for Payload {}
 
-/// Walks a rope from its start: small reads copy, large ones share.
+/// Cursor over a rope: small reads copy, large ones share.
 #[derive(Clone)]
 pub struct PayloadReader<'a> {
     payload: &'a Payload,
@@ -404,11 +412,11 @@ impl PayloadReader<'_> {
     pub fn position(&self) -> u64 {
         self.position
     }
-    /// Bytes left.
+    /// Bytes not read yet.
     pub fn remaining(&self) -> u64 {
         self.payload.len - self.position
     }
-    /// The next byte, or `None` at the end (or where the rope is on disk).
+    /// Reads one byte; `None` at the end or on disk.
     #[inline]
     pub fn read_u8(&mut self) -> Option<u8> {
         let chunk = self.payload.chunks().get(self.chunk)?;
@@ -444,6 +452,7 @@ impl PayloadReader<'_> {
             match self.read_u8() {
                 Some(b) => *byte = b,
                 None => {
+                    // Nothing was read: the cursor stays before the field.
                     *self = before;
                     return false;
                 }
@@ -451,7 +460,7 @@ impl PayloadReader<'_> {
         }
         true
     }
-    /// Steps over up to `n` bytes.
+    /// Skips up to `n` bytes.
     pub fn skip(&mut self, n: u64) {
         let mut left = n.min(self.remaining());
         self.position += left;
@@ -466,7 +475,7 @@ impl PayloadReader<'_> {
             }
         }
     }
-    /// The next `n` bytes as a sub-rope (shared), or `None` when fewer are left.
+    /// Takes the next `n` bytes as a shared sub-rope; `None` if fewer are left.
     pub fn take(&mut self, n: u64) -> Option<Payload> {
         if self.remaining() < n {
             return None;
@@ -482,7 +491,7 @@ impl PayloadReader<'_> {
         }
         Some(out)
     }
-    /// The rest of the current chunk when it is in memory: for parsers that want a plain slice.
+    /// Rest of the current chunk if in memory, for parsers that want a plain slice.
     #[inline]
     pub fn contiguous(&self) -> &[u8] {
         match self.payload.chunks().get(self.chunk) {
@@ -504,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_equal_slices_of_the_flat_bytes() {
+    fn slices_match_contiguous_bytes() {
         let p = rope();
         let flat = p.to_bytes().unwrap();
         for start in 0..=flat.len() {
@@ -516,8 +525,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rope_with_memory_of_its_own_has_the_same_bytes_and_shares_none() {
+    fn own_copies_bytes_and_releases_buffer() {
         let buffer = Bytes::from(alloc::vec![7; 3 << 20]);
+        // Slices of one large buffer, around pieces that have no memory.
         let mut p = Payload::from(buffer.slice(5..(2 << 20)));
         p.push_bytes(buffer.slice(..3));
         p.push(Chunk::Fill { seed: 3, offset: 0, len: 10 });
@@ -527,15 +537,16 @@ mod tests {
         let lengths: Vec<u64> = own.chunks().iter().map(Chunk::len).collect();
         assert_eq!(lengths, [1 << 20, (1 << 20) - 2, 10, 5, 2]);
         drop(p);
-        assert!(buffer.is_unique(), "nobody else holds the buffer");
+        assert!(buffer.is_unique(), "no reference to the buffer is left");
         assert!(own.slice(0, (2 << 20) - 2).to_bytes().unwrap().iter().all(|byte| *byte == 7));
         assert!(Payload::new().own().is_empty());
     }
 
     #[test]
-    fn short_pieces_are_gathered_and_long_ones_shared() {
+    fn gather_copies_short_pieces_only() {
         let buffer = Bytes::from((0..=255).cycle().take(100_000).collect::<Vec<u8>>());
         let mut p = Payload::new();
+        // Byte by byte, as a slow peer sends.
         for at in 0..10_000 {
             p.gather(buffer.slice(at..at + 1).into());
         }
@@ -549,7 +560,8 @@ mod tests {
     }
 
     #[test]
-    fn split_and_append_give_the_same_rope_and_fills_merge() {
+    fn split_then_append_restores_rope() {
+        // Every cut of a rope of 6, 10 and 6 bytes.
         for at in 0..=22u64 {
             let mut tail = rope();
             let mut head = tail.split_to(at);
@@ -561,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_reads_takes_and_refuses_to_run_past_the_end() {
+    fn reader_stops_at_rope_end() {
         let p = rope();
         let mut r = p.reader();
         let mut word = [0; 5];
@@ -574,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_ropes_merge_and_do_not_pretend_to_have_bytes() {
+    fn adjacent_stored_extents_merge() {
         let mut p = Payload::new();
         p.push(Chunk::Stored { extent: Extent { record: 1, offset: 10 }, len: 5 });
         p.push(Chunk::Stored { extent: Extent { record: 1, offset: 15 }, len: 5 });

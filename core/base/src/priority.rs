@@ -1,24 +1,24 @@
-//! Class of service.
+//! Priority classes (RFC 5050 4.2, ION's QoS block).
 
-/// Class of service of a bundle.
+/// Class of service of a bundle, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Priority {
-    /// Lowest: file transfers.
+    /// Lowest class, for file transfers.
     Bulk,
-    /// The default.
+    /// Default class of service.
     #[default]
     Normal,
-    /// Highest: commands.
+    /// Highest class, for commands.
     Expedited,
 }
 impl Priority {
-    /// All, lowest first.
+    /// All classes, lowest first.
     pub const ALL: [Priority; 3] = [Priority::Bulk, Priority::Normal, Priority::Expedited];
-    /// 0, 1, 2 (the numbers of BPv6 and of ION's QoS block).
+    /// Number 0, 1 or 2, as in BPv6 and ION's QoS block.
     pub const fn number(self) -> u8 {
         self as u8
     }
-    /// From 0, 1, 2; larger numbers count as expedited.
+    /// Class of a number; numbers above 2 count as expedited.
     pub const fn from_number(number: u8) -> Priority {
         match number {
             0 => Priority::Bulk,

@@ -1,16 +1,16 @@
-//! Self-delimiting numeric values (RFC 6256): seven bits per byte, most significant first, the top
-//! bit set on all bytes but the last.
+//! Self-delimiting numeric values (SDNV, RFC 6256): seven bits per byte, most significant first, the top bit set on all
+//! bytes but the last.
 
-/// Longest encoding of a 64-bit value.
+/// Longest encoding of a 64-bit value, bytes.
 pub const LEN_MAX: usize = 10;
 
-/// Bytes `value` takes.
+/// Encoded length of `value`, bytes.
 pub const fn len(value: u64) -> usize {
     ((64 - (value | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
-/// Writes `value` to the front of `out` and returns how many bytes it took; `out` must hold
-/// [`LEN_MAX`] bytes (or [`len`] of the value), otherwise nothing is written and 0 returned.
+/// Encodes `value` at the front of `out` and returns its length. If `out` is shorter than [`len`] of the value, nothing
+/// is written and 0 returned.
 // 5326-2-3, 5050-4.1-1, 5050-4.1-2
 pub fn encode(value: u64, out: &mut [u8]) -> usize {
     let length = len(value);
@@ -23,19 +23,20 @@ pub fn encode(value: u64, out: &mut [u8]) -> usize {
     length
 }
 
-/// Why a value could not be read.
+/// Error of decoding a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// The bytes end before the value does.
+    /// The input ends within the value.
     Truncated,
     /// The value needs more than 64 bits, or more than [`LEN_MAX`] bytes.
     TooLarge,
 }
 
-/// Reads a value from the front of `bytes`: the value and how many bytes it took. Leading zero
-/// groups are read (RFC 6256 does not forbid them) as long as the whole fits [`LEN_MAX`] bytes.
+/// Decodes a value from the front of `bytes`; returns it and its encoded length. Leading zero groups are accepted (RFC
+/// 6256 does not forbid them) as long as the whole fits [`LEN_MAX`] bytes.
 // 5050-4.1-1
 pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
+    // Most values of real headers take one or two bytes.
     match bytes {
         [a, ..] if *a < 0x80 => return Ok((u64::from(*a), 1)),
         [a, b, ..] if *b < 0x80 => return Ok((u64::from(*a & 0x7f) << 7 | u64::from(*b), 2)),
@@ -43,6 +44,7 @@ pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
     }
     let mut value = 0u64;
     for (i, byte) in bytes.iter().take(LEN_MAX).enumerate() {
+        // Seven more bits would not fit into 64.
         if value >> 57 != 0 {
             return Err(Error::TooLarge);
         }
@@ -63,6 +65,7 @@ mod tests {
         /// Keeps 5326-2-3, 5050-4.1-1, 5050-4.1-2.
         #[test]
         fn decode_undoes_encode(value: u64, shift in 0u32..64, tail: [u8; 3]) {
+            // Uniform 64-bit values are nearly all of ten bytes: shifting gives every length.
             let value = value >> shift;
             let mut bytes = [0; LEN_MAX + 3];
             let n = encode(value, &mut bytes);
@@ -74,10 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn sdnv_edge_cases() {
         assert_eq!(decode(&[]), Err(Error::Truncated));
         assert_eq!(decode(&[0x80; 10]), Err(Error::TooLarge));
         assert_eq!(decode(&[0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]), Err(Error::TooLarge));
+        // Padded with zero groups, as some encoders write.
         assert_eq!(decode(&[0x80, 0x80, 0x7f]), Ok((127, 3)));
         assert_eq!(encode(300, &mut [0; 1]), 0, "no room, nothing written");
     }

@@ -1,5 +1,4 @@
-//! What a node does about the security of bundles (RFC 9172), as rules: plain data that node files and scenario files
-//! say alike, and the engine obeys.
+//! Security rules of a node (RFC 9172): plain data shared by node files, scenario files and the engine.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,20 +6,21 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// A key: wiped when it is let go, and never shown.
+/// Secret key: wiped when dropped, never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 impl Secret {
-    /// These bytes, wiped when the key is let go.
+    /// Wraps key bytes.
     pub fn new(bytes: Vec<u8>) -> Secret {
         Secret(Zeroizing::new(bytes))
     }
-    /// Its bytes.
+    /// Key bytes, in clear.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
-    /// A number that tells keys apart and says nothing about them.
+    /// Fingerprint that distinguishes keys and reveals nothing about them.
     pub fn fingerprint(&self) -> u64 {
+        // A prefix of its own: the fingerprint equals no other hash of the key.
         let hash = Sha256::new().chain_update(b"farlink key fingerprint").chain_update(self.bytes()).finalize();
         hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
@@ -36,75 +36,76 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a node is for the operations of a rule (RFC 9172 2.1).
+/// Role of a node for the operations of a rule (RFC 9172 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// It adds them, to bundles made here and to those that pass and lack them.
+    /// Adds operations, to bundles created here and to passing ones that lack them.
     Source,
-    /// It checks them and leaves them.
+    /// Checks operations and leaves them in the bundle.
     Verifier,
-    /// It checks them and takes them out; enciphered blocks are deciphered.
+    /// Checks operations and removes them; decrypts encrypted blocks.
     Acceptor,
 }
 impl Role {
-    /// The words for them, in the order of the variants.
+    /// Names in configuration files, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["source", "verifier", "acceptor"];
-    /// All of them.
+    /// All variants, in order.
     pub const ALL: [Role; 3] = [Role::Source, Role::Verifier, Role::Acceptor];
 }
 
-/// A security service.
+/// Security service of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Service {
-    /// Nobody changed the target (BIB-HMAC-SHA2).
+    /// Integrity of the target (BIB-HMAC-SHA2).
     Integrity,
-    /// Nobody reads the target, nor changed it (BCB-AES-GCM).
+    /// Confidentiality and integrity of the target (BCB-AES-GCM).
     Confidentiality,
 }
 impl Service {
-    /// The words for them, in the order of the variants.
+    /// Names in configuration files, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["integrity", "confidentiality"];
-    /// All of them.
+    /// All variants, in order.
     pub const ALL: [Service; 2] = [Service::Integrity, Service::Confidentiality];
 }
 
-/// The primary block among [`Rule::targets`].
+/// Code of the primary block in [`Rule::targets`].
 pub const PRIMARY: u64 = 0;
-/// The payload block among them.
+/// Code of the payload block in [`Rule::targets`].
 pub const PAYLOAD: u64 = 1;
-/// Types of blocks that every hop may change, and that so keep no protection: previous node, age, hop count, labels.
+/// Types of blocks that every node may change and that therefore cannot be protected: previous node, age, hop count,
+/// labels.
 pub const CHANGING: [u64; 4] = [6, 7, 10, 240];
-/// Types of security blocks, which no rule names.
+/// Types of security blocks (BIB, BCB), which no rule may target.
 pub const SECURITY: [u64; 2] = [11, 12];
 
-/// One rule. Of several for one service, one target and one side (source, or verifier and acceptor) the first that fits
-/// a bundle holds.
+/// Security rule. Of several rules for the same service, target and side (source, or verifier and acceptor), the first
+/// that matches a bundle applies.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What the node is.
     pub role: Role,
-    /// Which service.
     pub service: Service,
-    /// Pattern of the bundle's source.
+    /// Pattern that the bundle's source must match.
     pub from: String,
-    /// Pattern of its destination.
+    /// Pattern that the bundle's destination must match.
     pub to: String,
-    /// Types of blocks; [`PRIMARY`] stands for the primary block.
+    /// Types of target blocks; [`PRIMARY`] stands for the primary block.
     pub targets: Vec<u64>,
-    /// Name of the key.
+    /// Name of the key in the node's key ring.
     pub key: String,
-    /// As source: a key made for each block, which the named one wraps.
+    /// Source only: whether each block gets a fresh key, wrapped with the named one.
     pub wrap: bool,
-    /// As source: bits of the hash, 256, 384 or 512.
+    /// Source only: bits of the hash, 256, 384 or 512.
     pub sha_bits: u16,
-    /// As source, with `wrap`: bits of the cipher's keys, 128 or 256.
+    /// Source with `wrap` only: bits of the cipher's keys, 128 or 256.
     pub aes_bits: u16,
-    /// As source: what is covered besides the target (RFC 9173 3.3.3): 1 primary block, 2 the target's header, 4 that
-    /// of the security block.
+    /// Source only: scope flags (RFC 9173 3.3.3): 1 primary block, 2 the target's header, 4 the security block's
+    /// header.
     pub scope: u8,
-    /// As verifier or acceptor: bundles without the operation are deleted, other blocks left out.
+    /// Verifier or acceptor only: whether a missing operation deletes the bundle (or drops the block, for other
+    /// targets).
     pub required: bool,
-    /// As verifier or acceptor of integrity that is required: whether fragments pass, which cannot be checked before they
-    /// are whole.
+    /// Verifier or acceptor of required integrity only: whether fragments pass, which cannot be checked before
+    /// reassembly.
     pub fragments: bool,
 }

@@ -1,23 +1,23 @@
-//! Settings of layers: one table beside the code that obeys them feeds node files, scenarios, the
-//! simulator, the testbed, references and forms.
+//! Settings of layers: one table next to the code that obeys them feeds node files, scenarios, simulator, testbed,
+//! references and forms.
 
 use crate::{DataVolume, Duration, parse_duration};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// What a setting counts, and so how files write it.
+/// Unit of a setting, which determines its notation in files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// A plain number: `20`.
+    /// Plain number, such as `20`.
     Count,
-    /// Bytes, with their unit: `"1360 B"`, `"64 MiB"`.
+    /// Bytes, written with a unit: `"1360 B"`, `"64 MiB"`.
     Bytes,
     /// Nanoseconds, written as a duration: `"200 ms"`.
     Nanoseconds,
     /// 0 or 1, written `false` or `true`.
     Flag,
-    /// The place of a word among these: `"forbid"`.
+    /// Index of a word in this list, written as the word: `"forbid"`.
     Choice(&'static [&'static str]),
 }
 impl Unit {
@@ -27,16 +27,16 @@ impl Unit {
     }
 }
 
-/// One setting as files, references and forms know it, without the configuration it belongs to.
+/// Setting as files, references and forms know it, without the type of its configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// Key in configuration files.
     pub name: &'static str,
-    /// One sentence: what it does.
+    /// One sentence about its effect.
     pub help: &'static str,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: Unit,
-    /// Value when not given.
+    /// Value if the key is absent.
     pub default: u64,
     /// Smallest value accepted.
     pub min: u64,
@@ -44,53 +44,53 @@ pub struct Setting {
     pub max: u64,
 }
 
-/// One row of a layer's table of parameters: a [`Setting`], and how it gets into the layer's
-/// configuration `C` and out of it. Its default is that of `C`, or of the kind of `C` a layer begins with.
+/// Row of a layer's parameter table: a [`Setting`] with access to the layer's configuration `C`. Its default is that of
+/// `C`, or of the kind of `C` a layer begins with.
 #[derive(Debug)]
 pub struct LayerParam<C: 'static> {
     /// Key in configuration files.
     pub name: &'static str,
-    /// One sentence: what it does.
+    /// One sentence about its effect.
     pub help: &'static str,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: Unit,
     /// Smallest value accepted.
     pub min: u64,
     /// Largest value accepted.
     pub max: u64,
-    /// The value in a configuration.
+    /// Reads the value from a configuration.
     pub get: fn(&C) -> u64,
-    /// Sets it; the value is in the range.
+    /// Writes a value within the range.
     pub set: fn(&mut C, u64),
 }
 
 impl<C> LayerParam<C> {
-    /// The row without its type; its default is that of `C`.
+    /// Untyped setting, with the default of `C`.
     pub fn setting(&self) -> Setting
     where
         C: Default,
     {
         self.setting_of(&C::default())
     }
-    /// The same with its default from this configuration.
+    /// Untyped setting, with the default taken from this configuration.
     pub fn setting_of(&self, defaults: &C) -> Setting {
         let LayerParam { name, help, unit, min, max, .. } = *self;
         Setting { name, help, unit, default: (self.get)(defaults), min, max }
     }
 }
 
-/// The settings of a table, in its order.
+/// Settings of a table, in order.
 pub fn settings<C: Default>(table: &[LayerParam<C>]) -> Vec<Setting> {
     settings_of(table, &C::default())
 }
 
-/// The same with the defaults of this configuration.
+/// Settings of a table, with the defaults of this configuration.
 pub fn settings_of<C>(table: &[LayerParam<C>], defaults: &C) -> Vec<Setting> {
     table.iter().map(|row| row.setting_of(defaults)).collect()
 }
 
-/// Puts values into a configuration; a name the table does not have, and a value out of range, is
-/// left out (whoever read them from a file has said so).
+/// Applies values to a configuration. Unknown names and values out of range are ignored: the file reader has already
+/// reported them.
 pub fn apply_settings<C>(table: &[LayerParam<C>], config: &mut C, values: &[(&str, u64)]) {
     for (name, value) in values {
         let known = table.iter().find(|row| row.name == *name && (row.min..=row.max).contains(value));
@@ -101,7 +101,7 @@ pub fn apply_settings<C>(table: &[LayerParam<C>], config: &mut C, values: &[(&st
 }
 
 impl Setting {
-    /// The value as a file would have it, without the quotes: `1360 B`, `200 ms`, `20`, `true`.
+    /// Formats a value as in a file, without quotes: `1360 B`, `200 ms`, `20`, `true`.
     pub fn text(&self, value: u64) -> String {
         match self.unit {
             Unit::Count => value.to_string(),
@@ -111,15 +111,15 @@ impl Setting {
             Unit::Choice(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_string()),
         }
     }
-    /// The value as TOML has it, in quotes where its unit wants them.
+    /// Formats a value as TOML, quoted if its unit requires it.
     pub fn in_toml(&self, value: u64) -> String {
         let text = self.text(value);
         if self.unit.is_quoted() { format!("\"{text}\"") } else { text }
     }
-    /// The inverse of [`Setting::text`], for any way of writing the value.
+    /// Parses a value: the inverse of [`Setting::text`], for any notation of the unit.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is malformed or the value out of range.
     pub fn parse(&self, text: &str) -> Result<u64, String> {
         let value = match self.unit {
             Unit::Count => text.parse().map_err(|_| format!("`{text}` is not a whole number"))?,
@@ -135,10 +135,10 @@ impl Setting {
         };
         self.check(value).map(|()| value)
     }
-    /// Whether a value is in the range.
+    /// Checks that a value is in the range.
     ///
     /// # Errors
-    /// Says the range.
+    /// The value is out of range; the message names the range.
     pub fn check(&self, value: u64) -> Result<(), String> {
         if (self.min..=self.max).contains(&value) {
             return Ok(());
@@ -148,12 +148,12 @@ impl Setting {
     }
 }
 
-/// A duration in nanoseconds, as settings count.
+/// Duration in nanoseconds, saturating.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A duration in the largest unit that loses nothing.
+/// Formats a duration in the largest unit that is exact.
 pub fn exact_duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     let units: [(u128, &str); 5] =
@@ -165,7 +165,7 @@ pub fn exact_duration(duration: Duration) -> String {
     }
 }
 
-/// A number of bytes in the largest unit that loses nothing.
+/// Formats a number of bytes in the largest unit that is exact.
 pub fn exact_volume(bytes: u64) -> String {
     let units: [(u64, &str); 6] =
         [(1 << 30, "GiB"), (1_000_000_000, "GB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1000, "kB")];
@@ -180,13 +180,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Config {
+    struct SampleConfig {
         bytes: u32,
         wait: Duration,
         on: bool,
         colour: u64,
     }
-    const TABLE: &[LayerParam<Config>] = &[
+    const TABLE: &[LayerParam<SampleConfig>] = &[
         LayerParam {
             name: "size",
             help: "",
@@ -226,13 +226,14 @@ mod tests {
     ];
 
     #[test]
-    fn rows_of_a_table_reach_the_configuration() {
-        let mut config = Config::default();
+    fn apply_settings_ignores_invalid_values() {
+        let mut config = SampleConfig::default();
         let values = [
             ("size", 4000),
             ("wait", 1_500_000),
             ("on", 1),
             ("unknown", 1),
+            // Above the maximum of 4096.
             ("size", 5000),
             ("colour", 1),
             ("colour", 2),
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_exactly_and_read_back() {
+    fn setting_text_round_trips() {
         for setting in settings(TABLE) {
             for value in [0, 1, 999, 1000, 1024, 1360, 4096, 60_000_000_000, 1_234_567_891, 7_200_000_000_000] {
                 if setting.check(value).is_ok() {

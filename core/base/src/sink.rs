@@ -1,13 +1,13 @@
-//! Results are pushed, never collected by polling: the caller of `handle` passes a sink.
+//! Sinks for results: state machines push into a sink passed by the caller of `handle` and are never polled.
 
 use crate::event::EventClass;
 use alloc::vec::Vec;
 
-/// Where a machine pushes what it decided, in order.
+/// Receiver of a state machine's results, in order.
 pub trait Sink<T> {
-    /// Takes one result.
+    /// Accepts one result.
     fn push(&mut self, value: T);
-    /// Whether events of this class are wanted; a machine need not build those that are not.
+    /// Whether events of this class are wanted; others need not be built.
     fn wants(&self, class: EventClass) -> bool {
         let _ = class;
         true
@@ -25,7 +25,7 @@ impl<T> Sink<T> for alloc::collections::VecDeque<T> {
     }
 }
 
-/// A sink made of a closure.
+/// Sink that calls a closure for each result.
 pub struct FnSink<F>(pub F);
 impl<T, F: FnMut(T)> Sink<T> for FnSink<F> {
     fn push(&mut self, value: T) {

@@ -1,5 +1,5 @@
-//! What the sockets of a layer tell it and what it asks of them: said between a driver and a stack, with
-//! the layer, and between the stack and that layer.
+//! Contract between a layer and its sockets: events and requests, passed between driver and stack (with the layer's
+//! number) and between the stack and that layer.
 
 use crate::id::{LinkId, StreamId};
 use crate::layer::{DatagramBatch, Destination};
@@ -8,132 +8,100 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// What sockets tell a layer.
+/// Socket event. In every variant, `stream` is the stream and `link` the link concerned.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Datagrams arrived.
     Datagrams {
-        /// From where.
+        /// Source address.
         from: SocketAddr,
-        /// The datagrams.
         train: DatagramBatch,
     },
-    /// A stream is open: one asked for with [`Output::Connect`], or accepted from a peer.
+    /// A stream opened: one requested with [`Output::Connect`], or one accepted from a peer.
     Opened {
-        /// Which.
         stream: StreamId,
-        /// The peer's address.
+        /// Address of the peer.
         from: SocketAddr,
     },
-    /// Where the peer of a configured link is: all its addresses, resolved; of datagrams, the one they go to.
-    /// What is said in the peer's name from another host is not heard. Said before the first session and when they
-    /// change; a link of which nothing is said has no address.
+    /// Addresses of a configured link's peer: all resolved ones; for datagrams, the one they are sent to. Traffic in
+    /// the peer's name from other hosts is ignored. Sent before the first session and on every change; a link without
+    /// this event has no address.
     Located {
-        /// Which.
         link: LinkId,
-        /// Its addresses; none where its name is unknown at the moment.
+        /// Resolved addresses; empty while the name does not resolve.
         addresses: Vec<SocketAddr>,
     },
     /// Bytes arrived on a stream, in order.
-    Data {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// A stream can take this many more bytes in total; [`Output::Write`] never exceeds it.
+    Data { stream: StreamId, data: Payload },
+    /// Room of a stream, in total; [`Output::Write`] never exceeds it.
     Writable {
-        /// Which.
         stream: StreamId,
-        /// Bytes it can take now (replaces what was said before).
+        /// Bytes accepted now (replaces the previous value).
         room: u64,
     },
-    /// The peer's host has acknowledged so many bytes of a stream, counted since it opened; its node need not have read
-    /// them. Said of streams that [`Output::Confirm`] asked for, whenever it is more; never after [`Input::Closed`].
-    Confirmed {
-        /// Which.
-        stream: StreamId,
-        /// Bytes.
-        bytes: u64,
-    },
-    /// A stream ended, or could not be opened. In order, its peer says nothing more but may still read: what is
-    /// written leaves, until [`Output::Close`]. By an error it is gone.
+    /// Bytes of a stream acknowledged by the peer's host, counted since it opened; the peer's application need not have
+    /// read them. Sent for streams with [`Output::Confirm`] on every increase, never after [`Input::Closed`].
+    Confirmed { stream: StreamId, bytes: u64 },
+    /// A stream ended, or could not be opened. After an orderly end the peer sends nothing more but may still read:
+    /// written bytes leave until [`Output::Close`]. After an error the stream is gone.
     Closed {
-        /// Which.
         stream: StreamId,
-        /// Whether by an error (reset, refused, timed out) rather than an orderly end.
+        /// Whether it failed (reset, refused, timed out) instead of ending in order.
         error: bool,
     },
-    /// The TLS handshake asked for with [`Output::StartTls`] succeeded: bytes of this stream are
-    /// what was inside. A handshake that failed closes the stream ([`Input::Closed`]).
+    /// The TLS handshake of [`Output::StartTls`] succeeded: from now on, bytes of this stream are the plaintext. A
+    /// failed handshake closes the stream ([`Input::Closed`]).
     Secured {
-        /// Which.
         stream: StreamId,
-        /// The node IDs the peer's certificate proves, as text; a node with several names proves
-        /// each. Empty where the certificate names no node.
+        /// Node IDs proven by the peer's certificate, as text, possibly several; empty if the certificate names no
+        /// node.
         proven: Vec<String>,
-        /// Whether the certificate names no node, and another host than the peer's.
+        /// Whether the certificate names no node and a host other than the peer's.
         contradicts: bool,
     },
 }
 
-/// What a layer asks of its sockets.
+/// Socket request. In every variant, `stream` is the stream and `link` the link concerned.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send datagrams.
     Datagrams {
-        /// To where.
+        /// Destination of the datagrams.
         to: Destination,
-        /// The datagrams.
         train: DatagramBatch,
     },
     /// Open a stream to the address of a link; answered by [`Input::Opened`] or [`Input::Closed`].
     Connect {
-        /// The new stream's number, chosen by the layer (below [`StreamId::PASSIVE`]; the layer's
-        /// identifier in bits 48..62 keeps layers apart).
+        /// Number of the new stream, chosen by the layer below [`StreamId::PASSIVE`]; the layer's index in bits 48..62
+        /// keeps layers apart.
         stream: StreamId,
-        /// To which link's peer.
         link: LinkId,
     },
-    /// Write bytes, within the room that was given.
-    Write {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// Tell from now on how much of what is written to an open stream the peer's host has
-    /// ([`Input::Confirmed`]): what lies in this host's buffers is lost when the stream breaks.
-    Confirm {
-        /// Which.
-        stream: StreamId,
-    },
-    /// End a stream: after what was written has left, or at once.
+    /// Write bytes, within the room of [`Input::Writable`].
+    Write { stream: StreamId, data: Payload },
+    /// Report from now on which bytes the peer's host acknowledged ([`Input::Confirmed`]): bytes in this host's buffers
+    /// are lost when the stream breaks.
+    Confirm { stream: StreamId },
+    /// End a stream, after all written bytes have left or at once.
     Close {
-        /// Which.
         stream: StreamId,
-        /// Whether to drop what has not left (reset).
+        /// Whether to discard unsent bytes (reset).
         abort: bool,
     },
-    /// Begin TLS on a stream once everything written to it has left; answered by [`Input::Secured`], or
-    /// by [`Input::Closed`] when the handshake fails. Until then the layer neither writes nor is given
-    /// bytes; a driver that has no TLS closes the stream.
+    /// Start TLS on a stream once all written bytes have left; answered by [`Input::Secured`], or by [`Input::Closed`]
+    /// if the handshake fails. Until then the layer neither writes nor receives bytes. A driver without TLS closes the
+    /// stream.
     StartTls {
-        /// Which.
         stream: StreamId,
-        /// Whether this side answers the handshake (it accepted the stream).
+        /// Whether this side is the TLS server (it accepted the stream).
         server: bool,
-        /// Whom to ask for and to check (server name); `None`: the host of the link's address.
+        /// Server name to request and to verify; `None`: the host of the link's address.
         name: Option<String>,
     },
-    /// Stop reading from a stream (push-back), until [`Output::Resume`].
-    Pause {
-        /// Which.
-        stream: StreamId,
-    },
-    /// Read from a stream again.
-    Resume {
-        /// Which.
-        stream: StreamId,
-    },
+    /// Stop reading from a stream, to push back on the peer, until [`Output::Resume`].
+    Pause { stream: StreamId },
+    /// Resume reading from a stream.
+    Resume { stream: StreamId },
 }

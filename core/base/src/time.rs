@@ -1,21 +1,21 @@
-//! Two clocks, never mixed: [`Instant`] orders what happens inside one process and is never
-//! stored; [`DtnTime`] is the wall clock of RFC 9171 and is what disks and wires carry.
+//! Two clocks, never mixed: [`Instant`] orders events inside one process and is never stored; [`DtnTime`] is the wall
+//! clock of RFC 9171, used on disk and on the wire.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point on this process's monotonic clock, in nanoseconds since an origin the driver chose.
+/// Point on the process's monotonic clock, in nanoseconds since an origin chosen by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// The driver's origin.
+    /// Origin chosen by the driver.
     pub const ZERO: Instant = Instant(0);
-    /// Later than anything that happens: "never".
+    /// Later than every event; stands for "never".
     pub const MAX: Instant = Instant(u64::MAX);
 
-    /// The instant `nanoseconds` after the origin.
+    /// Instant `nanoseconds` after the origin.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Instant(nanoseconds)
     }
@@ -27,13 +27,13 @@ impl Instant {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// The earliest of these; `None` where there is none.
+    /// Earliest of the given instants; `None` if all are `None`.
     pub fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
-        // `MAX` is never: as a number it needs no branch, which no processor could predict.
+        // Comparing with `MAX` for `None` compiles without a branch, which would be mispredicted here.
         let least = times.into_iter().fold(Instant::MAX, |least, at| least.min(at.unwrap_or(Instant::MAX)));
         if least < Instant::MAX { Some(least) } else { times.into_iter().flatten().next() }
     }
-    /// Time passed since `earlier`; zero when `earlier` is in the future.
+    /// Time since `earlier`; zero if `earlier` is in the future.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -88,11 +88,11 @@ impl DtnTime {
     pub const fn as_unix_ms(self) -> u64 {
         self.0.saturating_add(Self::UNIX_EPOCH_OFFSET_S * 1000)
     }
-    /// `self + ms`, saturating.
+    /// `self` plus `ms` milliseconds, saturating.
     pub const fn saturating_add_ms(self, ms: u64) -> Self {
         DtnTime(self.0.saturating_add(ms))
     }
-    /// Milliseconds since `earlier`; 0 when `earlier` is later.
+    /// Milliseconds since `earlier`; 0 if `earlier` is later.
     pub const fn saturating_since_ms(self, earlier: DtnTime) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -100,6 +100,7 @@ impl DtnTime {
     pub fn parse_utc(text: &str) -> Option<DtnTime> {
         let b = text.as_bytes();
         let (separator, middle) = if b.get(4) == Some(&b'/') { (b'/', b'-') } else { (b'-', b'T') };
+        // Both dialects have the same length and the same places for separators.
         if b.len() < 19 || b[4] != separator || b[7] != separator || b[10] != middle {
             return None;
         }
@@ -115,6 +116,7 @@ impl DtnTime {
         if !(2000..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
             return None;
         }
+        // Second 60 is a leap second, which DTN time counts with the next minute.
         if hour > 23 || minute > 59 || second > 60 {
             return None;
         }
@@ -125,6 +127,7 @@ impl DtnTime {
                 if digits == 0 {
                     return None;
                 }
+                // Three digits are milliseconds; fewer are padded, more are cut off.
                 let read = fraction[..digits].iter().map(|digit| u64::from(digit - b'0'));
                 ms = read.chain([0, 0]).take(3).fold(0, |ms, digit| ms * 10 + digit);
                 &fraction[digits..]
@@ -136,6 +139,7 @@ impl DtnTime {
             _ => return None,
         }
         let days = days_from_civil(year as i64, month as i64, day as i64) - days_from_civil(2000, 1, 1);
+        // The year is at least 2000: the difference of days is not negative.
         let seconds = days as u64 * 86_400 + hour * 3600 + minute * 60 + second;
         Some(DtnTime(seconds * 1000 + ms))
     }
@@ -144,6 +148,7 @@ impl fmt::Display for DtnTime {
     /// `2026-11-20T09:00:00.000Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ms, seconds) = (self.0 % 1000, self.0 / 1000);
+        // Times of up to u64::MAX ms occur on the wire: keep the calendar's arithmetic in range.
         let (day, in_day) = ((seconds / 86_400).min(3_000_000_000), seconds % 86_400);
         let (year, month, date) = civil_from_days(day as i64 + days_from_civil(2000, 1, 1));
         write!(
@@ -167,6 +172,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
     let year_of_era = y.rem_euclid(400);
+    // (153 m + 2) / 5 is the number of days before month m of a year that begins in March.
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     era * 146_097 + day_of_era - 719_468
@@ -184,24 +190,23 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// How [`Instant`] maps to wall time right now. The driver sends one at start and whenever the
-/// mapping changes; a step never expires anything in bulk, because residence is counted on the
-/// monotonic clock.
+/// Current mapping of [`Instant`] to wall time. The driver passes one at start and on every change. A step never
+/// expires bundles in bulk, because residence is counted on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// The instant the reading was taken.
+    /// Instant of the reading.
     pub at: Instant,
-    /// Wall time at that instant; `None` when the node has no clock it trusts.
+    /// Wall time at `at`; `None` if the node has no clock it trusts.
     pub utc: Option<DtnTime>,
     /// Bound on the error of `utc`, in milliseconds.
     pub error_ms: u64,
 }
 
 impl Clock {
-    /// A node that has no trusted clock.
+    /// Clock of a node without trusted wall time.
     pub const UNTRUSTED: Clock = Clock { at: Instant::ZERO, utc: None, error_ms: u64::MAX };
 
-    /// Wall time at `now`, if the clock is trusted.
+    /// Wall time at `now`; `None` without a trusted clock.
     pub fn utc_at(&self, now: Instant) -> Option<DtnTime> {
         let utc = self.utc?;
         Some(if now >= self.at {
@@ -210,7 +215,7 @@ impl Clock {
             DtnTime(utc.0.saturating_sub((self.at.0 - now.0) / 1_000_000))
         })
     }
-    /// The instant at which wall time is `utc`; times already past are clamped to the origin.
+    /// Instant at which wall time is `utc`; times before the origin are clamped to it.
     pub fn instant_at(&self, utc: DtnTime) -> Option<Instant> {
         let reference = self.utc?;
         Some(if utc >= reference {
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_dtn_times_print_without_panic() {
+    fn extreme_dtn_times_print() {
         let _ = DtnTime(u64::MAX).to_string();
         assert_eq!(DtnTime(u64::MAX).saturating_add_ms(5), DtnTime(u64::MAX));
     }

@@ -1,20 +1,19 @@
-//! The only timer structure of the engine: cancellable, firing in (deadline, insertion) order, so
-//! that a run replays exactly.
+//! Timer queue of the engine: cancellable timers that fire in (deadline, insertion) order, so that a run replays
+//! exactly.
 //!
-//! A heap of small entries orders the timers; their values lie still in slots, whatever their size.
-//! Cancelling empties the slot and leaves the entry in the heap until it comes to the top, or until
-//! more than half of the heap are such leftovers. Where the heap's parents have four children, a
-//! timer moves over fewer cache lines (LaMarca and Ladner 1996).
+//! A heap of small entries orders the timers; the values lie in slots, whatever their size. Cancelling empties the slot
+//! and leaves the entry in the heap until it reaches the top, or until more than half of the heap are such leftovers.
+//! With four children per entry, a timer moves over fewer cache lines than with two (LaMarca and Ladner 1996).
 
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// Children of an entry of the heap.
+/// Children per heap entry.
 const ARITY: usize = 4;
-/// Leftovers that are never worth a clean-up.
+/// Number of leftovers below which a clean-up is not worth it.
 const FEW: usize = 64;
 
-/// Names one armed timer; needed to cancel it.
+/// Key of an armed timer, needed to cancel it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimerKey {
     deadline: Instant,
@@ -22,40 +21,40 @@ pub struct TimerKey {
     slot: u32,
 }
 impl TimerKey {
-    /// When it fires.
+    /// Instant at which it fires.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
-    /// (deadline, insertion) as one number.
+    /// Sort key: (deadline, insertion) as one number.
     fn rank(&self) -> u128 {
         u128::from(self.deadline.0) << 64 | u128::from(self.order)
     }
 }
 
-/// No slot.
+/// End of the list of free slots.
 const NONE: u32 = u32::MAX;
 
-/// Where a value lies; `order` tells the timer it belongs, or belonged, to.
+/// Storage of one value. `order` identifies the timer that uses, or last used, the slot.
 #[derive(Clone, Debug)]
-struct Slot<T> {
+struct TimerSlot<T> {
     order: u64,
-    content: Content<T>,
+    content: SlotContent<T>,
 }
 
 #[derive(Clone, Debug)]
-enum Content<T> {
+enum SlotContent<T> {
     Armed(T),
-    /// Empty; the next empty slot.
+    /// Empty, with the index of the next empty slot.
     Free(u32),
 }
 
-/// Timers carrying a value each.
+/// Queue of timers, each with a value.
 #[derive(Clone, Debug)]
 pub struct TimerQueue<T> {
-    /// Ordered as a heap; the first is always armed.
+    /// Heap by rank; the first entry is always armed.
     heap: Vec<TimerKey>,
-    slots: Vec<Slot<T>>,
-    /// First of the empty slots.
+    slots: Vec<TimerSlot<T>>,
+    /// Head of the list of empty slots.
     free: u32,
     armed: u32,
     order: u64,
@@ -66,17 +65,17 @@ impl<T> Default for TimerQueue<T> {
     }
 }
 impl<T> TimerQueue<T> {
-    /// No timers.
+    /// Creates an empty queue.
     pub const fn new() -> Self {
         TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, armed: 0, order: 0 }
     }
-    /// Arms a timer.
+    /// Arms a timer and returns its key.
     pub fn arm(&mut self, deadline: Instant, value: T) -> TimerKey {
-        let filled = Slot { order: self.order, content: Content::Armed(value) };
+        let filled = TimerSlot { order: self.order, content: SlotContent::Armed(value) };
         let slot = match self.slots.get_mut(self.free as usize) {
             Some(empty) => {
                 let slot = self.free;
-                if let Content::Free(next) = core::mem::replace(empty, filled).content {
+                if let SlotContent::Free(next) = core::mem::replace(empty, filled).content {
                     self.free = next;
                 }
                 slot
@@ -93,21 +92,22 @@ impl<T> TimerQueue<T> {
         self.rise(self.heap.len() - 1);
         key
     }
-    /// Disarms a timer; `None` when it fired or was cancelled before.
+    /// Disarms a timer and returns its value; `None` if it fired or was cancelled before.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let value = self.take(key)?;
         self.settle_top();
         let leftovers = self.heap.len() - self.len();
+        // At most half of the heap: cancelling stays amortised O(log n).
         if leftovers > FEW && leftovers > self.len() {
             self.clean();
         }
         Some(value)
     }
-    /// The next deadline.
+    /// Deadline of the next timer to fire.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.heap.first().map(|key| key.deadline)
     }
-    /// Takes one timer due at `now`, the earliest first.
+    /// Removes and returns the earliest timer due at `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         let key = *self.heap.first().filter(|key| key.deadline <= now)?;
         let value = self.take(key)?;
@@ -115,22 +115,22 @@ impl<T> TimerQueue<T> {
         self.settle_top();
         Some((key.deadline, value))
     }
-    /// Armed timers.
+    /// Number of armed timers.
     pub fn len(&self) -> usize {
         self.armed as usize
     }
-    /// Whether none is armed.
+    /// Whether no timer is armed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Empties the slot of a timer that is still armed.
+    /// Empties the slot of a timer, if it is still armed.
     fn take(&mut self, key: TimerKey) -> Option<T> {
         let slot = self.slots.get_mut(key.slot as usize).filter(|slot| slot.order == key.order)?;
-        if let Content::Free(_) = slot.content {
+        if let SlotContent::Free(_) = slot.content {
             return None;
         }
-        let Content::Armed(value) = core::mem::replace(&mut slot.content, Content::Free(self.free)) else {
+        let SlotContent::Armed(value) = core::mem::replace(&mut slot.content, SlotContent::Free(self.free)) else {
             return None;
         };
         self.free = key.slot;
@@ -139,25 +139,25 @@ impl<T> TimerQueue<T> {
     }
     fn is_armed(&self, key: &TimerKey) -> bool {
         let slot = &self.slots[key.slot as usize];
-        slot.order == key.order && matches!(slot.content, Content::Armed(_))
+        slot.order == key.order && matches!(slot.content, SlotContent::Armed(_))
     }
-    /// Removes leftovers from the top.
+    /// Removes cancelled entries from the top of the heap.
     fn settle_top(&mut self) {
         while self.heap.first().is_some_and(|key| !self.is_armed(key)) {
             self.remove_top();
         }
         if self.heap.is_empty() && self.slots.len() > FEW {
-            // Start again with the slots that are nearest; stale keys know another order.
+            // Restart with low slot indices. Stale keys cannot match: orders are never reused.
             self.slots = Vec::new();
             self.heap = Vec::new();
             self.free = NONE;
         }
     }
-    /// Removes all leftovers; gives memory back that a burst of timers took.
+    /// Removes all cancelled entries and frees memory that a burst of timers took.
     fn clean(&mut self) {
         let mut heap = core::mem::take(&mut self.heap);
         heap.retain(|key| self.is_armed(key));
-        // A sorted list is a heap.
+        // A sorted array satisfies the heap property.
         heap.sort_unstable();
         heap.shrink_to(2 * heap.len());
         self.heap = heap;
@@ -169,7 +169,7 @@ impl<T> TimerQueue<T> {
             self.sink();
         }
     }
-    /// Moves an entry up to its place.
+    /// Moves an entry up until its parent is not later.
     fn rise(&mut self, mut at: usize) {
         let key = self.heap[at];
         while at > 0 {
@@ -182,8 +182,8 @@ impl<T> TimerQueue<T> {
         }
         self.heap[at] = key;
     }
-    /// Moves the first entry down to its place. It came from the end, so that it goes almost all
-    /// the way: the gap sinks to the bottom first, and the entry rises from there (Wegener 1993).
+    /// Moves the first entry down. It came from the end and so belongs near the bottom: the gap sinks to the bottom
+    /// first, then the entry rises from there (Wegener 1993).
     fn sink(&mut self) {
         let key = self.heap[0];
         let mut at = 0;
@@ -194,7 +194,7 @@ impl<T> TimerQueue<T> {
             let (mut least, mut rank) = (0, children[0].rank());
             for (place, child) in children.iter().enumerate().skip(1) {
                 let other = child.rank();
-                // Without a branch, which no processor could predict.
+                // Select without a branch, which would be mispredicted half of the time.
                 least = if other < rank { place } else { least };
                 rank = rank.min(other);
             }
@@ -213,7 +213,7 @@ mod tests {
     use alloc::collections::BTreeMap;
 
     #[test]
-    fn fires_in_deadline_then_insertion_order_and_cancels() {
+    fn timers_fire_in_deadline_then_insertion_order() {
         let mut queue = TimerQueue::new();
         queue.arm(Instant(20), "c");
         let b = queue.arm(Instant(10), "b");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_what_a_sorted_map_does() {
+    fn timer_queue_matches_sorted_map() {
         for seed in 0..20 {
             let (mut queue, mut model) = (TimerQueue::new(), BTreeMap::new());
             let (mut rng, mut keys, mut order) = (Rng::new(seed), Vec::new(), 0u64);
@@ -244,7 +244,7 @@ mod tests {
                         order += 1;
                     }
                     5..=7 if !keys.is_empty() => {
-                        // Often one that is gone already.
+                        // Many of these keys have fired or been cancelled: a stale key must do nothing.
                         let (key, place) = keys[rng.below(keys.len() as u64) as usize];
                         assert_eq!(queue.cancel(key), model.remove(&place));
                     }
@@ -262,14 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_are_always_cancelled_take_no_room() {
+    fn cancelled_timers_release_memory() {
         let mut queue = TimerQueue::new();
         queue.arm(Instant(1), 0);
         for n in 0..100_000u64 {
+            // Later than the first timer: the cancelled entry is not on top of the heap.
             let key = queue.arm(Instant(1_000_000 + n), n);
             queue.cancel(key);
         }
         assert!(queue.heap.len() <= FEW + 2 && queue.slots.len() <= 2, "{} {}", queue.heap.len(), queue.slots.len());
+        // All fire, and the memory of the burst must be freed.
         let burst: Vec<TimerKey> = (2..10_000).map(|n| queue.arm(Instant(n), n)).collect();
         while queue.pop_due(Instant::MAX).is_some() {}
         assert_eq!((queue.slots.capacity(), queue.cancel(burst[0]), queue.len()), (0, None, 0));

@@ -1,5 +1,5 @@
-//! Quantities with units, in and out: `"100 kB"`, `"2.5 Mbit/s"`, `"1.3 s"`.
-//! Decimal by default; KiB, MiB, GiB are binary.
+//! Parsing and printing of quantities with units: `"100 kB"`, `"2.5 Mbit/s"`, `"1.3 s"`. Prefixes are decimal; KiB,
+//! MiB, GiB and TiB are binary.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,24 +7,24 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A data rate in bits per second.
+/// Data rate in bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct DataRate(pub u64);
 
-/// An amount of data in bytes.
+/// Amount of data in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct DataVolume(pub u64);
 
 impl DataRate {
-    /// From bytes per second (the unit of ION's contact plans).
+    /// Converts from bytes per second (the unit of ION's contact plans), saturating.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         DataRate(bytes.saturating_mul(8))
     }
-    /// Bits per second.
+    /// Value in bits per second.
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
-    /// Time to put `bytes` on the wire, rounded up to a nanosecond; [`Duration::MAX`] at rate 0.
+    /// Transmission time of `bytes`, rounded up to a nanosecond; [`Duration::MAX`] at rate 0.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -32,7 +32,7 @@ impl DataRate {
         let nanoseconds = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
-    /// Bytes that fit into `duration`, rounded down.
+    /// Whole bytes transmitted in `duration`, rounded down.
     pub fn volume_in(self, duration: Duration) -> u64 {
         let bits = u128::from(self.0).saturating_mul(duration.as_nanos()) / 1_000_000_000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
@@ -40,7 +40,7 @@ impl DataRate {
 }
 
 impl DataVolume {
-    /// Bytes.
+    /// Value in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -51,6 +51,7 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     let end = text
         .char_indices()
         .find(|(i, c)| {
+            // An `e` belongs to the number only before digits or a sign, not as the beginning of a unit.
             let exponent = matches!(c, 'e' | 'E')
                 && text[i + 1..].starts_with(|d: char| d.is_ascii_digit() || d == '-' || d == '+');
             let sign = matches!(c, '+' | '-') && (*i == 0 || text[..*i].ends_with(['e', 'E']));
@@ -77,13 +78,14 @@ fn scale(prefix: &str) -> Option<f64> {
     })
 }
 
-/// A number that fits, or the most that does.
+/// Rounds to an integer, or fails with the name of the maximum.
 fn rounded(value: f64, most: &'static str) -> Result<u64, &'static str> {
+    // u64::MAX is about 18.4e18; nearer to it a double is no longer exact.
     if value < 18e18 { Ok((value + 0.5) as u64) } else { Err(most) }
 }
-/// Why `text` is no such quantity: it is more than the `most` that is taken.
+/// Error message for a quantity above the maximum.
 fn too_much(text: &str, most: &str) -> String {
-    format!("`{text}` is more than {most}, the most that is taken")
+    format!("`{text}` is more than {most}, the maximum")
 }
 
 impl FromStr for DataRate {
@@ -99,6 +101,7 @@ impl FromStr for DataRate {
             } else {
                 (1.0, unit.strip_suffix('b')?)
             };
+            // Rates are in bits: the factor converts from bytes.
             Some(rounded(value * factor * scale(prefix)?, "18000000 Tbit/s"))
         };
         let rate = parse()
@@ -121,8 +124,7 @@ impl FromStr for DataVolume {
     }
 }
 
-/// Parses a duration with its unit: ns, us (or µs), ms, s, min, h, d; several parts may follow each
-/// other ("1 h 30 min").
+/// Parses a duration with units ns, us (or µs), ms, s, min, h or d; several parts may follow each other ("1 h 30 min").
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let parse = || {
         let mut rest = text.trim();
@@ -154,7 +156,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     nanoseconds.map(Duration::from_nanos).map_err(|most| too_much(text, most))
 }
 
-/// Up to three significant decimals, without trailing zeros.
+/// Formats up to three decimals, without trailing zeros.
 fn decimal(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -169,7 +171,7 @@ fn with_prefix(value: f64, unit: &str) -> String {
     format!("{} {unit}", decimal(value))
 }
 
-/// Prints a duration as people write it: "600 ms", "1.3 s", "4 h".
+/// Formats a duration for people: "600 ms", "1.3 s", "4 h".
 pub fn format_duration(duration: Duration) -> String {
     let s = duration.as_secs_f64();
     if s == 0.0 {
@@ -180,6 +182,7 @@ pub fn format_duration(duration: Duration) -> String {
         format!("{} us", decimal(s * 1e6))
     } else if s < 1.0 {
         format!("{} ms", decimal(s * 1e3))
+    // Seconds up to two hours, hours up to two days.
     } else if s < 7200.0 {
         format!("{} s", decimal(s))
     } else if s < 172_800.0 {
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_volumes_read_and_print_with_units() {
+    fn rate_and_volume_text_round_trips() {
         for (text, bits) in [
             ("100 Mbit/s", 100_000_000),
             ("2.5Mbit/s", 2_500_000),
@@ -242,6 +245,7 @@ mod tests {
         for (text, bytes) in [("100 kB", 100_000), ("64 MiB", 67_108_864), ("1360 B", 1360), ("7", 7)] {
             assert_eq!(text.parse::<DataVolume>(), Ok(DataVolume(bytes)), "{text}");
         }
+        // `kb` is ambiguous between bits and bytes, a volume cannot be negative, 1e400 is infinite.
         for bad in ["", "fast", "-1 kB", "1 kb", "1 bit", "1e400 B", "1 XB"] {
             assert!(bad.parse::<DataVolume>().is_err(), "{bad}");
         }
@@ -259,16 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn quantities_that_are_too_much_are_told_the_most() {
-        let most = |what: &str, most: &str| format!("`{what}` is more than {most}, the most that is taken");
+    fn oversized_quantity_error_names_maximum() {
+        let most = |what: &str, most: &str| format!("`{what}` is more than {most}, the maximum");
         assert_eq!(parse_duration("99999999999 d"), Err(most("99999999999 d", "208333 d")));
         assert_eq!("1e9 TB".parse::<DataVolume>(), Err(most("1e9 TB", "18000000 TB")));
         assert_eq!("1e9 Tbit/s".parse::<DataRate>(), Err(most("1e9 Tbit/s", "18000000 Tbit/s")));
+        // 18e18 ns are 208,333.3 days.
         assert!(parse_duration("208333 d").is_ok() && parse_duration("208334 d").is_err());
     }
 
     #[test]
-    fn serialization_time_rounds_up_and_volume_rounds_down() {
+    fn transmission_time_rounds_up_volume_down() {
         let rate = DataRate(8_000_000);
         assert_eq!(rate.time_for(1), Duration::from_micros(1));
         assert_eq!(DataRate(3).time_for(1), Duration::from_nanos(2_666_666_667));

@@ -1,6 +1,6 @@
-//! Nanoseconds to read and to write one bundle of 1 kB, by the view for tools ([`decode`] and
-//! [`Bundle::encode`]) and by the engine's ([`v7`]), as a relay does it: another previous node, one
-//! hop more. `cargo run --release -p farlink-bundle --example codec_speed`
+//! Nanoseconds to read and to write one bundle of 1 kB as a relay does it (another previous node, one hop more), by the
+//! view for tools ([`decode`] and [`Bundle::encode`]) and by the engine's codec ([`v7`]). `cargo run --release -p
+//! farlink-bundle --example codec_speed`
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "this measures, so it reads the clock")]
 
 use farlink_base::{Accel, Bytes, BytesMut, DtnTime, Facts, Payload, Priority};
@@ -8,7 +8,7 @@ use farlink_bundle::{BlockData, Bundle, CrcType, CreationTimestamp, EndpointId, 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Least mean of several rounds, ns.
+/// Smallest mean of several rounds, ns.
 fn time(mut work: impl FnMut()) -> f64 {
     const TIMES: u32 = 20_000;
     (0..15).fold(f64::MAX, |least, _| {
@@ -25,7 +25,7 @@ fn sample(source: EndpointId, destination: EndpointId, hops: bool, crc: CrcType)
     if hops {
         builder = builder.block(BlockData::PreviousNode(source.node_id())).hop_limit(30);
     }
-    // One chunk, as a bundle comes from a socket.
+    // One chunk, like a bundle received from a socket.
     Payload::from(builder.build().encode(&Accel::default()).into_payload().to_bytes().unwrap_or_default())
 }
 
@@ -76,14 +76,14 @@ fn main() {
     let (dtn, to, here) =
         (EndpointId::dtn("mars", "in"), EndpointId::dtn("earth", "out"), EndpointId::dtn("relay", ""));
     measure("dtn, 2 blocks, no CRC", &sample(dtn, to, true, CrcType::None), &here);
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: ipn,
         destination: EndpointId::ipn(20, 1),
         facts: Facts::default(),
         lifetime_ms: 3_600_000,
         priority: Priority::Normal,
         hop_limit: 30,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let payload = Payload::from(Bytes::from(vec![42u8; 1000]));
     let creation = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 7 };

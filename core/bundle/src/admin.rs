@@ -1,6 +1,6 @@
-//! Administrative records: status reports (RFC 9171 6.1), any other kept as it came.
+//! Administrative records: status reports (RFC 9171 6.1); others are kept as encoded.
 
-use crate::cbor::{ARRAY, Reader, put_head, put_uint};
+use crate::cbor::{ARRAY, CborReader, put_head, put_uint};
 use crate::eid_wire::EidCodec;
 use crate::fields::read_creation;
 use crate::{BundleId, CreationTimestamp, EndpointId, Profile};
@@ -15,7 +15,7 @@ pub mod reason {
     macro_rules! codes {
         ($($name:ident = $code:literal, $text:literal;)*) => {
             $(#[doc = $text] pub const $name: u64 = $code;)*
-            /// What a code means.
+            /// Meaning of a reason code, for people.
             pub fn text(code: u64) -> &'static str {
                 match code {
                     $($code => $text,)*
@@ -46,43 +46,43 @@ pub mod reason {
     }
 }
 
-/// One assertion of a status report.
+/// Assertion of a status report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StatusItem {
-    /// Whether it happened.
+    /// Whether the event happened.
     pub asserted: bool,
-    /// When, if the subject bundle asked for times.
+    /// Time of the event, if the subject bundle requested times.
     pub time: Option<DtnTime>,
 }
 impl StatusItem {
-    /// It happened, at this time where the subject asked for times; of a node without clock it is unknown.
+    /// Asserts the event, with its time if the subject bundle requested times (unknown for a node without clock).
     pub const fn at(time: Option<DtnTime>) -> Self {
         StatusItem { asserted: true, time }
     }
 }
 
-/// A bundle status report (RFC 9171 6.1.1).
+/// Bundle status report (RFC 9171 6.1.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusReport {
-    /// The node received the bundle.
+    /// Assertion that the node received the bundle.
     pub received: StatusItem,
-    /// The node forwarded it.
+    /// Assertion that the node forwarded it.
     pub forwarded: StatusItem,
-    /// The node delivered it.
+    /// Assertion that the node delivered it.
     pub delivered: StatusItem,
-    /// The node deleted it.
+    /// Assertion that the node deleted it.
     pub deleted: StatusItem,
-    /// Why ([`reason`]).
+    /// Reason code of the report ([`reason`]).
     pub reason: u64,
     /// Source of the subject bundle.
     pub source: EndpointId,
     /// Creation timestamp of the subject bundle.
     pub creation: CreationTimestamp,
-    /// Fragment offset and payload length, when the subject was a fragment.
+    /// Fragment offset and payload length, if the subject is a fragment.
     pub fragment: Option<(u64, u64)>,
 }
 impl StatusReport {
-    /// A report about this bundle that asserts nothing yet.
+    /// Creates a report about a bundle, without assertions.
     pub fn about(subject: BundleId, reason: u64) -> Self {
         let BundleId { source, creation, fragment } = subject;
         let none = StatusItem::default();
@@ -97,28 +97,28 @@ impl StatusReport {
             fragment,
         }
     }
-    /// The bundle it is about.
+    /// Identity of the subject bundle.
     pub fn subject(&self) -> BundleId {
         BundleId { source: self.source.clone(), creation: self.creation, fragment: self.fragment }
     }
 }
 
-/// An administrative record.
+/// Administrative record of a bundle's payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AdministrativeRecord {
-    /// Type 1.
+    /// Status report, type 1.
     Status(StatusReport),
-    /// Any other type, its content as encoded.
+    /// Record of another type, with its content as encoded.
     Unknown {
         /// Record type code.
         kind: u64,
-        /// The content, one CBOR item.
+        /// Encoded content, one CBOR item.
         content: Bytes,
     },
 }
 
 impl AdministrativeRecord {
-    /// The record as the payload of an administrative bundle.
+    /// Encodes the record as the payload of an administrative bundle.
     // 9171-6.1-1, 9171-6.1-2, 9171-6.1-3
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(48);
@@ -136,10 +136,10 @@ impl AdministrativeRecord {
         Bytes::from(out)
     }
 
-    /// Reads the payload of an administrative bundle.
+    /// Decodes the payload of an administrative bundle.
     // 9171-6.1-1, 9171-6.1-2, 9171-6.1-3
     pub fn decode(payload: &[u8]) -> Result<AdministrativeRecord, Malformed> {
-        let mut reader = Reader::new(payload, 0, false);
+        let mut reader = CborReader::new(payload, 0, false);
         let two = "an administrative record is an array of two items";
         let record = reader.list_of(2, two, |reader| {
             Ok(match reader.uint()? {
@@ -177,7 +177,7 @@ fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
     }
 }
 
-fn read_report(reader: &mut Reader<'_>) -> Result<StatusReport, Malformed> {
+fn read_report(reader: &mut CborReader<'_>) -> Result<StatusReport, Malformed> {
     let start = reader.position();
     reader.list(|reader, items| {
         if items != 4 && items != 6 {
@@ -192,8 +192,8 @@ fn read_report(reader: &mut Reader<'_>) -> Result<StatusReport, Malformed> {
     })
 }
 
-/// The four assertions; later standards may append more.
-fn read_items(reader: &mut Reader<'_>) -> Result<[StatusItem; 4], Malformed> {
+/// Reads the four assertions; later standards may append more.
+fn read_items(reader: &mut CborReader<'_>) -> Result<[StatusItem; 4], Malformed> {
     let start = reader.position();
     reader.list(|reader, count| {
         if count < 4 {
@@ -206,7 +206,7 @@ fn read_items(reader: &mut Reader<'_>) -> Result<[StatusItem; 4], Malformed> {
     })
 }
 
-fn read_item(reader: &mut Reader<'_>) -> Result<StatusItem, Malformed> {
+fn read_item(reader: &mut CborReader<'_>) -> Result<StatusItem, Malformed> {
     let start = reader.position();
     reader.list(|reader, fields| {
         if fields != 1 && fields != 2 {
@@ -214,7 +214,7 @@ fn read_item(reader: &mut Reader<'_>) -> Result<StatusItem, Malformed> {
         }
         let asserted = reader.boolean()?;
         let time = if fields == 2 { Some(DtnTime(reader.uint()?)) } else { None };
-        // RFC 9171 6.1.1: a time is that of something that happened; of nothing, it says nothing.
+        // RFC 9171 6.1.1: the time belongs to an asserted event; without one it is meaningless.
         Ok(StatusItem { asserted, time: time.filter(|_| asserted) })
     })
 }
@@ -231,7 +231,7 @@ mod tests {
     /// Keeps 9171-6.1-1, 9171-6.1.1-2, 9171-6.1.1-7, 9171-6.1.1-8, 9171-6.1.1-9, 9171-6.1.1-10.
     /// Keeps 9171-6.1.1-11, 9171-6.1.1-12, 9171-6.1.1-13, 9171-6.1.1-14.
     #[test]
-    fn reports_round_trip_with_and_without_times_and_fragments() {
+    fn status_reports_round_trip() {
         for fragment in [None, Some((5, 7))] {
             for time in [None, Some(DtnTime(9))] {
                 let mut report = StatusReport::about(subject(fragment), reason::LIFETIME_EXPIRED);
@@ -248,7 +248,7 @@ mod tests {
     /// Keeps 9171-6.1.1-5, 9171-6.1.1-6, 9171-6.1.1-7, 9171-6.1.1-8, 9171-6.1.1-9, 9171-6.1.1-10.
     /// Keeps 9171-6.1.1-11, 9171-6.1.1-12, 9171-6.1.1-13, 9171-6.1.1-14, 9171-6.2-1.
     #[test]
-    fn a_report_is_these_bytes() {
+    fn status_report_encoding_is_exact() {
         let mut report = StatusReport::about(subject(None), reason::LIFETIME_EXPIRED);
         report.received = StatusItem::at(None);
         report.deleted = StatusItem::at(Some(DtnTime(9)));
@@ -263,7 +263,7 @@ mod tests {
 
     /// Keeps 9171-6.1.1-5.
     #[test]
-    fn a_time_at_which_nothing_happened_is_none() {
+    fn time_of_unasserted_status_is_dropped() {
         let mut report = StatusReport::about(subject(None), reason::NONE);
         report.received = StatusItem::at(Some(DtnTime(9)));
         let record = AdministrativeRecord::Status(report.clone());
@@ -274,7 +274,7 @@ mod tests {
         let read = AdministrativeRecord::decode(&wire).unwrap();
         assert_eq!(read, AdministrativeRecord::Status(report));
         assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read.clone()));
-        // Nor is one written of an assertion that is not made.
+        // Nor is a time encoded for an assertion that is not made.
         let AdministrativeRecord::Status(mut other) = read.clone() else { panic!("a report") };
         other.deleted = StatusItem { asserted: false, time: Some(DtnTime(9)) };
         assert_eq!(AdministrativeRecord::Status(other).encode(), read.encode());
@@ -282,7 +282,7 @@ mod tests {
 
     /// Keeps 9171-6.1-2, 9171-6.1-3.
     #[test]
-    fn other_records_are_kept_whole_and_bombs_end_early() {
+    fn unknown_records_round_trip_truncation_fails() {
         let record = AdministrativeRecord::Unknown { kind: 64_512, content: Bytes::from_static(&[0x82, 1, 2]) };
         assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record.clone()));
         let bomb = [0x82, 1, 0x84, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
@@ -292,11 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_whichever_way_their_lengths_are_said() {
+    fn records_with_indefinite_arrays_decode() {
         let mut report = StatusReport::about(subject(None), reason::NONE);
         report.received = StatusItem::at(Some(DtnTime(9)));
         let record = AdministrativeRecord::Status(report);
-        // The record, its report, the assertions and the first of them are opened instead.
+        // The record, its report, the assertions and the first assertion become arrays of indefinite length.
         let wire = record.encode();
         let (assertions, rest) = wire[7..].split_at(6);
         assert_eq!((&wire[..7], assertions), (&[0x82, 1, 0x84, 0x84, 0x82, 0xf5, 9][..], &[0x81, 0xf4].repeat(3)[..]));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_have_words() {
+    fn reason_codes_have_text() {
         assert_eq!(reason::text(reason::HOP_LIMIT), "hop limit exceeded");
         assert_eq!(reason::text(99), "unassigned reason");
     }

@@ -1,11 +1,11 @@
-//! Reading and changing extension blocks of a bundle in memory (RFC 9171 4.4).
+//! Access to extension blocks of a bundle in memory (RFC 9171 4.4).
 
 use crate::{BlockData, BlockFlags, Bundle, BundleFlags, EndpointId, ExtensionBlock, HopCount, QualityOfService};
 use alloc::vec::Vec;
 use farlink_base::{Payload, Priority};
 
 impl BlockData {
-    /// The block type code of what this node understands; `None` for [`BlockData::Unknown`].
+    /// Block type code; `None` for [`BlockData::Unknown`].
     pub fn kind(&self) -> Option<u64> {
         Some(match self {
             BlockData::PreviousNode(_) => 6,
@@ -20,12 +20,12 @@ impl BlockData {
 }
 
 impl Bundle {
-    /// The first block whose data `pick` takes.
+    /// First value that `pick` extracts from the blocks.
     fn find<'a, T>(&'a self, pick: impl Fn(&'a BlockData) -> Option<T>) -> Option<T> {
         self.extensions.iter().find_map(|block| pick(&block.data))
     }
 
-    /// Node that sent it here (RFC 9171 4.4.1).
+    /// Previous node (RFC 9171 4.4.1).
     pub fn previous_node(&self) -> Option<&EndpointId> {
         self.find(|data| if let BlockData::PreviousNode(eid) = data { Some(eid) } else { None })
     }
@@ -54,13 +54,15 @@ impl Bundle {
     pub fn set_block(&mut self, data: BlockData) {
         let Some(kind) = data.kind() else { return };
         if let Some(block) = self.extensions.iter_mut().find(|block| block.kind == kind) {
+            // An unchanged block keeps its bytes as received.
             if block.data != data {
                 block.data = data;
                 block.raw = None;
             }
             return;
         }
-        // Each fragment has an age, a hop limit and a priority of its own.
+        // Replicate in fragments: each needs its own age, hop limit and priority. The previous node is rewritten on
+        // every hop.
         let flags = match data {
             BlockData::PreviousNode(_) | BlockData::Unknown(_) => BlockFlags::default(),
             BlockData::Age(_)
@@ -72,21 +74,21 @@ impl Bundle {
         let number = self.free_block_number();
         self.extensions.push(ExtensionBlock { kind, number, flags, crc: self.primary.crc, data, raw: None });
     }
-    /// The smallest block number from 2 up that no block has.
+    /// Smallest unused block number, at least 2.
     pub fn free_block_number(&self) -> u64 {
         let mut used: Vec<u64> = self.extensions.iter().map(|block| block.number).collect();
         used.sort_unstable();
         used.iter().fold(2, |free, number| if *number == free { free + 1 } else { free })
     }
-    /// Says which node sends it on.
+    /// Sets the previous node block.
     pub fn set_previous_node(&mut self, node: EndpointId) {
         self.set_block(BlockData::PreviousNode(node));
     }
-    /// Sets the age in ms, adding an age block where there is none.
+    /// Sets the age in ms, adding an age block if there is none.
     pub fn set_age(&mut self, age_ms: u64) {
         self.set_block(BlockData::Age(age_ms));
     }
-    /// Counts a hop; false when the limit is now exceeded (RFC 9171 5.4 step 4). True without a hop
+    /// Increments the hop count. Returns false if it now exceeds the limit (RFC 9171 5.4 step 4), true without a hop
     /// count block.
     pub fn increment_hop(&mut self) -> bool {
         let Some(hops) = self.hop_count() else { return true };
@@ -102,38 +104,38 @@ impl Bundle {
     pub fn set_qos(&mut self, qos: QualityOfService) {
         self.set_block(BlockData::QualityOfService(qos));
     }
-    /// Removes the block with this number; whether it was there.
+    /// Removes the block with this number. Returns whether it existed.
     pub fn remove_block(&mut self, number: u64) -> bool {
         let before = self.extensions.len();
         self.extensions.retain(|block| block.number != number);
         self.extensions.len() != before
     }
-    /// Removes every block of this type; whether there was one.
+    /// Removes every block of this type. Returns whether there was one.
     pub fn remove_blocks_of(&mut self, kind: u64) -> bool {
         let before = self.extensions.len();
         self.extensions.retain(|block| block.kind != kind);
         self.extensions.len() != before
     }
-    /// Blocks this node does not understand, in wire order, with what their sender wants done about
-    /// it (RFC 9171 5.6 step 4).
+    /// Blocks of unknown type, in wire order, with the flags that say how to process them (RFC 9171 5.6 step 4).
     pub fn unprocessable(&self) -> impl Iterator<Item = (&ExtensionBlock, BlockFlags)> {
         self.extensions
             .iter()
             .filter(|block| matches!(block.data, BlockData::Unknown(_)))
             .map(|block| (block, block.flags))
     }
-    /// Puts another payload in its place.
+    /// Replaces the payload.
     pub fn set_payload(&mut self, payload: Payload) {
         self.payload = payload;
+        // The received CRC covers the old payload.
         self.payload_crc_value = None;
     }
-    /// Whether it may be cut (RFC 9171 4.2.3).
+    /// Whether it may be fragmented (RFC 9171 4.2.3).
     // 9171-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.primary.flags.has(BundleFlags::NO_FRAGMENT) && self.payload.len() > 1
     }
-    /// Whether the source asks for all of these reports ([`BundleFlags`]). Requests of anonymous and
-    /// administrative bundles are void (RFC 9171 4.2.3).
+    /// Whether all of these reports ([`BundleFlags`]) are requested. Requests of anonymous and administrative bundles
+    /// are void (RFC 9171 4.2.3).
     pub fn wants_report(&self, bits: u64) -> bool {
         self.primary.flags.has(bits) && !self.is_administrative() && !self.primary.source.is_null()
     }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_is_counted_to_the_limit_and_beyond_it_is_told() {
+    fn increment_hop_reports_exceeded_limit() {
         let mut bundle = bundle();
         assert!(bundle.increment_hop() && bundle.increment_hop());
         assert!(!bundle.increment_hop(), "RFC 9171 4.4.3: the count is greater than the limit");
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_block_is_written_anew_and_the_others_stay_verbatim() {
+    fn only_changed_blocks_are_reencoded() {
         let accel = Accel::default();
         let mut sent = bundle();
         sent.set_previous_node(EndpointId::ipn(1, 0));
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_removed_blocks_are_free_again() {
+    fn removed_block_number_is_reused() {
         let mut bundle = bundle();
         bundle.set_age(1);
         assert_eq!(bundle.free_block_number(), 4);
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_not_understood_are_listed_with_their_flags() {
+    fn unprocessable_lists_unknown_blocks_and_flags() {
         let mut bundle = bundle();
         let (data, flags) = (BlockData::Unknown(Bytes::new()), BlockFlags(BlockFlags::DISCARD));
         bundle.extensions.push(ExtensionBlock { kind: 99, number: 9, flags, crc: CrcType::None, data, raw: None });

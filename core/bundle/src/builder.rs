@@ -1,4 +1,4 @@
-//! Making new bundles that obey RFC 9171 4.2.3.
+//! Builder of new bundles that obey RFC 9171 4.2.3.
 
 use crate::{
     BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, HopCount, Primary,
@@ -7,15 +7,15 @@ use crate::{
 use alloc::vec::Vec;
 use farlink_base::{DtnTime, Payload, Priority};
 
-/// Collects what a new bundle shall be; [`BundleBuilder::build`] cannot fail, because it adjusts
-/// what the standard forbids.
+/// Collects the properties of a new bundle. [`BundleBuilder::build`] cannot fail, because it adjusts combinations that
+/// the standard forbids.
 #[derive(Clone, Debug)]
 pub struct BundleBuilder {
     bundle: Bundle,
 }
 
 impl Bundle {
-    /// Begins a new bundle with a lifetime of one hour, CRC-32C on every block, and no reports.
+    /// Starts a bundle with a lifetime of one hour, CRC-32C on every block, and no reports.
     #[expect(clippy::new_ret_no_self, reason = "a bundle is made by its builder, which keeps the rules")]
     pub fn new(source: EndpointId, destination: EndpointId, creation: CreationTimestamp) -> BundleBuilder {
         BundleBuilder {
@@ -42,23 +42,23 @@ impl Bundle {
 }
 
 impl BundleBuilder {
-    /// Bundle processing control flags ([`BundleFlags`]).
+    /// Sets the bundle processing control flags ([`BundleFlags`]).
     pub fn flags(mut self, bits: u64) -> Self {
         self.bundle.primary.flags = BundleFlags(bits & !BundleFlags::FRAGMENT);
         self
     }
-    /// Where reports go.
+    /// Sets the report-to endpoint.
     pub fn report_to(mut self, eid: EndpointId) -> Self {
         self.bundle.primary.report_to = eid;
         self
     }
-    /// Lifetime in ms.
+    /// Sets the lifetime in ms.
     pub fn lifetime_ms(mut self, ms: u64) -> Self {
         self.bundle.primary.lifetime_ms = ms;
         self
     }
-    /// CRC of every block made here. The primary block always has one (RFC 9171 4.3.1): `None` is
-    /// taken for the other blocks only.
+    /// Sets the CRC type of every block. The primary block always has a CRC (RFC 9171 4.3.1): `None` applies to the
+    /// other blocks only.
     // 9171-4.3.1-6, 9171-4.3.1-13
     pub fn crc(mut self, crc: CrcType) -> Self {
         self.bundle.payload_crc = crc;
@@ -71,7 +71,7 @@ impl BundleBuilder {
     pub fn hop_limit(self, limit: u8) -> Self {
         if limit == 0 { self } else { self.block(BlockData::HopCount(HopCount { limit, count: 0 })) }
     }
-    /// Class of service; other than normal travels in a QoS block.
+    /// Sets the class of service; any but normal adds a QoS block.
     pub fn priority(self, priority: Priority) -> Self {
         if priority == Priority::Normal {
             return self;
@@ -83,14 +83,13 @@ impl BundleBuilder {
         self.bundle.set_block(data);
         self
     }
-    /// The payload.
+    /// Sets the payload.
     pub fn payload(mut self, payload: Payload) -> Self {
         self.bundle.payload = payload;
         self
     }
-    /// The bundle. An anonymous one must not be fragmented and asks for no reports; an
-    /// administrative one asks for no reports (RFC 9171 4.2.3); one without creation time has an
-    /// age (4.4.2).
+    /// Returns the bundle. An anonymous one must not be fragmented and requests no reports; an administrative one
+    /// requests no reports (RFC 9171 4.2.3); one without creation time gets an age block (4.4.2).
     // 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.4.2-2
     pub fn build(mut self) -> Bundle {
         let primary = &mut self.bundle.primary;
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_and_hop_limit_become_blocks_only_when_asked_for() {
+    fn default_priority_and_hops_add_no_blocks() {
         let builder = || Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), at(5));
         assert!(builder().priority(Priority::Normal).hop_limit(0).build().extensions.is_empty());
         let bundle = builder().priority(Priority::Expedited).hop_limit(4).build();

@@ -1,4 +1,4 @@
-//! The validated representation: what cannot be wrong once it exists.
+//! Validated representation of a bundle: its fields are consistent once it exists.
 
 use crate::EndpointId;
 use alloc::vec::Vec;
@@ -9,25 +9,25 @@ use farlink_base::{Bytes, CreationTimestamp, FragmentInfo, Payload, Priority};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BundleFlags(pub u64);
 impl BundleFlags {
-    /// The bundle is a fragment.
+    /// The bundle is a fragment of another.
     pub const FRAGMENT: u64 = 0x1;
     /// The payload is an administrative record.
     pub const ADMIN: u64 = 0x2;
-    /// Must not be fragmented.
+    /// The bundle must not be fragmented.
     pub const NO_FRAGMENT: u64 = 0x4;
     /// The application asks for an acknowledgment.
     pub const APP_ACK: u64 = 0x20;
     /// Status times are wanted in reports.
     pub const STATUS_TIME: u64 = 0x40;
-    /// Report reception.
+    /// A report of reception is requested.
     pub const REPORT_RECEPTION: u64 = 0x4000;
-    /// Report forwarding.
+    /// A report of forwarding is requested.
     pub const REPORT_FORWARDING: u64 = 0x1_0000;
-    /// Report delivery.
+    /// A report of delivery is requested.
     pub const REPORT_DELIVERY: u64 = 0x2_0000;
-    /// Report deletion.
+    /// A report of deletion is requested.
     pub const REPORT_DELETION: u64 = 0x4_0000;
-    /// All report requests.
+    /// Mask of all report requests.
     pub const REPORTS: u64 =
         Self::REPORT_RECEPTION | Self::REPORT_FORWARDING | Self::REPORT_DELIVERY | Self::REPORT_DELETION;
     /// Whether all of `bits` are set.
@@ -41,7 +41,7 @@ impl BundleFlags {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BlockFlags(pub u64);
 impl BlockFlags {
-    /// Replicate in every fragment.
+    /// Replicate the block in every fragment.
     pub const REPLICATE: u64 = 0x01;
     /// Report if the block cannot be processed.
     pub const REPORT: u64 = 0x02;
@@ -58,33 +58,30 @@ impl BlockFlags {
 /// CRC type codes (RFC 9171 4.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CrcType {
-    /// No CRC.
+    /// No CRC (type 0).
     None,
-    /// CRC-16/X-25.
+    /// CRC-16/X-25, two bytes (type 1).
     Crc16,
-    /// CRC-32C.
+    /// CRC-32C, four bytes (type 2).
     #[default]
     Crc32c,
 }
 
-/// The primary block (RFC 9171 4.3.1).
+/// Primary block (RFC 9171 4.3.1).
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Primary {
     /// Bundle processing control flags.
     pub flags: BundleFlags,
     /// CRC of the primary block.
     pub crc: CrcType,
-    /// Destination.
     pub destination: EndpointId,
-    /// Source.
     pub source: EndpointId,
-    /// Where reports go.
+    /// Report-to endpoint; null for none.
     pub report_to: EndpointId,
-    /// Creation timestamp.
     pub creation: CreationTimestamp,
-    /// Lifetime in ms.
     pub lifetime_ms: u64,
-    /// Set exactly when the fragment flag is.
+    /// Position of a fragment; set exactly when the fragment flag is.
     pub fragment: Option<FragmentInfo>,
 }
 
@@ -93,119 +90,117 @@ pub struct Primary {
 pub struct HopCount {
     /// Largest count allowed, 1 to 255.
     pub limit: u8,
-    /// Hops so far.
+    /// Hops counted so far.
     pub count: u64,
 }
 
 /// ION's quality-of-service block (type 193): `[flags, class, ordinal, label]`.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QualityOfService {
     /// Flags: 0x01 unreliable, 0x02 critical, 0x04 flow label present, 0x08 reliable (ION).
     pub flags: u64,
-    /// Class of service.
     pub priority: Priority,
-    /// Order within expedited.
+    /// Ordinal within the expedited class.
     pub ordinal: u8,
-    /// Data label.
+    /// Flow label, valid with flag 0x04.
     pub label: u64,
 }
 
-/// What a canonical block holds, as far as this node understands it.
+/// Content of a canonical block, parsed if its type is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockData {
-    /// Type 6.
+    /// Previous node (type 6).
     PreviousNode(EndpointId),
-    /// Type 7, ms.
+    /// Bundle age in ms (type 7).
     Age(u64),
-    /// Type 10.
+    /// Hop count (type 10).
     HopCount(HopCount),
-    /// Type 193 (ION).
+    /// Quality of service (type 193, ION).
     QualityOfService(QualityOfService),
-    /// Type 240, ours, private use: labels of the router and of the congestion control, such as the
-    /// copies a replicating router handed over.
+    /// Labels of the router and of the congestion control, such as the copies a replicating router handed over (type
+    /// 240, private use, ours).
     Labels([u32; 2]),
-    /// Type 241, ours, private use, always the number 1: a node on the way had the bundle from a neighbour nobody
-    /// configured.
+    /// Marks a bundle that a node on the path received from an unconfigured neighbour; always the number 1 (type 241,
+    /// private use, ours).
     Unvouched,
-    /// Any other type: carried verbatim.
+    /// Any other type, carried verbatim.
     Unknown(Bytes),
 }
 
-/// An extension block: every canonical block but the payload.
+/// Extension block: any canonical block but the payload block.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtensionBlock {
     /// Block type code.
     pub kind: u64,
     /// Block number, unique in the bundle, at least 2.
     pub number: u64,
-    /// Block processing control flags.
     pub flags: BlockFlags,
-    /// CRC of this block.
+    /// CRC type of this block.
     pub crc: CrcType,
-    /// Its data.
+    /// Parsed content.
     pub data: BlockData,
-    /// The block as received, forwarded verbatim while `data` is untouched; `None` once changed or
-    /// when made here.
+    /// Block as received, forwarded verbatim while `data` is untouched; `None` once changed, or if made here.
     pub raw: Option<Bytes>,
 }
 
-/// A whole bundle: blocks before the payload are parsed, the payload is a rope.
+/// Whole bundle: the blocks before the payload are parsed, the payload is a rope.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bundle {
-    /// The primary block.
     pub primary: Primary,
-    /// The primary block as received, forwarded verbatim; `None` when made here.
+    /// Primary block as received, forwarded verbatim; `None` if made here.
     pub primary_raw: Option<Bytes>,
     /// Extension blocks in wire order.
     pub extensions: Vec<ExtensionBlock>,
     /// Flags of the payload block.
     pub payload_flags: BlockFlags,
-    /// CRC of the payload block.
+    /// CRC type of the payload block.
     pub payload_crc: CrcType,
-    /// CRC of the payload block as received, written again while the payload is untouched: a payload
-    /// on disk need not be read to be forwarded. Set to `None` by whoever changes the payload block.
+    /// Received CRC value of the payload block, written again while the payload is untouched, so that a payload on disk
+    /// need not be read to be forwarded. Whoever changes the payload block must set it to `None`.
     pub payload_crc_value: Option<u32>,
-    /// The payload.
     pub payload: Payload,
 }
 
-/// How strictly to read. Both refuse what has no meaning or would cost others: an anonymous bundle that
-/// may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload or one that reaches
-/// beyond the whole (4.3.1, 5.8). Requests for reports by anonymous and administrative bundles are read
-/// by the permissive, and void: no report is ever made about such a bundle, so that none answers another.
+/// Strictness of reading. Both profiles refuse bundles that have no meaning or would harm others: an anonymous bundle
+/// that may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload, or one that reaches beyond the
+/// whole (4.3.1, 5.8). The permissive profile accepts report requests of anonymous and administrative bundles as void:
+/// no report is ever made about such a bundle, so that reports cannot answer reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// Every MUST of RFC 9171, deterministic encoding included; of RFC 5050 in version 6.
+    /// Enforces every MUST of RFC 9171, including deterministic encoding; of RFC 5050 in version 6.
     Strict,
-    /// What peers in the field send: no CRC on the primary block, non-shortest integers; in version 6 no last block
-    /// that says so.
+    /// Accepts deviations of deployed peers: no CRC on the primary block, non-shortest integers; in version 6 a missing
+    /// last-block flag.
     #[default]
     Permissive,
 }
 
-/// An encoded bundle in three parts, so that the payload is never copied.
+/// Encoded bundle in three parts, so that the payload is never copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Encoded {
-    /// Everything before the payload's bytes, contiguous.
+    /// Bytes before the payload, contiguous.
     pub head: Bytes,
-    /// The payload's bytes.
+    /// Payload bytes, shared.
     pub payload: Payload,
-    /// Everything after them.
+    /// Bytes after the payload.
     pub tail: Bytes,
 }
 impl Encoded {
-    /// The whole bundle as one rope.
+    /// Joins the parts to one rope.
     pub fn into_payload(self) -> Payload {
         let mut rope = Payload::from(self.head);
         rope.append(self.payload);
         rope.push_bytes(self.tail);
         rope
     }
-    /// Length of the whole bundle.
+    /// Length of the whole bundle, bytes.
     pub fn len(&self) -> u64 {
         self.head.len() as u64 + self.payload.len() + self.tail.len() as u64
     }
-    /// Never: a bundle has bytes.
+    /// Always false for a real bundle, which has bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,72 +1,71 @@
-//! The little of CBOR (RFC 8949) that bundles need: fields read in place, nothing allocated,
-//! nesting bounded.
+//! The subset of CBOR (RFC 8949) that bundles need: fields are read in place, nothing is allocated, nesting is bounded.
 
-pub use crate::put::{Count, Out, head_len, put_bytes, put_head, put_uint};
+pub use crate::put::{ByteSink, Count, head_len, put_bytes, put_head, put_uint};
 use farlink_base::{Malformed, PayloadReader};
 
-/// Deepest nesting stepped over; a bundle needs five levels.
+/// Deepest nesting that is skipped; a bundle needs five levels.
 const MAX_DEPTH: usize = 16;
 
-/// Major types.
+/// Major type of unsigned integers.
 pub const UINT: u8 = 0;
-/// Byte string.
+/// Major type of byte strings.
 pub const BYTES: u8 = 2;
-/// Text string.
+/// Major type of text strings.
 pub const TEXT: u8 = 3;
-/// Array.
+/// Major type of arrays.
 pub const ARRAY: u8 = 4;
-/// Begins an array of indefinite length.
+/// Head of an array of indefinite length.
 const OPEN_ARRAY: u8 = ARRAY << 5 | 31;
-/// Ends an item of indefinite length; also the last byte of a bundle.
+/// Break: ends an item of indefinite length; also the last byte of a bundle.
 pub const BREAK: u8 = 0xff;
 
-/// Reads items from a slice, in order.
+/// Cursor that reads CBOR items from a slice.
 #[derive(Clone, Debug)]
-pub struct Reader<'a> {
+pub struct CborReader<'a> {
     bytes: &'a [u8],
     position: usize,
-    /// Offset of the slice in what is being decoded, for error messages.
+    /// Offset of the slice in the decoded object, for error messages.
     base: u64,
     strict: bool,
     short: bool,
     lax: bool,
 }
 
-impl<'a> Reader<'a> {
-    /// A reader at the start of `bytes`, which begin at `base` of the item being decoded. Integers
-    /// and lengths not in their shortest form are errors when `strict`.
+impl<'a> CborReader<'a> {
+    /// Creates a reader at the start of `bytes`, which begin at offset `base` of the decoded object. When `strict`,
+    /// integers and lengths not in their shortest form are errors.
     pub fn new(bytes: &'a [u8], base: u64, strict: bool) -> Self {
-        Reader { bytes, position: 0, base, strict, short: false, lax: false }
+        CborReader { bytes, position: 0, base, strict, short: false, lax: false }
     }
-    /// Bytes read.
+    /// Bytes read so far.
     pub fn position(&self) -> usize {
         self.position
     }
-    /// Offset of the next byte in what is being decoded.
+    /// Offset of the next byte in the decoded object.
     pub fn offset(&self) -> u64 {
         self.base + self.position as u64
     }
-    /// Whether nothing is left.
+    /// Whether all bytes were read.
     pub fn is_at_end(&self) -> bool {
         self.position == self.bytes.len()
     }
-    /// Whether the last error was that the bytes ended.
+    /// Whether the last error was the end of the bytes.
     pub fn ran_short(&self) -> bool {
         self.short
     }
-    /// Whether a head longer than needed was met since the last call.
+    /// Whether a head longer than needed was read since the last call.
     pub fn take_lax(&mut self) -> bool {
         core::mem::take(&mut self.lax)
     }
-    /// The next byte, without reading it.
+    /// Next byte, without reading it.
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.position).copied()
     }
-    /// An error at the next byte.
+    /// Error at the next byte.
     pub fn error<T>(&self, reason: &'static str) -> Result<T, Malformed> {
         Err(Malformed { offset: self.offset(), reason })
     }
-    /// An error at an offset of the slice.
+    /// Error at an offset of the slice.
     pub fn error_at<T>(&self, position: usize, reason: &'static str) -> Result<T, Malformed> {
         Err(Malformed { offset: self.base + position as u64, reason })
     }
@@ -74,7 +73,7 @@ impl<'a> Reader<'a> {
         self.short = true;
         Err(Malformed { offset: self.base + self.bytes.len() as u64, reason: "the bytes end too early" })
     }
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     pub fn take(&mut self, n: u64) -> Result<&'a [u8], Malformed> {
         let left = &self.bytes[self.position..];
         match usize::try_from(n).ok().and_then(|n| left.get(..n)) {
@@ -85,7 +84,7 @@ impl<'a> Reader<'a> {
             None => self.ends(),
         }
     }
-    /// Major type and value of the next head. Indefinite lengths and reserved values are errors.
+    /// Reads a head and returns its major type and value. Indefinite lengths and reserved values are errors.
     // 9171-4.1-2
     pub fn head(&mut self) -> Result<(u8, u64), Malformed> {
         let [first, rest @ ..] = &self.bytes[self.position..] else { return self.ends() };
@@ -118,7 +117,7 @@ impl<'a> Reader<'a> {
     }
     #[inline(always)]
     fn typed(&mut self, major: u8, reason: &'static str) -> Result<u64, Malformed> {
-        // Most heads of a bundle are one byte.
+        // Fast path: most heads of a bundle are one byte.
         if let Some(first) = self.bytes.get(self.position)
             && first & 0xe0 == major << 5
             && first & 0x1f < 24
@@ -133,30 +132,31 @@ impl<'a> Reader<'a> {
         let start = self.position;
         let (found, value) = self.head()?;
         if found != major {
+            // The error names the offset of the head, and the caller may try another type.
             self.position = start;
             return self.error(reason);
         }
         Ok(value)
     }
-    /// An unsigned integer.
+    /// Reads an unsigned integer.
     #[inline]
     pub fn uint(&mut self) -> Result<u64, Malformed> {
         self.typed(UINT, "expected an unsigned integer")
     }
-    /// An unsigned integer of at most `max`.
+    /// Reads an unsigned integer of at most `max`.
     #[inline]
     pub fn uint_to(&mut self, max: u64, reason: &'static str) -> Result<u64, Malformed> {
         let start = self.position;
         let value = self.uint()?;
         if value > max { self.error_at(start, reason) } else { Ok(value) }
     }
-    /// The head of an array of definite length: how many items follow.
+    /// Reads the head of an array of definite length and returns the number of items.
     #[inline]
     pub fn array(&mut self) -> Result<u64, Malformed> {
         self.typed(ARRAY, "expected an array of definite length")
     }
-    /// The head of an array (RFC 9171 4.1 prohibits neither length): how many items follow; `None` where a break
-    /// follows them.
+    /// Reads the head of an array of definite or indefinite length (RFC 9171 4.1 allows both). Returns the number of
+    /// items; `None` if a break ends them.
     #[inline]
     pub fn array_or_open(&mut self) -> Result<Option<u64>, Malformed> {
         if self.peek() != Some(OPEN_ARRAY) {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         self.position += 1;
         Ok(None)
     }
-    /// What follows the last item of an array: where it is `open`, its break.
+    /// Reads the end of an array: a break if it is `open`.
     #[inline]
     pub fn array_end(&mut self, open: bool) -> Result<(), Malformed> {
         if !open {
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
             _ => self.error_at(self.position - 1, "an array of indefinite length with another number of items"),
         }
     }
-    /// An array of either length: `read` is told how many items there are and reads them all.
+    /// Reads an array of definite or indefinite length. `read` gets the number of items and must read them all.
     #[inline]
     pub fn list<T>(&mut self, read: impl FnOnce(&mut Self, u64) -> Result<T, Malformed>) -> Result<T, Malformed> {
         let items = self.array_or_open()?;
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         self.array_end(items.is_none())?;
         Ok(all)
     }
-    /// The same of exactly `n` items.
+    /// Reads an array of exactly `n` items.
     #[inline]
     pub fn list_of<T>(
         &mut self,
@@ -201,9 +201,10 @@ impl<'a> Reader<'a> {
         let start = self.position;
         self.list(|reader, items| if items == n { read(reader) } else { reader.error_at(start, reason) })
     }
-    /// Counts the items of an array of indefinite length, whose head was read.
+    /// Counts the items of an array of indefinite length whose head was read.
     #[inline(never)]
     fn count_open(&mut self) -> Result<u64, Malformed> {
+        // A clone looks ahead: the caller reads the items itself.
         let mut ahead = self.clone();
         let mut items = 0;
         while ahead.peek() != Some(BREAK) {
@@ -215,18 +216,18 @@ impl<'a> Reader<'a> {
         }
         Ok(items)
     }
-    /// The length of a byte string; its bytes come next.
+    /// Reads the head of a byte string and returns its length.
     #[inline]
     pub fn bytes_head(&mut self) -> Result<u64, Malformed> {
         self.typed(BYTES, "expected a byte string of definite length")
     }
-    /// A byte string.
+    /// Reads a byte string.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let n = self.bytes_head()?;
         self.take(n)
     }
-    /// A text string.
+    /// Reads a text string.
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         let n = self.typed(TEXT, "expected a text string of definite length")?;
         let start = self.position;
@@ -234,7 +235,7 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(bytes)
             .or(Err(Malformed { offset: self.base + start as u64, reason: "a text string that is not UTF-8" }))
     }
-    /// True or false.
+    /// Reads true or false.
     pub fn boolean(&mut self) -> Result<bool, Malformed> {
         match self.peek() {
             Some(0xf4) => self.take(1).map(|_| false),
@@ -243,7 +244,7 @@ impl<'a> Reader<'a> {
             None => self.ends(),
         }
     }
-    /// Steps over one item of any kind and gives its bytes.
+    /// Skips one item of any kind and returns its bytes.
     pub fn item(&mut self) -> Result<&'a [u8], Malformed> {
         let start = self.position;
         match skip_item(self) {
@@ -252,20 +253,20 @@ impl<'a> Reader<'a> {
             Err(reason) => self.error(reason),
         }
     }
-    /// Nothing may follow.
+    /// Requires that all bytes were read.
     pub fn finish(&self, reason: &'static str) -> Result<(), Malformed> {
         if self.is_at_end() { Ok(()) } else { self.error(reason) }
     }
 }
 
-/// Where [`skip_item`] reads from.
-pub(crate) trait Source {
-    /// The next byte; `None` at the end.
+/// Input of [`skip_item`].
+pub(crate) trait ByteSource {
+    /// Reads a byte; `None` at the end.
     fn byte(&mut self) -> Option<u8>;
-    /// Steps over bytes; false when fewer are left.
+    /// Skips `n` bytes; false if fewer are left.
     fn step(&mut self, n: u64) -> bool;
 }
-impl Source for Reader<'_> {
+impl ByteSource for CborReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.position += 1;
@@ -275,7 +276,7 @@ impl Source for Reader<'_> {
         self.take(n).is_ok()
     }
 }
-impl Source for PayloadReader<'_> {
+impl ByteSource for PayloadReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         self.read_u8()
     }
@@ -288,10 +289,12 @@ impl Source for PayloadReader<'_> {
     }
 }
 
-/// Steps over one whole item without recursion; false when the bytes end before it does.
-pub(crate) fn skip_item(source: &mut impl Source) -> Result<bool, &'static str> {
-    /// An open item of indefinite length.
+/// Skips one whole item without recursion; false if the bytes end before it does.
+pub(crate) fn skip_item(source: &mut impl ByteSource) -> Result<bool, &'static str> {
+    /// Count of an item of indefinite length.
     const OPEN: u64 = u64::MAX;
+    // Items left of every open container, innermost last: a fixed array instead of recursion, whose depth a peer could
+    // choose.
     let mut left = [0u64; MAX_DEPTH];
     let mut depth = 0usize;
     loop {
@@ -325,9 +328,11 @@ pub(crate) fn skip_item(source: &mut impl Source) -> Result<bool, &'static str> 
                 }
                 0
             }
-            4 | 5 if value > u64::MAX / 4 => return Err("a CBOR item too large to exist"),
+            // The doubled count of a map must not overflow.
+            4 | 5 if value > u64::MAX / 4 => return Err("a CBOR item beyond 64 bits of length"),
             4 => value,
             5 => 2 * value,
+            // A tag is followed by the item it tags, which counts instead of it.
             6 => continue,
             _ => 0,
         };
@@ -368,11 +373,11 @@ mod tests {
             let mut out = Vec::new();
             put_uint(&mut out, value);
             assert_eq!(out.len() as u64, head_len(value));
-            let mut reader = Reader::new(&out, 0, true);
+            let mut reader = CborReader::new(&out, 0, true);
             assert_eq!(reader.uint(), Ok(value));
             assert!(reader.is_at_end());
             for cut in 0..out.len() {
-                let mut short = Reader::new(&out[..cut], 0, true);
+                let mut short = CborReader::new(&out[..cut], 0, true);
                 assert!(short.uint().is_err() && short.ran_short());
             }
         }
@@ -380,16 +385,16 @@ mod tests {
 
     /// Keeps 9171-4.1-2.
     #[test]
-    fn longer_heads_than_needed_are_for_the_permissive_only() {
+    fn strict_reader_refuses_longer_heads() {
         let bytes = [0x18, 5];
-        assert_eq!(Reader::new(&bytes, 7, true).uint().unwrap_err().offset, 7);
-        let mut reader = Reader::new(&bytes, 0, false);
+        assert_eq!(CborReader::new(&bytes, 7, true).uint().unwrap_err().offset, 7);
+        let mut reader = CborReader::new(&bytes, 0, false);
         assert_eq!(reader.uint(), Ok(5));
         assert!(reader.take_lax() && !reader.take_lax());
     }
 
     #[test]
-    fn lists_are_read_whichever_way_their_length_is_said_and_not_beyond_it() {
+    fn list_length_definite_or_indefinite_is_enforced() {
         for (bytes, sum) in [
             (&[0x82, 1, 2][..], Some(3)),
             (&[0x9f, 1, 2, 0xff], Some(3)),
@@ -398,18 +403,18 @@ mod tests {
             (&[0x9f, 1, 2], None),
             (&[0x9f, 1, 2, 0x1c, 0xff], None),
         ] {
-            let mut reader = Reader::new(bytes, 0, true);
+            let mut reader = CborReader::new(bytes, 0, true);
             let read = reader.list_of(2, "two", |reader| Ok(reader.uint()? + reader.uint()?));
             assert_eq!(read.ok(), sum, "{bytes:x?}");
             assert!(sum.is_none() || reader.is_at_end());
             assert_eq!(reader.ran_short(), bytes == [0x9f, 1, 2]);
         }
-        let mut fewer = Reader::new(&[0x9f, 1, 2, 0xff], 0, true);
+        let mut fewer = CborReader::new(&[0x9f, 1, 2, 0xff], 0, true);
         assert!(fewer.list(|reader, _| reader.uint()).is_err(), "not all of it was read");
     }
 
     #[test]
-    fn any_item_is_stepped_over_and_bombs_are_not_allocated() {
+    fn skip_item_handles_any_item() {
         for (bytes, whole) in [
             (&[0x01][..], true),
             (&[0x9f, 0x01, 0x82, 0x01, 0x02, 0xff], true),
@@ -421,13 +426,13 @@ mod tests {
             (&[0x9a, 0xff, 0xff, 0xff, 0xff, 0x01], false),
             (&[0x5b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], false),
         ] {
-            let mut reader = Reader::new(bytes, 0, true);
+            let mut reader = CborReader::new(bytes, 0, true);
             assert_eq!(skip_item(&mut reader), Ok(whole), "{bytes:x?}");
             assert!(!whole || reader.is_at_end(), "{bytes:x?}");
         }
         for bad in [&[0xff][..], &[0x81, 0xff], &[0x1c], &[0xbb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]] {
-            assert!(skip_item(&mut Reader::new(bad, 0, true)).is_err(), "{bad:x?}");
+            assert!(skip_item(&mut CborReader::new(bad, 0, true)).is_err(), "{bad:x?}");
         }
-        assert!(skip_item(&mut Reader::new(&[0x81; 100], 0, true)).is_err(), "too deep");
+        assert!(skip_item(&mut CborReader::new(&[0x81; 100], 0, true)).is_err(), "too deep");
     }
 }

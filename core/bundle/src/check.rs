@@ -1,14 +1,14 @@
-//! The payload of a bundle and what follows it, checked while it passes (RFC 9171 4.2.1, 4.3.3).
+//! Streaming check of the payload and the bytes after it (RFC 9171 4.2.1, 4.3.3).
 
 use crate::CrcType;
-use crate::cbor::{BREAK, Reader};
+use crate::cbor::{BREAK, CborReader};
 use crate::crc::BlockCrc;
 use crate::fields::CRC_WIDTH;
 use farlink_base::{Accel, Chunk, Malformed, Payload};
 
-/// Takes the payload's bytes in order, then what follows them.
+/// Check of a payload block: takes the payload's bytes in order, then the bytes after it.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct PayloadCheck {
     crc: CrcType,
     /// Whether the block is an array of indefinite length.
     open: bool,
@@ -18,34 +18,39 @@ pub struct Check {
     at: u64,
     len: u64,
     fed: u64,
-    /// Part of the payload was not in memory: its CRC is taken on trust.
+    /// Whether part of the payload was not in memory, so that its CRC is trusted unchecked.
     trusted: bool,
 }
 
-impl Check {
-    /// For the payload of `len` bytes at offset `at`; `block_head` is its block up to there.
-    pub(crate) fn new((crc, open): (CrcType, bool), block_head: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
+impl PayloadCheck {
+    /// Starts a check of a payload of `len` bytes at offset `at`; `block_head` is its block up to there.
+    pub(crate) fn new(
+        (crc, open): (CrcType, bool),
+        block_head: &[u8],
+        at: u64,
+        len: u64,
+        accel: &Accel,
+    ) -> PayloadCheck {
         let mut state = BlockCrc::new(crc);
         state.update(block_head, accel);
-        Check { crc, open, state, accel: *accel, at, len, fed: 0, trusted: false }
+        PayloadCheck { crc, open, state, accel: *accel, at, len, fed: 0, trusted: false }
     }
-    /// One that has taken the whole payload, which is the end of `block`.
-    pub(crate) fn whole(how: (CrcType, bool), block: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
-        Check { fed: len, ..Check::new(how, block, at, len, accel) }
+    /// Check that has taken the whole payload, which is the end of `block`.
+    pub(crate) fn whole(how: (CrcType, bool), block: &[u8], at: u64, len: u64, accel: &Accel) -> PayloadCheck {
+        PayloadCheck { fed: len, ..PayloadCheck::new(how, block, at, len, accel) }
     }
-    /// One that has taken this whole payload, of a block of definite length.
-    pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> Check {
-        let mut check = Check::new((crc, false), block_head, 0, payload.len(), accel);
+    /// Check that has taken this whole payload, of a block of definite length.
+    pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> PayloadCheck {
+        let mut check = PayloadCheck::new((crc, false), block_head, 0, payload.len(), accel);
         check.update_rope(payload);
         check
     }
-    /// The next bytes of the payload.
+    /// Takes the next bytes of the payload.
     pub fn update(&mut self, bytes: &[u8]) {
         self.fed = self.fed.saturating_add(bytes.len() as u64);
         self.state.update(bytes, &self.accel);
     }
-    /// The next bytes of the payload. Those on disk, and those known by length only, are not
-    /// checked, nor is then the CRC.
+    /// Takes the next bytes of the payload. With bytes on disk or fill patterns among them, the CRC is not checked.
     pub fn update_rope(&mut self, rope: &Payload) {
         for chunk in rope.chunks() {
             if let Chunk::Bytes(bytes) = chunk {
@@ -56,33 +61,34 @@ impl Check {
             }
         }
     }
-    /// Payload bytes still to come.
+    /// Payload bytes not taken yet.
     pub fn remaining(&self) -> u64 {
         self.len.saturating_sub(self.fed)
     }
-    /// The CRC of the block as far as it is known: over the payload's head and all bytes taken, as
-    /// if they were all; `None` when some were not in memory.
+    /// CRC of the block over its head and all bytes taken, as if the payload were complete; `None` if some were not in
+    /// memory.
     pub(crate) fn value(&self) -> Option<u32> {
         let width = self.crc.width();
         let mut end = [0u8; 6];
+        // The CRC covers its own item with zero bytes as value, and the break (RFC 9171 4.3.1).
         (end[0], end[1 + width]) = (0x40 | width as u8, BREAK);
+        // A copy: more payload may follow.
         let mut state = self.state;
         state.update(&end[..1 + width + usize::from(self.open)], &self.accel);
         (!self.trusted).then(|| state.value())
     }
-    /// What follows the payload: its CRC, which is checked, and the end of the bundle. Gives what
-    /// [`farlink_base::BundleMeta::tail`] keeps: the value of the CRC, 0 without one.
+    /// Checks the bytes after the payload: its CRC and the end of the bundle. Returns the value for
+    /// [`farlink_base::BundleMeta::tail`]: the CRC, 0 without one.
     ///
     /// # Errors
-    /// A wrong CRC, another block, bytes after the end, or another number of payload bytes than the
-    /// block says.
+    /// Wrong CRC, another block, bytes after the end, or a payload length other than the block's.
     // 9171-4.1-7, 9171-4.1-8
     pub fn finish(&self, tail: &[u8]) -> Result<u32, Malformed> {
         let end = self.at.saturating_add(self.len);
         if self.fed != self.len {
             return Err(Malformed { offset: end, reason: "the payload is not as long as its block says" });
         }
-        let mut reader = Reader::new(tail, end, false);
+        let mut reader = CborReader::new(tail, end, false);
         let value = self.read_crc(&mut reader)?;
         reader.array_end(self.open)?;
         match reader.take(1)? {
@@ -94,7 +100,7 @@ impl Check {
     }
 
     // 9171-4.3.2-5, 9171-5.6-2
-    fn read_crc(&self, reader: &mut Reader<'_>) -> Result<u32, Malformed> {
+    fn read_crc(&self, reader: &mut CborReader<'_>) -> Result<u32, Malformed> {
         let width = self.crc.width();
         if width == 0 {
             return Ok(0);

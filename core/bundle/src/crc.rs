@@ -1,12 +1,12 @@
-//! CRCs of blocks (RFC 9171 4.2.1): over the whole block with the CRC's own bytes zero, most
-//! significant byte first.
+//! CRCs of blocks (RFC 9171 4.2.1), computed over the whole block with the CRC's own bytes zero, most significant byte
+//! first.
 
 use crate::CrcType;
-use crate::cbor::Out;
+use crate::cbor::ByteSink;
 use farlink_base::Accel;
 
 impl CrcType {
-    /// Its code on the wire.
+    /// CRC type code on the wire.
     pub const fn code(self) -> u8 {
         match self {
             CrcType::None => 0,
@@ -14,7 +14,7 @@ impl CrcType {
             CrcType::Crc32c => 2,
         }
     }
-    /// Bytes of its value.
+    /// Length of the CRC value, bytes.
     pub const fn width(self) -> usize {
         match self {
             CrcType::None => 0,
@@ -24,10 +24,10 @@ impl CrcType {
     }
 }
 
-/// A block up to here is copied for its CRC.
+/// Longest block, in bytes, that is copied to compute its CRC in one call.
 const SHORT: usize = 64;
 
-/// A CRC being computed.
+/// CRC under computation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BlockCrc {
     None,
@@ -49,8 +49,8 @@ impl BlockCrc {
             BlockCrc::Crc32c(state) => *state = (accel.crc32c)(*state, bytes),
         }
     }
-    /// That of a whole block whose own bytes end at `end` and count as zero. What is set up for each call of a CRC
-    /// costs more than the bytes of a short block: there is one call for it.
+    /// CRC of a whole block whose CRC value ends at `end` and counts as zero. The setup of a call costs more than the
+    /// bytes of a short block, so a short block is copied and takes one call.
     // 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5
     pub(crate) fn of_block(crc: CrcType, block: &[u8], end: usize, accel: &Accel) -> u32 {
         let (width, mut computed) = (crc.width(), BlockCrc::new(crc));
@@ -75,9 +75,9 @@ impl BlockCrc {
     }
 }
 
-/// Appends a CRC item; nothing for [`CrcType::None`].
+/// Appends a CRC item, or nothing for [`CrcType::None`].
 // 9171-4.2.2-1, 9171-4.2.2-2
-pub(crate) fn put_crc(out: &mut impl Out, crc: CrcType, value: u32) {
+pub(crate) fn put_crc(out: &mut impl ByteSink, crc: CrcType, value: u32) {
     let width = crc.width();
     if width > 0 {
         out.byte(0x40 | width as u8);
@@ -85,9 +85,9 @@ pub(crate) fn put_crc(out: &mut impl Out, crc: CrcType, value: u32) {
     }
 }
 
-/// Appends the CRC of the block that began at `start` and ends where `out` ends now.
+/// Appends the CRC of the block that begins at `start` and ends at the end of `out`.
 // 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5
-pub(crate) fn close_block(out: &mut impl Out, start: usize, crc: CrcType, accel: &Accel) {
+pub(crate) fn close_block(out: &mut impl ByteSink, start: usize, crc: CrcType, accel: &Accel) {
     put_crc(out, crc, 0);
     let (block, width) = (out.since(start), crc.width());
     if block.is_empty() || width == 0 {

@@ -1,18 +1,17 @@
-//! From bytes to a [`Bundle`] (RFC 9171 4), for tools and tests; the engine reads with
-//! [`crate::v7`].
+//! Decoding of a [`Bundle`] (RFC 9171 4), for tools and tests; the engine reads with [`crate::v7`].
 
-use crate::cbor::{Reader, skip_item};
-use crate::head::{Head, NOT_A_BUNDLE, Stop, with_head};
+use crate::cbor::{CborReader, skip_item};
+use crate::head::{BundleHead, HeadError, NOT_A_BUNDLE, with_head};
 use crate::{BlockData, Bundle, CrcType, ExtensionBlock, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Bytes, Malformed, Payload};
 
-/// Reads one whole bundle. The payload becomes a sub-rope of `rope` and is not copied; where part
-/// of it is not in memory (stored or fill), its CRC is taken on trust.
+/// Decodes one whole bundle. The payload becomes a sub-rope of `rope` and is not copied. If part of it is not in memory
+/// (stored or fill), its CRC is trusted unchecked.
 pub fn decode(rope: &Payload, profile: Profile, accel: &Accel) -> Result<Bundle, Malformed> {
     with_head(rope, |bytes| {
         let (mut extensions, mut spans) = (Vec::new(), Vec::new());
-        let head = Head::parse(bytes, profile, accel, &mut |block| {
+        let head = BundleHead::parse(bytes, profile, accel, &mut |block| {
             let data = block.meaning.unwrap_or_else(|| BlockData::Unknown(Bytes::copy_from_slice(block.data)));
             let fields = block.fields;
             let (kind, number, flags, crc) = (fields.kind, fields.number, fields.flags, fields.crc);
@@ -20,8 +19,8 @@ pub fn decode(rope: &Payload, profile: Profile, accel: &Accel) -> Result<Bundle,
             spans.push(block.span);
         })?;
         let (payload, value) = head.payload(rope, bytes, accel)?;
-        // A copy of the head's few bytes, so that a bundle whose payload went to disk does not keep
-        // alive the large buffer it arrived in.
+        // Copy the head's few bytes: a bundle whose payload went to disk must not keep alive the large buffer it
+        // arrived in.
         let raw = Bytes::copy_from_slice(&bytes[..head.payload_block]);
         for (block, span) in extensions.iter_mut().zip(spans) {
             block.raw = Some(raw.slice(span));
@@ -36,11 +35,10 @@ pub fn decode(rope: &Payload, profile: Profile, accel: &Accel) -> Result<Bundle,
             payload,
         })
     })
-    .map_err(Stop::error)
+    .map_err(HeadError::error)
 }
 
-/// Reads a bundle back from the three parts [`Bundle::encode`] made of it; the payload may be on
-/// disk.
+/// Decodes a bundle from the three parts made by [`Bundle::encode`]; the payload may be on disk.
 pub fn decode_parts(
     head: &Bytes,
     payload: Payload,
@@ -54,8 +52,8 @@ pub fn decode_parts(
     decode(&rope, profile, accel)
 }
 
-/// Length of the first complete bundle in the rope, of version 7, found by walking its CBOR, or 6; `None` when its end
-/// is not there yet. The bundle is not checked: [`decode`] and [`crate::v6::read`] do that.
+/// Length of the first complete bundle in the rope, of version 7 (by skipping its CBOR) or 6; `None` if its end has not
+/// arrived. The bundle is not checked: [`decode`] and [`crate::v6::read`] do that.
 pub fn decode_prefix(rope: &Payload) -> Result<Option<u64>, Malformed> {
     let mut reader = rope.reader();
     match reader.clone().read_u8() {
@@ -64,9 +62,9 @@ pub fn decode_prefix(rope: &Payload) -> Result<Option<u64>, Malformed> {
         Some(crate::v6::VERSION) => return crate::v6::end(rope),
         Some(_) => return Err(Malformed { offset: 0, reason: NOT_A_BUNDLE }),
     }
-    // Most lie in one piece of memory.
+    // Fast path: most bundles lie in one piece of memory.
     if reader.contiguous().len() as u64 == rope.len() {
-        let mut reader = Reader::new(reader.contiguous(), 0, false);
+        let mut reader = CborReader::new(reader.contiguous(), 0, false);
         return match skip_item(&mut reader) {
             Ok(true) => Ok(Some(reader.offset())),
             Ok(false) => Ok(None),

@@ -1,6 +1,6 @@
-//! Endpoint IDs as CBOR (RFC 9171 4.2.5.1, RFC 9758 5).
+//! CBOR encoding of endpoint IDs (RFC 9171 4.2.5.1, RFC 9758 5).
 
-use crate::cbor::{ARRAY, Out, Reader, TEXT, head_len, put_head, put_uint};
+use crate::cbor::{ARRAY, ByteSink, CborReader, TEXT, head_len, put_head, put_uint};
 use crate::{EndpointId, Profile};
 use alloc::sync::Arc;
 use farlink_base::{Malformed, OtherName};
@@ -9,28 +9,28 @@ const SCHEME_DTN: u64 = 1;
 const SCHEME_IPN: u64 = 2;
 const MAX_U32: u64 = 0xffff_ffff;
 
-/// Endpoint IDs to and from CBOR.
+/// Encodes and decodes endpoint IDs as CBOR.
 pub trait EidCodec: Sized {
-    /// Appends its CBOR form; ipn in two elements, null as `dtn:none`.
-    fn encode(&self, out: &mut impl Out);
-    /// Length of its CBOR form.
+    /// Appends the CBOR form: ipn in two elements, null as `dtn:none`.
+    fn encode(&self, out: &mut impl ByteSink);
+    /// Length of the CBOR form, bytes.
     fn encoded_len(&self) -> u64;
-    /// Reads one endpoint ID that fills `bytes`.
+    /// Decodes one endpoint ID that fills `bytes`.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The endpoint ID is malformed; names the rule and the offset.
     fn decode(bytes: &[u8], profile: Profile) -> Result<Self, Malformed>;
-    /// Reads one endpoint ID.
+    /// Reads one endpoint ID from a reader.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
-    fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<Self, Malformed>;
+    /// The endpoint ID is malformed; names the rule and the offset.
+    fn read(reader: &mut CborReader<'_>, profile: Profile) -> Result<Self, Malformed>;
 }
 
 impl EidCodec for EndpointId {
     // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2
     // 9171-4.2.5.1.2-3, 9758-6.1-1, 9758-6.1-2, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3, 9758-6.3-1
-    fn encode(&self, out: &mut impl Out) {
+    fn encode(&self, out: &mut impl ByteSink) {
         put_head(out, ARRAY, 2);
         match self {
             EndpointId::Null => out.put(&[SCHEME_DTN as u8, 0]),
@@ -65,17 +65,17 @@ impl EidCodec for EndpointId {
         }
     }
     fn decode(bytes: &[u8], profile: Profile) -> Result<EndpointId, Malformed> {
-        let mut reader = Reader::new(bytes, 0, profile == Profile::Strict);
+        let mut reader = CborReader::new(bytes, 0, profile == Profile::Strict);
         let eid = Self::read(&mut reader, profile)?;
         reader.finish("bytes after an endpoint ID")?;
         Ok(eid)
     }
     // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1-4, 9171-4.2.5.1-5
-    fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
+    fn read(reader: &mut CborReader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
         reader.list_of(2, "an endpoint ID is an array of two items", |reader| match reader.uint()? {
             SCHEME_DTN => read_dtn(reader, profile),
             SCHEME_IPN => read_ipn(reader),
-            // RFC 9171 4.2.5: other schemes may come to exist; they must not stop a bundle.
+            // RFC 9171 4.2.5: future schemes must not stop a bundle.
             scheme => Ok(EndpointId::Other(Arc::new(OtherName { scheme, part: reader.item()?.to_vec() }))),
         })
     }
@@ -84,7 +84,7 @@ impl EidCodec for EndpointId {
 // 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3
 // 9758-3-1, 9758-3.2.2-1, 9758-6.1-1, 9758-6.1-2, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3, 9758-6.3-1
 // 9758-6.4-1, 9758-6.4-2, 9758-7.1-1
-fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
+fn read_ipn(reader: &mut CborReader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     reader.list(|reader, numbers| {
         // 9758-6-1
@@ -103,7 +103,7 @@ fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
 }
 
 // 9171-4.2.5.1.1-1
-fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
+fn read_dtn(reader: &mut CborReader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     if reader.peek().is_some_and(|byte| byte >> 5 != TEXT) {
         return match reader.uint()? {
@@ -129,7 +129,7 @@ fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Mal
     }
     let visible = |c: char| if lenient { !c.is_control() } else { c.is_ascii_graphic() };
     if !rest.chars().all(visible) {
-        return reader.error_at(start, "a dtn endpoint ID holds characters that cannot be seen");
+        return reader.error_at(start, "a dtn endpoint ID with invisible characters");
     }
     Ok(EndpointId::dtn(node, demux))
 }
@@ -143,7 +143,7 @@ mod tests {
     /// Keeps 9171-4.2.5.1.2-1, 9758-3-1, 9758-3.2.2-1, 9758-6.1.1-1, 9758-6.1.1-2, 9758-6.1.1-3.
     /// Keeps 9758-6.3-1, 9758-6.4-1, 9758-6.4-2, 9758-7.1-1.
     #[test]
-    fn both_ipn_forms_are_equal_and_node_zero_is_null() {
+    fn ipn_encodings_compare_equal() {
         let two = EndpointId::decode(&[0x82, 2, 0x82, 0x1b, 0, 0x0e, 0xe8, 0x68, 0, 0, 0, 1, 3], Profile::Strict);
         let three = EndpointId::decode(&[0x82, 2, 0x83, 0x1a, 0, 0x0e, 0xe8, 0x68, 1, 3], Profile::Strict);
         assert_eq!(two, three);
@@ -154,7 +154,7 @@ mod tests {
     /// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2.
     /// Keeps 9171-4.2.5.1.2-3, 9758-6.1-1, 9758-6.1-2.
     #[test]
-    fn endpoint_ids_are_these_bytes() {
+    fn endpoint_id_encoding_is_exact() {
         for (eid, bytes) in [
             (EndpointId::Null, &[0x82, 1, 0][..]),
             (EndpointId::dtn("a", ""), b"\x82\x01\x64//a/"),

@@ -1,7 +1,7 @@
-//! From a [`Bundle`] to bytes (RFC 9171 4).
+//! Encoding of a [`Bundle`] (RFC 9171 4).
 
-use crate::cbor::{ARRAY, BREAK, BYTES, Count, Out, head_len, put_head, put_uint};
-use crate::check::Check;
+use crate::cbor::{ARRAY, BREAK, BYTES, ByteSink, Count, head_len, put_head, put_uint};
+use crate::check::PayloadCheck;
 use crate::crc::{close_block, put_crc};
 use crate::eid_wire::EidCodec;
 use crate::{BlockData, BlockFlags, Bundle, BundleFlags, CrcType, Encoded, FragmentInfo, Primary};
@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use farlink_base::{Accel, Bytes};
 
 impl Bundle {
-    /// The bundle on the wire. Blocks kept raw go out verbatim (RFC 9171 4.3.1: the primary block
-    /// never changes); the payload is shared, not copied. A payload that is not in memory goes out
-    /// with the CRC it had ([`Bundle::payload_crc_value`]), or zero where there is none.
+    /// Encodes the bundle. Blocks with received bytes are copied verbatim (RFC 9171 4.3.1: the primary block never
+    /// changes); the payload is shared, not copied. A payload that is not in memory keeps its received CRC
+    /// ([`Bundle::payload_crc_value`]), or gets zero without one.
     pub fn encode(&self, accel: &Accel) -> Encoded {
         let (head, value) = self.encode_head(accel);
         let mut tail = Vec::with_capacity(6);
@@ -20,11 +20,12 @@ impl Bundle {
         Encoded { head: Bytes::from(head), payload: self.payload.clone(), tail: Bytes::from(tail) }
     }
 
-    /// Everything before the payload's bytes, and the payload block's CRC.
+    /// Encodes all bytes before the payload; returns them and the payload block's CRC.
     pub(crate) fn encode_head(&self, accel: &Accel) -> (Vec<u8>, u32) {
         let mut count = Count::default();
         self.put_blocks(&mut count, accel);
         self.put_payload_head(&mut count);
+        // Counted first: the head is written in one allocation of the right size.
         let mut head = Vec::with_capacity(count.at());
         self.put_blocks(&mut head, accel);
         let start = head.len();
@@ -33,8 +34,8 @@ impl Bundle {
         (head, value)
     }
 
-    /// Computes the payload block's CRC once, so that later calls of [`Bundle::encode`] need not
-    /// read the payload, nor have it in memory. Does nothing while the payload is not in memory.
+    /// Computes the payload block's CRC once, so that later calls of [`Bundle::encode`] need not have the payload in
+    /// memory. Does nothing if the payload is not in memory now.
     pub fn seal(&mut self, accel: &Accel) {
         if self.payload_crc != CrcType::None && self.payload_crc_value.is_none() {
             let mut head = Vec::with_capacity(16);
@@ -43,7 +44,7 @@ impl Bundle {
         }
     }
 
-    /// Length of the bundle on the wire, without encoding it.
+    /// Length of the encoded bundle, without encoding it.
     pub fn encoded_len(&self) -> u64 {
         let mut count = Count::default();
         self.put_blocks(&mut count, &Accel::default());
@@ -53,10 +54,10 @@ impl Bundle {
     }
 
     fn payload_crc_of(&self, head: &[u8], accel: &Accel) -> Option<u32> {
-        Check::of(self.payload_crc, head, &self.payload, accel).value()
+        PayloadCheck::of(self.payload_crc, head, &self.payload, accel).value()
     }
 
-    fn put_blocks(&self, out: &mut impl Out, accel: &Accel) {
+    fn put_blocks(&self, out: &mut impl ByteSink, accel: &Accel) {
         out.byte(0x9f);
         match &self.primary_raw {
             Some(raw) => out.put(raw),
@@ -70,14 +71,14 @@ impl Bundle {
         }
     }
 
-    fn put_payload_head(&self, out: &mut impl Out) {
+    fn put_payload_head(&self, out: &mut impl ByteSink) {
         put_payload_head(self.payload_flags, self.payload_crc, self.payload.len(), out);
     }
 }
 
-/// The payload block up to the payload's first byte (RFC 9171 4.3.3).
+/// Encodes the payload block up to the payload's first byte (RFC 9171 4.3.3).
 // 9171-4.3.2-2, 9171-4.3.2-4
-pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &mut impl Out) {
+pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &mut impl ByteSink) {
     put_head(out, ARRAY, 5 + u64::from(crc != CrcType::None));
     out.put(&[1, 1]);
     put_uint(out, flags.0);
@@ -85,9 +86,9 @@ pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &
     put_head(out, BYTES, len);
 }
 
-/// The primary block (RFC 9171 4.3.1).
+/// Encodes the primary block (RFC 9171 4.3.1).
 // 9171-4.2.7-1, 9171-4.3.1-4
-pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
+pub(crate) fn put_primary(primary: &Primary, out: &mut impl ByteSink, accel: &Accel) {
     let Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment } = primary;
     let rest = |out: &mut _| {
         for eid in [destination, source, report_to] {
@@ -100,9 +101,9 @@ pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) 
     };
     put_primary_around(rest, *flags, *crc, *fragment, out, accel);
 }
-/// The same where `rest` writes its fields from destination to lifetime.
+/// Encodes the primary block around `rest`, which writes the fields from destination to lifetime.
 // 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-9, 9171-4.3.1-11
-pub(crate) fn put_primary_around<O: Out>(
+pub(crate) fn put_primary_around<O: ByteSink>(
     rest: impl FnOnce(&mut O),
     flags: BundleFlags,
     crc: CrcType,
@@ -126,9 +127,9 @@ pub(crate) fn put_primary_around<O: Out>(
 /// Type, number, flags and CRC type of a canonical block.
 pub(crate) type BlockFields = (u64, u64, BlockFlags, CrcType);
 
-/// A canonical block (RFC 9171 4.3.2).
+/// Encodes a canonical block (RFC 9171 4.3.2).
 // 9171-4.3.2-1, 9171-4.3.2-2
-pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl Out, accel: &Accel) {
+pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl ByteSink, accel: &Accel) {
     let (kind, number, flags, crc) = fields;
     let start = out.at();
     put_head(out, ARRAY, 5 + u64::from(crc != CrcType::None));
@@ -154,15 +155,15 @@ fn data_len(data: &BlockData) -> u64 {
     }
 }
 
-/// Block-type-specific data, in its byte string.
+/// Encodes block-type-specific data in its byte string.
 // 9171-4.2.8-1, 9171-4.4.2-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4
-fn put_data(data: &BlockData, out: &mut impl Out) {
+fn put_data(data: &BlockData, out: &mut impl ByteSink) {
     put_head(out, BYTES, data_len(data));
     put_fields(data, out);
 }
 
-/// The same without its byte string.
-pub(crate) fn put_fields(data: &BlockData, out: &mut impl Out) {
+/// Encodes block-type-specific data without its byte string.
+pub(crate) fn put_fields(data: &BlockData, out: &mut impl ByteSink) {
     match data {
         BlockData::PreviousNode(eid) => eid.encode(out),
         BlockData::Age(age) => put_uint(out, *age),

@@ -1,6 +1,6 @@
-//! What the fields of blocks say (RFC 9171 4.3 and 4.4).
+//! Parsing of block fields (RFC 9171 4.3 and 4.4).
 
-use crate::cbor::Reader;
+use crate::cbor::CborReader;
 use crate::crc::BlockCrc;
 use crate::eid_wire::EidCodec;
 use crate::{
@@ -11,22 +11,22 @@ use farlink_base::{Accel, DtnTime, Malformed, Priority};
 
 pub(crate) const CRC_WIDTH: &str = "a CRC of the wrong length";
 
-/// The fields every canonical block begins with (RFC 9171 4.3.2).
+/// First fields of every canonical block (RFC 9171 4.3.2).
 #[derive(Clone, Copy)]
 pub(crate) struct BlockStart {
     pub(crate) kind: u64,
     pub(crate) number: u64,
     pub(crate) flags: BlockFlags,
     pub(crate) crc: CrcType,
-    /// Whether it is an array of indefinite length.
+    /// Whether the block is an array of indefinite length.
     pub(crate) open: bool,
 }
 
-/// The primary block (RFC 9171 4.3.1), its CRC checked.
+/// Reads the primary block (RFC 9171 4.3.1) and checks its CRC.
 // 9171-4.2.2-1, 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-5, 9171-4.3.1-8, 9171-4.3.1-9, 9171-4.3.1-10
 // 9171-4.3.1-11, 9171-4.3.1-12
 pub(crate) fn read_primary(
-    reader: &mut Reader<'_>,
+    reader: &mut CborReader<'_>,
     bytes: &[u8],
     profile: Profile,
     accel: &Accel,
@@ -57,16 +57,16 @@ pub(crate) fn read_primary(
     Ok(Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment })
 }
 
-/// A creation timestamp (RFC 9171 4.2.7).
+/// Reads a creation timestamp (RFC 9171 4.2.7).
 // 9171-4.2.6-1, 9171-4.2.7-1
-pub(crate) fn read_creation(reader: &mut Reader<'_>) -> Result<CreationTimestamp, Malformed> {
+pub(crate) fn read_creation(reader: &mut CborReader<'_>) -> Result<CreationTimestamp, Malformed> {
     reader.list_of(2, "a creation timestamp is an array of two integers", |reader| {
         Ok(CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? })
     })
 }
 
 // 9171-4.2.1-1
-pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malformed> {
+pub(crate) fn read_crc_type(reader: &mut CborReader<'_>) -> Result<CrcType, Malformed> {
     Ok(match reader.uint_to(2, "a CRC type other than 0, 1 and 2")? {
         0 => CrcType::None,
         1 => CrcType::Crc16,
@@ -75,7 +75,7 @@ pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malforme
 }
 
 // 9171-4.1-7, 9171-4.3.2-1, 9171-4.3.2-2, 9171-4.3.2-3
-pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Result<BlockStart, Malformed> {
+pub(crate) fn read_block_start(reader: &mut CborReader<'_>, profile: Profile) -> Result<BlockStart, Malformed> {
     let start = reader.position();
     let items = reader.array_or_open()?;
     let (kind, number) = (reader.uint()?, reader.uint()?);
@@ -97,11 +97,11 @@ pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Res
     Ok(BlockStart { kind, number, flags, crc, open: items.is_none() })
 }
 
-/// Reads how the block ends that began at `start`: its CRC, which is checked, and where it is `open` its break,
-/// over which the CRC goes, too (RFC 9171 4.3.1, 4.3.2).
+/// Reads the end of the block that began at `start`: its CRC, which is checked, and, if it is `open`, its break, which
+/// the CRC covers too (RFC 9171 4.3.1, 4.3.2).
 // 9171-4.2.2-1, 9171-4.2.2-2, 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5, 9171-5.6-2
 pub(crate) fn read_end(
-    reader: &mut Reader<'_>,
+    reader: &mut CborReader<'_>,
     bytes: &[u8],
     start: usize,
     (crc, open): (CrcType, bool),
@@ -123,16 +123,16 @@ pub(crate) fn read_end(
     if computed == value { Ok(()) } else { reader.error_at(at, "a block's CRC is wrong") }
 }
 
-/// What the block-type-specific data means (RFC 9171 4.4); `None` where this node does not
-/// understand it.
+/// Parses block-type-specific data (RFC 9171 4.4); `None` for unknown types.
 // 9171-4.2.8-1, 9171-4.4-1, 9171-4.4.2-1
 pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -> Result<Option<BlockData>, Malformed> {
-    let mut reader = Reader::new(data, offset, profile == Profile::Strict);
+    let mut reader = CborReader::new(data, offset, profile == Profile::Strict);
     let parsed = match kind {
         6 => BlockData::PreviousNode(EndpointId::read(&mut reader, profile)?),
         7 => BlockData::Age(reader.uint()?),
         10 => BlockData::HopCount(read_hop_count(&mut reader)?),
-        // Private codes may mean something else to whoever sent them.
+        // Other implementations may use private codes differently: data that does not parse is an unknown block, not an
+        // error.
         193 | 240 | 241 => return Ok(read_private(kind, data)),
         _ => return Ok(None),
     };
@@ -141,7 +141,7 @@ pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -
 }
 
 // 9171-4.4.3-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4
-fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
+fn read_hop_count(reader: &mut CborReader<'_>) -> Result<HopCount, Malformed> {
     reader.list_of(2, "a hop count is an array of two integers", |reader| {
         let at = reader.position();
         match reader.uint()? {
@@ -152,7 +152,7 @@ fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
 }
 
 fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
-    let mut reader = Reader::new(data, 0, false);
+    let mut reader = CborReader::new(data, 0, false);
     let parsed = if kind == 241 {
         if reader.uint().ok()? != 1 {
             return None;
@@ -162,7 +162,7 @@ fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
         let pair = reader.list_of(2, "", |reader| Ok([reader.uint()?, reader.uint()?])).ok()?;
         BlockData::Labels([u32::try_from(pair[0]).ok()?, u32::try_from(pair[1]).ok()?])
     } else {
-        let four = |reader: &mut Reader<'_>| Ok([reader.uint()?, reader.uint()?, reader.uint()?, reader.uint()?]);
+        let four = |reader: &mut CborReader<'_>| Ok([reader.uint()?, reader.uint()?, reader.uint()?, reader.uint()?]);
         let [flags, priority, ordinal, label] = reader.list_of(4, "", four).ok()?;
         let priority = Priority::from_number(u8::try_from(priority).ok()?);
         BlockData::QualityOfService(QualityOfService { flags, priority, ordinal: u8::try_from(ordinal).ok()?, label })

@@ -1,69 +1,73 @@
-//! Everything before the payload, walked once from one contiguous slice (RFC 9171 4.3). Both views
-//! of a bundle are filled by this walk: [`crate::Bundle`] and [`crate::v7`].
+//! Parser of all blocks before the payload, in one pass over a contiguous slice (RFC 9171 4.3). It fills both
+//! representations of a bundle: [`crate::Bundle`] and [`crate::v7`].
 
-use crate::cbor::{BREAK, Reader, head_len};
-use crate::check::Check;
+use crate::cbor::{BREAK, CborReader, head_len};
+use crate::check::PayloadCheck;
 use crate::fields::{BlockStart, read_block_start, read_data, read_end, read_primary};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, Primary, Profile};
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{Accel, Bytes, BytesMut, Chunk, DtnTime, Malformed, Payload};
 
-/// Most bytes before the payload's: no peer sends a tenth of it, and it bounds what one bundle costs
-/// before it is checked.
+/// Most bytes before the payload. No peer sends a tenth of it, and it bounds the cost of a bundle before it is checked.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Those of them that are left to what hops write: what one node takes, the next one takes too.
+/// Share of them reserved for blocks that hops write, so that the next node accepts every bundle that this one accepts.
 pub(crate) const HOP_BYTES: usize = 4 << 10;
-/// Most extension blocks of one bundle, besides those that hops write.
+/// Most extension blocks of one bundle, not counting those that hops write.
 pub const MAX_EXTENSION_BLOCKS: usize = 128;
 
-/// Bytes looked at behind a payload: a byte more than its end has is one too many.
+/// Bytes examined after a payload; a valid end has fewer.
 const TAIL: usize = 16;
 
 pub(crate) const NOT_A_BUNDLE: &str = "a BPv7 bundle begins with the byte 9f";
 
-/// Why a head was not read.
-pub(crate) enum Stop {
-    /// The bytes end too early: more of them may help.
+/// Error of parsing a head.
+pub(crate) enum HeadError {
+    /// The bytes end too early; more bytes may help.
     Short(Malformed),
-    /// Nothing helps.
+    /// Malformed; more bytes cannot help.
     Bad(Malformed),
 }
-impl Stop {
+impl HeadError {
     pub(crate) fn error(self) -> Malformed {
         match self {
-            Stop::Short(error) | Stop::Bad(error) => error,
+            HeadError::Short(error) | HeadError::Bad(error) => error,
         }
     }
 }
-impl From<Malformed> for Stop {
-    fn from(error: Malformed) -> Stop {
-        Stop::Bad(error)
+impl From<Malformed> for HeadError {
+    fn from(error: Malformed) -> HeadError {
+        HeadError::Bad(error)
     }
 }
 
-/// Calls `read` with the first bytes of the rope: those of its first chunk, and where they do not
-/// suffice, a copy of those in memory, both up to [`MAX_HEAD_BYTES`].
-pub(crate) fn with_head<T>(rope: &Payload, mut read: impl FnMut(&[u8]) -> Result<T, Stop>) -> Result<T, Stop> {
+/// Calls `read` with the first chunk of the rope; if that is too short, again with a copy of the bytes in memory. Both
+/// are limited to [`MAX_HEAD_BYTES`].
+pub(crate) fn with_head<T>(
+    rope: &Payload,
+    mut read: impl FnMut(&[u8]) -> Result<T, HeadError>,
+) -> Result<T, HeadError> {
     let first = match rope.chunks().first() {
         Some(Chunk::Bytes(bytes)) => &bytes[..bytes.len().min(MAX_HEAD_BYTES)],
-        Some(_) => return Err(Stop::Bad(Malformed { offset: 0, reason: "the bundle's first block is not in memory" })),
-        None => return Err(Stop::Short(Malformed { offset: 0, reason: "no bytes at all" })),
+        Some(_) => {
+            return Err(HeadError::Bad(Malformed { offset: 0, reason: "the bundle's first block is not in memory" }));
+        }
+        None => return Err(HeadError::Short(Malformed { offset: 0, reason: "no bytes at all" })),
     };
     match read(first) {
-        Err(Stop::Short(_)) if first.len() < MAX_HEAD_BYTES && (first.len() as u64) < rope.len() => {}
-        Err(Stop::Short(error)) if first.len() == MAX_HEAD_BYTES => return Err(too_long(error)),
+        Err(HeadError::Short(_)) if first.len() < MAX_HEAD_BYTES && (first.len() as u64) < rope.len() => {}
+        Err(HeadError::Short(error)) if first.len() == MAX_HEAD_BYTES => return Err(too_long(error)),
         other => return other,
     }
     let gathered = gather(rope);
     match read(&gathered) {
-        Err(Stop::Short(error)) if gathered.len() == MAX_HEAD_BYTES => Err(too_long(error)),
-        Err(Stop::Short(error)) if (gathered.len() as u64) < rope.len() => Err(Stop::Bad(error)),
+        Err(HeadError::Short(error)) if gathered.len() == MAX_HEAD_BYTES => Err(too_long(error)),
+        Err(HeadError::Short(error)) if (gathered.len() as u64) < rope.len() => Err(HeadError::Bad(error)),
         other => other,
     }
 }
 
-/// The bundle with other bytes in place of some of its head: all up to their end in one piece.
+/// Replaces a range of the head's bytes; all bytes up to its end become one piece.
 pub(crate) fn spliced(bundle: &Payload, at: Range<usize>, with: &[u8]) -> Payload {
     let mut head = BytesMut::zeroed(at.start);
     bundle.copy_to(0, &mut head);
@@ -73,11 +77,11 @@ pub(crate) fn spliced(bundle: &Payload, at: Range<usize>, with: &[u8]) -> Payloa
     spliced
 }
 
-fn too_long(error: Malformed) -> Stop {
-    Stop::Bad(Malformed { reason: "the blocks before the payload are longer than 64 KiB", ..error })
+fn too_long(error: Malformed) -> HeadError {
+    HeadError::Bad(Malformed { reason: "the blocks before the payload are longer than 64 KiB", ..error })
 }
 
-/// The first bytes of the rope, up to the head's limit or to what is not in memory.
+/// Copies the first bytes of the rope, up to the limit of heads or to the first chunk not in memory.
 fn gather(rope: &Payload) -> Bytes {
     let resident = rope.chunks().iter().take_while(|chunk| matches!(chunk, Chunk::Bytes(_)));
     let len = resident.map(Chunk::len).sum::<u64>().min(MAX_HEAD_BYTES as u64);
@@ -86,19 +90,19 @@ fn gather(rope: &Payload) -> Bytes {
     out.freeze()
 }
 
-/// One extension block where it lies.
+/// Extension block in place, not copied.
 pub(crate) struct Block<'a> {
     pub(crate) fields: BlockStart,
-    /// Its block-type-specific data as encoded.
+    /// Block-type-specific data, as encoded.
     pub(crate) data: &'a [u8],
-    /// What the data means; `None` where this node does not understand it.
+    /// Parsed data; `None` for unknown types.
     pub(crate) meaning: Option<BlockData>,
-    /// Where the block lies in the bundle.
+    /// Byte range of the block in the bundle.
     pub(crate) span: Range<usize>,
 }
 
-/// Everything up to the payload's first byte; positions are offsets into the bundle.
-pub(crate) struct Head {
+/// Parsed head of a bundle, up to the payload's first byte. Positions are offsets into the bundle.
+pub(crate) struct BundleHead {
     pub(crate) primary: Primary,
     pub(crate) primary_end: usize,
     pub(crate) payload_block: usize,
@@ -106,27 +110,27 @@ pub(crate) struct Head {
     pub(crate) payload_crc: CrcType,
     /// Whether the payload block is an array of indefinite length.
     pub(crate) payload_open: bool,
-    /// Whether the payload block's head is as this node would write it.
+    /// Whether this node would encode the payload block's head identically.
     pub(crate) canonical: bool,
     pub(crate) data: usize,
     pub(crate) data_len: u64,
 }
 
-impl Head {
-    /// Reads a head and shows each extension block to `visit`.
+impl BundleHead {
+    /// Parses a head and passes each extension block to `visit`.
     pub(crate) fn parse<'a>(
         bytes: &'a [u8],
         profile: Profile,
         accel: &Accel,
         visit: &mut impl FnMut(Block<'a>),
-    ) -> Result<Head, Stop> {
-        let reader = Reader::new(bytes, 0, profile == Profile::Strict);
-        let mut walk = Walk {
+    ) -> Result<BundleHead, HeadError> {
+        let reader = CborReader::new(bytes, 0, profile == Profile::Strict);
+        let mut walk = HeadWalk {
             reader,
             bytes,
             profile,
             accel,
-            numbers: Numbers::default(),
+            numbers: BlockNumbers::default(),
             blocks: 0,
             hop_bytes: 0,
             labels: false,
@@ -135,27 +139,28 @@ impl Head {
             reports: false,
             integrity: false,
         };
-        walk.head(visit).map_err(|error| if walk.reader.ran_short() { Stop::Short(error) } else { Stop::Bad(error) })
+        walk.head(visit)
+            .map_err(|error| if walk.reader.ran_short() { HeadError::Short(error) } else { HeadError::Bad(error) })
     }
 
-    /// What checks the payload and what follows it.
-    pub(crate) fn check(&self, bytes: &[u8], accel: &Accel) -> Check {
+    /// Check of the payload and the bytes after it.
+    pub(crate) fn check(&self, bytes: &[u8], accel: &Accel) -> PayloadCheck {
         let how = (self.payload_crc, self.payload_open);
-        Check::new(how, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
+        PayloadCheck::new(how, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
     }
 
-    /// The payload in a rope that holds the whole bundle, its CRC checked where every byte is in
-    /// memory, and the CRC's value. Nothing may follow.
+    /// Payload of a rope that holds the whole bundle, and the value of its CRC, which is checked if every byte is in
+    /// memory. No bytes may follow.
     pub(crate) fn payload(&self, rope: &Payload, bytes: &[u8], accel: &Accel) -> Result<(Payload, u32), Malformed> {
         let Some(end) = (self.data as u64).checked_add(self.data_len).filter(|end| *end < rope.len()) else {
-            return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the bytes that came" });
+            return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the received bytes" });
         };
         let payload = rope.slice(self.data as u64, self.data_len);
         if let [Chunk::Bytes(all)] = rope.chunks() {
-            // Head and payload pass at once. Both ends are places in it.
+            // Fast path: head and payload are one slice and pass the CRC in one call.
             let (block, tail) = all.split_at(end as usize);
             let how = (self.payload_crc, self.payload_open);
-            let check = Check::whole(how, &block[self.payload_block..], self.data as u64, self.data_len, accel);
+            let check = PayloadCheck::whole(how, &block[self.payload_block..], self.data as u64, self.data_len, accel);
             return Ok((payload, check.finish(&tail[..tail.len().min(TAIL)])?));
         }
         let mut tail = [0u8; TAIL];
@@ -166,14 +171,14 @@ impl Head {
     }
 }
 
-/// Block numbers met so far; few bundles have one above 63.
+/// Block numbers seen so far; few bundles have one above 63.
 #[derive(Default)]
-pub(crate) struct Numbers {
+pub(crate) struct BlockNumbers {
     low: u64,
     high: Vec<u64>,
 }
-impl Numbers {
-    /// Notes a number; whether it is new.
+impl BlockNumbers {
+    /// Adds a number. Returns whether it is new.
     pub(crate) fn insert(&mut self, number: u64) -> bool {
         if number < 64 {
             let new = self.low & 1 << number == 0;
@@ -186,8 +191,9 @@ impl Numbers {
         }
         new
     }
-    /// The smallest number from 2 up that was not met; notes it.
+    /// Takes the smallest unused number, at least 2.
     pub(crate) fn take_free(&mut self) -> u64 {
+        // Numbers 0 and 1 are those of the primary and the payload block.
         let mut free = u64::from((self.low | 3).trailing_ones());
         while !self.insert(free) {
             free += 1;
@@ -196,31 +202,31 @@ impl Numbers {
     }
 }
 
-struct Walk<'a, 'b> {
-    reader: Reader<'a>,
+struct HeadWalk<'a, 'b> {
+    reader: CborReader<'a>,
     bytes: &'a [u8],
     profile: Profile,
     accel: &'b Accel,
-    numbers: Numbers,
-    /// Blocks that no hop writes.
+    numbers: BlockNumbers,
+    /// Number of blocks that no hop writes.
     blocks: usize,
-    /// Bytes of what hops write.
+    /// Bytes of blocks that hops write.
     hop_bytes: usize,
-    /// Whether labels were met.
+    /// Whether a labels block was seen.
     labels: bool,
-    /// Whether a block was met that says that nobody vouches for the bundle.
+    /// Whether an unvouched block was seen.
     unvouched: bool,
-    /// Types 6, 7 and 10 that were met, as bits.
+    /// Bit set of the types 6, 7 and 10 seen.
     once: u16,
-    /// Whether a block asks for reports.
+    /// Whether some block requests reports.
     reports: bool,
     /// Whether an integrity block protects the primary block.
     integrity: bool,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> HeadWalk<'a, '_> {
     // 9171-4.1-1, 9171-4.1-3, 9171-4.1-4, 9171-4.1-5, 9171-4.1-6, 9171-4.3.2-4
-    fn head(&mut self, visit: &mut impl FnMut(Block<'a>)) -> Result<Head, Malformed> {
+    fn head(&mut self, visit: &mut impl FnMut(Block<'a>)) -> Result<BundleHead, Malformed> {
         match self.reader.take(1)? {
             [0x9f] => {}
             [6] => return self.reader.error_at(0, "the first byte is that of a BPv6 bundle"),
@@ -229,6 +235,7 @@ impl<'a> Walk<'a, '_> {
         let primary = read_primary(&mut self.reader, self.bytes, self.profile, self.accel)?;
         let primary_end = self.reader.position();
         if let Some(place) = primary.fragment {
+            // A node that fragments writes these numbers.
             self.hop_bytes += (head_len(place.offset) + head_len(place.total)) as usize;
         }
         loop {
@@ -248,7 +255,7 @@ impl<'a> Walk<'a, '_> {
                 return self.reader.error_at(start, "the blocks before the payload leave no room for hops in 64 KiB");
             }
             self.check(&primary, data_len)?;
-            return Ok(Head {
+            return Ok(BundleHead {
                 primary,
                 primary_end,
                 payload_block: start,
@@ -262,7 +269,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// One extension block after its first four fields.
+    /// Parses an extension block after its first four fields.
     fn extension(&mut self, start: usize, fields: BlockStart) -> Result<Block<'a>, Malformed> {
         if !self.numbers.insert(fields.number) {
             return self.reader.error_at(start, "two blocks with the same number");
@@ -282,6 +289,7 @@ impl<'a> Walk<'a, '_> {
         }
         let meaning = read_data(fields.kind, data, data_at as u64, self.profile)?;
         let span = start..self.reader.position();
+        // A second block of labels or of vouching is one that no hop would write: it counts as another's.
         let of_hops = match &meaning {
             Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
             Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),
@@ -298,7 +306,7 @@ impl<'a> Walk<'a, '_> {
         Ok(Block { fields, data, meaning, span })
     }
 
-    /// Rules over several fields and blocks.
+    /// Checks rules over several fields and blocks.
     fn check(&self, primary: &Primary, data_len: u64) -> Result<(), Malformed> {
         let strict = self.profile == Profile::Strict;
         let flags = primary.flags;
@@ -322,11 +330,11 @@ impl<'a> Walk<'a, '_> {
             return fail("a fragment of a bundle that must not be fragmented");
         }
         if let Some(fragment) = primary.fragment {
-            // Anonymous bundles have no identity: the fragments of two would become one.
+            // Anonymous bundles have no identity: fragments of different ones would be joined.
             if anonymous {
                 return fail("a fragment of an anonymous bundle");
             }
-            // RFC 9171 5.8: each fragment has some of the payload.
+            // RFC 9171 5.8: no fragment is empty.
             if data_len == 0 {
                 return fail("a fragment without payload");
             }
@@ -334,7 +342,7 @@ impl<'a> Walk<'a, '_> {
                 return fail("a fragment that reaches beyond the original payload");
             }
         }
-        // RFC 9171 4.4.2. The examples of RFC 9173 break it themselves.
+        // RFC 9171 4.4.2. The examples of RFC 9173 violate it themselves.
         // 9171-4.4.2-2
         if strict && primary.creation.time == DtnTime::UNKNOWN && self.once & 1 << 7 == 0 {
             return fail("a bundle without creation time needs a bundle age block");
@@ -348,16 +356,16 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Whether this data of a block integrity block names the primary block (number 0) as a target.
+/// Whether this data of a block integrity block has the primary block (number 0) as a target.
 fn protects_primary(data: &[u8]) -> bool {
     targets(data, 0)
 }
 
-/// Whether this data of a security block names the block of this number as a target (RFC 9172 3.6).
+/// Whether this data of a security block has the block of this number as a target (RFC 9172 3.6).
 pub(crate) fn targets(data: &[u8], number: u64) -> bool {
-    let mut reader = Reader::new(data, 0, false);
+    let mut reader = CborReader::new(data, 0, false);
     let mut named = false;
-    // What is wrong further on takes nothing back.
+    // Targets read before an error still count.
     let _ = reader
         .list(|reader, targets| (0..targets).try_for_each(|_| reader.uint().map(|target| named |= target == number)));
     named

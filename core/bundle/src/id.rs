@@ -1,9 +1,9 @@
-//! What identifies a bundle.
+//! Identity of a [`Bundle`].
 
 use crate::{Bundle, BundleId};
 
 impl Bundle {
-    /// Its identity (RFC 9171 4.2.7).
+    /// Identity of the bundle (RFC 9171 4.2.7).
     pub fn id(&self) -> BundleId {
         BundleId {
             source: self.primary.source.clone(),

@@ -2,9 +2,9 @@
 //! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713), security blocks (RFC 9172, RFC 9173);
 //! and BPv6 (RFC 5050, RFC 6260).
 //!
-//! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). The engine
-//! uses [`v7`] and [`v6`], which hand out no wire structures; tools that show every block use [`Bundle`] and
-//! [`decode`]. Both are filled by the same walk over a bundle's bytes. Read [`v7`] first.
+//! It decides nothing: the agent decides about bundles (`core/bpa`). The engine uses [`v7`] and [`v6`], which expose no
+//! wire structures; tools that show every block use [`Bundle`] and [`decode`]. One parser fills both. Read [`v7`]
+//! first.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -33,7 +33,7 @@ pub mod v7;
 pub use admin::{AdministrativeRecord, StatusItem, StatusReport, reason};
 pub use builder::BundleBuilder;
 pub use bundle::*;
-pub use check::Check;
+pub use check::PayloadCheck;
 pub use decode::{decode, decode_parts, decode_prefix};
 pub use eid_wire::EidCodec;
 pub use farlink_base::{BundleId, CreationTimestamp, EidError, EndpointId, FragmentInfo};

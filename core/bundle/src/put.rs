@@ -1,23 +1,23 @@
-//! Writing CBOR (RFC 8949), always in its shortest form, to any kind of buffer.
+//! CBOR writer (RFC 8949), always in shortest form, to any kind of buffer.
 
 use crate::cbor::{BYTES, UINT};
 use alloc::vec::Vec;
 use farlink_base::BytesMut;
 
-/// Where encoded bytes go: a buffer, or only their count.
-pub trait Out {
-    /// Appends bytes.
+/// Sink for encoded bytes: a buffer, or a counter.
+pub trait ByteSink {
+    /// Appends a slice of bytes.
     fn put(&mut self, bytes: &[u8]);
     /// Appends one byte.
     fn byte(&mut self, byte: u8) {
         self.put(&[byte]);
     }
-    /// Bytes so far.
+    /// Bytes written so far.
     fn at(&self) -> usize;
-    /// What was appended from `start` on; empty where bytes are only counted.
+    /// Bytes appended from `start` on; empty for a counter.
     fn since(&mut self, start: usize) -> &mut [u8];
 }
-impl Out for Vec<u8> {
+impl ByteSink for Vec<u8> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
@@ -33,7 +33,7 @@ impl Out for Vec<u8> {
         &mut self[start..]
     }
 }
-impl Out for BytesMut {
+impl ByteSink for BytesMut {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
@@ -45,23 +45,23 @@ impl Out for BytesMut {
         &mut self[start..]
     }
 }
-/// Bytes of [`Short`] that need no allocation.
+/// Capacity of [`Short`] without allocation, bytes.
 const SHORT: usize = 256;
 
-/// A head while it is written: most are short, and then nothing is allocated for them.
+/// Buffer for a head under construction: most are short and then need no allocation.
 pub(crate) struct Short {
     here: [u8; SHORT],
     len: usize,
-    /// All of it, once it is longer than that.
+    /// All bytes, once they exceed `here`.
     long: Vec<u8>,
 }
 impl Short {
-    /// An empty one.
+    /// Creates an empty buffer.
     #[inline]
     pub(crate) fn new() -> Short {
         Short { here: [0; SHORT], len: 0, long: Vec::new() }
     }
-    /// What was written.
+    /// Bytes written so far.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.len <= SHORT { &self.here[..self.len] } else { &self.long }
@@ -76,7 +76,7 @@ impl Short {
         self.len = self.long.len();
     }
 }
-impl Out for Short {
+impl ByteSink for Short {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
@@ -98,10 +98,10 @@ impl Out for Short {
         if self.len <= SHORT { &mut self.here[start..self.len] } else { &mut self.long[start..] }
     }
 }
-/// Counts what would be written.
+/// Counts bytes instead of writing them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count(pub usize);
-impl Out for Count {
+impl ByteSink for Count {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.0 += bytes.len();
@@ -117,17 +117,17 @@ impl Out for Count {
 /// Appends the head of an item in its shortest form.
 // 9171-4.1-2
 #[inline]
-pub fn put_head(out: &mut impl Out, major: u8, value: u64) {
+pub fn put_head(out: &mut impl ByteSink, major: u8, value: u64) {
     let major = major << 5;
     if value < 24 {
         return out.byte(major | value as u8);
     }
     put_wide(out, major, value);
 }
-/// The same of a value that needs more than one byte.
+/// Appends a head whose value needs bytes of its own.
 #[inline(never)]
-fn put_wide(out: &mut impl Out, major: u8, value: u64) {
-    // Pieces of fixed length are copied without a call.
+fn put_wide(out: &mut impl ByteSink, major: u8, value: u64) {
+    // Slices of constant length are copied without a call.
     let [a, b, c, d, e, f, g, h] = value.to_be_bytes();
     match value {
         0..=0xff => out.put(&[major | 24, h]),
@@ -138,15 +138,15 @@ fn put_wide(out: &mut impl Out, major: u8, value: u64) {
 }
 /// Appends an unsigned integer.
 #[inline]
-pub fn put_uint(out: &mut impl Out, value: u64) {
+pub fn put_uint(out: &mut impl ByteSink, value: u64) {
     put_head(out, UINT, value);
 }
 /// Appends a byte string.
-pub fn put_bytes(out: &mut impl Out, bytes: &[u8]) {
+pub fn put_bytes(out: &mut impl ByteSink, bytes: &[u8]) {
     put_head(out, BYTES, bytes.len() as u64);
     out.put(bytes);
 }
-/// Bytes [`put_head`] needs for this value.
+/// Length of the head [`put_head`] writes for this value, bytes.
 pub const fn head_len(value: u64) -> u64 {
     match value {
         0..=23 => 1,
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_outgrows_its_place_is_written_like_the_rest() {
+    fn short_buffer_spills_to_heap() {
         for step in [1usize, 7, 100, SHORT - 1, SHORT, SHORT + 1] {
             let (mut short, mut plain) = (Short::new(), Vec::new());
             for n in 0..2 * SHORT {

@@ -1,11 +1,11 @@
-//! Custody transfer of BPv7 (CCSDS 734.6-O-1): vectors, and what breaks them.
+//! Custody transfer of BPv7 (CCSDS 734.6-O-1): vectors and malformed input.
 
 use farlink_base::{Accel, BytesMut, CreationTimestamp, DtnTime, Facts, HopState, Payload, Transfer};
 use farlink_bundle::v7::custody::{
-    ACCEPTED, Counter, REFUSED, ReportingBlock, Run, Said, Sequence, TransferBlock, asks, put_signal, read_signal,
-    transfer,
+    ACCEPTED, Counter, NumberRun, REFUSED, ReportingBlock, Sequence, SignalEntry, TransferBlock, asks, put_signal,
+    read_signal, transfer,
 };
-use farlink_bundle::v7::{self, Record};
+use farlink_bundle::v7::{self, ParsedRecord};
 use farlink_bundle::{CrcType, EndpointId, Profile, cbor};
 use serde_json::Value;
 
@@ -17,20 +17,20 @@ fn vector(id: &str) -> Vec<u8> {
     let text = item["hex"].as_str().unwrap();
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
-fn run(first: u64, last: u64) -> Run {
-    Run { first, last }
+fn run(first: u64, last: u64) -> NumberRun {
+    NumberRun { first, last }
 }
-fn sequence(counter: Counter, runs: &[Run]) -> Sequence {
+fn sequence(counter: Counter, runs: &[NumberRun]) -> Sequence {
     Sequence { counter, runs: runs.to_vec(), source: None }
 }
-/// The content of a record, and its type.
+/// Type and content of a record.
 fn content(payload: &[u8]) -> (u64, Vec<u8>) {
-    let Record::Other { kind, content } = v7::record(payload).unwrap() else { panic!("{payload:x?}") };
+    let ParsedRecord::Other { kind, content } = v7::record(payload).unwrap() else { panic!("{payload:x?}") };
     (kind, content.to_vec())
 }
 
 #[test]
-fn blocks_are_read_and_written_as_the_vectors_say() {
+fn custody_blocks_match_vectors() {
     let block = TransferBlock { number: 5, sequence: 1, custodian: EndpointId::ipn(1, 0) };
     assert_eq!((TransferBlock::decode(&vector("cteb")), block.encode()), (Some(block.clone()), vector("cteb")));
     let least = ReportingBlock { number: 5, ..ReportingBlock::default() };
@@ -50,8 +50,9 @@ fn blocks_are_read_and_written_as_the_vectors_say() {
 }
 
 #[test]
-fn numbers_are_told_run_by_run() {
-    let one = |sequence: Sequence| put_signal(13, &[Said { what: ACCEPTED, of: vec![sequence] }]).to_vec();
+fn custody_signals_match_vectors() {
+    let one =
+        |sequence: Sequence| put_signal(13, &[SignalEntry { code: ACCEPTED, sequences: vec![sequence] }]).to_vec();
     let around = |id: &str| [&[0x82, 13, 0xa1, 1, 0x81][..], &vector(id)].concat();
     let counter = Counter::Number(1);
     let to = Counter::To(EndpointId::ipn(2, 1));
@@ -62,9 +63,13 @@ fn numbers_are_told_run_by_run() {
     ] {
         assert_eq!(one(sequence.clone()), around(id), "{id}");
         let (kind, content) = content(&around(id));
-        assert_eq!((kind, read_signal(&content)), (13, Ok(vec![Said { what: ACCEPTED, of: vec![sequence] }])), "{id}");
+        assert_eq!(
+            (kind, read_signal(&content)),
+            (13, Ok(vec![SignalEntry { code: ACCEPTED, sequences: vec![sequence] }])),
+            "{id}"
+        );
     }
-    let said = |what, runs: &[Run]| Said { what, of: vec![sequence(counter.clone(), runs)] };
+    let said = |what, runs: &[NumberRun]| SignalEntry { code: what, sequences: vec![sequence(counter.clone(), runs)] };
     let ccs = [said(ACCEPTED, &[run(5, 6), run(9, 9)]), said(REFUSED, &[run(7, 7)])];
     assert_eq!(put_signal(13, &ccs)[..], vector("ccs"));
     assert_eq!(read_signal(&content(&vector("ccs")).1), Ok(ccs.to_vec()));
@@ -73,13 +78,13 @@ fn numbers_are_told_run_by_run() {
         (put_signal(14, &crs).to_vec(), read_signal(&content(&vector("crs")).1)),
         (vector("crs"), Ok(crs.to_vec()))
     );
-    // All numbers there are take a few bytes, and nobody walks over them.
+    // A range of all numbers takes a few bytes and is never iterated.
     let all = [said(ACCEPTED, &[run(0, u64::MAX - 1)])];
     assert_eq!(read_signal(&content(&put_signal(13, &all)).1), Ok(all.to_vec()));
 }
 
 #[test]
-fn signals_that_lie_about_their_length_or_order_are_none() {
+fn malformed_custody_signals_are_refused() {
     for id in ["ccs", "crs"] {
         let signal = content(&vector(id)).1;
         assert!((0..signal.len()).all(|cut| read_signal(&signal[..cut]).is_err()), "{id} cut");
@@ -108,34 +113,34 @@ fn signals_that_lie_about_their_length_or_order_are_none() {
     ] {
         assert!(read_signal(&bad).is_err(), "{bad:x?}");
     }
-    assert!(read_signal(&with(&[0x9f, 1, 5, 0x9f, 1, 0xff, 0xff])).is_ok(), "whichever way lengths are said");
+    assert!(read_signal(&with(&[0x9f, 1, 5, 0x9f, 1, 0xff, 0xff])).is_ok(), "arrays of indefinite length");
 }
 
-/// Each kind of news is looked for among those before it: a signal of many would cost the square of its length.
 #[test]
-fn signal_of_too_many_kinds_is_refused() {
+fn signal_with_many_codes_is_refused() {
+    // Each code is compared with all before it: many codes would cost the square of their number.
     let kinds = |count: i64| {
-        let said: Vec<Said> = (0..count).map(|what| Said { what, of: Vec::new() }).collect();
+        let said: Vec<SignalEntry> = (0..count).map(|what| SignalEntry { code: what, sequences: Vec::new() }).collect();
         read_signal(&content(&put_signal(14, &said)).1)
     };
     assert_eq!(kinds(256).map(|said| said.len()), Ok(256));
     assert!(kinds(257).is_err() && kinds(16_000).is_err());
 }
 
-fn asking(block: u64) -> v7::Draft {
-    v7::Draft {
+fn asking(block: u64) -> v7::BundleDraft {
+    v7::BundleDraft {
         source: EndpointId::ipn(1, 5),
         destination: EndpointId::ipn(3, 1),
         facts: Facts(0),
         lifetime_ms: 9000,
         custody: block,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     }
 }
 const AT: CreationTimestamp = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 0 };
 
 #[test]
-fn a_bundle_that_asks_for_custody_says_whose_it_is_and_by_which_number() {
+fn custody_request_names_custodian_and_number() {
     for (block, crc) in [(13, CrcType::Crc32c), (15, CrcType::None), (13, CrcType::Crc16)] {
         let made = v7::make(&asking(block), AT, Payload::from(&b"data"[..]), crc, &Accel::default());
         assert!(made.facts.has(Facts::NO_FRAGMENT), "its number means all of it");
@@ -156,7 +161,7 @@ fn a_bundle_that_asks_for_custody_says_whose_it_is_and_by_which_number() {
                 Some((EndpointId::ipn(node, 0), Transfer { number, sequence: 1, block }))
             );
             assert_eq!(next.id, made.id);
-            // Nobody takes it from there: it stays.
+            // Without a new custodian, the block stays.
             let on =
                 v7::render(&next, &HopState::default(), None, &Accel::default(), &mut BytesMut::new()).into_payload();
             let on = v7::read(&on, Profile::Strict, &Accel::default()).unwrap().0;
@@ -165,17 +170,18 @@ fn a_bundle_that_asks_for_custody_says_whose_it_is_and_by_which_number() {
     }
     let plain = v7::make(&asking(0), AT, Payload::new(), CrcType::None, &Accel::default());
     assert!(transfer(&plain, 13).is_none() && !plain.facts.has(Facts::NO_FRAGMENT));
-    for draft in
-        [v7::Draft { source: EndpointId::Null, ..asking(13) }, v7::Draft { facts: Facts(Facts::ADMIN), ..asking(13) }]
-    {
+    for draft in [
+        v7::BundleDraft { source: EndpointId::Null, ..asking(13) },
+        v7::BundleDraft { facts: Facts(Facts::ADMIN), ..asking(13) },
+    ] {
         let void = v7::make(&draft, AT, Payload::new(), CrcType::None, &Accel::default());
         assert_eq!(transfer(&void, 13), None, "without identity, and of records, there is no custody");
     }
 }
 
-/// HDTN has a private block of the same type.
 #[test]
-fn a_block_of_this_type_that_means_something_else_is_let_alone() {
+fn foreign_block_of_type_stays_untouched() {
+    // HDTN uses the same type for a private block.
     use farlink_bundle::{BlockData, BlockFlags, Bundle, ExtensionBlock};
     let mut bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), AT).build();
     let mut data = Vec::new();

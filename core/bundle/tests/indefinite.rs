@@ -1,9 +1,9 @@
-//! Blocks, and arrays in them, of indefinite length: RFC 9171 4.1 does not prohibit them, and the CRC of a block goes
-//! over its break (4.3.1, 4.3.2).
+//! Blocks, and arrays in them, of indefinite length: RFC 9171 4.1 allows them, and the CRC of a block covers its break
+//! (4.3.1, 4.3.2).
 
 use crate::common::bundle;
 use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, EndpointId, HopState, Malformed, Payload};
-use farlink_bundle::cbor::{BREAK, Reader, put_bytes};
+use farlink_bundle::cbor::{BREAK, CborReader, put_bytes};
 use farlink_bundle::{
     BlockData, Bundle, CrcType, CreationTimestamp, ExtensionBlock, HopCount, Profile, decode, decode_prefix, v7,
 };
@@ -23,16 +23,16 @@ fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) 
     assert_eq!(encoded.len(), v7::size(meta, hop, cut));
     encoded.into_payload().to_bytes().unwrap().to_vec()
 }
-/// The items of an array.
+/// Encoded items of an array.
 fn items(array: &[u8]) -> Vec<&[u8]> {
-    let mut reader = Reader::new(array, 0, true);
+    let mut reader = CborReader::new(array, 0, true);
     let count = reader.array().unwrap();
     (0..count).map(|_| reader.item().unwrap()).collect()
 }
 fn open_of(items: &[Vec<u8>]) -> Vec<u8> {
     [&[0x9f], &items.concat()[..], &[BREAK]].concat()
 }
-/// An item as it is, or opened where it is an endpoint ID or a timestamp.
+/// Copies an item; an endpoint ID or timestamp becomes an array of indefinite length.
 fn open_field(item: &[u8]) -> Vec<u8> {
     if item[0] >> 5 != 4 {
         return item.to_vec();
@@ -41,14 +41,15 @@ fn open_field(item: &[u8]) -> Vec<u8> {
     let inner = |part: &&[u8]| if parts[0] == [2] { open_field(part) } else { part.to_vec() };
     open_of(&parts.iter().map(inner).collect::<Vec<_>>())
 }
-/// A block with its CRC, opened; its fields too where it is the primary block, its data where that is a hop count.
+/// Converts a block to indefinite length and corrects its CRC; also the fields of a primary block and the data of a hop
+/// count.
 fn open_block(block: &[u8], primary: bool) -> Vec<u8> {
     let mut fields: Vec<Vec<u8>> = items(block).iter().map(|item| item.to_vec()).collect();
     let crc = fields[if primary { 2 } else { 3 }][0];
     if primary {
         fields.iter_mut().for_each(|field| *field = open_field(field));
     } else if fields[0] == [10] {
-        let data = open_field(Reader::new(&fields[4], 0, true).bytes().unwrap());
+        let data = open_field(CborReader::new(&fields[4], 0, true).bytes().unwrap());
         fields[4].clear();
         put_bytes(&mut fields[4], &data);
     }
@@ -69,9 +70,10 @@ fn open_block(block: &[u8], primary: bool) -> Vec<u8> {
     }
     block
 }
-/// A bundle whose blocks are open where `which` has a bit: the primary block first, the payload block last.
+/// Converts the blocks selected by the bits of `which` to indefinite length: the primary block is bit 0, the payload
+/// block the last.
 fn opened(bytes: &[u8], which: u64) -> Vec<u8> {
-    let mut reader = Reader::new(bytes, 0, true);
+    let mut reader = CborReader::new(bytes, 0, true);
     let mut out = reader.take(1).unwrap().to_vec();
     let mut at = 0;
     while reader.peek() != Some(BREAK) {
@@ -86,11 +88,11 @@ fn opened(bytes: &[u8], which: u64) -> Vec<u8> {
 proptest! {
     /// Keeps 9171-4.1-2.
     #[test]
-    fn open_blocks_are_read_kept_and_passed_on(
+    fn indefinite_blocks_round_trip(
         bundle in bundle(), which in any::<u64>(), at in any::<prop::sample::Index>(),
     ) {
         let (closed, hop) = read(&wire(&bundle), Profile::Strict).unwrap();
-        // A hop writes these anew, or takes them away.
+        // A hop rewrites or removes previous nodes of other schemes.
         prop_assume!(matches!(hop.previous, EndpointId::Ipn { .. } | EndpointId::Null));
         prop_assume!(render(&closed, &hop, None) == wire(&bundle));
         let bytes = opened(&wire(&bundle), which);
@@ -112,7 +114,7 @@ proptest! {
                     prop_assert_eq!(piece.payload.to_bytes(), meta.payload.slice(cut.start, cut.end - cut.start).to_bytes());
                 }
             }
-            // The view for tools says the same, and writes the payload block with its length.
+            // The view for tools agrees, and encodes the payload block with definite length.
             let tool = decode(&Payload::from(bytes.clone()), profile, &accel()).unwrap();
             prop_assert_eq!(read(&wire(&tool), profile).unwrap().0.id, meta.id);
         }
@@ -120,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn a_break_in_the_wrong_place_is_found(bundle in bundle(), at in any::<prop::sample::Index>()) {
+    fn misplaced_break_is_detected(bundle in bundle(), at in any::<prop::sample::Index>()) {
         let bytes = opened(&wire(&bundle), u64::MAX);
         let ends = v7::begin(&Payload::from(bytes.clone()), Profile::Strict, &accel()).unwrap().unwrap();
         let head = ends.payload_at as usize;
@@ -152,14 +154,14 @@ fn plain() -> Bundle {
 /// Keeps 9171-4.2.2-1, 9171-4.2.2-2, 9171-4.3.1-1, 9171-4.3.1-9, 9171-4.3.1-11, 9171-4.3.1-15, 9171-4.3.2-1.
 /// Keeps 9171-4.3.2-5.
 #[test]
-fn a_block_has_as_many_items_as_its_flags_and_crc_say_whichever_way_its_length_is_said() {
+fn indefinite_block_item_count_is_checked() {
     let good = opened(&wire(&plain()), u64::MAX);
     assert!(read(&good, Profile::Strict).is_ok());
-    let mut blocks = Reader::new(&good, 0, true);
+    let mut blocks = CborReader::new(&good, 0, true);
     blocks.take(1).unwrap();
     for _ in 0..2 {
         blocks.item().unwrap();
-        // Behind the last item of the block, before its break.
+        // After the last item of the block, before its break.
         let mut more = good.clone();
         more.insert(blocks.position() - 1, 0);
         let error = read(&more, Profile::Permissive).unwrap_err();
@@ -177,7 +179,7 @@ fn a_block_has_as_many_items_as_its_flags_and_crc_say_whichever_way_its_length_i
 }
 
 #[test]
-fn a_previous_node_of_indefinite_length_is_read_and_replaced() {
+fn indefinite_previous_node_is_replaced() {
     let mut bundle = plain();
     let raw: &[u8] = &[0x85, 6, 3, 0, 0, 0x47, 0x9f, 2, 0x9f, 7, 0, 0xff, 0xff];
     let (data, raw) = (BlockData::Unknown(Bytes::new()), Some(Bytes::from_static(raw)));

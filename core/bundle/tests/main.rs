@@ -1,4 +1,4 @@
-//! The tests of the codecs, in one program: it is linked once.
+//! Tests of the codecs, in one program that is linked once.
 
 mod bpsec_vectors;
 mod common;

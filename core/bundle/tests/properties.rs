@@ -1,4 +1,4 @@
-//! Bundles made at random: written and read again, damaged.
+//! Random bundles: encoded, decoded and damaged.
 
 use crate::common::bundle;
 use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Payload};
@@ -8,7 +8,7 @@ use farlink_bundle::{
 };
 use proptest::prelude::*;
 
-/// The same bundle without what decoding remembers of the wire.
+/// Bundle without the received bytes that decoding keeps.
 fn fields(mut bundle: Bundle) -> Bundle {
     bundle.primary_raw = None;
     bundle.payload_crc_value = None;
@@ -25,7 +25,7 @@ fn read(bytes: Bytes, profile: Profile) -> Result<Bundle, farlink_base::Malforme
 proptest! {
     /// Keeps 9171-4.1-2.
     #[test]
-    fn what_is_written_is_read_strictly_and_the_length_is_known_before(bundle in bundle()) {
+    fn encoded_bundle_reads_strictly(bundle in bundle()) {
         let bytes = wire(&bundle);
         prop_assert_eq!(bundle.encoded_len(), bytes.len() as u64);
         let back = read(bytes.clone(), Profile::Strict).unwrap();
@@ -38,7 +38,7 @@ proptest! {
 
     /// Keeps 9171-4.3.1-15, 9171-4.3.2-5, 9171-5.6-2.
     #[test]
-    fn a_damaged_byte_never_panics_and_never_passes_a_crc32c(bundle in bundle(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+    fn damaged_byte_fails_crc32c(bundle in bundle(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let mut bytes = wire(&bundle).to_vec();
         let at = at.index(bytes.len());
         let changed = bytes[at] != to;
@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = read(Bytes::from(bytes.clone()), Profile::Permissive);
         if !bytes.is_empty() {
             bytes[0] = 0x9f;
@@ -65,7 +65,7 @@ fn plain(payload: Payload) -> Bundle {
 }
 
 #[test]
-fn a_payload_on_disk_is_forwarded_with_the_crc_it_came_with() {
+fn stored_payload_keeps_received_crc() {
     let accel = Accel::default();
     let sent = plain(Payload::from(vec![7u8; 5000]));
     let mut stored = read(wire(&sent), Profile::Strict).unwrap();
@@ -80,7 +80,7 @@ fn a_payload_on_disk_is_forwarded_with_the_crc_it_came_with() {
     recovered.payload = sent.payload.clone();
     assert_eq!(wire(&recovered), wire(&read(wire(&recovered), Profile::Strict).unwrap()), "the CRC still holds");
     assert_eq!(again.tail, parts.tail);
-    // A bundle made here is sealed before its payload leaves memory.
+    // A locally created bundle is sealed before its payload leaves memory.
     let mut own = sent.clone();
     own.seal(&accel);
     own.payload = stored.payload.clone();
@@ -88,7 +88,7 @@ fn a_payload_on_disk_is_forwarded_with_the_crc_it_came_with() {
 }
 
 #[test]
-fn a_fill_payload_has_the_length_but_no_crc() {
+fn fill_payload_has_zero_crc() {
     let accel = Accel::default();
     let bundle = plain(Payload::fill(9, 1 << 40));
     let encoded = bundle.encode(&accel);
@@ -99,7 +99,7 @@ fn a_fill_payload_has_the_length_but_no_crc() {
 }
 
 #[test]
-fn the_head_is_bounded() {
+fn head_size_is_bounded() {
     let mut bundle = plain(Payload::from(&b"x"[..]));
     for number in 10..139 {
         let data = BlockData::Unknown(Bytes::new());
@@ -117,10 +117,10 @@ fn the_head_is_bounded() {
 
 /// Keeps 9171-4.3.1-3.
 #[test]
-fn numbers_longer_than_needed_are_kept_as_they_came() {
+fn nonshortest_payload_length_drops_known_crc() {
     let accel = Accel::default();
     let mut bytes = wire(&plain(Payload::from(&b"hello"[..]))).to_vec();
-    // The payload length in two bytes instead of one, with the CRC that belongs to it.
+    // The payload length in two bytes instead of one, with a matching CRC.
     let at = bytes.len() - 6 - 5 - 1;
     assert_eq!(bytes[at], 0x45);
     bytes.splice(at..=at, [0x58, 5]);

@@ -1,4 +1,4 @@
-//! BPv6 bundles made at random, and what is no bundle.
+//! Random BPv6 bundles, and arbitrary bytes.
 
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, HopState, Malformed, Payload, Priority,
@@ -14,10 +14,10 @@ fn eid() -> impl Strategy<Value = EndpointId> {
         ("[a-z][a-z0-9.-]{0,12}", "[!-~]{0,12}").prop_map(|(node, demux)| EndpointId::dtn(&node, &demux)),
     ]
 }
-fn draft() -> impl Strategy<Value = v6::Draft> {
+fn draft() -> impl Strategy<Value = v6::BundleDraft> {
     let facts = Facts::ADMIN | Facts::REQUESTS | Facts::CRITICAL | Facts::UNRELIABLE | Facts::CUSTODY;
     (eid(), eid(), eid(), any::<u32>(), any::<u64>(), 0u8..3, prop::option::of(any::<[u32; 2]>())).prop_map(
-        move |(source, destination, report_to, bits, lifetime_ms, priority, labels)| v6::Draft {
+        move |(source, destination, report_to, bits, lifetime_ms, priority, labels)| v6::BundleDraft {
             source,
             destination,
             report_to,
@@ -31,7 +31,7 @@ fn draft() -> impl Strategy<Value = v6::Draft> {
         },
     )
 }
-/// Blocks after the payload that nobody knows.
+/// Unknown blocks after the payload.
 fn behind() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     prop::collection::vec((100u8..190, prop::collection::vec(any::<u8>(), 0..40)), 0..4)
 }
@@ -48,7 +48,7 @@ prop_compose! {
         let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
         let count = behind.len();
         if count > 0 {
-            // The payload block is not the last one; its length is of at most two bytes.
+            // The payload block is not the last one. Its length takes at most two bytes.
             let flags = begun.payload_at as usize - if payload.len() > 127 { 3 } else { 2 };
             assert_eq!(bytes[flags..][..1], [8]);
             bytes[flags] = 0;
@@ -68,7 +68,7 @@ fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) 
     assert_eq!(encoded.len(), v6::size(meta, hop, cut));
     encoded.into_payload().to_bytes().unwrap().to_vec()
 }
-/// Everything a reader gives, in a form that compares.
+/// All results of a reader, in comparable form.
 fn all(read: &(BundleMeta, HopState)) -> String {
     let payload = read.0.payload.to_bytes();
     let meta = BundleMeta { payload: Payload::new(), ..read.0.clone() };
@@ -78,7 +78,7 @@ fn all(read: &(BundleMeta, HopState)) -> String {
 proptest! {
     /// Keeps 5050-5.4-8.
     #[test]
-    fn what_is_read_is_written_again(bytes in wire()) {
+    fn unchanged_bundle_round_trips(bytes in wire()) {
         let came = read(&bytes, Profile::Strict).unwrap();
         prop_assert_eq!(render(&came.0, &came.1, None), bytes.clone());
         prop_assert_eq!(came.0.size(), bytes.len() as u64);
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bundle_in_chunks_is_the_same_bundle(bytes in wire(), size in 1usize..40) {
+    fn v6_chunk_boundaries_do_not_matter(bytes in wire(), size in 1usize..40) {
         let mut rope = Payload::new();
         bytes.chunks(size).for_each(|chunk| rope.push_bytes(Bytes::copy_from_slice(chunk)));
         let whole = read(&bytes, Profile::Strict).unwrap();
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn hops_say_what_they_are_told(
+    fn v6_hop_state_round_trips(
         bytes in wire(), previous in eid(), age in 0..u64::MAX / 1000, labels in prop::option::of(any::<[u32; 2]>()),
     ) {
         let (meta, _) = read(&bytes, Profile::Strict).unwrap();
@@ -119,7 +119,7 @@ proptest! {
 
     /// Keeps 5050-5.8-2.
     #[test]
-    fn pieces_make_the_whole(bytes in wire(), cut in any::<Index>()) {
+    fn v6_fragments_rejoin_to_original(bytes in wire(), cut in any::<Index>()) {
         let (meta, hop) = read(&bytes, Profile::Strict).unwrap();
         prop_assume!(meta.may_fragment());
         let (len, at) = (meta.payload.len(), 1 + cut.index(meta.payload.len() as usize - 1) as u64);
@@ -133,14 +133,14 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), first in any::<bool>()) {
+    fn v6_arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), first in any::<bool>()) {
         let bytes = if first { [&[6][..], &bytes].concat() } else { bytes };
         let _ = (read(&bytes, Profile::Strict), read(&bytes, Profile::Permissive), v6::record(&bytes));
         let _ = v6::begin(&Payload::from(bytes), Profile::Permissive);
     }
 
     #[test]
-    fn no_change_of_a_bundle_makes_it_panic_or_unreadable_at_the_next_node(
+    fn changed_v6_bundle_stays_readable(
         bytes in wire(), changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..4), cut in any::<Index>(),
     ) {
         let mut bytes = bytes;

@@ -1,4 +1,4 @@
-//! Every vector of `tests/vectors` that is about BPv6.
+//! Vectors of `tests/vectors` about BPv6.
 
 use farlink_base::{
     BytesMut, CreationTimestamp, DtnTime, EndpointId, Facts, FragmentInfo, HopState, Payload, Priority, sdnv,
@@ -26,7 +26,7 @@ const BOTH: [Profile; 2] = [Profile::Strict, Profile::Permissive];
 
 /// Keeps 5050-4-1, 5050-4-2.
 #[test]
-fn valid_bundles_are_read_and_written_again_byte_for_byte() {
+fn valid_vectors_round_trip() {
     for case in vectors("bpv6_bundles.json")["valid"].as_array().unwrap() {
         let (id, wire) = (&case["id"], hex(&case["hex"]));
         for profile in BOTH {
@@ -54,7 +54,7 @@ fn invalid_bundles_are_refused() {
 }
 
 #[test]
-fn what_the_bundles_say_is_understood() {
+fn v6_vector_contents_are_decoded() {
     let custody = v6::decode(&rope(&valid("cbhe_custody")), Profile::Strict).unwrap();
     assert!(custody.primary.has(v6::flags::CUSTODY) && custody.primary.custodian == EndpointId::ipn(1, 0));
     let meaning = v6::Meaning::Custody { id: 1, custodian: EndpointId::ipn(1, 0) };
@@ -76,11 +76,11 @@ fn what_the_bundles_say_is_understood() {
         assert!(bundle.primary.has(v6::flags::ADMIN));
         v6::record(&bundle.payload.to_bytes().unwrap()).unwrap()
     };
-    let v6::Record::Report(report) = record("status_report") else { panic!("a status report") };
+    let v6::ParsedRecord::Report(report) = record("status_report") else { panic!("a status report") };
     assert_eq!(report.delivered.time, Some(DtnTime(799_000_010_000)));
     assert_eq!((report.subject.source, report.reason), (EndpointId::ipn(1, 1), 0));
     let fills = |id| match record(id) {
-        v6::Record::Aggregate(signal) if signal.succeeded => {
+        v6::ParsedRecord::Aggregate(signal) if signal.succeeded => {
             signal.fills.iter().map(|fill| (fill.first, fill.last)).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
@@ -89,17 +89,17 @@ fn what_the_bundles_say_is_understood() {
     assert_eq!(fills("acs_0_255_512_782"), [(0, 255), (512, 782)]);
 }
 
-/// What is made here is what others make.
 #[test]
-fn a_bundle_with_names_is_made_byte_for_byte() {
+fn made_dictionary_bundle_matches_vector() {
+    // The bundle equals that of another implementation.
     let wire = valid("dictionary");
     let (meta, _) = v6::read(&rope(&wire), Profile::Strict).unwrap();
-    let draft = v6::Draft {
+    let draft = v6::BundleDraft {
         source: meta.source.clone(),
         destination: meta.destination.clone(),
         lifetime_ms: meta.lifetime_ms,
         priority: Priority::Normal,
-        ..v6::Draft::default()
+        ..v6::BundleDraft::default()
     };
     let creation = CreationTimestamp { time: DtnTime(meta.created_ms), sequence: meta.sequence };
     let made = v6::make(&draft, creation, meta.payload.clone()).unwrap();
@@ -108,7 +108,7 @@ fn a_bundle_with_names_is_made_byte_for_byte() {
 }
 
 #[test]
-fn numbers_of_records_and_blocks_are_those_of_the_vectors() {
+fn sdnv_vectors_decode() {
     let file = vectors("sdnv.json");
     for vector in file["valid"].as_array().unwrap() {
         let (value, bytes) = (vector["value"].as_str().unwrap().parse().unwrap(), hex(&vector["hex"]));

@@ -1,4 +1,4 @@
-//! The engine's view of bundles made at random, held against the view for tools.
+//! The engine's codec compared with the view for tools, on random bundles.
 
 use crate::common::bundle;
 use crate::common::fragment::fragment;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 fn wire(bundle: &Bundle) -> Bytes {
     bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap()
 }
-/// What a node keeps of a bundle: not the blocks to be discarded, nor one that names no node.
+/// Removes the blocks a node does not keep: those to be discarded, and a null previous node.
 fn kept(mut bundle: Bundle) -> Bundle {
     bundle.extensions.retain(|block| match &block.data {
         BlockData::Unknown(_) => !block.flags.has(BlockFlags::DISCARD) || block.flags.has(BlockFlags::DELETE_BUNDLE),
@@ -32,7 +32,7 @@ fn render(meta: &BundleMeta, hop: &HopState, cut: Option<std::ops::Range<u64>>) 
     assert_eq!(&flat[6..], &bytes[..]);
     bytes
 }
-/// Everything a reader gives, in a form that compares.
+/// All results of a reader, in comparable form.
 fn all(read: &(BundleMeta, HopState)) -> String {
     let payload = read.0.payload.to_bytes();
     let meta = BundleMeta { payload: Payload::new(), ..read.0.clone() };
@@ -42,7 +42,7 @@ fn all(read: &(BundleMeta, HopState)) -> String {
 proptest! {
     /// Keeps 9171-4.2.8-1, 9171-4.3.1-2, 9171-4.3.1-3.
     #[test]
-    fn what_is_read_is_written_again(bundle in bundle()) {
+    fn unchanged_bundle_round_trips(bundle in bundle()) {
         let bundle = kept(bundle);
         let bytes = wire(&bundle);
         let (meta, hop) = read(&bytes, Profile::Strict).unwrap();
@@ -60,14 +60,14 @@ proptest! {
 
     /// Keeps 9171-5.6-5.
     #[test]
-    fn blocks_to_be_discarded_are_gone_and_nothing_else(bundle in bundle()) {
+    fn only_discardable_blocks_are_dropped(bundle in bundle()) {
         let (meta, hop) = read(&wire(&bundle), Profile::Strict).unwrap();
         prop_assert_eq!(render(&meta, &hop, None), wire(&kept(bundle)));
     }
 
     /// Keeps 9171-4.3.1-2, 9171-4.4-1, 9171-5.4-7, 9171-5.4-9.
     #[test]
-    fn a_hop_changes_what_the_view_for_tools_would_change(
+    fn render_matches_bundle_view_changes(
         bundle in bundle(), node in 1u64.., age in any::<u64>(), hops in any::<u8>(),
         labels in prop::option::of(any::<[u32; 2]>()), named in any::<bool>(),
     ) {
@@ -76,7 +76,7 @@ proptest! {
         let previous = if named { EndpointId::dtn("relay", "") } else { EndpointId::ipn(node, 0) };
         let hop = HopState { previous: previous.clone(), age_ms: age, hops, labels, ..HopState::default() };
         let mut tool = decode(&Payload::from(bytes), Profile::Strict, &Accel::default()).unwrap();
-        // What is removed leaves its number to what is added.
+        // Removed blocks free their numbers for added ones.
         if labels.is_none() {
             tool.remove_blocks_of(240);
         }
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bundle_that_comes_in_pieces_is_the_same_bundle(
+    fn incremental_read_matches_whole_read(
         bundle in bundle(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let bytes = wire(&bundle);
@@ -127,7 +127,7 @@ proptest! {
     /// Keeps 9171-4.3.1-1, 9171-4.3.1-9, 9171-4.3.1-10, 9171-4.3.1-11, 9171-4.3.1-12, 9171-5.8-1.
     /// Keeps 9171-5.8-2, 9171-5.8-5, 9171-5.8-6, 9171-5.8-7.
     #[test]
-    fn cuts_are_the_fragments_of_the_view_for_tools(
+    fn rendered_fragments_match_bundle_view(
         bundle in bundle(), first in any::<prop::sample::Index>(), second in any::<prop::sample::Index>(),
     ) {
         let bundle = kept(bundle);
@@ -142,7 +142,7 @@ proptest! {
         }
         let whole = read(&wire(&bundle), Profile::Strict).unwrap();
         for (range, mut piece) in ranges {
-            // The next hop is told who sent it and what labels it has, in each piece.
+            // Every fragment carries previous node and labels for the next hop.
             if !whole.1.previous.is_null() {
                 piece.set_previous_node(whole.1.previous.clone());
             }
@@ -151,7 +151,7 @@ proptest! {
             }
             let bytes = render(&whole.0, &whole.1, Some(range.clone()));
             prop_assert_eq!(&bytes, &wire(&piece), "{:?}", range);
-            // A fragment is cut like any bundle.
+            // A fragment is fragmented like any bundle.
             let (meta, hop) = read(&bytes, Profile::Strict).unwrap();
             prop_assert_eq!(meta.original_id(), whole.0.id);
             let half = (range.end - range.start) / 2;
@@ -164,7 +164,7 @@ proptest! {
 
     /// Keeps 9171-5.8-3, 9171-5.9-1.
     #[test]
-    fn fragments_make_the_whole_again(bundle in bundle(), at in any::<prop::sample::Index>()) {
+    fn whole_restores_fragmented_bundle(bundle in bundle(), at in any::<prop::sample::Index>()) {
         let bundle = kept(bundle);
         let at = at.index(bundle.payload.len().max(1) as usize) as u64;
         let bytes = wire(&bundle);
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_met_as_the_view_for_tools_meets_it(
+    fn damage_verdict_matches_bundle_view(
         bundle in bundle(), at in any::<prop::sample::Index>(), to in any::<u8>(), end in any::<prop::sample::Index>(),
     ) {
         let accel = Accel::default();
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 1..200)) {
+    fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 1..200)) {
         for first in [bytes[0], 0x9f] {
             bytes[0] = first;
             let rope = Payload::from(bytes.clone());
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn a_head_of_nobodys_is_rendered_without_panic(
+    fn corrupt_head_renders_without_panic(
         bundle in bundle(), at in any::<prop::sample::Index>(), to in any::<u8>(), end in any::<prop::sample::Index>(),
     ) {
         let (mut meta, hop) = read(&wire(&bundle), Profile::Strict).unwrap();

@@ -1,7 +1,7 @@
-//! Rules of RFC 9171 about single fields and blocks, one test for each.
+//! Rules of RFC 9171 about single fields and blocks, each with a test.
 
 use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, DtnTime, Duties, Facts, HopState, Malformed, Payload};
-use farlink_bundle::v7::{self, Record, Status};
+use farlink_bundle::v7::{self, ParsedRecord, StatusAssertion};
 use farlink_bundle::{
     BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile,
     StatusItem, decode, reason,
@@ -16,7 +16,7 @@ fn accel() -> Accel {
 fn plain() -> Bundle {
     Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), AT).payload(Payload::from(&b"data"[..])).build()
 }
-/// A block of this type with this content.
+/// Extension block with raw content.
 fn block(kind: u64, number: u64, flags: u64, content: &[u8]) -> ExtensionBlock {
     let data = BlockData::Unknown(Bytes::copy_from_slice(content));
     ExtensionBlock { kind, number, flags: BlockFlags(flags), crc: CrcType::None, data, raw: None }
@@ -26,7 +26,7 @@ fn with(blocks: impl IntoIterator<Item = ExtensionBlock>) -> Bundle {
     bundle.extensions.extend(blocks);
     bundle
 }
-/// What the engine and the tools make of its bytes; they agree on what is wrong.
+/// Reads the bundle with the engine's codec and checks that the view for tools agrees about errors.
 fn read(bundle: &Bundle, profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     let wire = bundle.encode(&accel()).into_payload();
     let read = v7::read(&wire, profile, &accel());
@@ -40,7 +40,7 @@ fn leaves(meta: &BundleMeta, hop: &HopState) -> Bundle {
 
 /// Keeps 9171-4.2.3-3, 9171-4.2.4-1.
 #[test]
-fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
+fn unknown_flags_are_forwarded_and_ignored() {
     let known = [0, 1, 2, 5, 6, 14, 16, 17, 18];
     let (usual, _) = read(&plain(), Profile::Strict).unwrap();
     assert_eq!((usual.facts, usual.duties), (Facts(0), Duties(0)));
@@ -62,10 +62,10 @@ fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
     }
 }
 
-/// RFC 9171 4.2.1, 4.2.2: with and without one, a block has as many bytes as its CRC type says.
 /// Keeps 9171-4.2.2-1.
 #[test]
-fn a_block_has_a_crc_exactly_where_its_type_says_so() {
+fn block_crc_matches_crc_type() {
+    // RFC 9171 4.2.1, 4.2.2: the CRC type determines the number of items and the length of the CRC.
     for (code, crc, width) in [(0, CrcType::None, 0), (1, CrcType::Crc16, 2), (2, CrcType::Crc32c, 4)] {
         let bundle = with([ExtensionBlock { crc, ..block(99, 2, 0, &[1, 2, 3]) }]);
         assert!(BOTH.into_iter().all(|profile| read(&bundle, profile).is_ok()), "{crc:?}");
@@ -77,7 +77,7 @@ fn a_block_has_a_crc_exactly_where_its_type_says_so() {
         let (item, after) = wire[at + fields.len()..].split_at(item);
         assert_eq!(item.first().copied(), (width > 0).then_some(0x40 | width as u8));
         assert_eq!(after[1..3], [1, 1], "the payload block follows");
-        // None where one is said to be, and one where none is.
+        // A missing CRC, and an unannounced one.
         let others: &[&[u8]] = if width > 0 { &[&[]] } else { &[&[0x40], &[0x42, 0, 0], &[0x44, 0, 0, 0, 0]] };
         for other in others {
             for (head, end) in [(0x85, &[][..]), (0x86, &[]), (0x9f, &[0xff])] {
@@ -93,10 +93,10 @@ fn a_block_has_a_crc_exactly_where_its_type_says_so() {
     }
 }
 
-/// From whoever does not obey, the bundle is taken by the permissive and nothing is reported.
 /// Keeps 9171-4.2.4-3.
 #[test]
-fn no_block_of_an_anonymous_or_administrative_bundle_asks_for_a_report() {
+fn anonymous_or_admin_block_report_is_refused() {
+    // A violating bundle is accepted permissively, and nothing is reported.
     let whose = [(EndpointId::Null, BundleFlags::NO_FRAGMENT), (EndpointId::ipn(1, 0), BundleFlags::ADMIN)];
     for (source, flags) in whose {
         for ask in [0, BlockFlags::REPORT, BlockFlags::REPORT | BlockFlags::DISCARD] {
@@ -114,7 +114,7 @@ fn no_block_of_an_anonymous_or_administrative_bundle_asks_for_a_report() {
 
 /// Keeps 9171-4.3.1-5.
 #[test]
-fn another_version_is_none_of_ours() {
+fn other_protocol_version_is_refused() {
     let wire = plain().encode(&accel()).into_payload().to_bytes().unwrap();
     assert_eq!(wire[..3], [0x9f, 0x89, 7]);
     for version in (0..24).filter(|version| *version != 7) {
@@ -127,10 +127,10 @@ fn another_version_is_none_of_ours() {
     }
 }
 
-/// An integrity block protects those blocks that it names as its targets (RFC 9172 3.6).
 /// Keeps 9171-4.3.1-6, 9171-4.3.1-13.
 #[test]
-fn a_primary_block_is_protected_by_a_crc_or_by_an_integrity_block() {
+fn primary_block_needs_crc_or_bib() {
+    // An integrity block protects the blocks it names as targets (RFC 9172 3.6).
     let security = |targets: &[u8]| [targets, &[1, 0, 0x82, 2, 0x82, 1, 0, 0x80]].concat();
     let cases = [(None, false), (Some(security(&[0x81, 0])), true), (Some(security(&[0x82, 1, 0])), true)];
     for (integrity, protected) in cases.into_iter().chain([(Some(security(&[0x81, 1])), false)]) {
@@ -145,7 +145,7 @@ fn a_primary_block_is_protected_by_a_crc_or_by_an_integrity_block() {
 
 /// Keeps 9171-4.4.1-3, 9171-4.4.2-3, 9171-4.4.3-5.
 #[test]
-fn blocks_that_may_occur_once_occur_once() {
+fn repeated_singleton_block_is_refused() {
     for (kind, content) in [(6, &[0x82, 2, 0x82, 7, 0][..]), (7, &[9]), (10, &[0x82, 9, 1])] {
         for profile in BOTH {
             assert!(read(&with([block(kind, 2, 0, content)]), profile).is_ok());
@@ -158,7 +158,7 @@ fn blocks_that_may_occur_once_occur_once() {
 
 /// Keeps 9171-4.4.3-1, 9171-4.4.3-2.
 #[test]
-fn a_hop_limit_is_1_to_255() {
+fn hop_limit_range_is_enforced() {
     let limits: [(&[u8], Option<u8>); 6] = [
         (&[0], None),
         (&[1], Some(1)),
@@ -177,10 +177,10 @@ fn a_hop_limit_is_1_to_255() {
     }
 }
 
-/// A bundle that asks for times gets one, though it be that of a node without clock (RFC 9171 4.2.6: 0).
 /// Keeps 9171-6.1.1-5, 9171-6.1.1-7.
 #[test]
-fn a_report_of_a_node_without_clock_says_that_the_time_is_unknown() {
+fn clockless_report_has_unknown_time() {
+    // A bundle that requests times gets one, even from a node without clock (RFC 9171 4.2.6: 0).
     let (mut meta, _) = read(&plain(), Profile::Strict).unwrap();
     let unknown = Some(DtnTime::UNKNOWN);
     for (asks, clock, said) in [
@@ -190,8 +190,8 @@ fn a_report_of_a_node_without_clock_says_that_the_time_is_unknown() {
         (0, Some(DtnTime(5)), None),
     ] {
         meta.facts = Facts(asks);
-        let bytes = v7::status_report(&meta, Status::Forwarded, reason::NONE, clock);
-        let Ok(Record::Report(report)) = v7::record(&bytes) else { panic!("{bytes:x?}") };
+        let bytes = v7::status_report(&meta, StatusAssertion::Forwarded, reason::NONE, clock);
+        let Ok(ParsedRecord::Report(report)) = v7::record(&bytes) else { panic!("{bytes:x?}") };
         assert_eq!((report.forwarded, report.received), (StatusItem::at(said), StatusItem::default()));
     }
 }

@@ -1,20 +1,20 @@
-//! Each item of a bundle is of the CBOR type that RFC 9171 gives it: another type in its place makes no bundle.
+//! Every item of a bundle must have the CBOR type that RFC 9171 prescribes.
 
 use farlink_base::{Accel, Payload};
 use farlink_bundle::{Profile, decode, v7};
 
-/// What stands in one place of a bundle: what it is, its bytes, and the major type they must have.
-type Item = (&'static str, &'static [u8], u8);
+/// Item of a bundle: description, encoded bytes, required major type.
+type WireItem = (&'static str, &'static [u8], u8);
 
 const UINT: u8 = 0;
 const BYTES: u8 = 2;
 const ARRAY: u8 = 4;
-/// One item of each other type: a negative number, bytes, a text, an array, a map, a tagged number, and simple values.
+/// Items of all types: a number, a negative one, bytes, text, an array, a map, a tagged number, and simple values.
 const OTHERS: [&[u8]; 10] =
     [&[0x00], &[0x20], &[0x40], &[0x60], &[0x80], &[0xa0], &[0xc0, 0x00], &[0xf4], &[0xf6], &[0xf9, 0x3c, 0x00]];
 
-/// A fragment with a previous node, an age, a hop count, a block of unknown type, and a payload; without CRCs.
-const BUNDLE: [Item; 57] = [
+/// Fragment with a previous node, an age, a hop count, a block of unknown type, and a payload; without CRCs.
+const BUNDLE: [WireItem; 57] = [
     ("the primary block", &[0x8a], ARRAY),
     ("the version", &[7], UINT),
     ("the bundle processing flags", &[1], UINT),
@@ -74,7 +74,7 @@ const BUNDLE: [Item; 57] = [
     ("nothing", &[], 8),
 ];
 
-/// Whether the engine takes these items for a bundle; the tools agree with it.
+/// Whether the engine accepts these items as a bundle; the tools agree.
 fn is_bundle(items: &[&[u8]]) -> bool {
     let wire = Payload::from([&[0x9f][..], &items.concat()].concat());
     let read = v7::read(&wire, Profile::Permissive, &Accel::default()).is_ok();
@@ -86,7 +86,7 @@ fn is_bundle(items: &[&[u8]]) -> bool {
 /// Keeps 9171-4.2.7-1, 9171-4.3.1-1, 9171-4.3.1-5, 9171-4.3.1-8, 9171-4.3.1-10, 9171-4.3.1-12, 9171-4.3.2-1.
 /// Keeps 9171-4.3.2-3, 9171-4.3.2-4.
 #[test]
-fn an_item_of_another_type_makes_no_bundle() {
+fn wrong_cbor_type_is_refused() {
     let bytes: Vec<&[u8]> = BUNDLE.iter().map(|(_, bytes, _)| *bytes).collect();
     assert!(is_bundle(&bytes));
     for (at, (name, _, kind)) in BUNDLE.iter().enumerate().take(BUNDLE.len() - 2) {
@@ -100,7 +100,7 @@ fn an_item_of_another_type_makes_no_bundle() {
 
 /// Keeps 9171-4.2.8-1, 9171-4.4.2-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4.
 #[test]
-fn block_data_of_another_type_makes_no_bundle() {
+fn wrong_block_data_type_is_refused() {
     let at = |name| BUNDLE.iter().position(|(other, _, _)| *other == name).unwrap();
     let (age, hops) = (at("the data of the age block"), at("the data of the hop count block"));
     let bytes: Vec<&[u8]> = BUNDLE.iter().map(|(_, bytes, _)| *bytes).collect();

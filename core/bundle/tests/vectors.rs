@@ -1,4 +1,4 @@
-//! Every vector of `tests/vectors` that is about bundles, endpoint IDs and CRCs.
+//! Vectors of `tests/vectors` about bundles, endpoint IDs and CRCs.
 
 use farlink_base::{Accel, Bytes, BytesMut, Duties, Facts, Payload};
 use farlink_bundle::{
@@ -17,7 +17,7 @@ fn hex(text: &str) -> Vec<u8> {
 fn read(bytes: &[u8], profile: Profile) -> Result<Bundle, farlink_base::Malformed> {
     decode(&Payload::from(bytes.to_vec()), profile, &Accel::default())
 }
-/// Written again by the engine's view.
+/// Re-encodes by the engine's codec.
 fn again(bytes: &[u8], profile: Profile) -> Result<Bytes, farlink_base::Malformed> {
     let (accel, mut out) = (Accel::default(), BytesMut::new());
     let (meta, hop) = v7::read(&Payload::from(bytes.to_vec()), profile, &accel)?;
@@ -27,7 +27,7 @@ fn again(bytes: &[u8], profile: Profile) -> Result<Bytes, farlink_base::Malforme
 }
 const BOTH: [Profile; 2] = [Profile::Strict, Profile::Permissive];
 
-/// Where the payload begins.
+/// Offset of the payload.
 fn payload_at(wire: &[u8]) -> usize {
     v7::begin(&Payload::from(wire.to_vec()), Profile::Strict, &Accel::default()).unwrap().unwrap().payload_at as usize
 }
@@ -36,7 +36,7 @@ fn payload_at(wire: &[u8]) -> usize {
 /// Keeps 9171-4.2.6-1, 9171-4.2.7-1, 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-8, 9171-4.3.1-9, 9171-4.3.1-11.
 /// Keeps 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-1, 9171-4.3.2-2, 9171-4.3.2-3, 9171-4.3.2-5, 9171-5.6-5.
 #[test]
-fn valid_bundles_are_read_and_written_again_byte_for_byte() {
+fn valid_vectors_round_trip() {
     let file = vectors("bpv7_bundles.json");
     for case in file["valid"].as_array().unwrap() {
         let (id, wire) = (case["id"].as_str().unwrap(), hex(case["hex"].as_str().unwrap()));
@@ -45,7 +45,7 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
             let bundle = read(&wire, profile).unwrap_or_else(|error| panic!("{id}: {error}"));
             assert_eq!(bundle.encoded_len(), wire.len() as u64, "{id}");
             assert_eq!(bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap(), wire, "{id}");
-            // Written from its fields alone, it comes out the same: the encoding is deterministic.
+            // Encoding is deterministic: the fields alone give the same bytes.
             let mut fields = bundle.clone();
             fields.primary_raw = None;
             fields.payload_crc_value = None;
@@ -55,7 +55,7 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
             let parts = bundle.encode(&Accel::default());
             let back = decode_parts(&parts.head, parts.payload, &parts.tail, profile, &Accel::default());
             assert_eq!(back.as_ref(), Ok(&bundle), "{id}");
-            // The engine's view has taken out what is to be discarded.
+            // The engine's codec has removed discardable blocks.
             let mut kept = bundle.clone();
             kept.remove_block(if id == "unknown_ext_drop" { bundle.extensions[0].number } else { 0 });
             let kept = kept.encode(&Accel::default()).into_payload().to_bytes().unwrap();
@@ -77,7 +77,7 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
 /// Keeps 9171-4.2.3-4, 9171-4.2.8-1, 9171-4.4-1, 9171-4.4.2-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4.
 /// Keeps 9171-6.2-1.
 #[test]
-fn what_blocks_say_is_understood() {
+fn v7_vector_contents_are_decoded() {
     let file = vectors("bpv7_bundles.json");
     let bundle = |id: &str| {
         let case = file["valid"].as_array().unwrap().iter().find(|case| case["id"] == id).unwrap();
@@ -121,7 +121,7 @@ fn what_blocks_say_is_understood() {
 /// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.2.4-1, 9171-4.2.6-1, 9171-4.2.7-1, 9171-4.3.1-15, 9171-4.3.2-3.
 /// Keeps 9171-4.3.2-4, 9171-4.3.2-5, 9171-4.4.2-2, 9171-4.4.2-3, 9171-4.4.3-1, 9171-5.6-2.
 #[test]
-fn hostile_and_broken_bundles_meet_the_verdict_they_deserve() {
+fn negative_vectors_get_expected_verdict() {
     for case in vectors("bpv7_negative.json")["cases"].as_array().unwrap() {
         let (id, want) = (case["id"].as_str().unwrap(), case["want"].as_str().unwrap());
         let wire = hex(case["hex"].as_str().unwrap());
@@ -145,7 +145,7 @@ fn hostile_and_broken_bundles_meet_the_verdict_they_deserve() {
 }
 
 #[test]
-fn what_an_agent_must_still_do_is_told_by_the_bundle() {
+fn decoded_bundle_exposes_agent_duties() {
     let file = vectors("bpv7_negative.json");
     let wire = |id: &str| {
         let case = file["cases"].as_array().unwrap().iter().find(|case| case["id"] == id).unwrap();
@@ -160,14 +160,14 @@ fn what_an_agent_must_still_do_is_told_by_the_bundle() {
     assert!(!admin.wants_report(BundleFlags::REPORT_RECEPTION), "requests of administrative bundles are void");
     assert!(read(&wire("dest_null_ion_crash"), Profile::Permissive).unwrap().primary.destination.is_null());
     assert!(read(&wire("ipn_0_1_report_to"), Profile::Permissive).unwrap().primary.report_to.is_null());
-    // The tag of self-described CBOR is for files: their reader takes it off.
+    // The tag of self-described CBOR occurs in files only, whose reader removes it.
     assert!(read(&wire("tagged_bundle")[3..], Profile::Strict).is_ok());
 }
 
 /// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1-4, 9171-4.2.5.1-5, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1.
 /// Keeps 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3.
 #[test]
-fn endpoint_ids_read_print_and_compare_as_the_vectors_say() {
+fn endpoint_ids_match_vectors() {
     let file = vectors("eid_cbor.json");
     for case in file["valid"].as_array().unwrap() {
         let (name, bytes) = (case["eid"].as_str().unwrap(), hex(case["hex"].as_str().unwrap()));
@@ -197,7 +197,7 @@ fn endpoint_ids_read_print_and_compare_as_the_vectors_say() {
 
 /// Keeps 9171-4.3.1-14.
 #[test]
-fn crcs_are_those_of_the_vectors() {
+fn crcs_match_vectors() {
     for case in vectors("crc.json")["cases"].as_array().unwrap() {
         let data = hex(case["data_hex"].as_str().unwrap());
         assert_eq!(format!("{:04x}", farlink_base::crc16_x25(0, &data)), case["crc16_x25"].as_str().unwrap());
@@ -206,7 +206,7 @@ fn crcs_are_those_of_the_vectors() {
 }
 
 #[test]
-fn secured_bundles_of_rfc_9173_are_read_strictly() {
+fn rfc_9173_examples_round_trip() {
     fn walk(value: &Value, found: &mut Vec<Vec<u8>>) {
         match value {
             Value::String(text) if text.len() > 60 && text.starts_with("9f") && text.ends_with("ff") => {
@@ -223,8 +223,8 @@ fn secured_bundles_of_rfc_9173_are_read_strictly() {
     for wire in found {
         let bundle = read(&wire, Profile::Permissive).unwrap();
         assert_eq!(bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap(), wire);
-        // They have no creation time, and some lack the age block that RFC 9171 4.4.2 wants then: a node adds it,
-        // and changes nothing else.
+        // They have no creation time, and some lack the age block required by RFC 9171 4.4.2: a node adds it and
+        // changes nothing else.
         let mut left = read(&again(&wire, Profile::Permissive).unwrap(), Profile::Permissive).unwrap();
         assert_eq!((bundle.primary.creation.time.as_millis(), left.age_ms()), (0, bundle.age_ms().or(Some(0))));
         if bundle.age_ms().is_none() {
@@ -236,7 +236,7 @@ fn secured_bundles_of_rfc_9173_are_read_strictly() {
 }
 
 #[test]
-fn a_bundle_in_any_chunks_is_the_same_bundle() {
+fn v7_chunk_boundaries_do_not_matter() {
     let file = vectors("bpv7_bundles.json");
     for case in file["valid"].as_array().unwrap() {
         let wire = Bytes::from(hex(case["hex"].as_str().unwrap()));

@@ -1,4 +1,4 @@
-//! One direction of a link: what becomes of a packet, and when.
+//! One direction of a link: the fate of each packet, with its times.
 
 use crate::availability::Availability;
 use crate::impairment::Impairments;
@@ -8,51 +8,51 @@ use crate::statistics::{DropReason, Statistics};
 use alloc::collections::VecDeque;
 use farlink_base::{DataRate, Duration, Instant, Rng};
 
-/// One arrival of a packet at the far end.
+/// Arrival of a packet at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Delivery {
-    /// When its last bit arrives.
+pub struct PacketArrival {
+    /// Arrival time of the last bit.
     pub at: Instant,
-    /// Whether a bit flipped on the way: the driver flips one; a simulation that carries no bytes
-    /// drops the packet, as UDP's and TCP's checksums would.
+    /// Whether a bit flipped on the way. The driver flips one; a simulation without bytes drops the packet, as the
+    /// checksums of UDP and TCP would.
     pub corrupted: bool,
 }
 
-/// What becomes of one wire packet.
+/// Fate of one wire packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It arrives.
-    Arrives(Delivery),
-    /// It arrives twice.
-    Twice(Delivery, Delivery),
-    /// It does not arrive.
+pub enum PacketFate {
+    /// The packet arrives.
+    Arrives(PacketArrival),
+    /// The packet arrives twice.
+    Twice(PacketArrival, PacketArrival),
+    /// The packet is lost.
     Dropped(DropReason),
 }
-impl Verdict {
-    /// Its arrivals: none, one or two.
-    pub fn deliveries(&self) -> Deliveries {
+impl PacketFate {
+    /// Arrivals of the packet: none, one or two.
+    pub fn deliveries(&self) -> PacketArrivals {
         match *self {
-            Verdict::Arrives(one) => [Some(one), None].into_iter().flatten(),
-            Verdict::Twice(one, two) => [Some(one), Some(two)].into_iter().flatten(),
-            Verdict::Dropped(_) => [None, None].into_iter().flatten(),
+            PacketFate::Arrives(one) => [Some(one), None].into_iter().flatten(),
+            PacketFate::Twice(one, two) => [Some(one), Some(two)].into_iter().flatten(),
+            PacketFate::Dropped(_) => [None, None].into_iter().flatten(),
         }
     }
 }
 
-/// Arrivals of one packet.
-pub type Deliveries = core::iter::Flatten<core::array::IntoIter<Option<Delivery>, 2>>;
+/// Iterator over the arrivals of one packet.
+pub type PacketArrivals = core::iter::Flatten<core::array::IntoIter<Option<PacketArrival>, 2>>;
 
-/// Seed of one direction of the link with this index in a run: the same in the simulator and in the
-/// testbed, so that packet `n` of a direction meets the same fate in both.
+/// Seed of one direction of the link with this index: the same in simulator and testbed, so that packet `n` of a
+/// direction meets the same fate in both.
 pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
     seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// One direction of a link. Times given to its methods must not go back.
+/// One direction of a link. Times passed to its methods must not decrease.
 ///
-/// A packet passes, in this order: the contact windows (a down link drops, what is in flight
-/// arrives), the queue, the transmitter (which charges the packet's IP bytes and the link's
-/// overhead), chance (so that lost packets used their share of the rate), and the delay.
+/// A packet passes, in this order: the contact windows (a down link drops it, but packets in flight arrive), the queue,
+/// the transmitter (which charges IP bytes and the link's overhead), random loss (so that lost packets used their share
+/// of the rate), and the delay.
 #[derive(Clone, Debug)]
 pub struct LinkDirection {
     pub(crate) spec: DirectionSpec,
@@ -61,19 +61,19 @@ pub struct LinkDirection {
     delay: DelaySchedule,
     pub(crate) availability: Availability,
     pub(crate) impairments: Impairments,
-    /// Packets not yet transmitted: when each will be, and its bytes.
+    /// Packets not yet transmitted: end of transmission, and bytes.
     waiting: VecDeque<(Instant, u64)>,
     waiting_bytes: u64,
     pub(crate) transmitter_free: Instant,
-    /// Packets that do not overtake arrive no earlier than this.
+    /// Latest arrival of packets that keep their order: no later one may be earlier.
     in_order: Instant,
     last_arrival: Instant,
     pub(crate) statistics: Statistics,
 }
 
 impl LinkDirection {
-    /// A direction at rest. Everything random follows from `seed`; give each direction its own.
-    /// Call [`DirectionSpec::check`] first: tables out of order give arbitrary times.
+    /// Creates an idle direction. All randomness follows from `seed`; use a different one for each direction. Call
+    /// [`DirectionSpec::check`] first: tables out of order give arbitrary times.
     pub fn new(spec: DirectionSpec, seed: u64) -> LinkDirection {
         LinkDirection {
             queue_limit: spec.queue_bytes(),
@@ -91,44 +91,47 @@ impl LinkDirection {
         }
     }
 
-    /// What becomes of a packet of `ip_bytes` (payload with UDP or TCP and IP headers) offered at
-    /// `now`.
-    pub fn transmit(&mut self, now: Instant, ip_bytes: u64) -> Verdict {
+    /// Transmits a packet of `ip_bytes` (payload with UDP or TCP and IP headers) offered at `now`, and returns its
+    /// fate.
+    pub fn transmit(&mut self, now: Instant, ip_bytes: u64) -> PacketFate {
         let bytes = ip_bytes + u64::from(self.spec.overhead);
         self.statistics.sent += 1;
         self.statistics.sent_bytes += bytes;
+        // Dropped packets draw no random number: they were never transmitted.
         let left = match self.enqueue(now, bytes) {
             Ok(left) => left,
             Err(reason) => return self.drop_packet(reason, bytes),
         };
-        // Every generator draws once per transmitted packet, lost or not.
+        // Every generator draws once per transmitted packet, lost or not, so that no setting shifts the draws of
+        // another.
         let lost = self.impairments.lost(&self.spec.loss);
         let bit_error = self.impairments.bit_error(self.spec.bit_error_rate, bytes);
         let arrival = self.arrival(left);
         let corrupted = self.impairments.corrupted(self.spec.corrupt);
         let duplicated = self.impairments.duplicated(self.spec.duplicate);
+        // Random loss is named first where both hit.
         if lost || bit_error {
             return self.drop_packet(if lost { DropReason::Loss } else { DropReason::BitError }, bytes);
         }
         self.statistics.delivered += 1;
         self.statistics.delivered_bytes += bytes;
         self.statistics.corrupted += u64::from(corrupted);
-        let delivery = Delivery { at: arrival, corrupted };
+        let delivery = PacketArrival { at: arrival, corrupted };
         if duplicated {
             self.statistics.duplicated += 1;
-            Verdict::Twice(delivery, delivery)
+            PacketFate::Twice(delivery, delivery)
         } else {
-            Verdict::Arrives(delivery)
+            PacketFate::Arrives(delivery)
         }
     }
 
-    /// The verdict of every wire packet of a super-packet (segmentation offload), in order: loss,
-    /// rate and queue know wire packets only.
+    /// Transmits every wire packet of a super-packet (segmentation offload), in order: loss, rate and queue apply to
+    /// wire packets only.
     pub fn transmit_segments(
         &mut self,
         now: Instant,
         ip_bytes: impl IntoIterator<Item = u64>,
-        mut out: impl FnMut(Verdict),
+        mut out: impl FnMut(PacketFate),
     ) {
         for bytes in ip_bytes {
             out(self.transmit(now, bytes));
@@ -140,23 +143,23 @@ impl LinkDirection {
         self.availability.at(now).0
     }
 
-    /// First instant after `now` at which [`LinkDirection::is_up`] may answer differently;
-    /// [`Instant::MAX`] for never. For raising and lowering a carrier.
+    /// First instant after `now` at which [`LinkDirection::is_up`] may change, for raising and lowering a carrier;
+    /// [`Instant::MAX`] for never.
     pub fn next_change(&mut self, now: Instant) -> Instant {
         self.availability.at(now).1
     }
 
-    /// Rate in force at `now`; `None` is unlimited.
+    /// Rate at `now`; `None`: unlimited.
     pub fn rate(&self, now: Instant) -> Option<DataRate> {
         self.rate.at(now).map(DataRate)
     }
 
-    /// One-way delay of a packet that leaves at `now`, without chance.
+    /// One-way delay of a packet that leaves at `now`, without jitter and detours.
     pub fn delay(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.delay.at(now))
     }
 
-    /// Bytes waiting for transmission at `now`, the one being transmitted included.
+    /// Bytes waiting for transmission at `now`, including the packet being transmitted.
     pub fn queued_bytes(&mut self, now: Instant) -> u64 {
         while let Some((_, bytes)) = self.waiting.front().copied().filter(|w| w.0 <= now) {
             self.waiting_bytes -= bytes;
@@ -165,38 +168,40 @@ impl LinkDirection {
         self.waiting_bytes
     }
 
-    /// When the transmitter has sent everything that waits.
+    /// Time at which the queue is empty.
     pub fn drained_at(&self) -> Instant {
         self.transmitter_free
     }
 
-    /// When everything in flight will have arrived: a carrier may fall then.
+    /// Latest arrival of any packet: a carrier may fall then.
     pub fn last_arrival(&self) -> Instant {
         self.last_arrival
     }
 
-    /// What was counted so far.
+    /// Counters since the start.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What it was made of.
+    /// Specification of the direction.
     pub fn spec(&self) -> &DirectionSpec {
         &self.spec
     }
 
-    /// When the packet's last bit leaves, or why it does not.
+    /// Queues a packet; returns the departure of its last bit, or the reason for dropping it.
     fn enqueue(&mut self, now: Instant, bytes: u64) -> Result<Instant, DropReason> {
         let (up, until) = self.availability.at(now);
         if !up {
             return Err(DropReason::Down);
         }
         let queued = self.queued_bytes(now);
+        // A packet larger than the whole queue still passes an empty one.
         if queued > 0 && queued + bytes > self.queue_limit {
             return Err(DropReason::QueueFull);
         }
         let start = self.transmitter_free.max(now);
         let end = self.rate.finish(start, bytes);
+        // The window would end within the packet, or the rate stays 0 for ever.
         if end > until || end == Instant::MAX {
             return Err(DropReason::WindowEnd);
         }
@@ -210,7 +215,7 @@ impl LinkDirection {
         Ok(end)
     }
 
-    /// When a packet that left at `left` arrives.
+    /// Arrival of a packet that left at `left`, with jitter and detour.
     pub(crate) fn arrival(&mut self, left: Instant) -> Instant {
         let jitter = self.impairments.jitter(&self.spec.jitter);
         let detour = self.impairments.detour(&self.spec);
@@ -219,6 +224,7 @@ impl LinkDirection {
             self.statistics.reordered += 1;
             at = Instant(at.0.saturating_add(gap));
         } else if !self.spec.jitter.is_some_and(|jitter| jitter.reorders) {
+            // Jitter without reordering: a packet waits behind its predecessor.
             at = at.max(self.in_order);
             self.in_order = at;
         }
@@ -226,17 +232,17 @@ impl LinkDirection {
         at
     }
 
-    pub(crate) fn drop_packet(&mut self, reason: DropReason, bytes: u64) -> Verdict {
+    pub(crate) fn drop_packet(&mut self, reason: DropReason, bytes: u64) -> PacketFate {
         self.statistics.dropped[reason as usize] += 1;
         self.statistics.dropped_bytes += bytes;
-        Verdict::Dropped(reason)
+        PacketFate::Dropped(reason)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Delay, Jitter, JitterShape, Loss, Reorder, Window};
+    use crate::spec::{ContactWindow, Delay, Jitter, JitterShape, Loss, Reorder};
     use alloc::vec::Vec;
     use farlink_base::DataVolume;
     use proptest::prelude::*;
@@ -252,8 +258,9 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_at_the_rate_with_their_overhead_and_arrive_after_the_delay() {
+    fn packets_take_rate_overhead_and_delay() {
         let mut link = LinkDirection::new(DirectionSpec { overhead: 25, ..megabit(600) }, 1);
+        // With 25 B of overhead, 125 B take 1 ms at 1 Mbit/s.
         let got = arrivals(&mut link, [(0, 100), (0, 100), (10 * MS, 225)]);
         assert_eq!(got, [Some(601 * MS), Some(602 * MS), Some(612 * MS)], "1 ms per 125 B");
         assert_eq!(link.statistics().busy, Duration::from_millis(4));
@@ -262,11 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn offering_twice_the_rate_delivers_the_rate() {
+    fn overload_delivers_link_rate() {
         let spec = DirectionSpec { queue: Some(DataVolume(10_000)), ..megabit(10) };
         let mut link = LinkDirection::new(spec, 1);
+        // 10 ms of transmission every 5 ms.
         let got = arrivals(&mut link, (0..2000).map(|n| (n * 5 * MS, 1250)));
         let delivered = got.iter().flatten().count();
+        // The queue of 10,000 B holds eight packets after the last arrival.
         assert!((1000..=1008).contains(&delivered), "{delivered} of 2000 in 10 s of 10 ms each");
         assert_eq!(link.statistics().dropped_by(DropReason::QueueFull), 2000 - delivered as u64);
         assert!(link.statistics().queue_peak <= 10_000);
@@ -274,16 +283,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_larger_than_the_queue_passes_when_it_is_empty() {
+    fn oversized_packet_passes_empty_queue() {
         let spec = DirectionSpec { queue: Some(DataVolume(10)), ..megabit(0) };
         let mut link = LinkDirection::new(spec, 1);
         assert_eq!(arrivals(&mut link, [(0, 1250), (MS, 1250)]), [Some(10 * MS), None]);
     }
 
     #[test]
-    fn a_window_cuts_what_would_end_after_it_and_what_is_in_flight_arrives() {
-        let windows = Vec::from([Window::new(Instant(10 * MS), Instant(20 * MS))]);
+    fn window_end_drops_unsent_packets() {
+        let windows = Vec::from([ContactWindow::new(Instant(10 * MS), Instant(20 * MS))]);
         let mut link = LinkDirection::new(DirectionSpec { windows: Some(windows), ..megabit(1000) }, 1);
+        // Before the window, 9 ms within it, 1 ms to its very end, one too many, and after it.
         let packets = [(9 * MS, 125), (10 * MS, 1125), (11 * MS, 125), (12 * MS, 125), (20 * MS, 125)];
         let got = arrivals(&mut link, packets);
         assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);
@@ -292,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_packets_use_their_share_of_the_rate() {
+    fn lost_packets_use_link_rate() {
         let mut link = LinkDirection::new(DirectionSpec { loss: Loss::Bernoulli(0.05), ..megabit(0) }, 7);
         let got = arrivals(&mut link, (0..20_000).map(|n| (n * MS, 125)));
         let lost = got.iter().filter(|a| a.is_none()).count();
@@ -306,18 +316,19 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_the_order_unless_asked() {
+    fn jitter_keeps_order_by_default() {
         for (reorders, want) in [(false, 0), (true, 1)] {
             let jitter = Jitter { most: Duration::from_millis(20), shape: JitterShape::Normal, reorders };
             let mut link = LinkDirection::new(DirectionSpec { jitter: Some(jitter), ..megabit(50) }, 1);
             let got: Vec<_> = arrivals(&mut link, (0..1000).map(|n| (n * 2 * MS, 125))).into_iter().flatten().collect();
             assert_eq!(got.is_sorted(), want == 0);
+            // 50 ms of delay, 1 ms of transmission, up to 20 ms of jitter, and as much of waiting behind others.
             assert!(got.iter().zip(0..).all(|(a, n)| (51 * MS..=91 * MS).contains(&(a - n * 2 * MS))));
         }
     }
 
     #[test]
-    fn detours_duplicates_and_corruption_keep_their_share() {
+    fn impairment_rates_match_spec() {
         let spec = DirectionSpec {
             reorder: Some(Reorder { probability: 0.1, gap: Duration::from_millis(5) }),
             duplicate: 0.05,
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_packet_gets_a_verdict_for_every_wire_packet() {
+    fn super_packet_segments_get_verdicts() {
         let mut link = LinkDirection::new(DirectionSpec { loss: Loss::Bernoulli(0.5), ..megabit(1) }, 3);
         let mut verdicts = Vec::new();
         link.transmit_segments(Instant(0), [125, 125, 125, 50], |v| verdicts.push(v));
@@ -349,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spacecraft_that_leaves_takes_longer_and_longer() {
+    fn delay_table_interpolates_per_packet() {
         let minutes = |m: u64| Duration::from_secs(60 * m);
         let delay = Delay::Table(Vec::from([(minutes(0), minutes(4)), (minutes(100), minutes(24))]));
         let mut link = LinkDirection::new(DirectionSpec { delay, ..DirectionSpec::default() }, 1);
@@ -360,21 +371,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_packet_is_counted_once_and_none_arrives_before_light(
+        fn packet_accounting_and_causality_hold(
             packets in proptest::collection::vec((0u64..5 * MS, 1u64..3000), 1..200),
             loss in 0.0f64..1.0, queue in 0u64..20_000, seed: u64,
         ) {
             let spec = DirectionSpec {
                 loss: Loss::Bernoulli(loss), queue: Some(DataVolume(queue)), duplicate: 0.3,
                 bit_error_rate: 1e-5,
-                windows: Some(Vec::from([Window::new(Instant(0), Instant(100 * MS))])), ..megabit(30)
+                windows: Some(Vec::from([ContactWindow::new(Instant(0), Instant(100 * MS))])), ..megabit(30)
             };
             let mut link = LinkDirection::new(spec, seed);
             let mut now = Instant(0);
             for (gap, bytes) in &packets {
                 now += Duration::from_nanos(*gap);
                 for delivery in link.transmit(now, *bytes).deliveries() {
+                    // 8,000 ns per byte at 1 Mbit/s, and 30 ms of light time.
                     prop_assert!(delivery.at.0 >= now.0 + bytes * 8000 + 30 * MS);
+                    // Nothing leaves after the window's end at 100 ms.
                     prop_assert!(delivery.at.0 <= 130 * MS);
                 }
             }

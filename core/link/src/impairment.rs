@@ -1,10 +1,10 @@
-//! What chance does to a packet. Each kind draws from its own generator, once per packet that is
-//! transmitted, so that packet `n` meets the same fate whatever the other settings are.
+//! Random impairments of packets. Each kind draws from its own generator, once per transmitted packet, so that packet
+//! `n` meets the same fate whatever the other settings are.
 
 use crate::spec::{DirectionSpec, Jitter, JitterShape, Loss};
 use farlink_base::Rng;
 
-/// The generators of one direction, by [`Rng::stream`] number.
+/// Random generators of one direction, by [`Rng::stream`] number.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     loss: Rng,
@@ -17,7 +17,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    /// Stream number of the outages' generator; the others follow.
+    /// Stream number of the outage process; the others follow.
     pub const OUTAGES: u64 = 0;
 
     pub fn new(seed: u64) -> Impairments {
@@ -39,34 +39,38 @@ impl Impairments {
             Loss::Bernoulli(probability) => self.loss.chance(probability),
             Loss::GilbertElliott { p, r, bad, good } => {
                 let flip = if self.bad_state { r } else { p };
+                // The state steps before the packet is judged: both draws come from one generator, always two per
+                // packet.
                 self.bad_state ^= self.loss.chance(flip);
                 self.loss.chance(if self.bad_state { bad } else { good })
             }
         }
     }
 
-    /// Whether any bit of the packet is wrong: 1 - (1 - rate)^bits.
+    /// Whether any bit of the packet is wrong, with probability 1 - (1 - rate)^bits.
     pub fn bit_error(&mut self, rate: f64, bytes: u64) -> bool {
+        // expm1 and log1p keep the precision that 1 - (1 - 1e-12)^n would lose.
         rate > 0.0 && self.bit_error.chance(-libm::expm1(bytes as f64 * 8.0 * libm::log1p(-rate)))
     }
 
-    /// Extra delay in nanoseconds.
+    /// Draws the extra delay, ns.
     pub fn jitter(&mut self, jitter: &Option<Jitter>) -> u64 {
         let Some(jitter) = jitter else { return 0 };
         let share = match jitter.shape {
             JitterShape::Uniform => self.jitter.unit(),
+            // Three standard deviations to either side fill the range.
             JitterShape::Normal => (0.5 + self.normal() / 6.0).clamp(0.0, 1.0),
         };
         (share * jitter.most.as_nanos() as f64) as u64
     }
 
-    /// Box and Muller (1958).
+    /// Draws from the standard normal distribution (Box and Muller, 1958).
     fn normal(&mut self) -> f64 {
         let (u, v) = (1.0 - self.jitter.unit(), self.jitter.unit());
         libm::sqrt(-2.0 * libm::log(u)) * libm::cos(2.0 * core::f64::consts::PI * v)
     }
 
-    /// Nanoseconds of detour, and whether it is one.
+    /// Draws the delay of a detour, ns; `None` if the packet takes none.
     pub fn detour(&mut self, spec: &DirectionSpec) -> Option<u64> {
         let reorder = spec.reorder?;
         self.reorder.chance(reorder.probability).then_some(reorder.gap.as_nanos() as u64)
@@ -91,6 +95,7 @@ mod tests {
         let loss = Loss::GilbertElliott { p: 0.01, r: 0.1, bad: 1.0, good: 0.0 };
         let mut impairments = Impairments::new(5);
         let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
+        // About 3,600 bursts, enough for the bounds below.
         const N: u32 = 400_000;
         for _ in 0..N {
             let now = impairments.lost(&loss);
@@ -106,6 +111,7 @@ mod tests {
     #[test]
     fn bit_errors_hit_long_packets_more() {
         let mut impairments = Impairments::new(5);
+        // 1 - (1 - 1e-5)^(8 n).
         for (bytes, want) in [(100, 0.00797), (1400, 0.1060), (9000, 0.5132)] {
             let hits = (0..100_000).filter(|_| impairments.bit_error(1e-5, bytes)).count();
             assert!((hits as f64 / 1e5 - want).abs() < 0.006, "{bytes} B: {hits}");
@@ -114,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_its_bound_around_its_middle() {
+    fn jitter_is_bounded_and_centred() {
         for shape in [JitterShape::Uniform, JitterShape::Normal] {
             let mut impairments = Impairments::new(5);
             let jitter = Some(Jitter { most: Duration::from_nanos(1000), shape, reorders: false });
@@ -124,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_setting_does_not_shift_the_fate_of_packets_by_another() {
+    fn impairment_generators_are_independent() {
         let mut plain = Impairments::new(9);
         let mut busy = Impairments::new(9);
         let loss = Loss::Bernoulli(0.3);

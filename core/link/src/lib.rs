@@ -1,9 +1,9 @@
-//! The emulated link, one model for both worlds: rate, delay, loss, queue and contact windows of a
-//! space link as a state machine, and a reliable byte stream over such a link for simulations.
+//! Link model of simulator and testbed: rate, delay, loss, queue and contact windows of a space link as a state
+//! machine, and a reliable byte stream over such a link for simulations.
 //!
-//! It holds no packets, no sockets and no clock: the driver asks what becomes of a packet and keeps
-//! it until then; it never looks inside one. Read [`LinkDirection`] and [`DirectionSpec`] first,
-//! then [`stream::StreamEnd`].
+//! It contains no packets, no sockets and no clock: the driver asks for the fate of a packet, keeps the packet until
+//! then, and the model never looks inside. Read [`LinkDirection`] and [`DirectionSpec`] first, then
+//! [`stream::StreamEnd`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(any(clippy, test))]
@@ -24,11 +24,13 @@ mod statistics;
 pub mod stream;
 mod text;
 
-pub use direction::{Deliveries, Delivery, LinkDirection, Verdict, direction_seed};
+pub use direction::{LinkDirection, PacketArrival, PacketArrivals, PacketFate, direction_seed};
 pub use message::{MessageFate, Transmission};
 pub use preset::PRESETS;
-pub use spec::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread, Window};
+pub use spec::{
+    ContactWindow, Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread,
+};
 pub use statistics::{DropReason, Statistics};
 
-/// IPv4 and UDP headers of one datagram, in bytes: what a driver adds to a payload's length.
+/// IPv4 and UDP headers of one datagram, bytes, which a driver adds to the payload's length.
 pub const UDP_IPV4_HEADERS: u64 = 28;

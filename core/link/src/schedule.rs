@@ -1,6 +1,6 @@
-//! Quantities that change with time: the rate in steps, the delay along straight lines.
+//! Rate and delay over time: the rate changes in steps, the delay along straight lines.
 
-use crate::spec::{Delay, DirectionSpec, Rate, Window};
+use crate::spec::{ContactWindow, Delay, DirectionSpec, Rate};
 use alloc::vec::Vec;
 use farlink_base::{Duration, Instant};
 
@@ -10,11 +10,11 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Rate as steps: (from, bits per second; `None` is unlimited). The first step is at 0.
+/// Rate in steps: (from, bits per second; `None` is unlimited). The first step is at 0.
 #[derive(Clone, Debug)]
 pub(crate) struct RateSchedule {
     steps: Vec<(u64, Option<u64>)>,
-    /// Step in force when last asked; time only moves forward.
+    /// Step in force at the last query; time only moves forward.
     current: usize,
 }
 
@@ -26,9 +26,11 @@ impl RateSchedule {
             Rate::Steps(steps) => steps.iter().map(|(at, rate)| (nanoseconds(*at), Some(rate.0))).collect(),
         };
         if own.first().is_none_or(|first| first.0 > 0) {
+            // Before the first step nothing is sent.
             own.insert(0, (0, Some(0)));
         }
-        let windows: Vec<&Window> = spec.windows.iter().flatten().filter(|w| w.rate.is_some()).collect();
+        let windows: Vec<&ContactWindow> = spec.windows.iter().flatten().filter(|w| w.rate.is_some()).collect();
+        // The rate can change at its own steps and at the edges of windows.
         let mut times: Vec<u64> = own.iter().map(|s| s.0).collect();
         times.extend(windows.iter().flat_map(|w| [w.start.0, w.end.0]));
         times.sort_unstable();
@@ -36,7 +38,7 @@ impl RateSchedule {
         let mut steps: Vec<(u64, Option<u64>)> = Vec::with_capacity(times.len());
         for at in times {
             let base = own.iter().rev().find(|s| s.0 <= at).and_then(|s| s.1);
-            // Windows are sorted: the last one that began decides.
+            // Windows are sorted and disjoint: the last one that began decides.
             let begun = windows.partition_point(|w| w.start.0 <= at);
             let inside = begun.checked_sub(1).map(|i| windows[i]).filter(|w| at < w.end.0);
             let rate = inside.map_or(base, |w| w.rate.map(|r| r.0));
@@ -47,20 +49,20 @@ impl RateSchedule {
         RateSchedule { steps, current: 0 }
     }
 
-    /// Rate in force at `at`, bits per second; `None` is unlimited.
+    /// Rate at `at`, bits per second; `None`: unlimited.
     pub fn at(&self, at: Instant) -> Option<u64> {
         let index = self.steps.partition_point(|s| s.0 <= at.0);
         self.steps[index.saturating_sub(1)].1
     }
 
-    /// When `bytes` whose transmission begins at `start` are out, rounded up to a nanosecond;
-    /// [`Instant::MAX`] for never. `start` must not go back from call to call.
+    /// End of a transmission of `bytes` that begins at `start`, rounded up to a nanosecond; [`Instant::MAX`] for never.
+    /// `start` must not decrease from call to call.
     pub fn finish(&mut self, start: Instant, bytes: u64) -> Instant {
         while self.steps.get(self.current + 1).is_some_and(|next| next.0 <= start.0) {
             self.current += 1;
         }
         let mut at = start.0;
-        // In bit-nanoseconds, so that a change of rate in the middle of a packet loses nothing.
+        // Count in bit-nanoseconds, so that a change of rate within a packet loses nothing.
         let mut left = u128::from(bytes) * 8 * NANOSECONDS;
         for (index, (_, rate)) in self.steps.iter().enumerate().skip(self.current) {
             let Some(rate) = rate else { return Instant(at) };
@@ -78,7 +80,7 @@ impl RateSchedule {
         Instant::MAX
     }
 
-    /// Whole bytes out by `end` of a transmission that began at `start`; all, where there is no rate.
+    /// Whole bytes sent by `end` of a transmission that began at `start`; all bytes if the rate is unlimited.
     pub fn out_by(&self, start: Instant, end: Instant) -> u64 {
         let (mut at, mut out) = (start.0, 0u128);
         while at < end.0 {
@@ -92,7 +94,7 @@ impl RateSchedule {
     }
 }
 
-/// Delay along straight lines between points, with windows that override it.
+/// Delay by linear interpolation between points, with windows that override it.
 #[derive(Clone, Debug)]
 pub(crate) struct DelaySchedule {
     points: Vec<(u64, u64)>,
@@ -110,10 +112,10 @@ impl DelaySchedule {
         DelaySchedule { points, windows }
     }
 
-    /// One-way delay in nanoseconds of a packet that leaves at `at`.
+    /// One-way delay of a packet that leaves at `at`, ns.
     pub fn at(&self, at: Instant) -> u64 {
         if !self.windows.is_empty() {
-            // The last bit of a window leaves at its end, which still counts to it: `<=`.
+            // `<=`: the last bit of a window leaves at its end and still belongs to it.
             let begun = self.windows.partition_point(|w| w.0 <= at.0);
             if let Some(window) = begun.checked_sub(1).map(|i| self.windows[i]).filter(|w| at.0 <= w.1) {
                 return window.2;
@@ -122,6 +124,7 @@ impl DelaySchedule {
         let after = self.points.partition_point(|p| p.0 <= at.0);
         match (after.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(after)) {
             (Some(a), Some(b)) => {
+                // Signed and wide: delays may fall, and the product of two times exceeds 64 bits.
                 let (span, into) = (i128::from(b.0 - a.0), i128::from(at.0 - a.0));
                 let change = i128::from(b.1) - i128::from(a.1);
                 (i128::from(a.1) + change * into / span) as u64
@@ -140,7 +143,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn a_packet_across_a_change_of_rate_takes_both_rates() {
+    fn rate_change_splits_packet_time() {
         let steps = Vec::from([(Duration::ZERO, DataRate(8000)), (Duration::from_secs(1), DataRate(800))]);
         let mut rate = RateSchedule::new(&DirectionSpec { rate: Rate::Steps(steps), ..DirectionSpec::default() });
         assert_eq!(rate.finish(Instant(0), 1000), Instant(S));
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_by_a_moment_is_what_would_end_then() {
+    fn out_by_inverts_finish() {
         let steps = Vec::from([(Duration::ZERO, DataRate(8000)), (Duration::from_secs(1), DataRate(800))]);
         let rate = RateSchedule::new(&DirectionSpec { rate: Rate::Steps(steps), ..DirectionSpec::default() });
         let out = |from: u64, to: u64| rate.out_by(Instant(from * S / 10), Instant(to * S / 10));
@@ -159,8 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn rate_zero_waits_and_rate_zero_for_ever_never_ends() {
+    fn rate_zero_waits_for_next_step() {
         let late = Rate::Steps(Vec::from([(Duration::from_secs(9), DataRate(8))]));
+        // The first bit leaves when the first step begins.
         let mut rate = RateSchedule::new(&DirectionSpec { rate: late, ..DirectionSpec::default() });
         assert_eq!(rate.finish(Instant(0), 1), Instant(10 * S));
         let never = Rate::Constant(DataRate(0));
@@ -169,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn windows_bring_their_own_rate_and_delay() {
+    fn window_overrides_rate_and_delay() {
         let mut spec = DirectionSpec::new(DataRate(8000), Duration::from_secs(1));
-        let window = |a: u64, b: u64, rate: u64, delay: u64| Window {
+        let window = |a: u64, b: u64, rate: u64, delay: u64| ContactWindow {
             start: Instant(a * S),
             end: Instant(b * S),
             rate: Some(DataRate(rate)),
@@ -187,11 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn delay_goes_straight_between_points_and_stays_outside() {
+    fn delay_interpolates_between_points() {
         let points = [(10, 100), (20, 200), (30, 50)].map(|(t, d)| (Duration::from_secs(t), Duration::from_nanos(d)));
         let delay =
             DelaySchedule::new(&DirectionSpec { delay: Delay::Table(points.into()), ..DirectionSpec::default() });
         let at = [0, 10, 15, 20, 24, 30, 99].map(|s| delay.at(Instant(s * S)));
+        // Outside the table the first and the last value hold.
         assert_eq!(at, [100, 100, 150, 200, 140, 50, 50]);
     }
 }

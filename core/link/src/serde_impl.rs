@@ -1,5 +1,5 @@
-//! Link specifications in configuration files: a table of the keys and texts of
-//! [`DirectionSpec::set`]. Unknown keys are errors that name the known ones.
+//! Serde support for link specifications: a table of the keys and texts of [`DirectionSpec::set`]. Unknown keys are
+//! errors that list the known ones.
 
 use crate::spec::{DirectionSpec, LinkSpec};
 use alloc::string::{String, ToString};
@@ -47,6 +47,7 @@ impl<'de> Deserialize<'de> for DirectionSpec {
                     let value: Text = map.next_value()?;
                     spec.set(&key, &value.0).map_err(A::Error::custom)?;
                 }
+                // Tables and windows are checked once all keys are known.
                 spec.check("").map_err(A::Error::custom)?;
                 Ok(spec)
             }
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for DirectionSpec {
     }
 }
 
-/// Text, or a plain number (a probability without a unit).
+/// Value of a key: text, or a plain number (a probability without a unit).
 struct Text(String);
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -82,10 +83,10 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// `{ forward = {..}, reverse = {..} }`.
+/// Serialized form of a [`LinkSpec`]: `{ forward = {..}, reverse = {..} }`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Both {
+struct LinkTable {
     #[serde(default)]
     forward: DirectionSpec,
     #[serde(default)]
@@ -94,13 +95,13 @@ struct Both {
 
 impl Serialize for LinkSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Both { forward: self.forward.clone(), reverse: self.reverse.clone() }.serialize(serializer)
+        LinkTable { forward: self.forward.clone(), reverse: self.reverse.clone() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for LinkSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Both { forward, reverse } = Both::deserialize(deserializer)?;
+        let LinkTable { forward, reverse } = LinkTable::deserialize(deserializer)?;
         Ok(LinkSpec { forward, reverse })
     }
 }
@@ -111,7 +112,7 @@ mod tests {
     use crate::PRESETS;
 
     #[test]
-    fn presets_survive_a_configuration_file() {
+    fn presets_round_trip_through_serde() {
         for (name, _) in PRESETS {
             let spec = LinkSpec::preset(name).unwrap();
             let text = serde_json::to_string(&spec).unwrap();
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_and_wrong_units_are_errors() {
+    fn unknown_key_or_unit_is_error() {
         let read = |text| serde_json::from_str::<DirectionSpec>(text).map_err(|e| e.to_string());
         assert!(read(r#"{"rate":"1 Mbit/s","loss":0.01,"corrupt":0}"#).is_ok());
         assert!(read(r#"{"speed":"1 Mbit/s"}"#).unwrap_err().contains("unknown field `speed`, expected one of `rate`"));

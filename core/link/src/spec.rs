@@ -1,28 +1,28 @@
-//! What one direction of a link is like. Plain data; times count from the driver's origin.
+//! Specification of a link as plain data. Times count from the driver's origin.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{ConfigError, DataRate, DataVolume, Duration, Instant, format_duration};
 
-/// How fast packets leave.
+/// Transmission rate.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Rate {
-    /// At once: no serialization time and no queue.
+    /// Unlimited: no serialization time and no queue.
     #[default]
     Unlimited,
-    /// Always this rate.
+    /// Constant rate.
     Constant(DataRate),
-    /// From each time on, this rate; rate 0 before the first.
+    /// Rate from each time on; 0 before the first.
     Steps(Vec<(Duration, DataRate)>),
 }
 
-/// How long a packet travels.
+/// One-way propagation delay.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Delay {
-    /// Always as long.
+    /// Constant delay.
     Constant(Duration),
-    /// Straight lines between these points; the first and last value hold outside.
+    /// Linear interpolation between points (time, delay); the first and last value hold outside.
     Table(Vec<(Duration, Duration)>),
 }
 impl Default for Delay {
@@ -31,136 +31,134 @@ impl Default for Delay {
     }
 }
 
-/// Shape of the jitter.
+/// Distribution of the jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JitterShape {
-    /// Every value equally likely.
+    /// Uniform over the range.
     Uniform,
-    /// Normal around the middle, six standard deviations wide, cut at both ends.
+    /// Normal around the middle; the range is six standard deviations wide and truncates both tails.
     Normal,
 }
 
-/// Random delay on top of the one-way delay, which stays the least: light is not outrun.
+/// Random delay on top of the one-way delay, which stays the minimum (the speed of light).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Jitter {
-    /// Largest extra delay.
+    /// Maximum of the extra delay.
     pub most: Duration,
-    /// Its distribution in `0..=most`.
+    /// Distribution within `0..=most`.
     pub shape: JitterShape,
-    /// Whether a packet may overtake another because of it; otherwise it waits behind.
+    /// Whether jitter may reorder packets; otherwise a packet waits behind its predecessor.
     pub reorders: bool,
 }
 
-/// Random loss of whole packets, after they used their share of the rate.
+/// Random loss of whole packets, which use their share of the rate.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
-    /// Each packet alone, with this probability.
+    /// Independent loss of each packet with this probability.
     Bernoulli(f64),
-    /// Two states (Gilbert 1960, Elliott 1963), stepped once per packet. Mean burst `1/r` packets,
-    /// share of bad time `p/(p+r)`.
+    /// Loss in bursts: two states (Gilbert 1960, Elliott 1963), stepped once per packet. The mean burst is `1/r`
+    /// packets, the share of bad time `p/(p+r)`.
     GilbertElliott {
-        /// Probability to turn bad, per packet.
+        /// Probability to enter the bad state, per packet.
         p: f64,
-        /// Probability to turn good, per packet.
+        /// Probability to leave the bad state, per packet.
         r: f64,
-        /// Loss while bad (1-h in the literature).
+        /// Loss probability in the bad state (1-h in the literature).
         bad: f64,
-        /// Loss while good (1-k in the literature).
+        /// Loss probability in the good state (1-k in the literature).
         good: f64,
     },
 }
 
-/// Some packets take a detour and arrive behind those sent within `gap` after them.
+/// Random detours, after which a packet arrives behind those sent within `gap` after it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reorder {
-    /// Which share of packets.
+    /// Probability of a detour, per packet.
     pub probability: f64,
-    /// How much later they arrive.
+    /// Extra delay of a detour.
     pub gap: Duration,
 }
 
-/// How random durations are spread around their mean.
+/// Distribution of random durations around their mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// Always the mean.
+    /// Constant, equal to the mean.
     Fixed,
-    /// Exponential.
+    /// Exponential distribution.
     Exponential,
 }
 
-/// Random outages: up and down periods in turn, beginning with up.
+/// Random outages: alternating up and down periods, starting with up.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outages {
-    /// Mean time up.
+    /// Mean duration of up periods.
     pub up: Duration,
-    /// Mean time down.
+    /// Mean duration of down periods.
     pub down: Duration,
-    /// Their distribution.
+    /// Distribution of both durations.
     pub spread: Spread,
 }
 
-/// A time in which the link may transmit: a contact.
+/// Contact window: interval in which the link may transmit.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Window {
-    /// First instant.
+pub struct ContactWindow {
+    /// First instant of the window.
     pub start: Instant,
-    /// First instant after it.
+    /// First instant after the window.
     pub end: Instant,
-    /// Rate while it lasts, in place of the direction's own.
+    /// Rate during the window, instead of the direction's own.
     pub rate: Option<DataRate>,
-    /// One-way delay while it lasts, in place of the direction's own.
+    /// One-way delay during the window, instead of the direction's own.
     pub delay: Option<Duration>,
 }
-impl Window {
-    /// A window with the direction's own rate and delay.
-    pub fn new(start: Instant, end: Instant) -> Window {
-        Window { start, end, rate: None, delay: None }
+impl ContactWindow {
+    /// Creates a window with the direction's own rate and delay.
+    pub fn new(start: Instant, end: Instant) -> ContactWindow {
+        ContactWindow { start, end, rate: None, delay: None }
     }
 }
 
-/// One direction of a link. The default is a perfect wire.
+/// Specification of one direction. The default is a perfect wire.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DirectionSpec {
-    /// How fast packets leave.
+    /// Transmission rate.
     pub rate: Rate,
-    /// How long they travel.
+    /// One-way propagation delay.
     pub delay: Delay,
-    /// Random extra delay.
+    /// Random extra delay of packets.
     pub jitter: Option<Jitter>,
-    /// Random loss.
+    /// Random loss of packets.
     pub loss: Loss,
-    /// Probability of each bit to be wrong; one wrong bit loses the packet, so that long packets
-    /// are lost more often.
+    /// Bit error probability. One wrong bit loses the packet, so long packets are lost more often.
     pub bit_error_rate: f64,
-    /// Probability of a packet to arrive twice.
+    /// Probability that a packet arrives twice.
     pub duplicate: f64,
-    /// Packets that take a detour.
+    /// Random detours of packets.
     pub reorder: Option<Reorder>,
-    /// Probability of a packet to arrive with a flipped bit that the link did not notice.
+    /// Probability that a packet arrives with a flipped bit that the link did not detect.
     pub corrupt: f64,
-    /// Bytes that may wait for transmission; sized from rate and delay when not given.
+    /// Queue limit; derived from rate and delay if absent.
     pub queue: Option<DataVolume>,
-    /// Bytes every packet costs beyond its IP length: frame headers, coding, sync markers.
+    /// Overhead per packet beyond its IP length, bytes: frame headers, coding, sync markers.
     pub overhead: u32,
-    /// When it may transmit; always, when not given.
-    pub windows: Option<Vec<Window>>,
+    /// Contact windows; if absent, the link is always up.
+    pub windows: Option<Vec<ContactWindow>>,
     /// Random outages inside the windows.
     pub outages: Option<Outages>,
 }
 
 impl DirectionSpec {
-    /// A clean link of this rate and one-way delay.
+    /// Creates a link of this rate and one-way delay, without impairments.
     pub fn new(rate: DataRate, delay: Duration) -> DirectionSpec {
         DirectionSpec { rate: Rate::Constant(rate), delay: Delay::Constant(delay), ..DirectionSpec::default() }
     }
 
-    /// Bytes that may wait for transmission: as given, or a round trip at the highest rate, but
-    /// no less than 100 ms and no more than 1 s of it (a modem buffers neither nothing nor the
-    /// 40 minutes of a round trip to Mars), and at least 256 KiB, four of the largest offloaded
-    /// packets.
+    /// Queue limit, bytes: as given, or a round trip at the highest rate, but at least 100 ms and at most 1 s of it (a
+    /// modem buffers neither nothing nor the 40 minutes of a round trip to Mars), and at least 256 KiB, four of the
+    /// largest offloaded packets.
     pub fn queue_bytes(&self) -> u64 {
         if let Some(queue) = self.queue {
             return queue.bytes();
@@ -172,23 +170,24 @@ impl DirectionSpec {
         };
         let windows = self.windows.iter().flatten().filter_map(|w| w.rate).map(|rate| rate.0);
         let rate = DataRate(windows.max().unwrap_or(0).max(own));
+        // The reverse direction is taken as equally long.
         let round_trip = self.longest_delay() * 2;
         let time = round_trip.clamp(Duration::from_millis(100), Duration::from_secs(1));
         rate.volume_in(time).max(256 * 1024)
     }
 
-    /// The longest one-way delay that can occur, without jitter and detours.
+    /// Longest possible one-way delay, without jitter and detours.
     pub fn longest_delay(&self) -> Duration {
         let own = match &self.delay {
             Delay::Constant(delay) => *delay,
             Delay::Table(points) => points.iter().map(|(_, delay)| *delay).max().unwrap_or_default(),
         };
         let windows = self.windows.iter().flatten().filter_map(|w| w.delay).max().unwrap_or_default();
-        // Longer than 10 years is a mistake that `check` reports; here it must not overflow.
+        // Clamped to 10 years: a larger value in a file must not overflow the sums made of it.
         own.max(windows).min(Duration::from_secs(315_360_000))
     }
 
-    /// Checks what the types cannot: probabilities, order of tables, windows that overlap.
+    /// Checks the rules that types cannot express: probabilities, order of tables, overlapping windows.
     pub fn check(&self, path: &str) -> Result<(), ConfigError> {
         let error = |key: &str, expected: String, hint: &str| {
             Err(ConfigError { path: format!("{path}{key}"), expected, hint: hint.into() })
@@ -205,6 +204,7 @@ impl DirectionSpec {
             Loss::GilbertElliott { p, r, bad, good } => probabilities.extend([p, r, bad, good].map(|v| ("loss", v))),
         }
         for (key, value) in probabilities {
+            // NaN is in no range and is refused here.
             if !(0.0..=1.0).contains(&value) {
                 return error(key, format!("a probability, not {value}"), "write \"1 %\" or a number from 0 to 1");
             }
@@ -241,21 +241,21 @@ impl DirectionSpec {
     }
 }
 
-/// Both directions of a link.
+/// Specification of both directions of a link.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkSpec {
-    /// From the first end to the second: towards the spacecraft in the presets.
+    /// Direction from the first end to the second: towards the spacecraft in the presets.
     pub forward: DirectionSpec,
-    /// From the second end to the first.
+    /// Direction from the second end to the first.
     pub reverse: DirectionSpec,
 }
 
 impl LinkSpec {
-    /// The same both ways.
+    /// Creates a link with equal directions.
     pub fn symmetric(direction: DirectionSpec) -> LinkSpec {
         LinkSpec { forward: direction.clone(), reverse: direction }
     }
-    /// Checks both directions.
+    /// Checks both directions; errors name the key.
     pub fn check(&self, path: &str) -> Result<(), ConfigError> {
         self.forward.check(&format!("{path}forward."))?;
         self.reverse.check(&format!("{path}reverse."))
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_queue_follows_rate_and_delay_within_reason() {
+    fn default_queue_follows_bandwidth_delay() {
         let queue = |rate, delay_ms| DirectionSpec::new(DataRate(rate), Duration::from_millis(delay_ms)).queue_bytes();
         assert_eq!(queue(100_000_000, 300), 7_500_000, "a round trip at the rate");
         assert_eq!(queue(100_000_000, 600_000), 12_500_000, "no more than a second");
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(bad.check("link.mars.").unwrap_err().path, "link.mars.loss");
         let twice = Delay::Table(Vec::from([(Duration::ZERO, Duration::ZERO); 2]));
         assert!(DirectionSpec { delay: twice, ..DirectionSpec::default() }.check("").is_err());
-        let window = |a, b| Window::new(Instant(a), Instant(b));
+        let window = |a, b| ContactWindow::new(Instant(a), Instant(b));
         for windows in [[window(5, 5), window(6, 7)], [window(0, 5), window(4, 7)], [window(6, 7), window(0, 5)]] {
             let spec = DirectionSpec { windows: Some(windows.into()), ..DirectionSpec::default() };
             assert!(spec.check("").is_err(), "{windows:?}");

@@ -1,26 +1,26 @@
-//! What a direction counted.
+//! Counters of a direction.
 
 use farlink_base::Duration;
 
-/// Why a packet did not arrive.
+/// Reason for dropping a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DropReason {
-    /// The link was down.
+    /// The link was down (outside windows, or an outage).
     Down,
-    /// Its transmission would have ended after the link goes down.
+    /// Its transmission would have ended after the link went down.
     WindowEnd,
-    /// The queue was full.
+    /// The queue limit was exceeded.
     QueueFull,
-    /// Random loss.
+    /// Random loss of the packet.
     Loss,
-    /// A bit error.
+    /// A bit error in the packet.
     BitError,
 }
 impl DropReason {
-    /// All, in the order of [`Statistics::dropped`].
+    /// All reasons, in the order of [`Statistics::dropped`].
     pub const ALL: [DropReason; 5] =
         [DropReason::Down, DropReason::WindowEnd, DropReason::QueueFull, DropReason::Loss, DropReason::BitError];
-    /// A name for tables: `down`, `window_end`, `queue_full`, `loss`, `bit_error`.
+    /// Name in tables: `down`, `window_end`, `queue_full`, `loss`, `bit_error`.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Down => "down",
@@ -32,34 +32,32 @@ impl DropReason {
     }
 }
 
-/// Counters of one direction since its start. Packets are wire packets; bytes hold IP headers and
-/// the link's overhead.
+/// Counters of one direction since its start. Packets are wire packets; bytes include IP headers and the link's
+/// overhead.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
     /// Packets offered by the driver.
     pub sent: u64,
-    /// Their bytes.
     pub sent_bytes: u64,
-    /// Packets that arrive, or will; a duplicated one counts once.
+    /// Packets that arrived or will arrive; a duplicated one counts once.
     pub delivered: u64,
-    /// Their bytes.
     pub delivered_bytes: u64,
-    /// Packets lost, by reason in the order of [`DropReason::ALL`].
+    /// Packets dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
-    /// Their bytes.
     pub dropped_bytes: u64,
-    /// Packets that arrive twice.
+    /// Packets that arrived twice.
     pub duplicated: u64,
-    /// Packets sent on a detour.
+    /// Packets that took a detour.
     pub reordered: u64,
-    /// Packets that arrive with a flipped bit.
+    /// Packets that arrived with a flipped bit.
     pub corrupted: u64,
-    /// Most bytes that waited for transmission.
+    /// Maximum of the bytes waiting for transmission.
     pub queue_peak: u64,
-    /// Time spent transmitting.
+    /// Total transmission time.
     pub busy: Duration,
 }
-/// Two directions counted as one; of the most that waited, the larger.
+/// Adds the counters of another direction; the queue peak is the larger one.
 impl core::ops::AddAssign for Statistics {
     fn add_assign(&mut self, other: Statistics) {
         self.sent += other.sent;
@@ -76,11 +74,11 @@ impl core::ops::AddAssign for Statistics {
     }
 }
 impl Statistics {
-    /// Packets lost for one reason.
+    /// Packets dropped for one reason.
     pub fn dropped_by(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
-    /// Packets lost for any reason.
+    /// Packets dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().sum()
     }

@@ -1,8 +1,9 @@
-//! Link specifications as text: one key, one value with its unit; the same words in scenario files
-//! and on the command line.
+//! Text form of link specifications: keys and values with units, the same in scenario files and on the command line.
 
 use crate::preset::PRESETS;
-use crate::spec::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread, Window};
+use crate::spec::{
+    ContactWindow, Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread,
+};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,7 +11,7 @@ use alloc::vec::Vec;
 use farlink_base::{ConfigError, DataRate, Duration, Instant, format_duration, parse_duration};
 
 impl DirectionSpec {
-    /// Keys that [`DirectionSpec::set`] knows, each with an example and its meaning.
+    /// Keys of [`DirectionSpec::set`], each with an example and its meaning.
     pub const KEYS: [(&str, &str, &str); 12] = [
         ("rate", "100 Mbit/s", "\"unlimited\", a rate, or steps \"0 s: 1 Mbit/s; 60 s: 2 Mbit/s\""),
         ("delay", "600 ms", "one-way delay, or a table \"0 s: 400 ms; 1 h: 700 ms\" with straight lines between"),
@@ -26,7 +27,7 @@ impl DirectionSpec {
         ("outages", "exponential 60 s 10 s", "random outages: \"fixed\" or \"exponential\", mean up, mean down"),
     ];
 
-    /// Sets one key from text; the error's path is the key.
+    /// Sets one key from text. The path of an error is the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         let value = value.trim();
         let fail = |reason: String| ConfigError { path: key.to_owned(), expected: reason, hint: Self::hint(key) };
@@ -59,7 +60,7 @@ impl DirectionSpec {
         Ok(())
     }
 
-    /// The value of one key as text that [`DirectionSpec::set`] reads; `None` when it is not set.
+    /// Value of one key as text for [`DirectionSpec::set`]; `None` if it is not set.
     pub fn get(&self, key: &str) -> Option<String> {
         let share = |p: f64| (p > 0.0).then(|| p.to_string());
         match key {
@@ -104,9 +105,8 @@ impl DirectionSpec {
 }
 
 impl LinkSpec {
-    /// Reads `rate=10 Mbit/s,delay=600 ms,loss=1 %`: keys of [`DirectionSpec::set`], both ways, or
-    /// one way after `forward.` or `reverse.`; `preset=geo` (or just `geo`) first, to start from
-    /// one.
+    /// Parses `rate=10 Mbit/s,delay=600 ms,loss=1 %`: keys of [`DirectionSpec::set`] for both directions, or for one
+    /// with the prefix `forward.` or `reverse.`. A preset may come first: `preset=geo` or just `geo`.
     pub fn parse(text: &str) -> Result<LinkSpec, ConfigError> {
         let mut spec = LinkSpec::default();
         for (index, item) in text.split(',').map(str::trim).filter(|item| !item.is_empty()).enumerate() {
@@ -118,6 +118,7 @@ impl LinkSpec {
                         let expected = format!("`key=value`, found `{item}`");
                         return Err(ConfigError { path: "link".into(), expected, hint: usage() });
                     }
+                    // A preset replaces all keys set before it.
                     spec = LinkSpec::preset(name).ok_or_else(|| unknown_preset(name))?;
                 }
             }
@@ -126,7 +127,7 @@ impl LinkSpec {
         Ok(spec)
     }
 
-    /// Sets one key of both directions, or of one after `forward.` or `reverse.`.
+    /// Sets one key of both directions, or of one with the prefix `forward.` or `reverse.`.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         if let Some(key) = key.strip_prefix("forward.") {
             return self.forward.set(key, value);
@@ -152,7 +153,7 @@ fn unknown_preset(name: &str) -> ConfigError {
     }
 }
 
-/// `1 %`, `0.01` or `1e-2`.
+/// Parses a probability: `1 %`, `0.01` or `1e-2`.
 fn probability(text: &str) -> Result<f64, String> {
     let (number, divisor) = match text.strip_suffix('%') {
         Some(percent) => (percent.trim(), 100.0),
@@ -164,7 +165,7 @@ fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Rows `at: value` separated by semicolons.
+/// Parses rows `at: value` separated by semicolons.
 fn rows<T>(text: &str, value: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
     let row = |row: &str| {
         let (at, rest) = row.split_once(':').ok_or_else(|| format!("`{}` is not \"time: value\"", row.trim()))?;
@@ -209,7 +210,7 @@ fn loss(text: &str) -> Result<Loss, String> {
         let p = probability(text)?;
         return Ok(if p > 0.0 { Loss::Bernoulli(p) } else { Loss::None });
     };
-    // A percent sign may stand apart from its number.
+    // A percent sign may be separated from its number.
     let joined = rest.replace(" %", "%");
     let values: Vec<f64> = joined.split_whitespace().map(probability).collect::<Result<_, _>>()?;
     match values[..] {
@@ -227,9 +228,10 @@ fn reorder(text: &str) -> Result<Reorder, String> {
     Ok(Reorder { probability: probability(share)?, gap: parse_duration(gap)? })
 }
 
-/// Two durations in a row: words are joined as long as they make one.
+/// Parses two consecutive durations, each of which may consist of several words.
 fn two_durations(text: &str) -> Option<(Duration, Duration)> {
     let words: Vec<&str> = text.split_whitespace().collect();
+    // `1 h 30 min 10 s`: the first cut that leaves two valid durations.
     (1..words.len()).find_map(|cut| {
         let (a, b) = (words[..cut].join(" "), words[cut..].join(" "));
         Some((parse_duration(&a).ok()?, parse_duration(&b).ok()?))
@@ -248,24 +250,24 @@ fn outages(text: &str) -> Result<Outages, String> {
     Ok(Outages { up, down, spread })
 }
 
-/// `start .. end`, with the window's own rate and delay after `@` and `&`.
-fn windows(text: &str) -> Result<Vec<Window>, String> {
+/// Parses windows `start .. end`, with their own rate after `@` and delay after `&`.
+fn windows(text: &str) -> Result<Vec<ContactWindow>, String> {
     let window = |text: &str| {
         let (start, end) = text.split_once("..").ok_or_else(|| format!("`{}` is not \"start .. end\"", text.trim()))?;
         let (end, own) = end.split_once('@').unwrap_or((end, ""));
         let (rate, delay) = own.split_once('&').unwrap_or((own, ""));
         let at = |text: &str| parse_duration(text).map(|d| Instant::ZERO + d);
-        Ok(Window {
+        Ok(ContactWindow {
             rate: (!rate.trim().is_empty()).then(|| rate.trim().parse()).transpose()?,
             delay: (!delay.trim().is_empty()).then(|| parse_duration(delay)).transpose()?,
-            ..Window::new(at(start)?, at(end)?)
+            ..ContactWindow::new(at(start)?, at(end)?)
         })
     };
     text.split(';').filter(|w| !w.trim().is_empty()).map(window).collect()
 }
 
-fn window_text(windows: &[Window]) -> String {
-    let one = |w: &Window| {
+fn window_text(windows: &[ContactWindow]) -> String {
+    let one = |w: &ContactWindow| {
         let at = |t: Instant| exact_time(t - Instant::ZERO);
         let mut text = format!("{} .. {}", at(w.start), at(w.end));
         if w.rate.is_some() || w.delay.is_some() {
@@ -283,7 +285,7 @@ fn table(rows: impl Iterator<Item = (Duration, String)>) -> String {
     rows.map(|(at, value)| format!("{}: {value}", exact_time(at))).collect::<Vec<_>>().join("; ")
 }
 
-/// As people write it when that loses nothing, in nanoseconds otherwise.
+/// Formats a duration for people if that is exact, in nanoseconds otherwise.
 fn exact_time(duration: Duration) -> String {
     let text = format_duration(duration);
     if parse_duration(&text) == Ok(duration) { text } else { format!("{} ns", duration.as_nanos()) }
@@ -300,19 +302,20 @@ mod tests {
     use farlink_base::DataVolume;
 
     #[test]
-    fn a_link_reads_from_one_line() {
+    fn link_spec_parses_from_one_line() {
         let spec = LinkSpec::parse("rate=10 Mbit/s, delay=600 ms, loss=1 %, reverse.rate=1 Mbit/s").unwrap();
         assert_eq!(spec.forward.rate, Rate::Constant(DataRate(10_000_000)));
         assert_eq!(spec.reverse.rate, Rate::Constant(DataRate(1_000_000)));
         assert_eq!(spec.forward.delay, Delay::Constant(Duration::from_millis(600)));
         assert_eq!(spec.reverse.loss, Loss::Bernoulli(0.01));
+        // A name alone, and a name with a key that changes the preset.
         let geo = LinkSpec::preset("geo").unwrap();
         assert_eq!(LinkSpec::parse("geo"), Ok(geo.clone()));
         assert_eq!(LinkSpec::parse("preset=geo,queue=1 MB").unwrap().forward.queue, Some(DataVolume(1_000_000)));
     }
 
     #[test]
-    fn every_key_shows_its_example_and_reads_back_what_it_writes() {
+    fn every_key_example_round_trips() {
         for (key, example, meaning) in DirectionSpec::KEYS {
             let mut spec = DirectionSpec::default();
             spec.set(key, example).unwrap();
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn richer_values_read_back_too() {
+    fn compound_values_round_trip() {
         for (key, value) in [
             ("rate", "0 s: 1 Mbit/s; 1 min: 1234567 bit/s"),
             ("delay", "0 s: 400 ms; 1 h: 700.000001 ms"),
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn parse_errors_have_hints() {
         for (text, path, hint) in [
             ("rate=fast", "rate", "100 Mbit/s"),
             ("delay=600", "delay", "600 ms"),
@@ -354,6 +357,7 @@ mod tests {
             ("geo,loss", "link", "geo,forward.rate"),
             ("reorder=1 %", "reorder", "1 % 20 ms"),
             ("outages=sometimes", "outages", "exponential"),
+            // Found by the check of the whole link, which names the direction.
             ("windows=9 s .. 1 s", "forward.windows", "the earlier time first"),
         ] {
             let error = LinkSpec::parse(text).unwrap_err();

@@ -93,13 +93,13 @@ fn stack(router: &str) -> Stack {
 }
 
 fn bundle(sequence: u64, lifetime_ms: u64) -> Arc<BundleMeta> {
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: EndpointId::ipn(2, 1),
         destination: EndpointId::ipn(9 + sequence % 5, 1),
         facts: Facts::default(),
         lifetime_ms,
         priority: Priority::Normal,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let creation = CreationTimestamp { time: EPOCH, sequence };
     Arc::new(v7::make(&draft, creation, Payload::fill(sequence, 1000), CrcType::None, &Accel::default()))

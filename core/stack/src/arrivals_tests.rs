@@ -6,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, Ordering};
 use farlink_base::layer::Ticket;
 use farlink_base::{Accel, Chunk, CreationTimestamp, Extent, LayerId};
-use farlink_bundle::v7::{self, Draft};
+use farlink_bundle::v7::{self, BundleDraft};
 
 fn token(n: u64) -> OfferToken {
     OfferToken { layer: LayerId(0), ticket: Ticket(n) }
@@ -55,7 +55,11 @@ impl Bench {
         };
         let crc = farlink_bundle::CrcType::None;
         let source = farlink_base::EndpointId::ipn(2, 1);
-        let draft = if payload_at.is_some() { Draft { source, ..Draft::default() } } else { Draft::default() };
+        let draft = if payload_at.is_some() {
+            BundleDraft { source, ..BundleDraft::default() }
+        } else {
+            BundleDraft::default()
+        };
         let meta = v7::make(&draft, CreationTimestamp::default(), payload, crc, &Accel::default());
         let watch = Box::new(Counter(self.passed.clone(), first[0] == 0xff));
         Ok(Some(Opening { meta, hop: HopState::default(), watch, starts_at: 0, payload_at, named: false }))

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, DtnTime, EndpointId, Facts, HopState, Malformed, Transfer};
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
-use farlink_bundle::v7::custody::{self, Counter, Run, Said, Sequence};
+use farlink_bundle::v7::custody::{self, Counter, NumberRun, Sequence, SignalEntry};
 use farlink_bundle::{v6, v7};
 
 /// Longest record of custody that is read: a run takes two bytes there and many more here.
@@ -54,20 +54,20 @@ pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
             v6::CustodySignal { succeeded, reason, time, subject }.encode()
         }
         About::Numbers(numbers) => {
-            let fills = numbers.iter().map(|run| v6::Fill { first: run.first, last: run.last }).collect();
+            let fills = numbers.iter().map(|run| v6::CustodyFill { first: run.first, last: run.last }).collect();
             v6::AggregateSignal { succeeded, reason, fills }.encode()
         }
     }
 }
 
 /// What a record of version 6 says of custody; `None`: it is about something else.
-pub(crate) fn v6_record(record: &v6::Record) -> Option<Record> {
+pub(crate) fn v6_record(record: &v6::ParsedRecord) -> Option<Record> {
     let signal = match record {
-        v6::Record::Custody(signal) => {
+        v6::ParsedRecord::Custody(signal) => {
             Signal { answer: answer_of(signal.succeeded, signal.reason), about: About::One(signal.subject.clone()) }
         }
-        v6::Record::Aggregate(signal) => {
-            let number = |fill: &v6::Fill| Numbers {
+        v6::ParsedRecord::Aggregate(signal) => {
+            let number = |fill: &v6::CustodyFill| Numbers {
                 sequence: Transfer::COUNTER,
                 destination: EndpointId::Null,
                 first: fill.first,
@@ -97,14 +97,14 @@ pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Byt
             0 => Counter::To(destination.clone()),
             sequence => Counter::Number(*sequence),
         };
-        let run = Run { first: *first, last: *last };
+        let run = NumberRun { first: *first, last: *last };
         match of.last_mut().filter(|before| before.counter == counter) {
             Some(same) => same.runs.push(run),
             None => of.push(Sequence { counter, runs: Vec::from([run]), source: None }),
         }
     }
     let what = if signal.answer.releases() { custody::ACCEPTED } else { custody::REFUSED };
-    Some(custody::put_signal(codes.custody_record, &[Said { what, of }]))
+    Some(custody::put_signal(codes.custody_record, &[SignalEntry { code: what, sequences: of }]))
 }
 
 /// What the content of a compressed custody signal says.
@@ -120,7 +120,7 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
             Counter::Number(number) => (number, EndpointId::Null),
             Counter::To(destination) => (0, destination),
         };
-        let run = move |run: Run| Numbers {
+        let run = move |run: NumberRun| Numbers {
             sequence: counter,
             destination: destination.clone(),
             first: run.first,
@@ -128,11 +128,11 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
         };
         sequence.runs.into_iter().map(run)
     };
-    let signal = |said: Said| {
+    let signal = |said: SignalEntry| {
         // One that names a source is about another node's numbers, not about those of whoever is told.
-        let of = said.of.into_iter().filter(|sequence| sequence.source.is_none());
+        let of = said.sequences.into_iter().filter(|sequence| sequence.source.is_none());
         let about = About::Numbers(of.flat_map(numbers).collect());
-        Some(Signal { answer: answer(said.what)?, about })
+        Some(Signal { answer: answer(said.code)?, about })
     };
     Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
 }
@@ -191,7 +191,7 @@ mod tests {
             }
         }
         let reserved = v6::AggregateSignal { succeeded: false, reason: 99, fills: Vec::new() };
-        let Some(Record::Custody(said)) = v6_record(&v6::Record::Aggregate(reserved)) else { panic!("a signal") };
+        let Some(Record::Custody(said)) = v6_record(&v6::ParsedRecord::Aggregate(reserved)) else { panic!("a signal") };
         assert_eq!(said[0].answer, Answer::Refused, "a reason nobody knows releases nothing");
     }
 
@@ -203,7 +203,7 @@ mod tests {
         for answer in ANSWERS {
             let signal = Signal { answer, about: About::Numbers(numbers.clone()) };
             let wire = v7_signal(&signal, &codes).unwrap();
-            let Ok(v7::Record::Other { kind: 15, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+            let Ok(v7::ParsedRecord::Other { kind: 15, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
             let heard = if answer.releases() { Answer::Taken } else { Answer::Refused };
             let said = Signal { answer: heard, about: About::Numbers(numbers.clone()) };
             assert_eq!(v7_record(&content), Ok(Record::Custody(Vec::from([said]))));
@@ -211,11 +211,11 @@ mod tests {
         let numbered = run(1, 3, 3);
         let of = [None, Some(EndpointId::ipn(7, 0))].map(|source| Sequence {
             counter: Counter::Number(1),
-            runs: Vec::from([Run { first: 3, last: 3 }]),
+            runs: Vec::from([NumberRun { first: 3, last: 3 }]),
             source,
         });
-        let wire = custody::put_signal(15, &[Said { what: custody::ACCEPTED, of: of.to_vec() }]);
-        let Ok(v7::Record::Other { content, .. }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        let wire = custody::put_signal(15, &[SignalEntry { code: custody::ACCEPTED, sequences: of.to_vec() }]);
+        let Ok(v7::ParsedRecord::Other { content, .. }) = v7::record(&wire) else { panic!("{wire:x?}") };
         let Ok(Record::Custody(said)) = v7_record(&content) else { panic!("{content:x?}") };
         assert_eq!(said[0].about, About::Numbers(Vec::from([numbered])), "another node's is not ours");
         let creation = CreationTimestamp::default();

@@ -311,7 +311,7 @@ impl Codec for BpV7 {
         let codes = self.custody.as_deref();
         let custody = codes.filter(|_| facts.has(Facts::CUSTODY)).map_or(0, |codes| codes.transfer_block);
         let reporting = compressed.zip(codes).map(|(asked, codes)| reporting::block(asked, codes));
-        let draft = v7::Draft {
+        let draft = v7::BundleDraft {
             source,
             destination,
             report_to,
@@ -331,10 +331,10 @@ impl Codec for BpV7 {
     }
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
         let which = match status {
-            Status::Received => v7::Status::Received,
-            Status::Forwarded => v7::Status::Forwarded,
-            Status::Delivered => v7::Status::Delivered,
-            Status::Deleted => v7::Status::Deleted,
+            Status::Received => v7::StatusAssertion::Received,
+            Status::Forwarded => v7::StatusAssertion::Forwarded,
+            Status::Delivered => v7::StatusAssertion::Delivered,
+            Status::Deleted => v7::StatusAssertion::Deleted,
         };
         Payload::from(v7::status_report(about, which, reason as u64, at))
     }
@@ -352,8 +352,8 @@ impl Codec for BpV7 {
     }
     fn record(&self, payload: &[u8]) -> Record {
         match v7::record(payload) {
-            Ok(v7::Record::Signal(content)) => Record::Hello(content),
-            Ok(v7::Record::Other { kind, content })
+            Ok(v7::ParsedRecord::Signal(content)) => Record::Hello(content),
+            Ok(v7::ParsedRecord::Other { kind, content })
                 if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind && kind > 0) =>
             {
                 let short = content.len() <= custody::RECORD_MAX;
@@ -374,7 +374,7 @@ pub(crate) fn has_age(bundle: &BundleMeta) -> bool {
 /// A payload and what follows it (RFC 9171 4.3.3), among all bytes of a bundle.
 #[derive(Debug)]
 struct Passing {
-    check: v7::Check,
+    check: v7::PayloadCheck,
     payload_at: u64,
     payload_end: u64,
     passed: u64,
@@ -394,15 +394,15 @@ impl Watch for Passing {
         self.check.finish(&tail[..copied]).map(drop)
     }
 }
-impl Piece for v7::Piece {
+impl Piece for v7::PendingFragment {
     fn wants_bytes(&self) -> bool {
-        v7::Piece::wants_bytes(self)
+        v7::PendingFragment::wants_bytes(self)
     }
     fn pass(&mut self, part: &Payload) {
-        v7::Piece::pass(self, part);
+        v7::PendingFragment::pass(self, part);
     }
     fn finish(self: Box<Self>, payload: Payload) -> Encoded {
-        v7::Piece::finish(*self, payload)
+        v7::PendingFragment::finish(*self, payload)
     }
 }
 

@@ -97,7 +97,7 @@ impl Codec for BpV6 {
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
-        let draft = v6::Draft {
+        let draft = v6::BundleDraft {
             source,
             destination,
             report_to,
@@ -105,7 +105,7 @@ impl Codec for BpV6 {
             lifetime_ms,
             priority,
             hop_limit,
-            ..v6::Draft::default()
+            ..v6::BundleDraft::default()
         };
         v6::make(&draft, creation, payload)
     }
@@ -114,10 +114,10 @@ impl Codec for BpV6 {
     }
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
         let which = match status {
-            Status::Received => v6::Status::Received,
-            Status::Forwarded => v6::Status::Forwarded,
-            Status::Delivered => v6::Status::Delivered,
-            Status::Deleted => v6::Status::Deleted,
+            Status::Received => v6::StatusAssertion::Received,
+            Status::Forwarded => v6::StatusAssertion::Forwarded,
+            Status::Delivered => v6::StatusAssertion::Delivered,
+            Status::Deleted => v6::StatusAssertion::Deleted,
         };
         Payload::from(v6::status_report(about, which, reason as u64, at))
     }
@@ -132,7 +132,7 @@ impl Codec for BpV6 {
             return Record::Unreadable;
         }
         match v6::record(payload) {
-            Ok(v6::Record::Signal(content)) => Record::Hello(content),
+            Ok(v6::ParsedRecord::Signal(content)) => Record::Hello(content),
             Ok(record) => custody::v6_record(&record).unwrap_or(Record::Other),
             Err(_) => Record::Unreadable,
         }

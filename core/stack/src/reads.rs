@@ -280,7 +280,8 @@ mod tests {
     /// A transmission of this number.
     fn departure(n: u64) -> Waiting {
         let payload = Payload::new();
-        let bundle = v7::make(&v7::Draft::default(), Default::default(), payload, CrcType::None, &Accel::default());
+        let bundle =
+            v7::make(&v7::BundleDraft::default(), Default::default(), payload, CrcType::None, &Accel::default());
         Waiting::Departure(Departure {
             link: LinkId(0),
             id: SendId(n),

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use farlink_base::{BundleMeta, EndpointId, Payload, Transfer};
 use farlink_bpa::{Asked, CompressedSettings, Item, Numbers};
 use farlink_bundle::v7::CustodyCodes;
-use farlink_bundle::v7::custody::{self, Counter, ReportingBlock, Run, Said, Sequence};
+use farlink_bundle::v7::custody::{self, Counter, NumberRun, ReportingBlock, Sequence, SignalEntry};
 
 /// Compressed reporting at one node.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn signal(said: &[(Item, Numbers)], known: &[&EndpointId], codes: &Cu
     if codes.reporting_record == 0 {
         return None;
     }
-    let mut all: Vec<Said> = Vec::new();
+    let mut all: Vec<SignalEntry> = Vec::new();
     for (item, Numbers { first, last, .. }) in said {
         let what = item.fate as i64;
         let counter = match item.sequence {
@@ -65,14 +65,14 @@ pub(crate) fn signal(said: &[(Item, Numbers)], known: &[&EndpointId], codes: &Cu
             sequence => Counter::Number(sequence),
         };
         let source = Some(item.source.clone()).filter(|source| !known.contains(&source));
-        let run = Run { first: *first, last: *last };
-        if all.last().is_none_or(|before| before.what != what) {
-            all.push(Said { what, of: Vec::new() });
+        let run = NumberRun { first: *first, last: *last };
+        if all.last().is_none_or(|before| before.code != what) {
+            all.push(SignalEntry { code: what, sequences: Vec::new() });
         }
         let Some(said) = all.last_mut() else { continue };
-        match said.of.last_mut().filter(|before| before.counter == counter && before.source == source) {
+        match said.sequences.last_mut().filter(|before| before.counter == counter && before.source == source) {
             Some(same) => same.runs.push(run),
-            None => said.of.push(Sequence { counter, runs: Vec::from([run]), source }),
+            None => said.sequences.push(Sequence { counter, runs: Vec::from([run]), source }),
         }
     }
     Some(Payload::from(custody::put_signal(codes.reporting_record, &all)))
@@ -100,16 +100,16 @@ mod tests {
             (item(Fate::CustodyRefused, 0, &to), numbers(0, 0)),
         ];
         let wire = signal(&said, &[&to, &me], &codes).unwrap().to_bytes().unwrap();
-        let Ok(v7::Record::Other { kind: 14, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
-        let run = |first, last| Run { first, last };
-        let sequence = |counter, runs: &[Run], source| Sequence { counter, runs: runs.to_vec(), source };
+        let Ok(v7::ParsedRecord::Other { kind: 14, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        let run = |first, last| NumberRun { first, last };
+        let sequence = |counter, runs: &[NumberRun], source| Sequence { counter, runs: runs.to_vec(), source };
         let number = || Counter::Number(1);
         let received = Vec::from([
             sequence(number(), &[run(5, 6), run(9, 9)], None),
             sequence(number(), &[run(2, u64::MAX - 1)], Some(other)),
         ]);
         let refused = Vec::from([sequence(Counter::To(EndpointId::ipn(9, 1)), &[run(0, 0)], None)]);
-        let expected = [Said { what: 0, of: received }, Said { what: 5, of: refused }];
+        let expected = [SignalEntry { code: 0, sequences: received }, SignalEntry { code: 5, sequences: refused }];
         assert_eq!(custody::read_signal(&content).unwrap(), expected);
     }
 

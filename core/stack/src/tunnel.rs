@@ -4,7 +4,7 @@ use crate::custody::{REASONS, RECORD_MAX, answer_of};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, EndpointId, Malformed, Payload};
 use farlink_bpa::{Answer, Carried, Numbers, TunnelCodes};
-use farlink_bundle::v7::custody::Run;
+use farlink_bundle::v7::custody::NumberRun;
 use farlink_bundle::v7::{self, TunnelSignal, tunnel};
 
 /// Seconds of Unix at the beginning of DTN time.
@@ -25,7 +25,7 @@ pub(crate) fn signal(codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Pa
         // 0 would be taken for a yes; 1 is "no information".
         _ => reason.filter(|reason| *reason > 0).unwrap_or(1),
     };
-    let runs = runs.iter().map(|run| Run { first: run.first, last: run.last }).collect();
+    let runs = runs.iter().map(|run| NumberRun { first: run.first, last: run.last }).collect();
     Payload::from(TunnelSignal { disposition, runs }.encode(codes.signal))
 }
 
@@ -48,12 +48,16 @@ pub(crate) fn carried(
     let short = payload.len() <= RECORD_MAX as u64;
     let Some(bytes) = short.then(|| payload.to_bytes()).flatten() else { return Ok(Carried::Nothing) };
     match v7::record(&bytes) {
-        Ok(v7::Record::Other { kind, content }) if kind == codes.signal => {
+        Ok(v7::ParsedRecord::Other { kind, content }) if kind == codes.signal => {
             let TunnelSignal { disposition, runs } = TunnelSignal::read(&content)?;
             let reason = u8::try_from(disposition).unwrap_or(u8::MAX);
             let answer = answer_of(disposition == 0, reason);
-            let number =
-                |run: Run| Numbers { sequence: 0, destination: EndpointId::Null, first: run.first, last: run.last };
+            let number = |run: NumberRun| Numbers {
+                sequence: 0,
+                destination: EndpointId::Null,
+                first: run.first,
+                last: run.last,
+            };
             Ok(Carried::Signal(answer, runs.into_iter().map(number).collect::<Vec<_>>()))
         }
         _ => Ok(Carried::Nothing),

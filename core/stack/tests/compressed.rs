@@ -69,7 +69,7 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
     let mut all = BTreeMap::new();
     let mut signals = BTreeMap::new();
     for meta in wire.lock().unwrap().iter().map(read).filter(|meta| meta.is_administrative()) {
-        let Ok(v7::Record::Other { kind: 14, content }) = v7::record(&meta.payload.to_bytes().unwrap()) else {
+        let Ok(v7::ParsedRecord::Other { kind: 14, content }) = v7::record(&meta.payload.to_bytes().unwrap()) else {
             panic!("a compressed reporting signal")
         };
         // A relay hears the signals of others too.
@@ -77,11 +77,11 @@ fn told(wire: &Wire) -> (BTreeMap<(String, i64), u64>, usize) {
     }
     for (source, content) in signals.values() {
         for said in read_signal(content).unwrap() {
-            for sequence in said.of {
+            for sequence in said.sequences {
                 assert_eq!(sequence.counter, Counter::Number(1));
                 assert_eq!(sequence.source, Some(EndpointId::ipn(1, 1)), "the counter is that of the source");
                 let count: u64 = sequence.runs.iter().map(|run| run.last - run.first + 1).sum();
-                *all.entry((source.clone(), said.what)).or_insert(0) += count;
+                *all.entry((source.clone(), said.code)).or_insert(0) += count;
             }
         }
     }
@@ -141,7 +141,7 @@ fn custody_and_deletion_are_told_too_and_only_to_whom_it_may() {
         // Custody has signals of its own, which are records of another type.
         let records: Vec<_> = wire.lock().unwrap().iter().map(read).filter(|meta| meta.is_administrative()).collect();
         let reports = records.iter().filter(|meta| {
-            matches!(v7::record(&meta.payload.to_bytes().unwrap()), Ok(v7::Record::Other { kind: 14, .. }))
+            matches!(v7::record(&meta.payload.to_bytes().unwrap()), Ok(v7::ParsedRecord::Other { kind: 14, .. }))
         });
         assert_eq!(reports.count() > 0, to == "*", "{to}: {} records", records.len());
     }
@@ -157,12 +157,12 @@ fn a_block_may_name_its_source_and_who_is_told() {
         source: Some(EndpointId::ipn(5, 0)),
         report_to: Some(EndpointId::ipn(6, 3)),
     };
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: EndpointId::ipn(1, 5),
         destination: EndpointId::ipn(3, 1),
         lifetime_ms: 1000,
         reporting: Some((14, block.clone())),
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let made = v7::make(&draft, Default::default(), Payload::new(), farlink_bundle::CrcType::None, &Default::default());
     assert_eq!(reporting(&made, 14), Some(block));

@@ -152,8 +152,8 @@ fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
         if version == 6 {
             let records = came.iter().map(|bytes| v6::read(&Payload::from(bytes.clone()), Profile::Strict).unwrap().0);
             let records: Vec<_> = records.map(|meta| v6::record(&meta.payload.to_bytes().unwrap()).unwrap()).collect();
-            let many = records.iter().filter(|record| matches!(record, v6::Record::Aggregate(_))).count();
-            let single = records.iter().filter(|record| matches!(record, v6::Record::Custody(_))).count();
+            let many = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Aggregate(_))).count();
+            let single = records.iter().filter(|record| matches!(record, v6::ParsedRecord::Custody(_))).count();
             let expected = if aggregate { (1..20, 0..1) } else { (0..1, 1000..1001) };
             assert!(
                 expected.0.contains(&many) && expected.1.contains(&single),
@@ -163,7 +163,10 @@ fn a_few_signals_on_the_wire_are_about_a_thousand_bundles() {
             let accel = Default::default();
             let read = |bytes: &Bytes| v7::read(&Payload::from(bytes.clone()), Profile::Strict, &accel).unwrap().0;
             let signal = |bytes: &Bytes| {
-                matches!(v7::record(&read(bytes).payload.to_bytes().unwrap()), Ok(v7::Record::Other { kind: 13, .. }))
+                matches!(
+                    v7::record(&read(bytes).payload.to_bytes().unwrap()),
+                    Ok(v7::ParsedRecord::Other { kind: 13, .. })
+                )
             };
             let signals = came.iter().filter(|bytes| signal(bytes)).count();
             assert!((1..20).contains(&signals) && signals == came.len(), "{signals} of {}", came.len());

@@ -13,10 +13,10 @@ use farlink_stack::{Input, LinkParams, StoreConfig, StoreKind};
 
 const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
 
-const RULE: &str = "refused: not acceptable: malformed or against a rule";
+const RULE: &str = "refused: not acceptable: malformed, or a rule is violated";
 const LATE: &str = "refused: lifetime expired";
 
-fn read(bytes: &[u8]) -> v6::Bundle {
+fn read(bytes: &[u8]) -> v6::BundleView {
     v6::decode(&Payload::from(bytes.to_vec()), Profile::Permissive).expect("a bundle of version 6")
 }
 /// The same bundle in version 7.
@@ -24,7 +24,7 @@ fn new(source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u
     new_to(EndpointId::ipn(1, 1), source, creation, payload)
 }
 fn new_to(destination: EndpointId, source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u8> {
-    let draft = v7::Draft { source, destination, lifetime_ms: 3_600_000, ..v7::Draft::default() };
+    let draft = v7::BundleDraft { source, destination, lifetime_ms: 3_600_000, ..v7::BundleDraft::default() };
     let accel = farlink_base::Accel::default();
     let payload = Payload::from(payload.to_vec());
     let meta = v7::make(&draft, creation, payload, farlink_bundle::CrcType::Crc32c, &accel);
@@ -141,7 +141,7 @@ fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
             old(11).with(|b| (b.ends[1], b.flags, b.place) = ((0, 0), flags, Some((0, 70)))).wire()
         }),
         ("malformed: an anonymous bundle that may be fragmented", old(12).with(|b| b.ends[1] = (0, 0)).wire()),
-        ("malformed: a creation time that never comes", old(13).with(|b| b.seconds = u64::MAX).wire()),
+        ("malformed: a creation time out of range", old(13).with(|b| b.seconds = u64::MAX).wire()),
         (
             "malformed: a fragment that reaches beyond the original payload",
             old(14).with(|b| b.place = Some((u64::MAX, 9))).wire(),
@@ -160,7 +160,7 @@ fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
         }),
         ("malformed: bytes after the last block", [old(20).wire(), vec![0]].concat()),
         ("malformed: a dtn endpoint ID without node name", named(21, 1, ("dtn", "///x")).wire()),
-        ("malformed: an endpoint ID with characters that cannot be seen", named(22, 2, ("dtn", "//a/\x1b[2J")).wire()),
+        ("malformed: an endpoint ID with invisible characters", named(22, 2, ("dtn", "//a/\x1b[2J")).wire()),
         ("malformed: an ipn endpoint ID is two numbers joined by a dot", named(23, 0, ("ipn", "1")).wire()),
         ("UnknownSecurity", old(24).with(|b| b.before = vec![(4, 0, vec![1; 40])]).wire()),
         ("BlockUnsupported", old(25).with(|b| b.before = vec![(77, 4, vec![1])]).wire()),
@@ -218,11 +218,11 @@ fn bundles_of_two_versions_are_two_whatever_they_are_called() {
         if version == 6 {
             return whole.wire();
         }
-        let draft = v7::Draft {
+        let draft = v7::BundleDraft {
             source: source.clone(),
             destination: EndpointId::ipn(1, 1),
             lifetime_ms: 3_600_000,
-            ..v7::Draft::default()
+            ..v7::BundleDraft::default()
         };
         let accel = farlink_base::Accel::default();
         let rope = Payload::from(
@@ -296,7 +296,7 @@ fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
     for (bytes, came) in site.left.iter().zip([there, elsewhere]) {
         let (leaves, came) = (read(bytes), v6::decode(&Payload::from(came.wire()), Profile::Permissive).unwrap());
         assert_eq!((&leaves.primary, &leaves.payload.to_bytes()), (&came.primary, &came.payload.to_bytes()));
-        let after = |bundle: &v6::Bundle| bundle.after.iter().map(|b| (b.kind, b.data.clone())).collect::<Vec<_>>();
+        let after = |bundle: &v6::BundleView| bundle.after.iter().map(|b| (b.kind, b.data.clone())).collect::<Vec<_>>();
         assert_eq!(after(&leaves), after(&came));
         let unknown = |flags| flags & v6::block_flags::UNPROCESSED != 0;
         assert!(leaves.after.iter().all(|block| unknown(block.flags)));
@@ -315,7 +315,7 @@ fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
         let mut site = Site::new();
         site.fate(&bundle.wire());
         let about = |bytes: &farlink_base::Bytes| match v6::record(&read(bytes).payload.to_bytes().unwrap()) {
-            Ok(v6::Record::Report(report)) => Some(report),
+            Ok(v6::ParsedRecord::Report(report)) => Some(report),
             _ => None,
         };
         site.left.iter().filter_map(about).collect::<Vec<_>>()

@@ -213,7 +213,7 @@ fn reports_about_a_bundle_are_of_its_version() {
         assert_eq!((payload.len(), reports.len()), (1, 3), "{layer:?}");
         let mut said = Vec::new();
         for report in &reports {
-            let Ok(v6::Record::Report(report)) = v6::record(report) else { panic!("{report:x?}") };
+            let Ok(v6::ParsedRecord::Report(report)) = v6::record(report) else { panic!("{report:x?}") };
             assert_eq!(report.subject.source, EndpointId::ipn(1, 1));
             let now =
                 |item: &(_, farlink_bundle::StatusItem)| item.1.time.is_some_and(|at| at > DtnTime(800_000_000_000));
@@ -248,7 +248,7 @@ fn neighbours_greet_each_other_and_share_copies_in_version_6() {
         let came = wire.lock().unwrap().clone();
         let greets = |bytes: &Bytes| {
             let (bundle, _) = v6::read(&Payload::from(bytes.clone()), Profile::Strict).unwrap();
-            matches!(v6::record(&bundle.payload.to_bytes().unwrap()), Ok(v6::Record::Signal(_)))
+            matches!(v6::record(&bundle.payload.to_bytes().unwrap()), Ok(v6::ParsedRecord::Signal(_)))
         };
         assert!(came.iter().any(greets), "{router}: {} bundles came", came.len());
     }
@@ -256,11 +256,11 @@ fn neighbours_greet_each_other_and_share_copies_in_version_6() {
 
 /// A bundle that has the name and the timestamp of one that the second node is about to make.
 fn spoofed(_: Bytes) -> Bytes {
-    let draft = v6::Draft {
+    let draft = v6::BundleDraft {
         source: EndpointId::ipn(2, 1),
         destination: EndpointId::ipn(3, 1),
         lifetime_ms: 3_600_000,
-        ..v6::Draft::default()
+        ..v6::BundleDraft::default()
     };
     let creation = CreationTimestamp { time: DtnTime(800_000_020_005), sequence: 0 };
     let meta = v6::make(&draft, creation, Payload::from(&b"spoofed"[..])).unwrap();

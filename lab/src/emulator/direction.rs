@@ -6,7 +6,7 @@ use super::lateness::Lateness;
 use super::pending::{Due, Pending};
 use super::port::{Intake, Port};
 use farlink_base::Instant;
-use farlink_link::{DirectionSpec, LinkDirection, Statistics, Verdict};
+use farlink_link::{DirectionSpec, LinkDirection, PacketFate, Statistics};
 use farlink_os::packet::BATCH;
 use farlink_os::{monotonic_ns, schedule};
 use std::convert::Infallible;
@@ -116,7 +116,7 @@ pub struct Direction {
     to: Arc<Port>,
     pending: Pending,
     due: Vec<Due>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<PacketFate>,
     lateness: Lateness,
     shared: Arc<Shared>,
     ignored: u64,
@@ -326,9 +326,9 @@ impl Direction {
 
 /// End of the run of wire packets beginning at `first` that share their fate: all lost, or all
 /// arriving whole, once, in order and nearly at once (then with the last of them).
-fn run_end(verdicts: &[Verdict], first: usize) -> usize {
-    let plain = |v: &Verdict| match v {
-        Verdict::Arrives(d) if !d.corrupted => Some(d.at.0),
+fn run_end(verdicts: &[PacketFate], first: usize) -> usize {
+    let plain = |v: &PacketFate| match v {
+        PacketFate::Arrives(d) if !d.corrupted => Some(d.at.0),
         _ => None,
     };
     let Some(start) = plain(&verdicts[first]) else { return first + 1 };
@@ -390,21 +390,21 @@ const ENOBUFS: i32 = 105;
 mod tests {
     use super::*;
     use farlink_base::DataRate;
-    use farlink_link::{Delivery, DropReason};
+    use farlink_link::{DropReason, PacketArrival};
 
-    fn at(ns: u64) -> Verdict {
-        Verdict::Arrives(Delivery { at: Instant(ns), corrupted: false })
+    fn at(ns: u64) -> PacketFate {
+        PacketFate::Arrives(PacketArrival { at: Instant(ns), corrupted: false })
     }
 
     #[test]
     fn runs_end_at_losses_gaps_and_disorder() {
-        let lost = Verdict::Dropped(DropReason::Loss);
+        let lost = PacketFate::Dropped(DropReason::Loss);
         assert_eq!(run_end(&[at(1), at(1), at(1)], 0), 3);
         assert_eq!(run_end(&[at(1), lost, at(1)], 0), 1);
         assert_eq!(run_end(&[at(1), lost, at(1)], 1), 2);
         assert_eq!(run_end(&[at(1), at(GRAIN_NS), at(GRAIN_NS + 2)], 0), 2);
         assert_eq!(run_end(&[at(9), at(8)], 0), 1);
-        let bad = Verdict::Arrives(Delivery { at: Instant(1), corrupted: true });
+        let bad = PacketFate::Arrives(PacketArrival { at: Instant(1), corrupted: true });
         assert_eq!(run_end(&[at(1), bad, at(1)], 0), 1);
         assert_eq!(run_end(&[at(1), bad, at(1)], 1), 2);
     }

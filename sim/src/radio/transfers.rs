@@ -90,11 +90,11 @@ mod tests {
     use farlink_bundle::{CrcType, v7};
 
     fn transfer(place: u32) -> Transfer {
-        let draft = v7::Draft {
+        let draft = v7::BundleDraft {
             source: EndpointId::ipn(1, 1),
             destination: EndpointId::ipn(2, 1),
             priority: Priority::Normal,
-            ..v7::Draft::default()
+            ..v7::BundleDraft::default()
         };
         let (made, none) = (CreationTimestamp::default(), CrcType::None);
         let bundle = v7::make(&draft, made, Payload::fill(1, 9), none, &Accel::default());

@@ -1,57 +1,57 @@
-//! The abstract security block: what BIB and BCB hold (RFC 9172 3.6), a sequence of CBOR items.
+//! Abstract security block: the common content of BIB and BCB (RFC 9172 3.6), a sequence of CBOR items.
 
-use crate::cbor::{ARRAY, BYTES, Out, Reader, UINT, put_bytes, put_head, put_uint};
+use crate::cbor::{ARRAY, BYTES, ByteSink, CborReader, UINT, put_bytes, put_head, put_uint};
 use crate::{EidCodec, EndpointId, MAX_EXTENSION_BLOCKS, Profile};
 use alloc::vec::Vec;
 use farlink_base::Malformed;
 
-/// CBOR's major type of negative integers.
+/// CBOR major type of negative integers.
 const NEGATIVE: u8 = 1;
-/// Parameters are present (RFC 9172 3.6).
+/// Context flag: parameters are present (RFC 9172 3.6).
 const HAS_PARAMETERS: u64 = 1;
-/// No bundle has more blocks: those of hops, the primary and the payload block besides.
+/// Most targets of one block: a bundle has no more blocks, counting those that hops write, the primary and the payload
+/// block.
 const TARGETS_MAX: u64 = MAX_EXTENSION_BLOCKS as u64 + 16;
 
-/// A parameter or a result.
+/// Value of a parameter or result.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Value {
+pub enum SecurityValue {
     /// An unsigned integer.
     Uint(u64),
     /// A byte string.
     Bytes(Vec<u8>),
-    /// Anything else, one CBOR item as it came.
+    /// Any other CBOR item, as encoded.
     Other(Vec<u8>),
 }
 
 /// Parameters or results, each with its number (RFC 9172 3.10).
-pub type Pairs = Vec<(u64, Value)>;
+pub type Pairs = Vec<(u64, SecurityValue)>;
 
-/// An abstract security block: one service, one context, one source, and one operation for each target.
+/// Abstract security block: one service, one context, one source, and one operation per target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecurityBlock {
-    /// Block numbers of what is protected; at least one, each once.
+    /// Block numbers of the targets: at least one, each once.
     // 9172-3.4-1
     pub targets: Vec<u64>,
-    /// The security context.
+    /// Security context identifier.
     pub context: i64,
-    /// Who made it.
+    /// Security source.
     pub source: EndpointId,
-    /// Parameters of the context.
+    /// Parameters of the security context.
     pub parameters: Pairs,
-    /// Results of each target, in their order.
+    /// Results per target, in the order of the targets.
     pub results: Vec<Pairs>,
 }
 
 impl SecurityBlock {
-    /// Reads the block-type-specific data of a security block. What it takes of memory is a small multiple of what
-    /// came.
+    /// Decodes the block-type-specific data of a security block. Memory use is a small multiple of the input length.
     ///
     /// # Errors
-    /// What breaks RFC 9172 3.6, and where.
+    /// The data violates RFC 9172 3.6; names the rule and the offset.
     // 9172-3.6-1, 9172-3.6-3, 9172-3.6-8, 9172-3.6-10, 9172-3.6-11, 9172-3.6-12, 9172-3.6-17, 9172-3.6-18
     // 9172-3.6-19
     pub fn decode(data: &[u8]) -> Result<SecurityBlock, Malformed> {
-        let mut reader = Reader::new(data, 0, false);
+        let mut reader = CborReader::new(data, 0, false);
         let targets = read_targets(&mut reader)?;
         let context = read_context(&mut reader)?;
         let flags = reader.uint()?;
@@ -72,7 +72,7 @@ impl SecurityBlock {
         reader.finish("bytes after the data of a security block")?;
         Ok(SecurityBlock { targets, context, source, parameters, results })
     }
-    /// As block-type-specific data, every head in its shortest form.
+    /// Encodes the block-type-specific data, every head in its shortest form.
     // 9172-3.6-1, 9172-3.6-2, 9172-3.6-3, 9172-3.6-4, 9172-3.6-7, 9172-3.6-8, 9172-3.6-9, 9172-3.6-10, 9172-3.6-11
     // 9172-3.6-12, 9172-3.6-17, 9172-3.6-18, 9172-3.6-19, 9173-1-1
     pub fn encode(&self) -> Vec<u8> {
@@ -84,6 +84,7 @@ impl SecurityBlock {
             Ok(context) => put_uint(&mut out, context),
             Err(_) => put_head(&mut out, NEGATIVE, !self.context as u64),
         }
+        // Reserved flags are written as zero.
         put_uint(&mut out, u64::from(!self.parameters.is_empty()));
         self.source.encode(&mut out);
         if !self.parameters.is_empty() {
@@ -93,16 +94,16 @@ impl SecurityBlock {
         self.results.iter().for_each(|results| put_pairs(results, &mut out));
         out
     }
-    /// The parameter of this number; of several the first.
-    pub fn parameter(&self, id: u64) -> Option<&Value> {
+    /// First parameter with this number.
+    pub fn parameter(&self, id: u64) -> Option<&SecurityValue> {
         find(&self.parameters, id)
     }
-    /// A result of a target.
-    pub fn result(&self, target: u64, id: u64) -> Option<&Value> {
+    /// First result of a target with this number.
+    pub fn result(&self, target: u64, id: u64) -> Option<&SecurityValue> {
         let place = self.targets.iter().position(|known| *known == target)?;
         find(self.results.get(place)?, id)
     }
-    /// Takes the operation on a target out.
+    /// Removes the operation on a target.
     // 9172-3.6-18, 9172-3.6-19
     pub fn remove(&mut self, target: u64) {
         if let Some(place) = self.targets.iter().position(|known| *known == target) {
@@ -110,7 +111,7 @@ impl SecurityBlock {
             self.results.remove(place);
         }
     }
-    /// Moves the operations on these targets to a block of their own; what it says is as before.
+    /// Moves the operations on these targets to a new block with the same context, source and parameters.
     // 9172-3.9-4
     pub fn split(&mut self, targets: &[u64]) -> SecurityBlock {
         let SecurityBlock { context, source, parameters, .. } = self.clone();
@@ -122,12 +123,12 @@ impl SecurityBlock {
     }
 }
 
-fn find(pairs: &Pairs, id: u64) -> Option<&Value> {
+fn find(pairs: &Pairs, id: u64) -> Option<&SecurityValue> {
     pairs.iter().find(|(known, _)| *known == id).map(|(_, value)| value)
 }
 
 // 9172-3.6-3, 9172-3.6-4, 9172-3.6-5, 9172-3.6-6
-fn read_targets(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+fn read_targets(reader: &mut CborReader<'_>) -> Result<Vec<u64>, Malformed> {
     let at = reader.position();
     reader.list(|reader, count| {
         if count == 0 || count > TARGETS_MAX {
@@ -147,18 +148,19 @@ fn read_targets(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
 }
 
 // 9172-3.6-7
-fn read_context(reader: &mut Reader<'_>) -> Result<i64, Malformed> {
+fn read_context(reader: &mut CborReader<'_>) -> Result<i64, Malformed> {
     let at = reader.position();
     let (major, value) = reader.head()?;
     match (major, i64::try_from(value)) {
         (UINT, Ok(value)) => Ok(value),
+        // CBOR encodes the negative integer -1 - n as n (RFC 8949 3.1), which is the bitwise complement.
         (NEGATIVE, Ok(value)) => Ok(!value),
         _ => reader.error_at(at, "a security context is an integer of 64 bits"),
     }
 }
 
 // 9172-3.6-13, 9172-3.6-14, 9172-3.6-15, 9172-3.6-20
-fn read_pairs(reader: &mut Reader<'_>) -> Result<Pairs, Malformed> {
+fn read_pairs(reader: &mut CborReader<'_>) -> Result<Pairs, Malformed> {
     reader.list(|reader, count| {
         let mut pairs = Pairs::new();
         for _ in 0..count {
@@ -170,11 +172,11 @@ fn read_pairs(reader: &mut Reader<'_>) -> Result<Pairs, Malformed> {
 }
 
 // 9173-3.3.3-4, 9173-4.3.4-4
-fn read_value(reader: &mut Reader<'_>) -> Result<Value, Malformed> {
+fn read_value(reader: &mut CborReader<'_>) -> Result<SecurityValue, Malformed> {
     match reader.peek() {
-        Some(first) if first >> 5 == UINT => reader.uint().map(Value::Uint),
-        Some(first) if first >> 5 == BYTES && first & 0x1f != 31 => Ok(Value::Bytes(reader.bytes()?.to_vec())),
-        _ => Ok(Value::Other(reader.item()?.to_vec())),
+        Some(first) if first >> 5 == UINT => reader.uint().map(SecurityValue::Uint),
+        Some(first) if first >> 5 == BYTES && first & 0x1f != 31 => Ok(SecurityValue::Bytes(reader.bytes()?.to_vec())),
+        _ => Ok(SecurityValue::Other(reader.item()?.to_vec())),
     }
 }
 
@@ -185,9 +187,9 @@ fn put_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
         put_head(out, ARRAY, 2);
         put_uint(out, *id);
         match value {
-            Value::Uint(number) => put_uint(out, *number),
-            Value::Bytes(bytes) => put_bytes(out, bytes),
-            Value::Other(item) => out.put(item),
+            SecurityValue::Uint(number) => put_uint(out, *number),
+            SecurityValue::Bytes(bytes) => put_bytes(out, bytes),
+            SecurityValue::Other(item) => out.put(item),
         }
     }
 }
@@ -201,8 +203,8 @@ mod tests {
             targets: Vec::from([0, 2, 300]),
             context: -7,
             source: EndpointId::ipn(2, 1),
-            parameters: Vec::from([(1, Value::Uint(7)), (9, Value::Other(Vec::from([0xf5])))]),
-            results: Vec::from([Vec::from([(1, Value::Bytes(Vec::from([1, 2])))]), Pairs::new(), Pairs::new()]),
+            parameters: Vec::from([(1, SecurityValue::Uint(7)), (9, SecurityValue::Other(Vec::from([0xf5])))]),
+            results: Vec::from([Vec::from([(1, SecurityValue::Bytes(Vec::from([1, 2])))]), Pairs::new(), Pairs::new()]),
         }
     }
 
@@ -210,7 +212,7 @@ mod tests {
     /// Keeps 9172-3.6-12, 9172-3.6-13, 9172-3.6-14, 9172-3.6-15, 9172-3.6-17, 9172-3.6-18, 9172-3.6-20.
     /// Keeps 9173-3.3.3-4, 9173-4.3.4-4.
     #[test]
-    fn what_is_written_is_read_back() {
+    fn security_block_round_trips() {
         let targets = [0x83, 0, 2, 0x19, 1, 0x2c];
         let (context_flags_source, parameters) = ([0x26, 1, 0x82, 2, 0x82, 2, 1], [0x82, 0x82, 1, 7, 0x82, 9, 0xf5]);
         let results = [0x83, 0x81, 0x82, 1, 0x42, 1, 2, 0x80, 0x80];
@@ -221,21 +223,21 @@ mod tests {
         }
         let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
         assert_eq!(SecurityBlock::decode(&plain.encode()), Ok(plain));
-        // Flags nobody knows are no others on the way, whatever is taken out.
+        // Unknown scope flags stay unchanged, whatever operations are removed.
         for flags in [0, 1, 7, 8, 0x8000, 0xffff, u64::MAX] {
-            let parameters = Vec::from([(3, Value::Uint(flags)), (4, Value::Uint(flags))]);
+            let parameters = Vec::from([(3, SecurityValue::Uint(flags)), (4, SecurityValue::Uint(flags))]);
             let mut block = SecurityBlock::decode(&SecurityBlock { parameters, ..sample() }.encode()).unwrap();
             let split = block.split(&[2]);
             block.remove(300);
             for part in [&block, &split] {
                 let parameters = SecurityBlock::decode(&part.encode()).unwrap().parameters;
-                assert_eq!(parameters, [(3, Value::Uint(flags)), (4, Value::Uint(flags))]);
+                assert_eq!(parameters, [(3, SecurityValue::Uint(flags)), (4, SecurityValue::Uint(flags))]);
             }
         }
     }
 
     #[test]
-    fn what_is_cut_short_or_has_more_is_no_security_block() {
+    fn truncated_or_longer_security_block_is_refused() {
         let whole = sample().encode();
         (0..whole.len()).for_each(|end| assert!(SecurityBlock::decode(&whole[..end]).is_err(), "{end}"));
         assert!(SecurityBlock::decode(&[&whole[..], &[0]].concat()).is_err());
@@ -243,7 +245,7 @@ mod tests {
 
     /// Keeps 9172-3.6-5, 9172-3.6-6, 9172-3.6-19.
     #[test]
-    fn lengths_that_lie_and_targets_that_repeat_are_refused_before_memory_is_taken() {
+    fn false_lengths_and_repeated_targets_are_refused() {
         let err = |bytes: &[u8]| SecurityBlock::decode(bytes).unwrap_err().reason;
         assert!(err(&[0x80, 1, 0, 0x82, 1, 0, 0x80]).contains("has a target"), "RFC 9172 3.6: at least one");
         assert!(err(&[0x82, 1, 1, 1, 0, 0x82, 1, 0, 0x80]).contains("twice"));
@@ -257,7 +259,7 @@ mod tests {
 
     /// Keeps 9172-3.6-9.
     #[test]
-    fn reserved_flags_are_ignored_and_written_as_zero() {
+    fn reserved_security_flags_are_ignored() {
         let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
         for (block, flags) in [(plain, 0), (sample(), 1)] {
             let written = block.encode();

@@ -1,6 +1,9 @@
-//! BCB-AES-GCM (RFC 9173 4): targets enciphered in place.
+//! BCB-AES-GCM (RFC 9173 4): encryption of targets in place.
 
-use super::{AES_GCM, Fault, Header, PAYLOAD, PRIMARY, Scope, Secret, SecurityBlock, Value, data, scope, unwrap_key};
+use super::{
+    AES_GCM, Header, PAYLOAD, PRIMARY, Scope, Secret, SecurityBlock, SecurityFault, SecurityValue, data, scope,
+    unwrap_key,
+};
 use crate::{Bundle, EndpointId};
 use aes_gcm::aead::consts::{U8, U9, U10, U11, U12, U13, U14, U15, U16};
 use aes_gcm::aead::{Nonce, Tag};
@@ -9,28 +12,28 @@ use aes_gcm::{AeadInPlace, AesGcm, KeyInit};
 use alloc::vec::Vec;
 use farlink_base::{AesGcm as Faster, Payload};
 
-/// Parameters and the result (RFC 9173 4.3, 4.4).
+/// Parameter and result numbers (RFC 9173 4.3, 4.4).
 const IV: u64 = 1;
 const VARIANT: u64 = 2;
 const WRAPPED_KEY: u64 = 3;
 const SCOPE: u64 = 4;
 const TAG: u64 = 1;
-/// Bytes of a tag, always (RFC 9173 4.4.1).
+/// Length of a tag, bytes (RFC 9173 4.4.1).
 // 9173-4.3.2-2, 9173-4.4.1-2
 const TAG_LEN: usize = 16;
 
-/// Which cipher; the numbers are those of the AES variant parameter (RFC 9173 4.3.2).
+/// AES variant; the numbers are those of the parameter (RFC 9173 4.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Aes {
-    /// A128GCM.
+    /// A128GCM, with keys of 16 bytes.
     A128 = 1,
-    /// A256GCM: what holds where a block does not say.
+    /// A256GCM, the default of a block without the parameter.
     #[default]
     A256 = 3,
 }
 impl Aes {
-    /// Bytes of its keys.
+    /// Key length, bytes.
     // 9173-4.5-1
     pub const fn key_len(self) -> usize {
         match self {
@@ -38,34 +41,34 @@ impl Aes {
             Aes::A256 => 32,
         }
     }
-    /// The cipher for keys of this length.
+    /// Variant for keys of this length.
     pub fn for_key(len: usize) -> Option<Aes> {
         [Aes::A128, Aes::A256].into_iter().find(|aes| aes.key_len() == len)
     }
     // 9172-3.6-16, 9173-4.3.2-1
-    fn read(parameter: Option<&Value>) -> Result<Aes, Fault> {
+    fn read(parameter: Option<&SecurityValue>) -> Result<Aes, SecurityFault> {
         match parameter {
-            None | Some(Value::Uint(3)) => Ok(Aes::A256),
-            Some(Value::Uint(1)) => Ok(Aes::A128),
-            Some(_) => Err(Fault::Parameters),
+            None | Some(SecurityValue::Uint(3)) => Ok(Aes::A256),
+            Some(SecurityValue::Uint(1)) => Ok(Aes::A128),
+            Some(_) => Err(SecurityFault::Parameters),
         }
     }
 }
 
-/// How a target is enciphered.
+/// Parameters of an encryption.
 #[derive(Clone, Debug)]
 pub struct CipherSuite {
-    /// Which cipher.
+    /// AES variant of the cipher.
     pub aes: Aes,
-    /// What the tag covers besides the target.
+    /// Parts of the bundle covered by the tag besides the target.
     pub scope: Scope,
-    /// Never twice with one key.
+    /// Initialization vector; never reused with the same key.
     pub iv: [u8; 12],
-    /// The key, wrapped, where the block is to carry it.
+    /// Wrapped key, if the block is to carry it.
     pub wrapped: Option<Vec<u8>>,
 }
 
-/// Enciphers and gives the tag, or, where there is one, deciphers if it is right; else the text is nothing any more.
+/// Encrypts and returns the tag; given a tag, verifies and decrypts. On failure the text is unspecified.
 // 9172-3.8-6, 9173-6.3-1
 fn run<C: AeadInPlace + KeyInit>(
     key: &[u8],
@@ -73,27 +76,28 @@ fn run<C: AeadInPlace + KeyInit>(
     aad: &[u8],
     text: &mut [u8],
     tag: Option<&[u8; TAG_LEN]>,
-) -> Result<[u8; TAG_LEN], Fault> {
-    let cipher = C::new_from_slice(key).map_err(|_| Fault::Key)?;
+) -> Result<[u8; TAG_LEN], SecurityFault> {
+    let cipher = C::new_from_slice(key).map_err(|_| SecurityFault::Key)?;
     let mut nonce = Nonce::<C>::default();
     if nonce.len() != iv.len() {
-        return Err(Fault::Parameters);
+        return Err(SecurityFault::Parameters);
     }
     nonce.copy_from_slice(iv);
     if let Some(tag) = tag {
         let mut expected = Tag::<C>::default();
+        // Never true of GCM: it keeps the copy below from panicking for another cipher.
         if expected.len() != TAG_LEN {
-            return Err(Fault::Parameters);
+            return Err(SecurityFault::Parameters);
         }
         expected.copy_from_slice(tag);
         let done = cipher.decrypt_in_place_detached(&nonce, aad, text, &expected);
-        return done.map(|()| *tag).map_err(|_| Fault::Mismatch);
+        return done.map(|()| *tag).map_err(|_| SecurityFault::Mismatch);
     }
-    let made = cipher.encrypt_in_place_detached(&nonce, aad, text).map_err(|_| Fault::Parameters)?;
-    made.as_slice().try_into().map_err(|_| Fault::Parameters)
+    let made = cipher.encrypt_in_place_detached(&nonce, aad, text).map_err(|_| SecurityFault::Parameters)?;
+    made.as_slice().try_into().map_err(|_| SecurityFault::Parameters)
 }
 
-/// [`run`] with the cipher of this variant for IVs of 8 to 16 bytes (RFC 9173 4.3.1).
+/// [`run`] for this variant and IVs of 8 to 16 bytes (RFC 9173 4.3.1).
 // 9173-4.8.1-4
 fn gcm(
     aes: Aes,
@@ -103,7 +107,8 @@ fn gcm(
     text: &mut [u8],
     tag: Option<&[u8; TAG_LEN]>,
     faster: Option<&Faster>,
-) -> Result<[u8; TAG_LEN], Fault> {
+) -> Result<[u8; TAG_LEN], SecurityFault> {
+    // Accelerated code takes the usual 96-bit IV only.
     if let (Some(faster), Ok(iv)) = (faster, iv.try_into())
         && key.len() == aes.key_len()
     {
@@ -113,7 +118,7 @@ fn gcm(
         ($cipher:ty: $($len:literal $size:ty),*) => {
             match iv.len() {
                 $( $len => run::<AesGcm<$cipher, $size>>(key, iv, aad, text, tag), )*
-                _ => Err(Fault::Parameters),
+                _ => Err(SecurityFault::Parameters),
             }
         };
     }
@@ -127,7 +132,7 @@ fn gcm(
     }
 }
 
-/// As [`run`], with what the driver gave.
+/// [`run`] with the driver's accelerated implementation.
 fn faster_gcm(
     faster: &Faster,
     key: &[u8],
@@ -135,19 +140,19 @@ fn faster_gcm(
     aad: &[u8],
     text: &mut [u8],
     tag: Option<&[u8; TAG_LEN]>,
-) -> Result<[u8; TAG_LEN], Fault> {
+) -> Result<[u8; TAG_LEN], SecurityFault> {
     match tag {
         Some(tag) if (faster.open)(key, iv, aad, text, tag) => Ok(*tag),
-        Some(_) => Err(Fault::Mismatch),
-        None => (faster.seal)(key, iv, aad, text).ok_or(Fault::Parameters),
+        Some(_) => Err(SecurityFault::Mismatch),
+        None => (faster.seal)(key, iv, aad, text).ok_or(SecurityFault::Parameters),
     }
 }
 
-/// What is enciphered of a target: its data without the CBOR head; of a payload known by its length only, what it is.
+/// Plaintext of a target: its data without the CBOR head. A fill pattern is represented by its description.
 // 9172-3.8-4, 9172-4-4, 9173-4.2-1, 9173-4.7.1-1, 9173-4.7.1-2, 9173-4.7.1-3, 9173-4.8.1-6, 9173-4.8.2-5
-fn text_of(bundle: &Bundle, target: u64) -> Result<Vec<u8>, Fault> {
+fn text_of(bundle: &Bundle, target: u64) -> Result<Vec<u8>, SecurityFault> {
     match target {
-        PRIMARY => Err(Fault::Target),
+        PRIMARY => Err(SecurityFault::Target),
         PAYLOAD => {
             let mut text = Vec::new();
             if !bundle.payload.is_stored() && !bundle.payload.is_fill() {
@@ -169,12 +174,12 @@ fn put_back(bundle: &mut Bundle, target: u64, text: Vec<u8>) {
     }
 }
 
-/// Enciphers one target, whose CRC is gone already ([`super::drop_crc`]); gives the data of the block that shall have
-/// this `own` header. One block has one target: targets of one block would share its IV.
+/// Encrypts one target, whose CRC must have been removed ([`super::drop_crc`]), and returns the content of the security
+/// block whose header is `own`. One block has one target, since targets of one block would share its IV.
 ///
 /// # Errors
-/// The target is not there, not in memory, or the primary block; a key of another length. The bundle is as it was
-/// then.
+/// The target is missing, not in memory, or the primary block, or the key has a wrong length. The bundle is then
+/// unchanged.
 // 9172-3.6-16, 9172-3.6-21, 9172-3.11.1-1, 9173-4.1-1, 9173-4.3.1-2, 9173-4.4.1-3, 9173-4.7.2-2, 9173-4.8.1-1
 // 9173-4.8.1-7, 9173-4.8.1-8, 9173-4.8.1-11, 9173-4.8.1-12, 9173-4.8.1-13, 9173-4.8.1-14, 9173-4.8.1-15
 // 9173-4.8.1-16
@@ -186,25 +191,27 @@ pub fn seal(
     suite: &CipherSuite,
     key: &[u8],
     faster: Option<&Faster>,
-) -> Result<SecurityBlock, Fault> {
+) -> Result<SecurityBlock, SecurityFault> {
     let mut text = text_of(bundle, target)?;
     let aad = scope::preface(bundle, target, own, suite.scope)?;
     let tag = gcm(suite.aes, key, &suite.iv, &aad, &mut text, None, faster)?;
+    // A fill pattern stays as it is: only its tag is real.
     if target != PAYLOAD || !bundle.payload.is_fill() {
         put_back(bundle, target, text);
     }
-    let mut parameters = Vec::from([(IV, Value::Bytes(suite.iv.to_vec())), (VARIANT, Value::Uint(suite.aes as u64))]);
-    parameters.extend(suite.wrapped.clone().map(|wrapped| (WRAPPED_KEY, Value::Bytes(wrapped))));
-    parameters.push((SCOPE, Value::Uint(u64::from(suite.scope.0))));
-    let results = Vec::from([Vec::from([(TAG, Value::Bytes(tag.to_vec()))])]);
+    let mut parameters =
+        Vec::from([(IV, SecurityValue::Bytes(suite.iv.to_vec())), (VARIANT, SecurityValue::Uint(suite.aes as u64))]);
+    parameters.extend(suite.wrapped.clone().map(|wrapped| (WRAPPED_KEY, SecurityValue::Bytes(wrapped))));
+    parameters.push((SCOPE, SecurityValue::Uint(u64::from(suite.scope.0))));
+    let results = Vec::from([Vec::from([(TAG, SecurityValue::Bytes(tag.to_vec()))])]);
     Ok(SecurityBlock { targets: Vec::from([target]), context: AES_GCM, source: source.clone(), parameters, results })
 }
 
-/// Deciphers a target with the first of the keys that fits; they unwrap the block's own where it has one. The tag is a
+/// Decrypts a target with the first key that fits; keys unwrap the block's own key if it carries one. The tag is a
 /// result, or the last bytes of the target (RFC 9173 4.4).
 ///
 /// # Errors
-/// None of them fits. The bundle is as it was then.
+/// No key fits. The bundle is then unchanged.
 // 9172-3.6-21, 9173-4.3.1-2, 9173-4.4.1-3, 9173-4.7.2-2, 9173-4.8.2-1, 9173-4.8.2-4, 9173-4.8.2-6, 9173-4.8.2-7
 // 9173-4.8.2-8, 9173-4.8.2-12
 pub fn open(
@@ -214,37 +221,37 @@ pub fn open(
     target: u64,
     keys: &[Secret],
     faster: Option<&Faster>,
-) -> Result<(), Fault> {
+) -> Result<(), SecurityFault> {
     if block.context != AES_GCM {
-        return Err(Fault::Context);
+        return Err(SecurityFault::Context);
     }
     let aes = Aes::read(block.parameter(VARIANT))?;
     let scope = Scope::read(block.parameter(SCOPE))?;
-    let Some(Value::Bytes(iv)) = block.parameter(IV) else { return Err(Fault::Parameters) };
+    let Some(SecurityValue::Bytes(iv)) = block.parameter(IV) else { return Err(SecurityFault::Parameters) };
     // 9173-4.3.1-1
     if !(8..=16).contains(&iv.len()) {
-        return Err(Fault::Parameters);
+        return Err(SecurityFault::Parameters);
     }
     // 9173-4.3.3-1
     let wrapped = match block.parameter(WRAPPED_KEY) {
         None => None,
-        Some(Value::Bytes(wrapped)) => Some(wrapped),
-        Some(_) => return Err(Fault::Parameters),
+        Some(SecurityValue::Bytes(wrapped)) => Some(wrapped),
+        Some(_) => return Err(SecurityFault::Parameters),
     };
     let aad = scope::preface(bundle, target, own, scope)?;
     let mut text = text_of(bundle, target)?;
     let is_fill = target == PAYLOAD && bundle.payload.is_fill();
     let tag: [u8; TAG_LEN] = match block.result(target, TAG) {
-        Some(Value::Bytes(tag)) => tag.as_slice().try_into().map_err(|_| Fault::Parameters)?,
-        Some(_) => return Err(Fault::Parameters),
+        Some(SecurityValue::Bytes(tag)) => tag.as_slice().try_into().map_err(|_| SecurityFault::Parameters)?,
+        Some(_) => return Err(SecurityFault::Parameters),
         None => {
-            let at = text.len().checked_sub(TAG_LEN).ok_or(Fault::Parameters)?;
-            let tag = text[at..].try_into().map_err(|_| Fault::Parameters)?;
+            let at = text.len().checked_sub(TAG_LEN).ok_or(SecurityFault::Parameters)?;
+            let tag = text[at..].try_into().map_err(|_| SecurityFault::Parameters)?;
             text.truncate(at);
             tag
         }
     };
-    let mut fault = Fault::Key;
+    let mut fault = SecurityFault::Key;
     for key in keys {
         // 9173-4.8.2-2
         let unwrapped = wrapped.map(|wrapped| unwrap_key(key.bytes(), wrapped)).transpose();
@@ -260,7 +267,8 @@ pub fn open(
             continue;
         }
         if is_fill {
-            // What is known by its length only looks the same before and after.
+            // A fill pattern has no ciphertext: its description is the same before and after, so the tag is computed
+            // again instead of checked.
             if gcm(aes, key.bytes(), iv, &aad, &mut text.clone(), None, faster)? == tag {
                 return Ok(());
             }
@@ -268,11 +276,12 @@ pub fn open(
             put_back(bundle, target, text);
             return Ok(());
         } else {
+            // The cipher may have overwritten the text: take a fresh copy, without the tag at its end.
             let length = text.len();
             text = text_of(bundle, target)?;
             text.truncate(length);
         }
-        fault = Fault::Mismatch;
+        fault = SecurityFault::Mismatch;
     }
     Err(fault)
 }
@@ -283,14 +292,17 @@ mod tests {
 
     /// Keeps 9173-4.8.1-4.
     #[test]
-    fn ivs_of_every_length_that_the_standard_allows_are_read() {
+    fn aes_gcm_accepts_standard_iv_lengths() {
         for len in 0..=20usize {
             let (key, iv) = ([7u8; 32], alloc::vec![9u8; len]);
             let mut text = *b"some text";
             let sealed = gcm(Aes::A256, &key, &iv, b"with", &mut text, None, None);
             assert_eq!(sealed.is_ok(), (8..=16).contains(&len), "RFC 9173 4.3.1: {len}");
             let Ok(tag) = sealed else { continue };
-            assert_eq!(gcm(Aes::A256, &key, &iv, b"other", &mut text.clone(), Some(&tag), None), Err(Fault::Mismatch));
+            assert_eq!(
+                gcm(Aes::A256, &key, &iv, b"other", &mut text.clone(), Some(&tag), None),
+                Err(SecurityFault::Mismatch)
+            );
             assert_eq!(gcm(Aes::A256, &key, &iv, b"with", &mut text, Some(&tag), None), Ok(tag));
             assert_eq!(&text, b"some text");
         }
@@ -298,8 +310,8 @@ mod tests {
 
     /// Keeps 9173-4.5-1.
     #[test]
-    fn a_key_of_the_wrong_length_is_no_key() {
-        assert_eq!(gcm(Aes::A256, &[1; 16], &[0; 12], b"", &mut [], None, None), Err(Fault::Key));
+    fn wrong_key_length_is_refused() {
+        assert_eq!(gcm(Aes::A256, &[1; 16], &[0; 12], b"", &mut [], None, None), Err(SecurityFault::Key));
         assert_eq!((Aes::for_key(16), Aes::for_key(24), Aes::for_key(32)), (Some(Aes::A128), None, Some(Aes::A256)));
     }
 }

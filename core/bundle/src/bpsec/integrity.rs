@@ -1,35 +1,38 @@
-//! BIB-HMAC-SHA2 (RFC 9173 3): keyed hashes over targets.
+//! BIB-HMAC-SHA2 (RFC 9173 3): keyed hashes of targets.
 
-use super::{Fault, HMAC_SHA2, Header, PAYLOAD, PRIMARY, Scope, Secret, SecurityBlock, Value, data, scope, unwrap_key};
+use super::{
+    HMAC_SHA2, Header, PAYLOAD, PRIMARY, Scope, Secret, SecurityBlock, SecurityFault, SecurityValue, data, scope,
+    unwrap_key,
+};
 use crate::cbor::{BYTES, put_bytes, put_head};
 use crate::{Bundle, EndpointId};
 use alloc::vec::Vec;
 use hmac::{Hmac, Mac};
 use sha2::{Sha256, Sha384, Sha512};
 
-/// Parameters and the result (RFC 9173 3.3, 3.4).
+/// Parameter and result numbers (RFC 9173 3.3, 3.4).
 const VARIANT: u64 = 1;
 const WRAPPED_KEY: u64 = 2;
 const SCOPE: u64 = 3;
 const HASH: u64 = 1;
 
-/// Which hash; the numbers are those of the SHA variant parameter (RFC 9173 3.3.1).
+/// SHA variant; the numbers are those of the parameter (RFC 9173 3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Sha {
-    /// HMAC 256/256.
+    /// HMAC 256/256, over SHA-256.
     Sha256 = 5,
-    /// HMAC 384/384: what holds where a block does not say.
+    /// HMAC 384/384, the default of a block without the parameter.
     #[default]
     Sha384 = 6,
-    /// HMAC 512/512.
+    /// HMAC 512/512, over SHA-512.
     Sha512 = 7,
 }
 impl Sha {
-    /// All of them.
+    /// All variants, in order.
     pub const ALL: [Sha; 3] = [Sha::Sha256, Sha::Sha384, Sha::Sha512];
 
-    /// Bytes of its result, and of a key made for it.
+    /// Length of a hash, and of a key generated for it, bytes.
     // 9173-3.1-1
     pub const fn len(self) -> usize {
         match self {
@@ -38,45 +41,47 @@ impl Sha {
             Sha::Sha512 => 64,
         }
     }
-    /// Never.
+    /// Always false: every hash has bytes.
     pub const fn is_empty(self) -> bool {
         false
     }
     // 9172-3.6-16, 9173-3.3.1-1
-    fn read(parameter: Option<&Value>) -> Result<Sha, Fault> {
+    fn read(parameter: Option<&SecurityValue>) -> Result<Sha, SecurityFault> {
         match parameter {
             None => Ok(Sha::default()),
-            Some(Value::Uint(code)) => Sha::ALL.into_iter().find(|sha| *sha as u64 == *code).ok_or(Fault::Parameters),
-            Some(_) => Err(Fault::Parameters),
+            Some(SecurityValue::Uint(code)) => {
+                Sha::ALL.into_iter().find(|sha| *sha as u64 == *code).ok_or(SecurityFault::Parameters)
+            }
+            Some(_) => Err(SecurityFault::Parameters),
         }
     }
 }
 
-/// How a keyed hash is made.
+/// Parameters of a signature.
 #[derive(Clone, Debug)]
 pub struct HashSuite {
-    /// Which hash.
+    /// SHA variant of the hash.
     pub sha: Sha,
-    /// What it covers besides the target.
+    /// Parts of the bundle covered besides the target.
     pub scope: Scope,
-    /// The key, wrapped, where the block is to carry it.
+    /// Wrapped key, if the block is to carry it.
     pub wrapped: Option<Vec<u8>>,
 }
 
-/// A hash under way.
+/// HMAC under computation.
 enum Hash {
     Sha256(Hmac<Sha256>),
     Sha384(Hmac<Sha384>),
     Sha512(Hmac<Sha512>),
 }
 impl Hash {
-    fn new(sha: Sha, key: &[u8]) -> Result<Hash, Fault> {
+    fn new(sha: Sha, key: &[u8]) -> Result<Hash, SecurityFault> {
         match sha {
             Sha::Sha256 => Hmac::new_from_slice(key).map(Hash::Sha256),
             Sha::Sha384 => Hmac::new_from_slice(key).map(Hash::Sha384),
             Sha::Sha512 => Hmac::new_from_slice(key).map(Hash::Sha512),
         }
-        .map_err(|_| Fault::Key)
+        .map_err(|_| SecurityFault::Key)
     }
     fn update(&mut self, bytes: &[u8]) {
         match self {
@@ -92,7 +97,7 @@ impl Hash {
             Hash::Sha512(hash) => hash.finalize().into_bytes().to_vec(),
         }
     }
-    /// In the same time whatever the first wrong byte is.
+    /// Compares with the expected hash in constant time.
     fn is(self, expected: &[u8]) -> bool {
         match self {
             Hash::Sha256(hash) => hash.verify_slice(expected),
@@ -103,21 +108,22 @@ impl Hash {
     }
 }
 
-/// Whether hashes cover the number of their block, as far as can be told.
+/// Whether the hashes cover the number of their own block, as far as can be decided.
 pub(super) fn holds_only_here(block: &SecurityBlock) -> bool {
     let scope = Scope::read(block.parameter(SCOPE));
     block.context != HMAC_SHA2 || scope.map_or(true, |scope| scope.has(Scope::SECURITY))
 }
 
-/// Hashes what is protected (RFC 9173 3.7). The primary block as a target is taken in a byte string, as the published
-/// example A.3 has it.
+/// Hashes a target with its scope (RFC 9173 3.7). The primary block as a target is wrapped in a byte string, as in the
+/// published example A.3.
 // 9172-4-3, 9173-3.2-1, 9173-3.7-6, 9173-3.8.1-4
-fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: &[u8]) -> Result<Hash, Fault> {
+fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: &[u8]) -> Result<Hash, SecurityFault> {
     let mut hash = Hash::new(sha, key)?;
     let mut text = scope::preface(bundle, target, own, scope)?;
     match target {
         PRIMARY => put_bytes(&mut text, &scope::primary(bundle)),
         PAYLOAD => {
+            // The payload is hashed piece by piece, never copied.
             put_head(&mut text, BYTES, bundle.payload.len());
             hash.update(&text);
             data::feed(&bundle.payload, |bytes| hash.update(bytes))?;
@@ -129,11 +135,11 @@ fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: 
     Ok(hash)
 }
 
-/// Signs targets, whose CRCs are gone already ([`super::drop_crc`]); gives the data of the block that shall have this
-/// `own` header.
+/// Signs targets, whose CRCs must have been removed ([`super::drop_crc`]), and returns the content of the security
+/// block whose header is `own`.
 ///
 /// # Errors
-/// A target is not there or not in memory.
+/// A target is missing or not in memory.
 // 9172-3.6-16, 9172-3.6-21, 9173-3.1-2, 9173-3.8.1-1, 9173-3.8.1-5, 9173-3.8.1-6, 9173-3.8.1-7, 9173-3.8.1-8
 // 9173-3.8.1-9
 pub fn sign(
@@ -143,42 +149,50 @@ pub fn sign(
     source: &EndpointId,
     suite: &HashSuite,
     key: &[u8],
-) -> Result<SecurityBlock, Fault> {
+) -> Result<SecurityBlock, SecurityFault> {
     let mut results = Vec::with_capacity(targets.len());
     for target in targets {
         let hash = hash(bundle, *target, own, suite.scope, suite.sha, key)?;
-        results.push(Vec::from([(HASH, Value::Bytes(hash.finish()))]));
+        results.push(Vec::from([(HASH, SecurityValue::Bytes(hash.finish()))]));
     }
-    let mut parameters = Vec::from([(VARIANT, Value::Uint(suite.sha as u64))]);
-    parameters.extend(suite.wrapped.clone().map(|wrapped| (WRAPPED_KEY, Value::Bytes(wrapped))));
-    parameters.push((SCOPE, Value::Uint(u64::from(suite.scope.0))));
+    let mut parameters = Vec::from([(VARIANT, SecurityValue::Uint(suite.sha as u64))]);
+    parameters.extend(suite.wrapped.clone().map(|wrapped| (WRAPPED_KEY, SecurityValue::Bytes(wrapped))));
+    parameters.push((SCOPE, SecurityValue::Uint(u64::from(suite.scope.0))));
     let source = source.clone();
     Ok(SecurityBlock { targets: targets.to_vec(), context: HMAC_SHA2, source, parameters, results })
 }
 
-/// Checks the hash of a target against each of the keys, which unwrap the block's own where it has one.
+/// Verifies the hash of a target with each of the keys, which unwrap the block's own key if it carries one.
 ///
 /// # Errors
-/// It holds with none of them.
+/// No key verifies it.
 // 9172-3.6-21, 9172-3.7-2, 9173-3.1-1, 9173-3.8.2-1, 9173-3.8.2-4, 9173-3.8.2-5, 9173-3.8.2-6, 9173-3.8.2-7
 // 9173-3.8.2-8
-pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, keys: &[Secret]) -> Result<(), Fault> {
+pub fn check(
+    bundle: &Bundle,
+    block: &SecurityBlock,
+    own: Header,
+    target: u64,
+    keys: &[Secret],
+) -> Result<(), SecurityFault> {
     if block.context != HMAC_SHA2 {
-        return Err(Fault::Context);
+        return Err(SecurityFault::Context);
     }
     let sha = Sha::read(block.parameter(VARIANT))?;
     let scope = Scope::read(block.parameter(SCOPE))?;
-    let Some(Value::Bytes(expected)) = block.result(target, HASH) else { return Err(Fault::Parameters) };
+    let Some(SecurityValue::Bytes(expected)) = block.result(target, HASH) else {
+        return Err(SecurityFault::Parameters);
+    };
     if expected.len() != sha.len() {
-        return Err(Fault::Parameters);
+        return Err(SecurityFault::Parameters);
     }
     // 9173-3.3.2-1
     let wrapped = match block.parameter(WRAPPED_KEY) {
         None => None,
-        Some(Value::Bytes(wrapped)) => Some(wrapped),
-        Some(_) => return Err(Fault::Parameters),
+        Some(SecurityValue::Bytes(wrapped)) => Some(wrapped),
+        Some(_) => return Err(SecurityFault::Parameters),
     };
-    let mut fault = Fault::Key;
+    let mut fault = SecurityFault::Key;
     for key in keys {
         // 9173-3.8.2-2
         let unwrapped = wrapped.map(|wrapped| unwrap_key(key.bytes(), wrapped)).transpose();
@@ -192,7 +206,7 @@ pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, k
         if hash(bundle, target, own, scope, sha, key.bytes())?.is(expected) {
             return Ok(());
         }
-        fault = Fault::Mismatch;
+        fault = SecurityFault::Mismatch;
     }
     Err(fault)
 }

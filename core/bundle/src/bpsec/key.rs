@@ -1,6 +1,6 @@
-//! Keys: wrapped by one another (RFC 3394); made afresh.
+//! Key wrapping (RFC 3394) and generation.
 
-use super::Fault;
+use super::SecurityFault;
 use aes_kw::{KekAes128, KekAes192, KekAes256};
 use alloc::vec::Vec;
 use farlink_base::security::Secret;
@@ -8,47 +8,48 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// The longest key that is unwrapped, bytes: an HMAC key as long as the block of SHA-512.
+/// Longest key that is unwrapped, bytes: an HMAC key as long as the block of SHA-512.
 const LONGEST: usize = 128;
 
 /// Wraps a key with another of 16, 24 or 32 bytes (RFC 3394).
 ///
 /// # Errors
-/// The wrapping key has another length, or the wrapped one is no multiple of 8 bytes.
+/// The wrapping key has another length, or the key is no multiple of 8 bytes.
 // 9173-3.8.1-10, 9173-4.8.1-17
-pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, Fault> {
+pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, SecurityFault> {
     let mut out = alloc::vec![0; key.bytes().len() + 8];
     match with.len() {
         16 => KekAes128::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
         24 => KekAes192::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
         32 => KekAes256::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
-        _ => return Err(Fault::Key),
+        _ => return Err(SecurityFault::Key),
     }
-    .map_err(|_| Fault::Key)?;
+    .map_err(|_| SecurityFault::Key)?;
     Ok(out)
 }
 
-/// Unwraps a key.
+/// Unwraps a key wrapped by [`wrap_key`].
 ///
 /// # Errors
-/// It was wrapped with another one, or the wrapping key has the wrong length.
+/// It was wrapped with a different key, or the wrapping key has a wrong length.
 // 9173-3.8.2-2, 9173-4.8.2-2
-pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, Fault> {
+pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, SecurityFault> {
+    // RFC 3394 wraps at least two 64-bit blocks and adds one.
     if wrapped.len() < 24 || wrapped.len() > LONGEST + 8 || !wrapped.len().is_multiple_of(8) {
-        return Err(Fault::Parameters);
+        return Err(SecurityFault::Parameters);
     }
     let mut out = Zeroizing::new(alloc::vec![0; wrapped.len() - 8]);
     match with.len() {
         16 => KekAes128::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
         24 => KekAes192::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
         32 => KekAes256::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
-        _ => return Err(Fault::Key),
+        _ => return Err(SecurityFault::Key),
     }
-    .map_err(|_| Fault::Mismatch)?;
+    .map_err(|_| SecurityFault::Mismatch)?;
     Ok(Secret::from(out))
 }
 
-/// The key of this number from a secret seed; another number gives another key (HMAC-SHA-256 in counter mode,
+/// Derives key number `number` from a secret seed; different numbers give different keys (HMAC-SHA-256 in counter mode,
 /// NIST SP 800-108 4.1).
 pub fn fresh_key(seed: &[u8; 32], number: u128, len: usize) -> Secret {
     let mut key = Vec::with_capacity(len + 32);
@@ -72,26 +73,26 @@ mod tests {
 
     /// Keeps 9173-3.8.1-10, 9173-3.8.2-2, 9173-4.8.1-17, 9173-4.8.2-2.
     #[test]
-    fn keys_wrap_and_only_their_own_unwraps_them() {
+    fn wrapped_key_needs_its_wrapping_key() {
         for len in [16, 24, 32] {
             let (kek, key) = (alloc::vec![5; len], fresh_key(&[1; 32], 7, 64));
             let wrapped = wrap_key(&kek, &key).unwrap();
             assert_eq!(unwrap_key(&kek, &wrapped).as_ref(), Ok(&key));
-            assert_eq!(unwrap_key(&alloc::vec![6; len], &wrapped), Err(Fault::Mismatch));
+            assert_eq!(unwrap_key(&alloc::vec![6; len], &wrapped), Err(SecurityFault::Mismatch));
             for at in 0..wrapped.len() {
                 let mut changed = wrapped.clone();
                 changed[at] ^= 1;
-                assert_eq!(unwrap_key(&kek, &changed), Err(Fault::Mismatch), "{at}");
+                assert_eq!(unwrap_key(&kek, &changed), Err(SecurityFault::Mismatch), "{at}");
             }
         }
-        assert_eq!(wrap_key(&[0; 17], &Secret::new(alloc::vec![0; 16])), Err(Fault::Key));
+        assert_eq!(wrap_key(&[0; 17], &Secret::new(alloc::vec![0; 16])), Err(SecurityFault::Key));
         for len in [0, 8, 16, 23, 25, 200, 4096] {
-            assert_eq!(unwrap_key(&[0; 16], &alloc::vec![0; len]), Err(Fault::Parameters), "{len}");
+            assert_eq!(unwrap_key(&[0; 16], &alloc::vec![0; len]), Err(SecurityFault::Parameters), "{len}");
         }
     }
 
     #[test]
-    fn fresh_keys_differ_and_none_is_shown() {
+    fn fresh_keys_differ_and_stay_hidden() {
         let keys: Vec<_> = (0..64).map(|number| fresh_key(&[3; 32], number, 48)).collect();
         assert!(keys.iter().all(|key| key.bytes().len() == 48));
         assert!(keys.iter().enumerate().all(|(at, key)| !keys[..at].contains(key)));

@@ -1,42 +1,44 @@
-//! What a keyed hash or an authenticated encipherment covers besides its target (RFC 9173 3.7, 4.7), in canonical
-//! form (RFC 9172 4).
+//! Scope of keyed hashes and authenticated encryption besides the target (RFC 9173 3.7, 4.7), in canonical form (RFC
+//! 9172 4).
 
-use super::{Fault, PAYLOAD, PRIMARY};
-use crate::cbor::{ARRAY, BYTES, Out, Reader, TEXT, UINT, put_bytes, put_head, put_uint};
+use super::{PAYLOAD, PRIMARY, SecurityFault};
+use crate::cbor::{ARRAY, BYTES, ByteSink, CborReader, TEXT, UINT, put_bytes, put_head, put_uint};
 use crate::encode::put_primary;
 use crate::{BlockFlags, Bundle, ExtensionBlock};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Malformed};
 
-/// Which parts of the bundle a value covers besides its target: integrity scope flags, AAD scope flags
-/// (RFC 9173 3.3.3, 4.3.4).
+/// Scope flags: the parts of the bundle covered besides the target (integrity scope flags, AAD scope flags; RFC 9173
+/// 3.3.3, 4.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope(pub u16);
 impl Scope {
-    /// The primary block.
+    /// Covers the primary block.
     pub const PRIMARY: u16 = 1;
-    /// Type, number and flags of the target.
+    /// Covers type, number and flags of the target.
     pub const TARGET: u16 = 2;
-    /// Type, number and flags of the security block.
+    /// Covers type, number and flags of the security block.
     pub const SECURITY: u16 = 4;
-    /// All of them: what holds where a block does not say.
+    /// All parts, the default of a block without the parameter.
     pub const ALL: Scope = Scope(7);
 
     pub(super) fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
-    /// The scope that a parameter says; without it, all.
+    /// Reads the scope parameter; all parts without it.
     // 9172-3.6-16, 9173-3.3.3-1, 9173-3.3.3-2, 9173-4.3.4-1, 9173-4.3.4-2
-    pub(super) fn read(parameter: Option<&super::Value>) -> Result<Scope, Fault> {
+    pub(super) fn read(parameter: Option<&super::SecurityValue>) -> Result<Scope, SecurityFault> {
         match parameter {
             None => Ok(Scope::ALL),
-            Some(super::Value::Uint(bits)) => u16::try_from(*bits).map(Scope).map_err(|_| Fault::Parameters),
-            Some(_) => Err(Fault::Parameters),
+            Some(super::SecurityValue::Uint(bits)) => {
+                u16::try_from(*bits).map(Scope).map_err(|_| SecurityFault::Parameters)
+            }
+            Some(_) => Err(SecurityFault::Parameters),
         }
     }
 }
 
-/// The fields of a block that its values may cover.
+/// Header fields of a block, which values may cover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Block type code.
@@ -47,20 +49,20 @@ pub struct Header {
     pub flags: BlockFlags,
 }
 impl Header {
-    /// Those flags that RFC 9171 4.2.4 knows; the others are 0 in canonical form (RFC 9172 4).
+    /// Flags defined by RFC 9171 4.2.4; the others are 0 in canonical form (RFC 9172 4).
     const KNOWN: u64 = 0x17;
 
-    /// Of an extension block.
+    /// Header of an extension block.
     pub fn of(block: &ExtensionBlock) -> Header {
         Header { kind: block.kind, number: block.number, flags: block.flags }
     }
-    /// Of a block of the bundle that is not the primary block.
+    /// Header of a block by number, other than the primary block.
     // 9172-3.6-5
-    pub(super) fn find(bundle: &Bundle, number: u64) -> Result<Header, Fault> {
+    pub(super) fn find(bundle: &Bundle, number: u64) -> Result<Header, SecurityFault> {
         if number == PAYLOAD {
             return Ok(Header { kind: 1, number, flags: bundle.payload_flags });
         }
-        bundle.extensions.iter().find(|block| block.number == number).map(Header::of).ok_or(Fault::Target)
+        bundle.extensions.iter().find(|block| block.number == number).map(Header::of).ok_or(SecurityFault::Target)
     }
     // 9172-4-5
     fn put(self, out: &mut Vec<u8>) {
@@ -68,10 +70,10 @@ impl Header {
     }
 }
 
-/// What comes before the target: all of a BCB's associated data.
+/// Bytes hashed before the target: all of a BCB's associated data.
 // 9173-3.2-2, 9173-3.7-1, 9173-3.7-2, 9173-3.7-3, 9173-3.7-4, 9173-3.7-5, 9173-4.7-1, 9173-4.7.2-1, 9173-4.7.2-2
 // 9173-4.7.2-3, 9173-4.7.2-4, 9173-4.7.2-5
-pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, Fault> {
+pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, SecurityFault> {
     let mut out = Vec::new();
     put_uint(&mut out, u64::from(scope.0 & Scope::ALL.0));
     if target != PRIMARY {
@@ -89,7 +91,7 @@ pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -
     Ok(out)
 }
 
-/// The primary block in canonical form.
+/// Primary block in canonical form.
 // 9172-4-2
 pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
     let Some(raw) = &bundle.primary_raw else {
@@ -98,15 +100,15 @@ pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
         return out;
     };
     let mut out = Vec::with_capacity(raw.len());
-    match canonical(&mut Reader::new(raw, 0, false), &mut out, 8) {
+    match canonical(&mut CborReader::new(raw, 0, false), &mut out, 8) {
         Ok(()) => out,
         Err(_) => raw.to_vec(),
     }
 }
 
-/// Copies one item, every head in its shortest form and every length definite (RFC 8949 4.2.1).
+/// Copies one item in deterministic encoding: shortest heads, definite lengths (RFC 8949 4.2.1).
 // 9172-4-2
-fn canonical(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<(), Malformed> {
+fn canonical(reader: &mut CborReader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<(), Malformed> {
     match reader.peek().map(|first| first >> 5) {
         Some(UINT) => put_uint(out, reader.uint()?),
         Some(BYTES) => put_bytes(out, reader.bytes()?),
@@ -132,16 +134,16 @@ mod tests {
 
     /// Keeps 9172-4-2.
     #[test]
-    fn a_primary_block_is_covered_in_its_shortest_form() {
+    fn primary_block_scope_is_canonical() {
         // [7, 5, [1, "//a/"]] with long heads and an array of indefinite length.
         let lax = [0x98, 3, 0x18, 7, 5, 0x9f, 1, 0x78, 4, b'/', b'/', b'a', b'/', 0xff];
         let mut out = Vec::new();
-        canonical(&mut Reader::new(&lax, 0, false), &mut out, 8).unwrap();
+        canonical(&mut CborReader::new(&lax, 0, false), &mut out, 8).unwrap();
         assert_eq!(out, [0x83, 7, 5, 0x82, 1, 0x64, b'/', b'/', b'a', b'/']);
         let mut again = Vec::new();
-        canonical(&mut Reader::new(&out, 0, true), &mut again, 8).unwrap();
+        canonical(&mut CborReader::new(&out, 0, true), &mut again, 8).unwrap();
         assert_eq!(again, out);
-        // So it is in the bundle.
+        // The same holds within a bundle.
         let plain = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default()).build();
         let other = |raw: &[u8]| primary(&Bundle { primary_raw: Some(Bytes::copy_from_slice(raw)), ..plain.clone() });
         assert_eq!((other(&lax), other(&out)), (out.clone(), out));
@@ -151,7 +153,7 @@ mod tests {
 
     /// Keeps 9172-4-5.
     #[test]
-    fn flags_nobody_knows_are_zero() {
+    fn unknown_header_flags_are_cleared() {
         let mut out = Vec::new();
         Header { kind: 6, number: 2, flags: BlockFlags(0xff) }.put(&mut out);
         assert_eq!(out, [6, 2, 0x17]);

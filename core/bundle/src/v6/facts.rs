@@ -1,14 +1,14 @@
-//! What flags and blocks mean to the engine.
+//! Translation of flags and blocks into facts of the engine.
 
-use super::block::{Block, Meaning, Service, block_flags, kind};
-use super::head::Head;
+use super::block::{Block, ExtendedClass, Meaning, block_flags, kind};
+use super::head::BundleHead;
 use super::primary::{Primary, flags};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{BundleId, BundleMeta, Duties, EndpointId, Facts, HopState, Payload, Priority, Rare, Transfer};
 
-/// Bundle processing control flags (RFC 5050 4.2) and the facts they are.
+/// Pairs of bundle processing control flags (RFC 5050 4.2) and facts.
 const FLAGS: [(u64, u32); 8] = [
     (flags::ADMIN, Facts::ADMIN),
     (flags::NO_FRAGMENT, Facts::NO_FRAGMENT),
@@ -20,42 +20,42 @@ const FLAGS: [(u64, u32); 8] = [
     (flags::REPORT_DELETION, Facts::REPORT_DELETION),
 ];
 
-/// The facts of a primary block. Reports always say when (RFC 5050 6.1.1), as if that had been asked for.
+/// Facts of a primary block. Reports always contain times (RFC 5050 6.1.1), as if requested.
 // 5050-4.2-1, 5050-4.2-2
 fn facts(primary: &Primary) -> u32 {
     let facts = FLAGS.iter().fold(0, |facts, (flag, fact)| if primary.has(*flag) { facts | fact } else { facts });
     let times = if facts & Facts::REPORTS != 0 { Facts::STATUS_TIME } else { 0 };
-    // RFC 5050 4.2: without identity there is no custody, nor is there for records; for groups nobody knows what it is
-    // (5.10).
+    // RFC 5050 4.2: bundles without identity and administrative records have no custody. For groups its meaning is
+    // undefined (5.10).
     let nobody = primary.source.is_null() || primary.has(flags::ADMIN) || !primary.has(flags::SINGLETON);
     let void = if nobody { Facts::CUSTODY } else { 0 };
     (facts | times) & !void
 }
-/// The flags that say these facts and this class of service.
+/// Flags that express these facts and this class of service.
 pub(super) fn flags_of(facts: Facts, priority: Priority) -> u64 {
     let flags = FLAGS.iter().fold(0, |flags, (flag, fact)| if facts.has(*fact) { flags | flag } else { flags });
     flags | u64::from(priority.number()) << flags::PRIORITY_SHIFT
 }
-/// The flags of an extended class of service that say these facts.
+/// Flags of an extended class of service that express these facts.
 pub(super) fn service_flags(facts: Facts) -> u8 {
     let flag = |fact, flag| if facts.has(fact) { flag } else { 0 };
-    flag(Facts::CRITICAL, Service::CRITICAL) | flag(Facts::UNRELIABLE, Service::BEST_EFFORT)
+    flag(Facts::CRITICAL, ExtendedClass::CRITICAL) | flag(Facts::UNRELIABLE, ExtendedClass::BEST_EFFORT)
 }
 
-/// What becomes of bytes when they are kept.
+/// Edits applied to received bytes when they are stored.
 #[derive(Default)]
 pub(super) struct Edits {
-    /// Blocks to be discarded, in order.
+    /// Ranges of blocks to be discarded, in order.
     drops: Vec<Range<usize>>,
-    /// Bits to be set in bytes.
+    /// Bits to be set, by position.
     marks: Vec<(usize, u8)>,
 }
 impl Edits {
-    /// Sets bits of block flags whose last byte is there: they are all in it.
+    /// Sets bits in the last byte of block flags, which holds all of them.
     pub fn mark(&mut self, flags_at: usize, bits: u64) {
         self.marks.push((flags_at, bits as u8));
     }
-    /// Appends what is kept of `bytes`.
+    /// Appends `bytes` with the edits applied.
     fn apply(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         let mut marks = self.marks.iter().peekable();
@@ -73,24 +73,24 @@ impl Edits {
     }
 }
 
-/// What the extension blocks of one bundle say.
+/// Summary of the extension blocks of one bundle.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct BlockSummary {
     pub hop: HopState,
     facts: u32,
     duties: Duties,
-    service: Option<Service>,
+    service: Option<ExtendedClass>,
     labels: bool,
-    /// A custodian's number of the bundle, and the custodian.
+    /// Custody transfer number and its custodian.
     number: Option<(u64, EndpointId)>,
-    /// Before the payload, and after it.
+    /// Edits of the blocks before and after the payload.
     pub edits: [Edits; 2],
-    /// Position of the flags of the last block after the payload that is kept, and whether they say so.
+    /// Position of the flags of the last block kept after the payload, and whether it has the last-block flag.
     last: Option<(usize, bool)>,
 }
 
-impl Found {
-    /// Notes one block. Of each kind the first counts.
+impl BlockSummary {
+    /// Adds one block. Of each kind, the first counts.
     pub fn block(&mut self, block: &Block<'_>, after: bool) {
         let kept = match &block.meaning {
             Meaning::PreviousHop(node) => {
@@ -120,7 +120,7 @@ impl Found {
                 self.service = self.service.or(Some(*service));
                 true
             }
-            // In every fragment it would mean another bundle.
+            // Replicated in fragments, one number would stand for several bundles.
             Meaning::Custody { id, custodian } if block.start.flags & block_flags::REPLICATE == 0 => {
                 self.number.get_or_insert_with(|| (*id, custodian.clone()));
                 true
@@ -132,8 +132,9 @@ impl Found {
             self.last = Some((block.start.flags_at, block.start.flags & block_flags::LAST != 0));
         }
     }
-    /// RFC 5050 5.6 step 3: report, delete the bundle, or else discard the block, or else say that it went on as it
-    /// was; but never one without which nobody knows any more what was enciphered or signed. Whether it stays.
+    /// Processes an unknown block (RFC 5050 5.6 step 3): report, delete the bundle, discard the block, or mark it as
+    /// forwarded unprocessed. A security block is never discarded, as it alone shows that the payload is encrypted or
+    /// signed. Returns whether the block stays.
     // 5050-4.6-1, 5050-5.6-2, 5050-5.6-3, 5050-5.6-4, 5050-8-2
     fn unknown(&mut self, block: &Block<'_>, after: bool) -> bool {
         let start = &block.start;
@@ -157,9 +158,9 @@ impl Found {
         }
         true
     }
-    /// RFC 5050 4: exactly the last block says that it is the last one, also where another was before.
+    /// Moves the last-block flag to the last block that is kept (RFC 5050 4).
     // 5050-4-3
-    fn close(&mut self, head: &Head) {
+    fn close(&mut self, head: &BundleHead) {
         match self.last {
             None if head.payload_flags & block_flags::LAST == 0 => {
                 self.edits[0].mark(head.payload_flags_at, block_flags::LAST);
@@ -168,10 +169,16 @@ impl Found {
             _ => {}
         }
     }
-    /// The bundle: `before` and `after` its payload is what came.
-    pub fn into_meta(mut self, head: Head, before: &[u8], after: &[u8], payload: Payload) -> (BundleMeta, HopState) {
+    /// Builds the bundle from the bytes received before and after its payload.
+    pub fn into_meta(
+        mut self,
+        head: BundleHead,
+        before: &[u8],
+        after: &[u8],
+        payload: Payload,
+    ) -> (BundleMeta, HopState) {
         self.close(&head);
-        // A mark at the end of a block is found again in order.
+        // `apply` needs the marks in order of position; the last-block flag was added at the end.
         self.edits.iter_mut().for_each(|edits| edits.marks.sort_unstable());
         let mut around = Vec::with_capacity(before.len() + after.len());
         self.edits[0].apply(before, &mut around);
@@ -180,7 +187,7 @@ impl Found {
         let tail = (around.len() - split) as u32;
         let primary = head.primary;
         self.hop.custodian = primary.custodian.clone();
-        // The number is that of the custodian in the primary block, and means all of the bundle.
+        // The number is valid only for the custodian in the primary block, and for the whole bundle.
         let custodian = &primary.custodian;
         let valid = |(_, by): &(u64, EndpointId)| by == custodian && !by.is_null() && primary.fragment.is_none();
         let numbered = self.number.filter(valid).map(|(number, _)| number);
@@ -191,17 +198,17 @@ impl Found {
     }
 }
 
-/// The facts of an extended class of service.
-fn marks(service: Service) -> u32 {
-    let lossy = service.flags & (Service::BEST_EFFORT | Service::RELIABLE) == Service::BEST_EFFORT;
-    let critical = service.flags & Service::CRITICAL != 0;
+/// Facts of an extended class of service.
+fn marks(service: ExtendedClass) -> u32 {
+    let lossy = service.flags & (ExtendedClass::BEST_EFFORT | ExtendedClass::RELIABLE) == ExtendedClass::BEST_EFFORT;
+    let critical = service.flags & ExtendedClass::CRITICAL != 0;
     (if lossy { Facts::UNRELIABLE } else { 0 }) | if critical { Facts::CRITICAL } else { 0 }
 }
 
-/// A bundle of all its parts. `around` is everything before the payload, then the `tail` bytes after it.
+/// Assembles the bundle. `around` is all bytes before the payload, then the `tail` bytes after it.
 fn bundle(
     primary: Primary,
-    service: Service,
+    service: ExtendedClass,
     facts: Facts,
     duties: Duties,
     payload: Payload,

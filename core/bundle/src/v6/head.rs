@@ -1,52 +1,52 @@
-//! All blocks of a bundle but its payload's bytes, walked once: those before the payload from its first bytes, those
-//! after it from its last (RFC 5050 4).
+//! Parser of all blocks but the payload's bytes: those before the payload from the first bytes of a bundle, those after
+//! it from the last (RFC 5050 4).
 
 use super::block::{Block, Start, block_flags, kind};
-use super::names::Names;
+use super::names::NameTable;
 use super::primary::{Layout, Primary, flags, read_primary};
-use super::wire::Reader;
+use super::wire::FieldReader;
 use crate::Profile;
-use crate::head::{HOP_BYTES, MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES, Stop};
+use crate::head::{HOP_BYTES, HeadError, MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};
 use farlink_base::sdnv;
 
-/// Most bytes of the blocks after the payload: a node keeps so many in memory of a bundle that passes to disk.
+/// Most bytes of the blocks after the payload, which a node keeps in memory while the payload goes to disk.
 pub const MAX_TAIL_BYTES: usize = 4096;
 
-/// Everything up to the payload's first byte; positions are offsets into the bundle.
-pub(super) struct Head {
+/// Parsed head of a bundle, up to the payload's first byte. Positions are offsets into the bundle.
+pub(super) struct BundleHead {
     pub primary: Primary,
     pub layout: Layout,
-    /// Where the payload block begins.
+    /// Position of the payload block.
     pub payload_block: usize,
     pub payload_flags: u64,
-    /// Position of the last byte of its flags.
+    /// Position of the last byte of the payload block's flags.
     pub payload_flags_at: usize,
-    /// The payload's first byte.
+    /// Position of the payload's first byte.
     pub data: usize,
     pub data_len: u64,
-    /// Whether a block asks for reports.
+    /// Whether some block requests reports.
     reports: bool,
 }
 
-impl Head {
-    /// Reads a head and shows each extension block to `visit`.
+impl BundleHead {
+    /// Parses a head and passes each extension block to `visit`.
     // 5050-4-1, 5050-4-2
     pub fn parse<'a>(
         bytes: &'a [u8],
         profile: Profile,
-        visit: &mut dyn FnMut(Block<'a>, Names<'a>),
-    ) -> Result<Head, Stop> {
-        let mut reader = Reader::open(bytes);
+        visit: &mut dyn FnMut(Block<'a>, NameTable<'a>),
+    ) -> Result<BundleHead, HeadError> {
+        let mut reader = FieldReader::open(bytes);
         let (primary, layout) = read_primary(&mut reader, profile)?;
-        let names = Names { dictionary: &bytes[layout.dictionary.clone()], profile };
-        let mut count = Counts::default();
+        let names = NameTable { dictionary: &bytes[layout.dictionary.clone()], profile };
+        let mut count = BlockCounts::default();
         if let Some(place) = primary.fragment {
             count.hop_bytes += sdnv::len(place.offset) + sdnv::len(place.total);
         }
         loop {
             let start = Start::read(&mut reader, bytes, names)?;
             if start.kind != kind::PAYLOAD {
-                // RFC 5050 4: nothing comes after the last block.
+                // RFC 5050 4: no block follows the last one.
                 // 5050-4-3
                 if start.flags & block_flags::LAST != 0 {
                     return reader.bad_at(start.at, "the last block comes before the payload");
@@ -64,7 +64,7 @@ impl Head {
             }
             check(&primary, start.len, profile).or_else(|reason| reader.bad_at(0, reason))?;
             count.reports |= start.flags & block_flags::REPORT != 0;
-            let head = Head {
+            let head = BundleHead {
                 primary,
                 layout,
                 payload_block: start.at,
@@ -79,19 +79,20 @@ impl Head {
         }
     }
 
-    /// Reads the blocks after the payload, all of `bytes`, and shows each to `visit`. `head` is what came before the
+    /// Parses the blocks after the payload, all of `bytes`, and passes each to `visit`. `head` is the bytes before the
     /// payload.
     pub fn parse_after<'a>(
         &mut self,
         head: &'a [u8],
         bytes: &'a [u8],
         profile: Profile,
-        visit: &mut dyn FnMut(Block<'a>, Names<'a>),
-    ) -> Result<(), Stop> {
-        let names = Names { dictionary: &head[self.layout.dictionary.clone()], profile };
+        visit: &mut dyn FnMut(Block<'a>, NameTable<'a>),
+    ) -> Result<(), HeadError> {
+        // The references of these blocks point into the dictionary of the primary block.
+        let names = NameTable { dictionary: &head[self.layout.dictionary.clone()], profile };
         let base = (self.data as u64).saturating_add(self.data_len);
-        let mut reader = Reader::closed(bytes, base, "the bundle ends inside a block");
-        let mut count = Counts::default();
+        let mut reader = FieldReader::closed(bytes, base, "the bundle ends inside a block");
+        let mut count = BlockCounts::default();
         let mut last = self.payload_flags & block_flags::LAST != 0;
         while !reader.is_at_end() {
             if last {
@@ -102,7 +103,7 @@ impl Head {
             if start.kind == kind::PAYLOAD {
                 return reader.bad_at(start.at, "a second payload block");
             }
-            // RFC 5050 4.3: a fragment could not say which of its blocks follow.
+            // RFC 5050 4.3: replicated blocks must precede the payload.
             // 5050-4.3-2
             if profile == Profile::Strict && start.flags & block_flags::REPLICATE != 0 {
                 return reader.bad_at(start.at, "a block after the payload that is to be in every fragment");
@@ -115,14 +116,14 @@ impl Head {
         self.check_reports(profile, &reader)?;
         // 5050-4-3
         if profile == Profile::Strict && !last {
-            return reader.bad("no block says that it is the last one");
+            return reader.bad("no block has the last-block flag");
         }
         Ok(())
     }
 
-    /// RFC 5050 4.3.
+    /// Anonymous and administrative bundles must not request reports in blocks (RFC 5050 4.3).
     // 5050-4.3-1
-    fn check_reports(&self, profile: Profile, reader: &Reader<'_>) -> Result<(), Stop> {
+    fn check_reports(&self, profile: Profile, reader: &FieldReader<'_>) -> Result<(), HeadError> {
         let silent = self.primary.source.is_null() || self.primary.has(flags::ADMIN);
         if profile == Profile::Strict && silent && self.reports {
             return reader.bad("an anonymous or administrative bundle with a block that asks for reports");
@@ -131,20 +132,20 @@ impl Head {
     }
 }
 
-/// What is bounded.
+/// Counters of the limits on blocks.
 #[derive(Default)]
-struct Counts {
-    /// Blocks that no hop writes.
+struct BlockCounts {
+    /// Number of blocks that no hop writes.
     blocks: usize,
-    /// Bytes of what hops write.
+    /// Bytes of blocks that hops write.
     hop_bytes: usize,
-    /// Kinds of blocks that hops write and that were met: of each, the first counts.
+    /// Kinds of hop-written blocks seen ([`Block::of_hops`]); the first of each kind counts as written by a hop.
     once: u8,
-    /// Whether a block asks for reports.
+    /// Whether some block requests reports.
     reports: bool,
 }
-impl Counts {
-    fn count(&mut self, block: &Block<'_>, profile: Profile, reader: &Reader<'_>) -> Result<(), Stop> {
+impl BlockCounts {
+    fn count(&mut self, block: &Block<'_>, profile: Profile, reader: &FieldReader<'_>) -> Result<(), HeadError> {
         let Start { kind, flags, at, .. } = block.start;
         self.reports |= flags & block_flags::REPORT != 0;
         if block.of_hops() & !self.once != 0 {
@@ -155,7 +156,7 @@ impl Counts {
         } else {
             self.blocks += 1;
         }
-        // CCSDS 734.2-B-1: a number of one bundle would be that of several.
+        // CCSDS 734.2-B-1: in every fragment, the number of one bundle would stand for several.
         let several = kind == kind::CUSTODY && flags & block_flags::REPLICATE != 0;
         if several && profile == Profile::Strict {
             return reader.bad_at(at, "a custody block that is to be in every fragment");
@@ -164,7 +165,7 @@ impl Counts {
     }
 }
 
-/// Rules over several fields of the primary block (RFC 5050 4.2, 5.8).
+/// Checks rules over several fields of the primary block (RFC 5050 4.2, 5.8).
 // 5050-4.2-1, 5050-4.2-2
 fn check(primary: &Primary, data_len: u64, profile: Profile) -> Result<(), &'static str> {
     let (strict, anonymous) = (profile == Profile::Strict, primary.source.is_null());
@@ -183,7 +184,7 @@ fn check(primary: &Primary, data_len: u64, profile: Profile) -> Result<(), &'sta
         return Err("a fragment of a bundle that must not be fragmented");
     }
     if let Some(place) = primary.fragment {
-        // Anonymous bundles have no identity: the fragments of two would become one.
+        // Anonymous bundles have no identity: fragments of different ones would be joined.
         if anonymous {
             return Err("a fragment of an anonymous bundle");
         }

@@ -1,7 +1,7 @@
-//! Endpoint IDs of BPv6: text in a dictionary (RFC 5050 4.4), or pairs of numbers (RFC 6260).
+//! BPv6 encodings of endpoint IDs: text in a dictionary (RFC 5050 4.4), or pairs of numbers (RFC 6260).
 
 use super::wire::put_sdnv;
-use crate::cbor::{self, Out, TEXT, put_head};
+use crate::cbor::{self, ByteSink, TEXT, put_head};
 use crate::{EndpointId, Profile};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -10,26 +10,26 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::OtherName;
 
-/// Most bytes of a scheme name, and of a scheme-specific part (RFC 5050 4.4).
+/// Longest scheme name, and longest scheme-specific part, in bytes (RFC 5050 4.4).
 pub(super) const PART_MAX: usize = 1023;
-/// Scheme code of what BPv7 has no code for: its part is the text of the whole endpoint ID, as CBOR. IANA keeps
-/// it reserved.
+/// Scheme code for schemes without a code in BPv7: the part is the text of the whole endpoint ID, as CBOR. IANA
+/// reserves the code 0.
 const TEXT_SCHEME: u64 = 0;
 
-/// What endpoint ID references refer to.
+/// Table that resolves endpoint ID references.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
-    /// Strings, each ended by a zero byte; empty: references are pairs of node and service (RFC 6260 2.2).
+pub(super) struct NameTable<'a> {
+    /// Strings, each terminated by a zero byte; if empty, references are pairs of node and service (RFC 6260 2.2).
     pub dictionary: &'a [u8],
     pub profile: Profile,
 }
 
-impl<'a> Names<'a> {
-    /// Whether there is no dictionary, references being numbers.
+impl<'a> NameTable<'a> {
+    /// Whether there is no dictionary, so that references are numbers.
     pub fn compressed(&self) -> bool {
         self.dictionary.is_empty()
     }
-    /// Where in the dictionary a string begins.
+    /// Position of a string in the dictionary.
     fn place(&self, offset: u64) -> Result<usize, &'static str> {
         let at = usize::try_from(offset).ok().filter(|at| *at < self.dictionary.len());
         let Some(at) = at else { return Err("an endpoint ID beyond the dictionary") };
@@ -38,13 +38,13 @@ impl<'a> Names<'a> {
         }
         Ok(at)
     }
-    /// The string at an offset, or as much of it as makes it too long.
+    /// String at an offset, truncated one byte beyond the limit.
     fn string(&self, offset: u64) -> Result<&'a [u8], &'static str> {
         let rest = &self.dictionary[self.place(offset)?..];
         let most = &rest[..rest.len().min(PART_MAX + 1)];
         Ok(&most[..most.iter().position(|byte| *byte == 0).unwrap_or(most.len())])
     }
-    /// Whether a reference leads somewhere; nothing is read there.
+    /// Checks that a reference is in range, without parsing its target.
     pub fn check(&self, (first, second): (u64, u64)) -> Result<(), &'static str> {
         if self.compressed() {
             // 6260-2.1-4
@@ -52,7 +52,7 @@ impl<'a> Names<'a> {
         }
         self.place(first).and(self.place(second)).map(drop)
     }
-    /// The endpoint ID of a reference.
+    /// Endpoint ID of a reference.
     pub fn endpoint(&self, (first, second): (u64, u64)) -> Result<EndpointId, &'static str> {
         if !self.compressed() {
             return from_parts(self.string(first)?, self.string(second)?, self.profile);
@@ -68,8 +68,7 @@ impl<'a> Names<'a> {
 }
 const SERVICE: &str = "an ipn service number beyond 32 bits";
 
-/// An endpoint ID of a scheme name and a scheme-specific part. What no scheme known here explains is carried as it
-/// is, never understood.
+/// Endpoint ID of a scheme name and a scheme-specific part. Unknown schemes are carried unchanged.
 // 5050-4.4-1
 pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result<EndpointId, &'static str> {
     if scheme.len() > PART_MAX || part.len() > PART_MAX {
@@ -77,11 +76,11 @@ pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result
     }
     let text = |bytes| core::str::from_utf8(bytes).ok();
     let (Some(scheme), Some(part)) = (text(scheme), text(part)) else {
-        return Err("an endpoint ID that is no text");
+        return Err("an endpoint ID that is not text");
     };
     let visible = |c: char| if profile == Profile::Strict { c.is_ascii_graphic() } else { !c.is_control() };
     if scheme.is_empty() || !scheme.chars().chain(part.chars()).all(visible) {
-        return Err("an endpoint ID with characters that cannot be seen");
+        return Err("an endpoint ID with invisible characters");
     }
     match (scheme, part) {
         ("dtn", "none") => return Ok(EndpointId::Null),
@@ -91,7 +90,7 @@ pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result
         }
         ("dtn", _) => {
             if let Some(rest) = part.strip_prefix("//") {
-                // A node's own name often comes without the slash: RFC 5050 leaves it open.
+                // Node names often lack the trailing slash, which RFC 5050 does not require.
                 let (node, demux) = rest.split_once('/').unwrap_or((rest, ""));
                 if node.is_empty() {
                     return Err("a dtn endpoint ID without node name");
@@ -107,7 +106,7 @@ pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result
     Ok(EndpointId::Other(Arc::new(OtherName { scheme: TEXT_SCHEME, part: item })))
 }
 
-/// An endpoint ID of its text, as records have it (RFC 5050 6.1.1).
+/// Endpoint ID of its text, as used in records (RFC 5050 6.1.1).
 pub(super) fn from_text(text: &[u8], profile: Profile) -> Result<EndpointId, &'static str> {
     let Some(colon) = text.iter().position(|byte| *byte == b':') else {
         return Err("an endpoint ID without scheme");
@@ -115,23 +114,23 @@ pub(super) fn from_text(text: &[u8], profile: Profile) -> Result<EndpointId, &'s
     from_parts(&text[..colon], &text[colon + 1..], profile)
 }
 
-/// Whether an application's bundle of version 6 may be given this endpoint ID: its ipn scheme has the default allocator
-/// only (RFC 9758 section 7.4). Longer node numbers of bundles that others made are read, cited and answered as they are.
+/// Whether an application's BPv6 bundle may use this endpoint ID: only ipn numbers of the default allocator (RFC 9758
+/// section 7.4). Longer node numbers in received bundles are read, cited and answered unchanged.
 // 9758-7.4-1
 pub(super) fn may_be_given(endpoint: &EndpointId) -> bool {
     !matches!(endpoint, EndpointId::Ipn { node, .. } if *node > u64::from(u32::MAX))
 }
 
-/// Scheme name and scheme-specific part of an endpoint ID; `None` where BPv6 cannot say it.
+/// Scheme name and scheme-specific part of an endpoint ID; `None` if BPv6 cannot express it.
 // 9758-7.4-2
 pub(super) fn parts(endpoint: &EndpointId) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (scheme, part) = match endpoint {
         EndpointId::Null => (Cow::from("dtn"), Cow::from("none")),
-        // RFC 6260 2.1: one number is the node, whichever allocator it has in newer standards.
+        // RFC 6260 2.1: the node is one number, including the allocator of newer standards.
         EndpointId::Ipn { node, service } => (Cow::from("ipn"), Cow::from(format!("{node}.{service}"))),
         EndpointId::Dtn(name) => (Cow::from("dtn"), Cow::from(format!("//{}/{}", name.node(), name.demux()))),
         EndpointId::Other(name) if name.scheme == TEXT_SCHEME => {
-            let text = cbor::Reader::new(&name.part, 0, false).text().ok()?;
+            let text = cbor::CborReader::new(&name.part, 0, false).text().ok()?;
             let (scheme, part) = text.split_once(':')?;
             (Cow::from(scheme), Cow::from(part))
         }
@@ -140,7 +139,7 @@ pub(super) fn parts(endpoint: &EndpointId) -> Option<(Cow<'_, str>, Cow<'_, str>
     (scheme.len() <= PART_MAX && part.len() <= PART_MAX && !part.contains('\0')).then_some((scheme, part))
 }
 
-/// An endpoint ID as BPv6 writes it out; one of a scheme that it has no name for, as the engine does.
+/// Text of an endpoint ID in BPv6; in the engine's notation if BPv6 has none.
 pub fn text(endpoint: &EndpointId) -> String {
     parts(endpoint).map_or_else(|| endpoint.to_string(), |(scheme, part)| format!("{scheme}:{part}"))
 }
@@ -154,13 +153,13 @@ pub(super) fn numbers(endpoint: &EndpointId) -> Option<(u64, u64)> {
     }
 }
 
-/// A dictionary that grows by what is looked up and not found.
+/// Dictionary under construction: strings that are not found are appended.
 #[derive(Default)]
 pub(super) struct Dictionary {
     pub bytes: Vec<u8>,
 }
 impl Dictionary {
-    /// Offset of a string.
+    /// Offset of a string, appended if missing.
     fn offset(&mut self, text: &str) -> u64 {
         let mut at = 0;
         for string in self.bytes.split(|byte| *byte == 0) {
@@ -174,15 +173,15 @@ impl Dictionary {
         self.bytes.push(0);
         end as u64
     }
-    /// The reference to an endpoint ID; `None` where BPv6 cannot say it.
+    /// Reference to an endpoint ID; `None` if BPv6 cannot express it.
     pub fn reference(&mut self, endpoint: &EndpointId) -> Option<(u64, u64)> {
         let (scheme, part) = parts(endpoint)?;
         Some((self.offset(&scheme), self.offset(&part)))
     }
 }
 
-/// Appends a reference.
-pub(super) fn put_reference(out: &mut impl Out, (first, second): (u64, u64)) {
+/// Appends a reference as two SDNVs.
+pub(super) fn put_reference(out: &mut impl ByteSink, (first, second): (u64, u64)) {
     put_sdnv(out, first);
     put_sdnv(out, second);
 }

@@ -1,23 +1,23 @@
-//! The primary block (RFC 5050 4.5.1), with and without dictionary (RFC 6260).
+//! Primary block (RFC 5050 4.5.1), with and without dictionary (RFC 6260).
 
-use super::names::Names;
-use super::wire::{Reader, put_sdnv};
-use crate::cbor::Out;
-use crate::head::{MAX_HEAD_BYTES, Stop};
+use super::names::NameTable;
+use super::wire::{FieldReader, put_sdnv};
+use crate::cbor::ByteSink;
+use crate::head::{HeadError, MAX_HEAD_BYTES};
 use crate::{CreationTimestamp, EndpointId, FragmentInfo, Profile};
 use core::ops::Range;
 use farlink_base::{DtnTime, Priority, sdnv};
 
-/// The first byte of a bundle.
+/// Protocol version, the first byte of a bundle.
 pub(super) const VERSION: u8 = 6;
 
 /// Bundle processing control flags (RFC 5050 4.2).
 pub mod flags {
-    /// The bundle is a fragment.
+    /// The bundle is a fragment of another.
     pub const FRAGMENT: u64 = 0x1;
     /// The payload is an administrative record.
     pub const ADMIN: u64 = 0x2;
-    /// Must not be fragmented.
+    /// The bundle must not be fragmented.
     pub const NO_FRAGMENT: u64 = 0x4;
     /// Custody transfer is requested.
     pub const CUSTODY: u64 = 0x8;
@@ -25,48 +25,46 @@ pub mod flags {
     pub const SINGLETON: u64 = 0x10;
     /// The application asks for an acknowledgment.
     pub const APP_ACK: u64 = 0x20;
-    /// Report reception.
+    /// A report of reception is requested.
     pub const REPORT_RECEPTION: u64 = 0x4000;
-    /// Report custody acceptance.
+    /// A report of custody acceptance is requested.
     pub const REPORT_CUSTODY: u64 = 0x8000;
-    /// Report forwarding.
+    /// A report of forwarding is requested.
     pub const REPORT_FORWARDING: u64 = 0x1_0000;
-    /// Report delivery.
+    /// A report of delivery is requested.
     pub const REPORT_DELIVERY: u64 = 0x2_0000;
-    /// Report deletion.
+    /// A report of deletion is requested.
     pub const REPORT_DELETION: u64 = 0x4_0000;
-    /// All report requests.
+    /// Mask of all report requests.
     pub const REPORTS: u64 = REPORT_RECEPTION | REPORT_CUSTODY | REPORT_FORWARDING | REPORT_DELIVERY | REPORT_DELETION;
-    /// Lowest bit of the two that are the class of service.
+    /// Position of the two bits of the class of service.
     pub(crate) const PRIORITY_SHIFT: u32 = 7;
-    /// Those two.
+    /// Mask of the class of service.
     pub const PRIORITY: u64 = 3 << PRIORITY_SHIFT;
 }
 
-/// What a primary block says.
+/// Parsed primary block.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Primary {
     /// Bundle processing control flags ([`flags`]).
     pub flags: u64,
-    /// Destination.
     pub destination: EndpointId,
-    /// Source.
     pub source: EndpointId,
-    /// Where reports go.
+    /// Report-to endpoint; null for none.
     pub report_to: EndpointId,
-    /// Who has custody.
+    /// Current custodian; null for none.
     pub custodian: EndpointId,
-    /// Creation timestamp; its time is in whole seconds.
+    /// Creation timestamp, in whole seconds.
     pub creation: CreationTimestamp,
-    /// Lifetime, s.
     pub lifetime_s: u64,
-    /// Bytes of the dictionary; 0: endpoint IDs are numbers (RFC 6260).
+    /// Length of the dictionary, bytes; 0: endpoint IDs are numbers (RFC 6260).
     pub dictionary_len: u64,
-    /// Set exactly when the fragment flag is.
+    /// Position of a fragment; set exactly when the fragment flag is.
     pub fragment: Option<FragmentInfo>,
 }
 impl Primary {
-    /// Class of service.
+    /// Class of service from the flags.
     pub fn priority(&self) -> Priority {
         Priority::from_number((self.flags >> flags::PRIORITY_SHIFT & 3) as u8)
     }
@@ -76,22 +74,22 @@ impl Primary {
     }
 }
 
-/// Where the parts of a primary block lie in the bundle.
+/// Positions of the parts of a primary block in the bundle.
 #[derive(Clone)]
 pub(super) struct Layout {
-    /// The first endpoint ID.
+    /// Position of the first endpoint ID.
     pub endpoints: usize,
-    /// The custodian.
+    /// Range of the custodian's reference.
     pub custodian: Range<usize>,
-    /// Length of the dictionary.
+    /// Position of the dictionary's length.
     pub dictionary_len: usize,
-    /// The dictionary.
+    /// Range of the dictionary.
     pub dictionary: Range<usize>,
 }
 
 /// Reads a primary block from the beginning of a bundle.
 // 5050-4-2
-pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<(Primary, Layout), Stop> {
+pub(super) fn read_primary(reader: &mut FieldReader<'_>, profile: Profile) -> Result<(Primary, Layout), HeadError> {
     match reader.byte()? {
         VERSION => {}
         0x9f => return reader.bad_at(0, "the first byte is that of a BPv7 bundle"),
@@ -103,8 +101,8 @@ pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<
         return reader.bad("the primary block is longer than 64 KiB");
     }
     let base = reader.offset();
-    let mut part = Reader::closed(reader.take(len)?, base, "the primary block is shorter than its fields");
-    let at = |part: &Reader<'_>| part.offset() as usize;
+    let mut part = FieldReader::closed(reader.take(len)?, base, "the primary block is shorter than its fields");
+    let at = |part: &FieldReader<'_>| part.offset() as usize;
     let endpoints = at(&part);
     let mut pairs = [(0, 0); 4];
     let mut custodian = endpoints..endpoints;
@@ -129,8 +127,9 @@ pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<
     if !part.is_at_end() {
         return part.bad("the primary block is longer than its fields");
     }
-    let Some(time) = seconds.checked_mul(1000) else { return part.bad_at(0, "a creation time that never comes") };
-    let names = Names { dictionary, profile };
+    // Milliseconds from here on: a larger time would wrap.
+    let Some(time) = seconds.checked_mul(1000) else { return part.bad_at(0, "a creation time out of range") };
+    let names = NameTable { dictionary, profile };
     let endpoint = |pair| names.endpoint(pair).or_else(|reason| part.bad_at(0, reason));
     let primary = Primary {
         flags,
@@ -146,9 +145,9 @@ pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<
     Ok((primary, layout))
 }
 
-/// Appends a primary block whose fields from destination to dictionary are `rest`, one after the other.
+/// Appends a primary block around `rest`, its fields from destination to dictionary.
 // 5050-5.8-3
-pub(super) fn put_primary(flags: u64, rest: &[&[u8]], fragment: Option<FragmentInfo>, out: &mut impl Out) {
+pub(super) fn put_primary(flags: u64, rest: &[&[u8]], fragment: Option<FragmentInfo>, out: &mut impl ByteSink) {
     let place = fragment.map(|place| [place.offset, place.total]);
     let place = place.as_ref().map_or(&[][..], |place| &place[..]);
     let len = rest.iter().map(|part| part.len()).sum::<usize>();

@@ -1,38 +1,38 @@
-//! Whole bundles, from the wire and from a store; and those that are still coming.
+//! Reading of bundles: whole ones from the wire or a store, and incomplete ones.
 
-use super::facts::Found;
-use super::head::{Head, MAX_TAIL_BYTES};
+use super::facts::BlockSummary;
+use super::head::{BundleHead, MAX_TAIL_BYTES};
 use crate::Profile;
-use crate::head::{MAX_HEAD_BYTES, Stop, with_head};
+use crate::head::{HeadError, MAX_HEAD_BYTES, with_head};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, HopState, Malformed, Payload};
 
-/// A bundle whose head has come.
+/// Bundle whose head has arrived.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// Its facts as far as they are known; the payload is a stand-in of the right length.
+    /// Facts known so far; the payload is a placeholder of the right length.
     pub meta: BundleMeta,
-    /// Its hop.
+    /// Hop state from the head's blocks.
     pub hop: HopState,
     /// Offset of the payload's first byte in the bundle.
     pub payload_at: u64,
-    /// Bytes of the payload. Blocks may follow it, up to [`MAX_TAIL_BYTES`].
+    /// Length of the payload, bytes. Up to [`MAX_TAIL_BYTES`] of blocks may follow it.
     pub payload_len: u64,
 }
 
-/// Reads what has come of a bundle up to its payload's first byte; `None` while more bytes are needed. All rules have
-/// been checked but those of the blocks after the payload.
+/// Parses the received prefix of a bundle up to its payload's first byte; `None` while more bytes are needed. All rules
+/// are checked except those of the blocks after the payload.
 ///
 /// # Errors
-/// What breaks the standard, and where: more bytes would not help.
+/// Violation of the standard, with its offset; more bytes cannot help.
 pub fn begin(prefix: &Payload, profile: Profile) -> Result<Option<Begun>, Malformed> {
     let begun = with_head(prefix, |bytes| {
-        let mut found = Found::default();
-        let head = Head::parse(bytes, profile, &mut |block, _| found.block(&block, false))?;
+        let mut found = BlockSummary::default();
+        let head = BundleHead::parse(bytes, profile, &mut |block, _| found.block(&block, false))?;
         let (payload_at, payload_len) = (head.data as u64, head.data_len);
-        // Room for what follows it, so that lengths can be added up without care.
+        // Leave room for the blocks that follow, so that sums of lengths cannot overflow.
         if payload_at.checked_add(payload_len).and_then(|end| end.checked_add(1 << 16)).is_none() {
-            return Err(Stop::Bad(Malformed { offset: payload_at, reason: "a payload too long to exist" }));
+            return Err(HeadError::Bad(Malformed { offset: payload_at, reason: "a payload beyond 64 bits of length" }));
         }
         let before = &bytes[..head.data];
         let (meta, hop) = found.into_meta(head, before, &[], Payload::fill(0, payload_len));
@@ -40,16 +40,16 @@ pub fn begin(prefix: &Payload, profile: Profile) -> Result<Option<Begun>, Malfor
     });
     match begun {
         Ok(begun) => Ok(Some(begun)),
-        Err(Stop::Short(_)) => Ok(None),
-        Err(Stop::Bad(error)) => Err(error),
+        Err(HeadError::Short(_)) => Ok(None),
+        Err(HeadError::Bad(error)) => Err(error),
     }
 }
 
-/// The payload in a rope that holds the whole bundle, and everything after it.
-pub(super) fn split(rope: &Payload, head: &Head) -> Result<(Payload, Vec<u8>), Malformed> {
+/// Splits a rope that holds the whole bundle into the payload and all bytes after it.
+pub(super) fn split(rope: &Payload, head: &BundleHead) -> Result<(Payload, Vec<u8>), Malformed> {
     let end = (head.data as u64).checked_add(head.data_len).filter(|end| *end <= rope.len());
     let Some(end) = end else {
-        return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the bytes that came" });
+        return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the received bytes" });
     };
     let len = rope.len() - end;
     if len > MAX_TAIL_BYTES as u64 {
@@ -62,48 +62,49 @@ pub(super) fn split(rope: &Payload, head: &Head) -> Result<(Payload, Vec<u8>), M
     Ok((rope.slice(head.data as u64, head.data_len), after))
 }
 
-/// Reads one whole bundle (RFC 5050 5.6): the payload becomes a sub-rope of `rope`, everything around it is copied.
-/// Unknown blocks that ask to be discarded are gone; the others stay, marked as not processed, and
-/// [`BundleMeta::duties`] says what they ask for.
+/// Parses one whole bundle (RFC 5050 5.6). The payload becomes a sub-rope of `rope`; all bytes around it are copied.
+/// Unknown blocks are discarded if their flags say so, else kept and marked as unprocessed; [`BundleMeta::duties`]
+/// holds the processing they demand.
 ///
 /// # Errors
-/// What breaks the standard, and where.
+/// Violation of the standard, with its offset.
 pub fn read(rope: &Payload, profile: Profile) -> Result<(BundleMeta, HopState), Malformed> {
     with_head(rope, |bytes| {
-        let mut found = Found::default();
-        let head = Head::parse(bytes, profile, &mut |block, _| found.block(&block, false))?;
+        let mut found = BlockSummary::default();
+        let head = BundleHead::parse(bytes, profile, &mut |block, _| found.block(&block, false))?;
         let (payload, after) = split(rope, &head)?;
         Ok(finish(head, found, bytes, payload, &after, profile)?)
     })
-    .map_err(Stop::error)
+    .map_err(HeadError::error)
 }
 
-/// Reads the blocks after the payload and closes the bundle.
+/// Parses the blocks after the payload and builds the bundle.
 fn finish(
-    mut head: Head,
-    mut found: Found,
+    mut head: BundleHead,
+    mut found: BlockSummary,
     bytes: &[u8],
     payload: Payload,
     after: &[u8],
     profile: Profile,
 ) -> Result<(BundleMeta, HopState), Malformed> {
-    head.parse_after(bytes, after, profile, &mut |block, _| found.block(&block, true)).map_err(Stop::error)?;
+    head.parse_after(bytes, after, profile, &mut |block, _| found.block(&block, true)).map_err(HeadError::error)?;
     let before = &bytes[..head.data];
     Ok(found.into_meta(head, before, after, payload))
 }
 
-/// Reads a bundle back from the parts a store kept: [`head`], the payload, which may be on disk, and [`tail`].
+/// Parses a bundle from the parts kept by a store: [`head`], the payload, which may be on disk, and [`tail`].
 ///
 /// # Errors
-/// What breaks the standard, and where; parts that do not belong together.
+/// Violation of the standard, with its offset, or parts that do not belong together.
 pub fn read_parts(
     head: &Bytes,
     payload: Payload,
     tail: &Bytes,
     profile: Profile,
 ) -> Result<(BundleMeta, HopState), Malformed> {
-    let mut found = Found::default();
-    let parsed = Head::parse(head, profile, &mut |block, _| found.block(&block, false)).map_err(Stop::error)?;
+    let mut found = BlockSummary::default();
+    let parsed =
+        BundleHead::parse(head, profile, &mut |block, _| found.block(&block, false)).map_err(HeadError::error)?;
     if parsed.data != head.len() || head.len() > MAX_HEAD_BYTES {
         return Err(Malformed { offset: parsed.data as u64, reason: "bytes between the head and the payload" });
     }
@@ -118,15 +119,15 @@ pub fn read_parts(
     finish(parsed, found, head, payload, tail, profile)
 }
 
-/// Everything before the payload's bytes: with the payload and [`tail`], all a store keeps.
+/// All bytes before the payload. A store keeps these, the payload and [`tail`].
 pub fn head(meta: &BundleMeta) -> &[u8] {
     around(meta).0
 }
-/// The blocks after the payload.
+/// Encoded blocks after the payload.
 pub fn tail(meta: &BundleMeta) -> Bytes {
     Bytes::copy_from_slice(around(meta).1)
 }
-/// Both.
+/// Encoded bytes before and after the payload.
 pub(super) fn around(meta: &BundleMeta) -> (&[u8], &[u8]) {
     let split = meta.head.len().saturating_sub(meta.tail as usize);
     meta.head.split_at(split)

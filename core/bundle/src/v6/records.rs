@@ -1,10 +1,10 @@
-//! Administrative records (RFC 5050 6.1): status reports, custody signals, and aggregate custody signals
-//! (CCSDS 734.2-B-1). A record's first byte is its type and whether it is about a fragment.
+//! Administrative records (RFC 5050 6.1): status reports, custody signals, and aggregate custody signals (CCSDS
+//! 734.2-B-1). The first byte holds the type and the fragment flag.
 
 use super::names;
-use super::wire::{Reader, put_sdnv};
-use crate::head::Stop;
-use crate::v7::Status;
+use super::wire::{FieldReader, put_sdnv};
+use crate::head::HeadError;
+use crate::v7::StatusAssertion;
 use crate::{BundleId, CreationTimestamp, EndpointId, Profile, StatusItem, reason};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, DtnTime, Malformed};
@@ -12,33 +12,33 @@ use farlink_base::{BundleMeta, Bytes, DtnTime, Malformed};
 const STATUS_REPORT: u8 = 1;
 const CUSTODY_SIGNAL: u8 = 2;
 const AGGREGATE_SIGNAL: u8 = 4;
-/// Record type of policy signals: ours. RFC 5050 6.1 keeps it for later, and nobody gave it a meaning since.
+/// Record type of policy signals (ours): reserved by RFC 5050 6.1 and unassigned since.
 const SIGNAL: u8 = 15;
-/// The record is about a fragment.
+/// Flag: the subject is a fragment.
 const FRAGMENT: u8 = 1;
 
 const SHORT: &str = "the record ends too early";
 
-/// A bundle status report (RFC 5050 6.1.1).
+/// Bundle status report (RFC 5050 6.1.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusReport {
-    /// The node received the bundle.
+    /// Assertion that the node received the bundle.
     pub received: StatusItem,
-    /// The node took custody of it.
+    /// Assertion that the node took custody.
     pub accepted: StatusItem,
-    /// The node forwarded it.
+    /// Assertion that the node forwarded it.
     pub forwarded: StatusItem,
-    /// The node delivered it.
+    /// Assertion that the node delivered it.
     pub delivered: StatusItem,
-    /// The node deleted it.
+    /// Assertion that the node deleted it.
     pub deleted: StatusItem,
-    /// Why: the codes up to 8 are those of [`crate::reason`].
+    /// Reason code; codes up to 8 are those of [`crate::reason`].
     pub reason: u8,
-    /// The bundle it is about; its time is in whole seconds.
+    /// Identity of the subject bundle, with its time in whole seconds.
     pub subject: BundleId,
 }
 impl StatusReport {
-    /// Every assertion, in the order of their flags.
+    /// Assertions with their names, in the order of their flags.
     pub fn items(&self) -> [(&'static str, StatusItem); 5] {
         [
             ("received", self.received),
@@ -50,60 +50,60 @@ impl StatusReport {
     }
 }
 
-/// A custody signal (RFC 5050 6.1.2).
+/// Custody signal (RFC 5050 6.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CustodySignal {
-    /// Whether custody was taken.
+    /// Whether custody was accepted.
     pub succeeded: bool,
-    /// Why ([`custody_reason`]).
+    /// Reason code of the signal ([`custody_reason`]).
     pub reason: u8,
-    /// When it was made.
+    /// Time of the signal.
     pub time: DtnTime,
-    /// The bundle it is about; its time is in whole seconds.
+    /// Identity of the subject bundle, with its time in whole seconds.
     pub subject: BundleId,
 }
 
-/// Numbers of custody transfers, one after the other. Never walk over them: one signal may name them all.
+/// Range of custody transfer numbers. Never iterate over one: a single signal may cover all numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fill {
-    /// The first one.
+pub struct CustodyFill {
+    /// First number of the range.
     pub first: u64,
-    /// The last one.
+    /// Last number of the range.
     pub last: u64,
 }
 
-/// An aggregate custody signal (CCSDS 734.2-B-1).
+/// Aggregate custody signal (CCSDS 734.2-B-1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AggregateSignal {
-    /// Whether custody was taken.
+    /// Whether custody was accepted.
     pub succeeded: bool,
-    /// Why ([`custody_reason`]).
+    /// Reason code of the signal ([`custody_reason`]).
     pub reason: u8,
-    /// Which numbers it is about, lowest first.
-    pub fills: Vec<Fill>,
+    /// Ranges of numbers covered, lowest first.
+    pub fills: Vec<CustodyFill>,
 }
 
-/// What an administrative bundle says.
+/// Parsed administrative record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Record {
-    /// A status report.
+pub enum ParsedRecord {
+    /// Bundle status report.
     Report(StatusReport),
-    /// A custody signal.
+    /// Custody signal about one bundle.
     Custody(CustodySignal),
-    /// An aggregate custody signal.
+    /// Custody signal about ranges of numbers.
     Aggregate(AggregateSignal),
-    /// A policy's message to its like at a neighbour.
+    /// Message of a policy to its counterpart at a neighbour.
     Signal(Bytes),
-    /// Another record.
+    /// Record of another type.
     Other {
         /// Record type code.
         kind: u8,
-        /// What follows its first byte.
+        /// Bytes after the first one.
         content: Bytes,
     },
 }
 
-/// What a reason of custody signals means (RFC 5050 6.1.2).
+/// Meaning of a reason of custody signals (RFC 5050 6.1.2).
 pub fn custody_reason(code: u8) -> &'static str {
     match code {
         0 | 4..=8 => reason_text(code),
@@ -111,7 +111,7 @@ pub fn custody_reason(code: u8) -> &'static str {
         _ => "reserved",
     }
 }
-/// What a reason of status reports means (RFC 5050 6.1.1).
+/// Meaning of a reason of status reports (RFC 5050 6.1.1).
 fn reason_text(code: u8) -> &'static str {
     match code {
         5 => "destination endpoint ID unintelligible",
@@ -120,13 +120,13 @@ fn reason_text(code: u8) -> &'static str {
     }
 }
 impl StatusReport {
-    /// What its reason means.
+    /// Meaning of the reason code.
     pub fn reason_text(&self) -> &'static str {
         reason_text(self.reason)
     }
 }
 
-/// The code of BPv6 for a reason of [`crate::reason`]: what came later is said with what there was.
+/// BPv6 code for a reason of [`crate::reason`]: reasons added by BPv7 map to the nearest old one.
 // 5050-5.6-2
 fn old_reason(code: u64) -> u8 {
     match code {
@@ -137,21 +137,21 @@ fn old_reason(code: u64) -> u8 {
     }
 }
 
-/// Appends a DTN time: seconds, then nanoseconds (RFC 5050 6.1).
+/// Appends a DTN time as seconds and nanoseconds (RFC 5050 6.1).
 fn put_time(out: &mut Vec<u8>, time: DtnTime) {
     put_sdnv(out, time.as_millis() / 1000);
     put_sdnv(out, time.as_millis() % 1000 * 1_000_000);
 }
 
-/// A status report as the payload of an administrative bundle. `reason` is one of [`crate::reason`]. A report always
-/// says when; a node without clock says 0.
+/// Encodes a status report as the payload of an administrative bundle. `reason` is one of [`crate::reason`]. A report
+/// always contains a time; 0 for a node without clock.
 // 5050-5.4-10, 5050-6.2-1, 5050-6.2-2
-pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Option<DtnTime>) -> Bytes {
+pub fn status_report(about: &BundleMeta, which: StatusAssertion, reason: u64, time: Option<DtnTime>) -> Bytes {
     let flag = match which {
-        Status::Received => 1,
-        Status::Forwarded => 4,
-        Status::Delivered => 8,
-        Status::Deleted => 16,
+        StatusAssertion::Received => 1,
+        StatusAssertion::Forwarded => 4,
+        StatusAssertion::Delivered => 8,
+        StatusAssertion::Deleted => 16,
     };
     let identity = about.identity();
     let mut out = Vec::with_capacity(48);
@@ -170,7 +170,7 @@ pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Optio
     Bytes::from(out)
 }
 
-/// A policy's message as the payload of an administrative bundle.
+/// Encodes a policy's message as the payload of an administrative bundle.
 pub fn signal(content: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(content.len() + 1);
     out.push(SIGNAL << 4);
@@ -178,39 +178,39 @@ pub fn signal(content: &[u8]) -> Bytes {
     Bytes::from(out)
 }
 
-/// Reads the payload of an administrative bundle.
+/// Parses the payload of an administrative bundle.
 ///
 /// # Errors
-/// What is wrong with it, and where.
-pub fn record(payload: &[u8]) -> Result<Record, Malformed> {
-    let mut reader = Reader::closed(payload, 0, SHORT);
-    read_record(&mut reader, payload).map_err(Stop::error)
+/// The record is malformed; names the rule and the offset.
+pub fn record(payload: &[u8]) -> Result<ParsedRecord, Malformed> {
+    let mut reader = FieldReader::closed(payload, 0, SHORT);
+    read_record(&mut reader, payload).map_err(HeadError::error)
 }
 
-fn read_record(reader: &mut Reader<'_>, payload: &[u8]) -> Result<Record, Stop> {
+fn read_record(reader: &mut FieldReader<'_>, payload: &[u8]) -> Result<ParsedRecord, HeadError> {
     let first = reader.byte()?;
     let fragment = first & FRAGMENT != 0;
     let record = match first >> 4 {
-        STATUS_REPORT => Record::Report(read_report(reader, fragment)?),
+        STATUS_REPORT => ParsedRecord::Report(read_report(reader, fragment)?),
         CUSTODY_SIGNAL => {
             let status = reader.byte()?;
             let place = read_place(reader, fragment)?;
             let time = read_time(reader)?;
             let subject = read_subject(reader, place)?;
-            Record::Custody(CustodySignal { succeeded: status & 0x80 != 0, reason: status & 0x7f, time, subject })
+            ParsedRecord::Custody(CustodySignal { succeeded: status & 0x80 != 0, reason: status & 0x7f, time, subject })
         }
         AGGREGATE_SIGNAL => {
             let status = reader.byte()?;
             let fills = read_fills(reader)?;
-            Record::Aggregate(AggregateSignal { succeeded: status & 0x80 != 0, reason: status & 0x7f, fills })
+            ParsedRecord::Aggregate(AggregateSignal { succeeded: status & 0x80 != 0, reason: status & 0x7f, fills })
         }
-        SIGNAL => return Ok(Record::Signal(Bytes::copy_from_slice(&payload[1..]))),
-        kind => return Ok(Record::Other { kind, content: Bytes::copy_from_slice(&payload[1..]) }),
+        SIGNAL => return Ok(ParsedRecord::Signal(Bytes::copy_from_slice(&payload[1..]))),
+        kind => return Ok(ParsedRecord::Other { kind, content: Bytes::copy_from_slice(&payload[1..]) }),
     };
     if reader.is_at_end() { Ok(record) } else { reader.bad("bytes after an administrative record") }
 }
 
-fn read_report(reader: &mut Reader<'_>, fragment: bool) -> Result<StatusReport, Stop> {
+fn read_report(reader: &mut FieldReader<'_>, fragment: bool) -> Result<StatusReport, HeadError> {
     let (flags, reason) = (reader.byte()?, reader.byte()?);
     let place = read_place(reader, fragment)?;
     let mut items = [StatusItem::default(); 5];
@@ -225,21 +225,21 @@ fn read_report(reader: &mut Reader<'_>, fragment: bool) -> Result<StatusReport, 
     Ok(StatusReport { received, accepted, forwarded, delivered, deleted, reason, subject })
 }
 
-fn read_place(reader: &mut Reader<'_>, fragment: bool) -> Result<Option<(u64, u64)>, Stop> {
+fn read_place(reader: &mut FieldReader<'_>, fragment: bool) -> Result<Option<(u64, u64)>, HeadError> {
     if fragment { Ok(Some((reader.sdnv()?, reader.sdnv()?))) } else { Ok(None) }
 }
 
-/// RFC 5050 6.1: seconds and nanoseconds since the year 2000.
-fn read_time(reader: &mut Reader<'_>) -> Result<DtnTime, Stop> {
+/// Reads a DTN time: seconds and nanoseconds since the year 2000 (RFC 5050 6.1).
+fn read_time(reader: &mut FieldReader<'_>) -> Result<DtnTime, HeadError> {
     let (seconds, nanoseconds) = (reader.sdnv()?, reader.sdnv()?);
     let time = seconds.checked_mul(1000).and_then(|ms| ms.checked_add(nanoseconds / 1_000_000));
-    time.map_or_else(|| reader.bad("a time that never comes"), |ms| Ok(DtnTime(ms)))
+    time.map_or_else(|| reader.bad("a time out of range"), |ms| Ok(DtnTime(ms)))
 }
 
-/// Creation timestamp and source of the bundle a record is about.
-fn read_subject(reader: &mut Reader<'_>, fragment: Option<(u64, u64)>) -> Result<BundleId, Stop> {
+/// Reads the creation timestamp and source of the subject bundle.
+fn read_subject(reader: &mut FieldReader<'_>, fragment: Option<(u64, u64)>) -> Result<BundleId, HeadError> {
     let (seconds, sequence) = (reader.sdnv()?, reader.sdnv()?);
-    let Some(ms) = seconds.checked_mul(1000) else { return reader.bad("a creation time that never comes") };
+    let Some(ms) = seconds.checked_mul(1000) else { return reader.bad("a creation time out of range") };
     let len = reader.sdnv()?;
     let at = reader.position();
     let source = names::from_text(reader.take(len)?, Profile::Permissive);
@@ -247,18 +247,19 @@ fn read_subject(reader: &mut Reader<'_>, fragment: Option<(u64, u64)>) -> Result
     Ok(BundleId { source, creation: CreationTimestamp { time: DtnTime(ms), sequence }, fragment })
 }
 
-/// CCSDS 734.2-B-1: each fill begins so far after the last number of the one before, and has so many numbers.
-fn read_fills(reader: &mut Reader<'_>) -> Result<Vec<Fill>, Stop> {
+/// Reads fills (CCSDS 734.2-B-1): each is the distance from the last number of the previous fill, and a count.
+fn read_fills(reader: &mut FieldReader<'_>) -> Result<Vec<CustodyFill>, HeadError> {
     let mut fills = Vec::new();
     let mut end = 0u64;
     while !reader.is_at_end() {
         let at = reader.position();
         let (delta, len) = (reader.sdnv()?, reader.sdnv()?);
-        // Only the first may begin where it is counted from.
+        // Only the first fill may have distance 0; later ones would overlap their predecessor.
         if len == 0 || (delta == 0 && !fills.is_empty()) {
-            return reader.bad_at(at, "a fill without numbers of its own");
+            return reader.bad_at(at, "a fill that is empty or overlaps the one before");
         }
-        let fill = end.checked_add(delta).and_then(|first| Some(Fill { first, last: first.checked_add(len - 1)? }));
+        let fill =
+            end.checked_add(delta).and_then(|first| Some(CustodyFill { first, last: first.checked_add(len - 1)? }));
         let Some(fill) = fill else { return reader.bad_at(at, "a fill beyond 64 bits") };
         end = fill.last;
         fills.push(fill);
@@ -267,7 +268,7 @@ fn read_fills(reader: &mut Reader<'_>) -> Result<Vec<Fill>, Stop> {
 }
 
 impl AggregateSignal {
-    /// The signal as the payload of an administrative bundle. Fills are in order and apart.
+    /// Encodes the signal as the payload of an administrative bundle. Fills must be in order and disjoint.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(2 + 4 * self.fills.len());
         out.extend_from_slice(&[AGGREGATE_SIGNAL << 4, u8::from(self.succeeded) << 7 | self.reason & 0x7f]);
@@ -282,7 +283,7 @@ impl AggregateSignal {
 }
 
 impl CustodySignal {
-    /// The signal as the payload of an administrative bundle.
+    /// Encodes the signal as the payload of an administrative bundle.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(48);
         let BundleId { source, creation, fragment } = &self.subject;

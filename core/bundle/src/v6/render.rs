@@ -1,12 +1,12 @@
-//! What leaves on a hop (RFC 5050 5.4), whole or a piece of it (5.8).
+//! Encoding of a bundle that leaves (RFC 5050 5.4), whole or as a fragment (5.8).
 
-use super::rewrite::{Shape, put_around};
+use super::rewrite::{PayloadShape, put_around};
 use crate::Encoded;
-use crate::cbor::{Count, Out};
+use crate::cbor::{ByteSink, Count};
 use core::ops::Range;
 use farlink_base::{BundleMeta, Bytes, BytesMut, Chunk, FragmentInfo, HopState, Payload};
 
-/// The range of the payload that `cut` means; `None` when that is all of it, which is no cut.
+/// Range of the payload that `cut` selects; `None` for all of it, which is no fragment.
 fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
     let len = meta.payload.len();
     let cut = cut?;
@@ -14,13 +14,13 @@ fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
     (start > 0 || end < len).then_some(start..end.max(start))
 }
 
-/// The fragment that holds this range of the payload. Places are those of the original bundle, of which this one may
-/// be a fragment too.
+/// Fragment that holds this range of the payload. Offsets refer to the original bundle, of which this one may itself be
+/// a fragment.
 // 5050-5.8-2, 5050-5.8-4, 5050-5.8-5
-fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
+fn shape(meta: &BundleMeta, range: &Range<u64>) -> PayloadShape {
     let len = meta.payload.len();
     let own = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: len });
-    Shape {
+    PayloadShape {
         fragment: Some(FragmentInfo { offset: own.offset.saturating_add(range.start), total: own.total }),
         len: range.end - range.start,
         first: range.start == 0,
@@ -28,21 +28,21 @@ fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
     }
 }
 
-/// Everything before the payload is appended to `out`; gives what follows the payload.
-fn put(meta: &BundleMeta, hop: &HopState, range: Option<&Range<u64>>, out: &mut impl Out) -> Bytes {
+/// Appends all bytes before the payload to `out` and returns those after it.
+fn put(meta: &BundleMeta, hop: &HopState, range: Option<&Range<u64>>, out: &mut impl ByteSink) -> Bytes {
     let shape = range.map(|range| shape(meta, range));
     Bytes::from(put_around(meta, Some(hop), shape.as_ref(), out))
 }
 
-/// The bundle as it leaves on this hop. Previous hop, age and labels are those of `hop`, each in its block with its own
-/// flags; blocks that are missing are added before the payload. Null, or no labels: the block is removed. A custodian
-/// that is not null takes custody from whoever had it; where the endpoint IDs are numbers (RFC 6260), it must be one
-/// too. All other blocks stay byte for byte, in their order. Hops are not counted: BPv6 has no such block.
+/// Encodes the bundle as it leaves. Previous hop, age and labels come from `hop`, each in its block with its own flags;
+/// missing blocks are added before the payload. A null node, or no labels, removes the block. A custodian that is not
+/// null takes custody; if the endpoint IDs are numbers (RFC 6260), it must be one too. All other blocks stay byte for
+/// byte, in order. Hops are not counted: BPv6 has no such block.
 ///
-/// With `cut`, a fragment with this range of the payload (RFC 5050 5.8); all of it is no cut. Whether a bundle may be
-/// cut is the caller's business.
+/// `cut` selects a fragment with this range of the payload (RFC 5050 5.8); the whole range is no fragment. The caller
+/// decides whether a bundle may be fragmented.
 ///
-/// The head is written to `out`, which is empty, and split off it without a copy.
+/// The head is written to `out`, which must be empty, and split off without a copy.
 pub fn render(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &mut BytesMut) -> Encoded {
     let payload = match range(meta, cut.clone()) {
         None => meta.payload.clone(),
@@ -51,8 +51,8 @@ pub fn render(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &
     render_loaded(meta, payload, hop, cut, out)
 }
 
-/// As [`render`], with the bytes that leave given apart: all of the payload, or the range `cut` of it, wherever they
-/// are. Nothing around them depends on them.
+/// [`render`] with the payload bytes given separately: all of them, or those of the range `cut`, wherever they are
+/// stored. The bytes around them do not depend on them.
 pub fn render_loaded(
     meta: &BundleMeta,
     payload: Payload,
@@ -64,8 +64,8 @@ pub fn render_loaded(
     Encoded { head: out.split().freeze(), payload, tail }
 }
 
-/// As [`render`], in one piece at the end of `out`, so that small bundles share a buffer; false, and nothing appended,
-/// where the payload is not in memory.
+/// [`render`] in one piece at the end of `out`, so that small bundles share a buffer. Returns false, and appends
+/// nothing, if the payload is not in memory.
 pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &mut BytesMut) -> bool {
     let cut = range(meta, cut);
     let payload = match &cut {
@@ -85,7 +85,7 @@ pub fn append(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>, out: &
     true
 }
 
-/// Length of what [`render`] would write, without writing it.
+/// Length of the output of [`render`], without encoding it.
 pub fn size(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> u64 {
     let cut = range(meta, cut);
     let mut count = Count::default();

@@ -1,46 +1,46 @@
-//! What is around a payload as it leaves: one walk over the blocks kept, copying what stays and writing anew what
-//! changes (RFC 5050 5.4, 5.8, 5.9).
+//! Rewriting of the blocks around a payload that leaves: one pass over the stored blocks copies unchanged ones and
+//! encodes changed ones (RFC 5050 5.4, 5.8, 5.9).
 
 use super::block::{
     Block, Meaning, Start, age_data, block_flags, custody_data, kind, labels_data, previous_hop_data, put_block,
 };
-use super::names::{Dictionary, Names, numbers, put_reference};
+use super::names::{Dictionary, NameTable, numbers, put_reference};
 use super::primary::{Layout, Primary, flags, put_primary, read_primary};
 use super::read::around;
-use super::wire::{Reader, put_sdnv};
-use crate::cbor::Out;
-use crate::head::Stop;
+use super::wire::{FieldReader, put_sdnv};
+use crate::cbor::ByteSink;
+use crate::head::HeadError;
 use crate::{EndpointId, FragmentInfo, Profile};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Facts, HopState};
 
-/// Another primary block and another payload than those that came.
-pub(super) struct Shape {
-    /// Place of the piece; `None` for a whole bundle.
+/// Changes of the primary block and the payload, for fragmentation or reassembly.
+pub(super) struct PayloadShape {
+    /// Position of a fragment; `None` for a whole bundle.
     pub fragment: Option<FragmentInfo>,
-    /// Bytes of the payload.
+    /// Length of the payload, bytes.
     pub len: u64,
-    /// Whether it begins where the payload did: all blocks before the payload go along (RFC 5050 5.8).
+    /// Whether it starts at the payload's beginning: then all blocks before the payload go along (RFC 5050 5.8).
     pub first: bool,
-    /// Whether it ends where the payload did: all blocks after the payload go along.
+    /// Whether it ends at the payload's end: then all blocks after the payload go along.
     pub last: bool,
 }
 
-/// Writes everything before the payload as it shall leave; without `hop`, its blocks as they are. Gives the blocks
-/// after the payload.
+/// Writes all bytes before the payload; without `hop`, its blocks stay as they are. Returns the blocks after the
+/// payload.
 pub(super) fn put_around(
     meta: &BundleMeta,
     hop: Option<&HopState>,
-    shape: Option<&Shape>,
-    out: &mut impl Out,
+    shape: Option<&PayloadShape>,
+    out: &mut impl ByteSink,
 ) -> Vec<u8> {
-    let rewrite = Rewrite { meta, hop, shape, custodian: None, said: false, met: 0 };
-    // What a bundle that exists is made of can be read.
+    let rewrite = Rewrite { meta, hop, shape, custodian: None, names_custodian: false, met: 0 };
+    // The stored head of an existing bundle always parses.
     rewrite.run(out).unwrap_or_default()
 }
 
-/// What becomes of a block.
-enum Change {
+/// Treatment of a block.
+enum BlockChange {
     Keep,
     Remove,
     Write(Vec<u8>),
@@ -49,12 +49,12 @@ enum Change {
 struct Rewrite<'a> {
     meta: &'a BundleMeta,
     hop: Option<&'a HopState>,
-    shape: Option<&'a Shape>,
-    /// Who takes custody on this hop.
+    shape: Option<&'a PayloadShape>,
+    /// Node that takes custody on this hop.
     custodian: Option<&'a EndpointId>,
-    /// Whether the primary block names the custodian of the hop as it leaves.
-    said: bool,
-    /// Kinds of blocks that hops write and that stay ([`Block::of_hops`]).
+    /// Whether the primary block, as it leaves, names the custodian of the hop.
+    names_custodian: bool,
+    /// Kinds of hop-written blocks that stay ([`Block::of_hops`]).
     met: u8,
 }
 const PREVIOUS: u8 = 1;
@@ -65,11 +65,11 @@ const UNVOUCHED: u8 = 16;
 
 impl<'a> Rewrite<'a> {
     // 5050-5.4-8, 5050-5.8-7, 5050-8-2, 5050-8-3
-    fn run(mut self, out: &mut impl Out) -> Result<Vec<u8>, Stop> {
+    fn run(mut self, out: &mut impl ByteSink) -> Result<Vec<u8>, HeadError> {
         let (before, after) = around(self.meta);
-        let mut reader = Reader::open(before);
+        let mut reader = FieldReader::open(before);
         let (primary, layout) = read_primary(&mut reader, Profile::Permissive)?;
-        let names = Names { dictionary: &before[layout.dictionary.clone()], profile: Profile::Permissive };
+        let names = NameTable { dictionary: &before[layout.dictionary.clone()], profile: Profile::Permissive };
         self.primary(before, reader.position(), &primary, &layout, names, out);
         let payload = loop {
             let start = Start::read(&mut reader, before, names)?;
@@ -78,9 +78,9 @@ impl<'a> Rewrite<'a> {
             }
             let block = Block::read(start, &mut reader, names)?;
             match self.change(&block, false) {
-                Change::Keep => out.put(&before[block.span]),
-                Change::Remove => {}
-                Change::Write(data) => put_block(block.start.kind, block.start.flags, &data, out),
+                BlockChange::Keep => out.put(&before[block.span]),
+                BlockChange::Remove => {}
+                BlockChange::Write(data) => put_block(block.start.kind, block.start.flags, &data, out),
             }
         };
         self.add_missing(out);
@@ -96,7 +96,7 @@ impl<'a> Rewrite<'a> {
         Ok(rest)
     }
 
-    /// The primary block: it stays byte for byte but for a fragment's place and a new custodian.
+    /// Writes the primary block: unchanged except for a fragment's position and a new custodian.
     // 5050-5.8-3, 5050-5.10.1-3
     fn primary(
         &mut self,
@@ -104,22 +104,23 @@ impl<'a> Rewrite<'a> {
         end: usize,
         primary: &Primary,
         layout: &Layout,
-        names: Names<'_>,
-        out: &mut impl Out,
+        names: NameTable<'_>,
+        out: &mut impl ByteSink,
     ) {
         let same = &before[layout.endpoints..layout.dictionary.end];
         let (bits, place) = match self.shape {
             None => (primary.flags, primary.fragment),
-            Some(Shape { fragment: None, .. }) => (primary.flags & !flags::FRAGMENT, None),
-            Some(Shape { fragment, .. }) => (primary.flags | flags::FRAGMENT, *fragment),
+            Some(PayloadShape { fragment: None, .. }) => (primary.flags & !flags::FRAGMENT, None),
+            Some(PayloadShape { fragment, .. }) => (primary.flags | flags::FRAGMENT, *fragment),
         };
-        self.said = self.hop.is_some_and(|hop| !hop.custodian.is_null() && hop.custodian == primary.custodian);
+        self.names_custodian =
+            self.hop.is_some_and(|hop| !hop.custodian.is_null() && hop.custodian == primary.custodian);
         let new = self.hop.map(|hop| &hop.custodian).filter(|new| !new.is_null() && **new != primary.custodian);
         if let Some((new, reference, dictionary)) = new.and_then(|new| {
             let (reference, dictionary) = custodian(new, names)?;
             Some((new, reference, dictionary))
         }) {
-            (self.custodian, self.said) = (Some(new), true);
+            (self.custodian, self.names_custodian) = (Some(new), true);
             let mut len = Vec::new();
             put_sdnv(&mut len, dictionary.len() as u64);
             let ours = [
@@ -137,9 +138,10 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    /// Decides the treatment of a block on this hop. A block with unchanged meaning stays verbatim, however it was
+    /// encoded.
     // 5050-5.8-4, 5050-5.8-5, 5050-5.8-6
-    fn change(&mut self, block: &Block<'_>, after: bool) -> Change {
+    fn change(&mut self, block: &Block<'_>, after: bool) -> BlockChange {
         let replicate = block.start.flags & block_flags::REPLICATE != 0;
         let ages = block.of_hops() == AGE && self.meta.created_ms == 0;
         let takes = self.shape.is_none_or(|shape| match after {
@@ -147,58 +149,58 @@ impl<'a> Rewrite<'a> {
             true => shape.last,
         });
         if !takes {
-            return Change::Remove;
+            return BlockChange::Remove;
         }
         let Some(hop) = self.hop else {
             self.met |= block.of_hops();
-            return Change::Keep;
+            return BlockChange::Keep;
         };
         let first = self.met & block.of_hops() == 0;
         let change = match &block.meaning {
-            // RFC 6259 3.2: those that came are deleted, and this node's own goes along if it says who it is.
-            Meaning::PreviousHop(_) if hop.previous.is_null() || !first => Change::Remove,
-            Meaning::PreviousHop(node) if *node == hop.previous => Change::Keep,
-            Meaning::PreviousHop(_) => previous_hop_data(&hop.previous).map_or(Change::Remove, Change::Write),
-            Meaning::Age(age_us) if first && age_us / 1000 != hop.age_ms => Change::Write(age_data(hop.age_ms)),
+            // RFC 6259 3.2: received blocks are removed; this node's own is added if it states its identity.
+            Meaning::PreviousHop(_) if hop.previous.is_null() || !first => BlockChange::Remove,
+            Meaning::PreviousHop(node) if *node == hop.previous => BlockChange::Keep,
+            Meaning::PreviousHop(_) => previous_hop_data(&hop.previous).map_or(BlockChange::Remove, BlockChange::Write),
+            Meaning::Age(age_us) if first && age_us / 1000 != hop.age_ms => BlockChange::Write(age_data(hop.age_ms)),
             Meaning::Labels(old) => match hop.labels {
-                None => Change::Remove,
-                Some(new) if first && new != *old => Change::Write(labels_data(new)),
-                Some(_) => Change::Keep,
+                None => BlockChange::Remove,
+                Some(new) if first && new != *old => BlockChange::Write(labels_data(new)),
+                Some(_) => BlockChange::Keep,
             },
-            Meaning::Unvouched if !hop.unvouched || !first => Change::Remove,
-            // In every fragment a number would mean another bundle.
-            Meaning::Custody { .. } if replicate && hop.transfer.is_some() => Change::Remove,
+            Meaning::Unvouched if !hop.unvouched || !first => BlockChange::Remove,
+            // Replicated in fragments, one number would stand for several bundles.
+            Meaning::Custody { .. } if replicate && hop.transfer.is_some() => BlockChange::Remove,
             Meaning::Custody { id, custodian } => self.number(hop, *id, custodian, first),
-            _ => Change::Keep,
+            _ => BlockChange::Keep,
         };
-        if !matches!(change, Change::Remove) {
+        if !matches!(change, BlockChange::Remove) {
             self.met |= block.of_hops();
         }
         change
     }
 
-    /// What becomes of a custodian's number. It is the old custodian's unless the hop gives it; of a piece it would say
-    /// that all of the bundle came.
-    fn number(&self, hop: &HopState, id: u64, by: &EndpointId, first: bool) -> Change {
+    /// Decides the treatment of a custody number. It stays the previous custodian's unless the hop assigns one; a
+    /// fragment must not carry it, as it would confirm the whole bundle.
+    fn number(&self, hop: &HopState, id: u64, by: &EndpointId, first: bool) -> BlockChange {
         if self.is_piece() {
-            return Change::Remove;
+            return BlockChange::Remove;
         }
-        match hop.transfer.as_ref().filter(|_| self.said) {
-            Some(new) if first && new.number == id && *by == hop.custodian => Change::Keep,
-            Some(new) if first => Change::Write(custody_data(new.number, &hop.custodian)),
-            Some(_) => Change::Remove,
-            None if self.custodian.is_some() => Change::Remove,
-            None => Change::Keep,
+        match hop.transfer.as_ref().filter(|_| self.names_custodian) {
+            Some(new) if first && new.number == id && *by == hop.custodian => BlockChange::Keep,
+            Some(new) if first => BlockChange::Write(custody_data(new.number, &hop.custodian)),
+            Some(_) => BlockChange::Remove,
+            None if self.custodian.is_some() => BlockChange::Remove,
+            None => BlockChange::Keep,
         }
     }
     fn is_piece(&self) -> bool {
         self.shape.is_some_and(|shape| shape.fragment.is_some())
     }
 
-    /// Blocks to be added before the payload.
-    fn add_missing(&mut self, out: &mut impl Out) {
+    /// Adds missing blocks before the payload.
+    fn add_missing(&mut self, out: &mut impl ByteSink) {
         let Some(hop) = self.hop else { return };
-        let number = hop.transfer.as_ref().filter(|_| self.said && !self.is_piece());
+        let number = hop.transfer.as_ref().filter(|_| self.names_custodian && !self.is_piece());
         let mut add = |bit, kind, flags, data: Option<Vec<u8>>| {
             if let Some(data) = data.filter(|_| self.met & bit == 0) {
                 self.met |= bit;
@@ -209,34 +211,34 @@ impl<'a> Rewrite<'a> {
         add(PREVIOUS, kind::PREVIOUS_HOP, block_flags::DISCARD, previous);
         add(LABELS, kind::LABELS, block_flags::REPLICATE, hop.labels.map(labels_data));
         add(UNVOUCHED, kind::UNVOUCHED, block_flags::REPLICATE, hop.unvouched.then(|| Vec::from([1])));
-        // Whoever does not know the block cannot answer for it.
+        // A node that does not know the block cannot signal its number: it should discard it.
         let number = number.map(|new| custody_data(new.number, &hop.custodian));
         add(CUSTODY, kind::CUSTODY, block_flags::DISCARD, number);
-        // Without a creation time, a bundle expires by its age alone.
+        // Without creation time, a bundle expires by its age alone.
         let ages = self.meta.created_ms == 0 && (self.shape.is_some() || !self.meta.facts.has(Facts::AGE));
         add(AGE, kind::AGE, block_flags::REPLICATE, ages.then(|| age_data(hop.age_ms)));
     }
 
-    /// The blocks after the payload; the last one says that it is.
+    /// Writes the blocks after the payload and flags the last one.
     // 5050-4-3, 5050-5.8-5
-    fn after(&mut self, after: &[u8], names: Names<'_>) -> Result<Vec<u8>, Stop> {
+    fn after(&mut self, after: &[u8], names: NameTable<'_>) -> Result<Vec<u8>, HeadError> {
         let mut out = Vec::new();
         if after.is_empty() {
             return Ok(out);
         }
         out.reserve(after.len());
-        let mut reader = Reader::closed(after, 0, "");
+        let mut reader = FieldReader::closed(after, 0, "");
         let mut last = None;
         while !reader.is_at_end() {
             let start = Start::read(&mut reader, after, names)?;
             let block = Block::read(start, &mut reader, names)?;
             let at = out.len();
             match self.change(&block, true) {
-                Change::Remove => continue,
-                Change::Keep => out.extend_from_slice(&after[block.span.clone()]),
-                Change::Write(data) => put_block(block.start.kind, block.start.flags, &data, &mut out),
+                BlockChange::Remove => continue,
+                BlockChange::Keep => out.extend_from_slice(&after[block.span.clone()]),
+                BlockChange::Write(data) => put_block(block.start.kind, block.start.flags, &data, &mut out),
             }
-            // One byte of type, then the flags, whose last byte has no top bit.
+            // One byte of type, then the flags: an SDNV, whose last byte has no top bit.
             let len = out[at + 1..].iter().take_while(|byte| **byte & 0x80 != 0).count();
             last = Some(at + 1 + len);
         }
@@ -247,9 +249,9 @@ impl<'a> Rewrite<'a> {
     }
 }
 
-/// The reference to a new custodian, and the dictionary with it (RFC 5050 5.10.1); `None` where it cannot be said:
-/// names have no place in a bundle whose endpoint IDs are numbers.
-fn custodian(new: &EndpointId, names: Names<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+/// Reference to a new custodian, and the dictionary with it (RFC 5050 5.10.1). `None` if it cannot be expressed: a
+/// bundle whose endpoint IDs are numbers has no place for names.
+fn custodian(new: &EndpointId, names: NameTable<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut dictionary = Dictionary { bytes: names.dictionary.to_vec() };
     let pair = if names.compressed() { numbers(new)? } else { dictionary.reference(new)? };
     let mut reference = Vec::new();

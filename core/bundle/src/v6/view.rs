@@ -1,44 +1,44 @@
-//! A bundle with all its blocks, for tools and people.
+//! View of a bundle with all its blocks, for tools and people.
 
 use super::block::{Block, Meaning};
-use super::head::Head;
-use super::names::Names;
+use super::head::BundleHead;
+use super::names::NameTable;
 use super::primary::Primary;
 use super::read::split;
 use crate::Profile;
-use crate::head::{Stop, with_head};
+use crate::head::{HeadError, with_head};
 use crate::{BundleId, EndpointId};
 use alloc::vec::Vec;
 use farlink_base::{Bytes, Malformed, Payload};
 
-/// Most references of one block that are followed.
+/// Most references of one block that are resolved.
 const REFERENCES_MAX: usize = 32;
 
-/// An extension block and where it is.
+/// Extension block with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockView {
     /// Block type code ([`super::kind`]).
     pub kind: u8,
     /// Block processing control flags ([`super::block_flags`]).
     pub flags: u64,
-    /// Endpoint IDs it refers to: the first 32.
+    /// First 32 endpoint IDs it refers to.
     pub references: Vec<EndpointId>,
-    /// Its data.
+    /// Block-type-specific data.
     pub data: Bytes,
-    /// What that means.
+    /// Parsed content of the data.
     pub meaning: Meaning,
-    /// Offset in the bundle.
+    /// Offset of the block in the bundle.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the block, bytes.
     pub len: u64,
 }
 
-/// A whole bundle as it came.
+/// Whole bundle as received.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bundle {
-    /// The primary block.
+pub struct BundleView {
     pub primary: Primary,
-    /// Length of the primary block in bytes.
+    /// Length of the primary block, bytes.
     pub primary_len: u64,
     /// Blocks before the payload.
     pub before: Vec<BlockView>,
@@ -46,17 +46,16 @@ pub struct Bundle {
     pub payload_flags: u64,
     /// Offset of the payload block.
     pub payload_offset: u64,
-    /// Length of the payload block in bytes.
+    /// Length of the payload block, bytes.
     pub payload_block_len: u64,
-    /// The payload.
     pub payload: Payload,
     /// Blocks after the payload.
     pub after: Vec<BlockView>,
-    /// Length of the bundle in bytes.
+    /// Length of the bundle, bytes.
     pub len: u64,
 }
-impl Bundle {
-    /// Its identity.
+impl BundleView {
+    /// Identity of the bundle.
     pub fn id(&self) -> BundleId {
         BundleId {
             source: self.primary.source.clone(),
@@ -66,7 +65,7 @@ impl Bundle {
     }
 }
 
-fn view(block: Block<'_>, names: Names<'_>, base: u64) -> BlockView {
+fn view(block: Block<'_>, names: NameTable<'_>, base: u64) -> BlockView {
     let references = block.start.references.as_ref();
     BlockView {
         kind: block.start.kind,
@@ -79,19 +78,19 @@ fn view(block: Block<'_>, names: Names<'_>, base: u64) -> BlockView {
     }
 }
 
-/// Reads one whole bundle, block by block. The payload becomes a sub-rope of `rope`.
+/// Decodes one whole bundle, block by block. The payload becomes a sub-rope of `rope`.
 ///
 /// # Errors
-/// What breaks the standard, and where.
-pub fn decode(rope: &Payload, profile: Profile) -> Result<Bundle, Malformed> {
+/// Violation of the standard, with its offset.
+pub fn decode(rope: &Payload, profile: Profile) -> Result<BundleView, Malformed> {
     with_head(rope, |bytes| {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
-        let mut head = Head::parse(bytes, profile, &mut |block, names| before.push(view(block, names, 0)))?;
+        let mut head = BundleHead::parse(bytes, profile, &mut |block, names| before.push(view(block, names, 0)))?;
         let (payload, after) = split(rope, &head)?;
         let base = head.data as u64 + head.data_len;
         head.parse_after(bytes, &after, profile, &mut |block, names| behind.push(view(block, names, base)))?;
         let primary_len = before.first().map_or(head.payload_block as u64, |block| block.offset);
-        Ok(Bundle {
+        Ok(BundleView {
             primary_len,
             before,
             payload_flags: head.payload_flags,
@@ -103,5 +102,5 @@ pub fn decode(rope: &Payload, profile: Profile) -> Result<Bundle, Malformed> {
             primary: head.primary,
         })
     })
-    .map_err(Stop::error)
+    .map_err(HeadError::error)
 }

@@ -1,19 +1,19 @@
-//! The age of a bundle that is encoded and waits to leave (RFC 9171 4.4.2, 5.4 step 4).
+//! Age of an encoded bundle that waits to leave (RFC 9171 4.4.2, 5.4 step 4).
 
 use crate::encode::put_block;
-use crate::head::{Head, spliced, with_head};
+use crate::head::{BundleHead, spliced, with_head};
 use crate::{BlockData, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Payload};
 
-/// Writes another age, ms, into the first bytes of an encoded bundle, with the CRC of its block. `None`: they have no age
-/// block of this age.
+/// Replaces the age, ms, in the first bytes of an encoded bundle, and the CRC of its block. `None` if they have no age
+/// block of age `was`.
 // 9171-5.4-9
 pub fn restamp(bundle: &Payload, was: u64, is: u64) -> Option<Payload> {
     let accel = Accel::default();
     let (at, block) = with_head(bundle, |head| {
         let mut found = None;
-        Head::parse(head, Profile::Permissive, &accel, &mut |block| {
+        BundleHead::parse(head, Profile::Permissive, &accel, &mut |block| {
             if block.meaning == Some(BlockData::Age(was)) && found.is_none() {
                 found = Some((block.span, block.fields));
             }

@@ -1,52 +1,51 @@
-//! Bundles that are still coming: their facts are there before their payload is.
+//! Incomplete bundles: their facts are known before their payload has arrived.
 
-use super::facts::Found;
-use crate::check::Check;
-use crate::head::{Head, Stop, with_head};
+use super::facts::BlockSummary;
+use crate::check::PayloadCheck;
+use crate::head::{BundleHead, HeadError, with_head};
 use crate::{CrcType, Profile};
 use farlink_base::{Accel, BundleMeta, HopState, Malformed, Payload};
 
-/// A bundle whose head has come.
+/// Bundle whose head has arrived.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    /// Its facts; the payload is a stand-in of the right length, the tail unknown.
+    /// Facts; the payload is a placeholder of the right length, the tail unknown.
     pub meta: BundleMeta,
-    /// Its hop.
+    /// Hop state from the head's blocks.
     pub hop: HopState,
-    /// Offset of the payload's first byte in the bundle. What follows the payload has
-    /// [`BundleMeta::tail_len`] bytes.
+    /// Offset of the payload's first byte in the bundle. [`BundleMeta::tail_len`] bytes follow the payload.
     pub payload_at: u64,
-    /// Bytes of the payload.
+    /// Length of the payload, bytes.
     pub payload_len: u64,
-    /// Takes the payload's bytes as they come, then what follows them.
-    pub check: Check,
-    /// Whether it has blocks of BPSec: who receives a part of it cannot check them.
+    /// Check that takes the payload's bytes as they arrive, then the bytes after it.
+    pub check: PayloadCheck,
+    /// Whether it has BPSec blocks, which cannot be verified on a part of the bundle.
     pub guarded: bool,
-    /// Whether its primary block has a CRC: then it is this bundle, whatever is wrong with what follows.
+    /// Whether its primary block has a CRC, so that its identity is certain whatever is wrong with the rest.
     pub named: bool,
 }
 
 impl Begun {
-    /// The bundle, when its payload has come and [`Check::finish`] gave `tail`.
+    /// Completes the bundle with its payload and the `tail` from [`PayloadCheck::finish`].
     pub fn complete(self, payload: Payload, tail: u32) -> (BundleMeta, HopState) {
         debug_assert_eq!(payload.len(), self.payload_len);
         (BundleMeta { payload, tail, ..self.meta }, self.hop)
     }
 }
 
-/// Reads what has come of a bundle up to its payload's first byte; `None` while more bytes are
-/// needed. All rules but those of the payload's CRC and of what follows it have been checked.
+/// Parses the received prefix of a bundle up to its payload's first byte; `None` while more bytes are needed. All rules
+/// are checked except the payload's CRC and the bytes after it.
 ///
 /// # Errors
-/// What breaks the standard, and where: more bytes would not help.
+/// Violation of the standard, with its offset; more bytes cannot help.
 pub fn begin(prefix: &Payload, profile: Profile, accel: &Accel) -> Result<Option<Begun>, Malformed> {
     let begun = with_head(prefix, |bytes| {
-        let mut found = Found::default();
-        let head = Head::parse(bytes, profile, accel, &mut |block| found.block(block))?;
+        let mut found = BlockSummary::default();
+        let head = BundleHead::parse(bytes, profile, accel, &mut |block| found.block(block))?;
         let (payload_at, payload_len) = (head.data as u64, head.data_len);
-        // Room for what follows it, so that lengths can be added up without care.
+        // Leave room for the bytes that follow, so that sums of lengths cannot overflow.
         if payload_at.checked_add(payload_len).and_then(|end| end.checked_add(64)).is_none() {
-            return Err(Stop::Bad(Malformed { offset: payload_at, reason: "a payload too long to exist" }));
+            return Err(HeadError::Bad(Malformed { offset: payload_at, reason: "a payload beyond 64 bits of length" }));
         }
         let (check, guarded) = (head.check(bytes, accel), found.guarded);
         let named = head.primary.crc != CrcType::None;
@@ -56,7 +55,7 @@ pub fn begin(prefix: &Payload, profile: Profile, accel: &Accel) -> Result<Option
     });
     match begun {
         Ok(begun) => Ok(Some(begun)),
-        Err(Stop::Short(_)) => Ok(None),
-        Err(Stop::Bad(error)) => Err(error),
+        Err(HeadError::Short(_)) => Ok(None),
+        Err(HeadError::Bad(error)) => Err(error),
     }
 }

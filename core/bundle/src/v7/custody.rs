@@ -1,30 +1,30 @@
 //! Custody transfer and compressed reporting (CCSDS 734.6-O-1): the custody transfer extension block, the compressed
-//! reporting extension block, and what both signals consist of: numbers of bundles, run by run.
+//! reporting extension block, and the common content of both signals: ranges of bundle numbers.
 //!
-//! Block types and record types are the caller's: they are configured, since drafts had others.
+//! Block and record types are the caller's configuration, since drafts differ.
 
-use crate::cbor::{ARRAY, Reader, UINT, put_head, put_uint};
+use crate::cbor::{ARRAY, CborReader, UINT, put_head, put_uint};
 use crate::eid_wire::EidCodec;
 use crate::fields::read_block_start;
 use crate::{AdministrativeRecord, CrcType, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Bytes, Malformed, Transfer};
 
-/// Major types of CBOR that nothing else in a bundle has.
+/// CBOR major types used by compressed signals only.
 const NEGATIVE: u8 = 1;
 const MAP: u8 = 5;
-/// Most lengths of one item, and most items of one signal: each takes a byte at least, and a record this long is none
-/// of ours.
+/// Most run lengths of one sequence, and most sequences of one code. Each takes at least a byte, and no record of ours
+/// is that long.
 const RUNS_MAX: u64 = 1 << 16;
-/// Most kinds of things that one signal says: each is looked for among those before it.
+/// Most codes of one signal: each is compared with all before it, at quadratic cost.
 const KINDS_MAX: u64 = 256;
 
-/// What the blocks and records are called on the wire.
+/// Type codes of the blocks and records on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CustodyCodes {
-    /// Type of the custody transfer extension block.
+    /// Block type of the custody transfer extension block.
     pub transfer_block: u64,
-    /// Type of the compressed reporting extension block.
+    /// Block type of the compressed reporting extension block.
     pub reporting_block: u64,
     /// Record type of compressed custody signals.
     pub custody_record: u64,
@@ -37,27 +37,27 @@ impl Default for CustodyCodes {
     }
 }
 
-/// A custody transfer extension block.
+/// Content of a custody transfer extension block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransferBlock {
-    /// The custodian's number of the bundle.
+    /// Number assigned by the custodian.
     pub number: u64,
-    /// Which of its counters gave it; 0: one that it has for the bundle's destination.
+    /// Counter that assigned the number; 0: a counter per destination.
     pub sequence: u64,
-    /// The custodian.
+    /// Node that has custody.
     pub custodian: EndpointId,
 }
 impl TransferBlock {
-    /// Reads the data of a block; `None` where it is no such block.
+    /// Decodes the data of a block; `None` if it has another content.
     pub fn decode(data: &[u8]) -> Option<TransferBlock> {
-        let mut reader = Reader::new(data, 0, false);
+        let mut reader = CborReader::new(data, 0, false);
         let read = reader.list_of(3, "", |reader| {
             let (number, sequence) = (reader.uint()?, reader.uint()?);
             Ok(TransferBlock { number, sequence, custodian: EndpointId::read(reader, Profile::Permissive)? })
         });
         read.ok().filter(|_| reader.is_at_end())
     }
-    /// The data of the block.
+    /// Encodes the data of the block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
         put_head(&mut out, ARRAY, 3);
@@ -68,40 +68,40 @@ impl TransferBlock {
     }
 }
 
-/// What a compressed reporting extension block asks to be told, as flags.
+/// Events that a compressed reporting extension block requests, as flags.
 pub mod asks {
-    /// Reception.
+    /// Reception of the bundle.
     pub const RECEPTION: u64 = 1;
-    /// Forwarding.
+    /// Forwarding of the bundle.
     pub const FORWARDING: u64 = 2;
-    /// Delivery.
+    /// Delivery of the bundle.
     pub const DELIVERY: u64 = 4;
-    /// Deletion.
+    /// Deletion of the bundle.
     pub const DELETION: u64 = 8;
-    /// That custody was accepted.
+    /// Acceptance of custody.
     pub const ACCEPTED: u64 = 0x10;
-    /// That custody was refused.
+    /// Refusal of custody.
     pub const REFUSED: u64 = 0x20;
 }
 
-/// A compressed reporting extension block.
+/// Content of a compressed reporting extension block.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportingBlock {
-    /// The source's number of the bundle.
+    /// Number assigned by the bundle's source.
     pub number: u64,
-    /// Which of its counters gave it; 0: one that it has for the bundle's destination.
+    /// Counter that assigned the number; 0: a counter per destination.
     pub sequence: u64,
-    /// What is to be told ([`asks`]).
+    /// Requested events ([`asks`]).
     pub asks: u64,
-    /// Who put the block there, where it was not the bundle's source.
+    /// Node that added the block, if not the bundle's source.
     pub source: Option<EndpointId>,
-    /// Who is to be told, where it is not the bundle's report-to.
+    /// Recipient of the reports, if not the bundle's report-to endpoint.
     pub report_to: Option<EndpointId>,
 }
 impl ReportingBlock {
-    /// Reads the data of a block; `None` where it is no such block.
+    /// Decodes the data of a block; `None` if it has another content.
     pub fn decode(data: &[u8]) -> Option<ReportingBlock> {
-        let mut reader = Reader::new(data, 0, false);
+        let mut reader = CborReader::new(data, 0, false);
         let read = reader.list(|reader, items| {
             if !(1..=5).contains(&items) {
                 return reader.error("a reporting block is an array of one to five items");
@@ -123,7 +123,7 @@ impl ReportingBlock {
         });
         read.ok().filter(|_| reader.is_at_end())
     }
-    /// The data of the block: what says nothing at its end is left out.
+    /// Encodes the data of the block, without trailing defaults.
     pub fn encode(&self) -> Vec<u8> {
         let items = match self {
             ReportingBlock { report_to: Some(_), source: Some(_), .. } => 5,
@@ -144,36 +144,36 @@ impl ReportingBlock {
     }
 }
 
-/// Whose counter numbers are of.
+/// Counter of a sequence of numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Counter {
-    /// This one of whoever is told; never 0.
+    /// Numbered counter of the signal's recipient; never 0.
     Number(u64),
-    /// The one it has for this destination.
+    /// The recipient's counter for this destination.
     To(EndpointId),
 }
 
-/// Numbers one after the other: the first and the last. Never walk over them: one item may name them all.
+/// Range of consecutive numbers. Never iterate over one: a single range may cover all numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
-    /// The first one.
+pub struct NumberRun {
+    /// First number of the range.
     pub first: u64,
-    /// The last one.
+    /// Last number of the range.
     pub last: u64,
 }
 
-/// Numbers of one counter.
+/// Ranges of numbers of one counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
-    /// Whose.
+    /// Counter of the numbers.
     pub counter: Counter,
-    /// Which, lowest first and apart.
-    pub runs: Vec<Run>,
-    /// Who put the block there, where that is not whoever is told.
+    /// Ranges, lowest first and disjoint.
+    pub runs: Vec<NumberRun>,
+    /// Node that added the block, if not the signal's recipient.
     pub source: Option<EndpointId>,
 }
 impl Sequence {
-    fn read(reader: &mut Reader<'_>) -> Result<Sequence, Malformed> {
+    fn read(reader: &mut CborReader<'_>) -> Result<Sequence, Malformed> {
         reader.list(|reader, items| {
             if items != 3 && items != 4 {
                 return reader.error("a bundle sequence is an array of three or four items");
@@ -212,35 +212,36 @@ impl Sequence {
         }
     }
 }
-fn len_of(run: Run) -> u64 {
+fn len_of(run: NumberRun) -> u64 {
     run.last.saturating_sub(run.first).saturating_add(1)
 }
 
-/// A count, or how many are in, out, in...
-fn read_runs(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Run>, Malformed> {
-    let run = |reader: &Reader<'_>, first: u64, len: u64| match len.checked_sub(1).and_then(|n| first.checked_add(n)) {
-        Some(last) => Ok(Run { first, last }),
-        None => reader.error("a run without numbers of its own, or beyond 64 bits"),
-    };
+/// Reads the lengths of ranges: one count, or an array of alternating run and gap lengths.
+fn read_runs(reader: &mut CborReader<'_>, first: u64) -> Result<Vec<NumberRun>, Malformed> {
+    let run =
+        |reader: &CborReader<'_>, first: u64, len: u64| match len.checked_sub(1).and_then(|n| first.checked_add(n)) {
+            Some(last) => Ok(NumberRun { first, last }),
+            None => reader.error("a range that is empty or goes beyond 64 bits"),
+        };
     if reader.peek().is_some_and(|byte| byte >> 5 == UINT) {
         let len = reader.uint()?;
         return Ok(Vec::from([run(reader, first, len)?]));
     }
     reader.list(|reader, items| {
         if items % 2 == 0 || items > RUNS_MAX {
-            return reader.error("lengths of runs and gaps begin and end with a run");
+            return reader.error("lengths of ranges and gaps begin and end with a range");
         }
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<NumberRun> = Vec::new();
         let mut next = Some(first);
         for at in 0..items {
             let len = reader.uint()?;
-            let Some(from) = next else { return reader.error("a run beyond 64 bits") };
+            let Some(from) = next else { return reader.error("a range beyond 64 bits") };
             if at % 2 == 0 {
                 let run = run(reader, from, len)?;
                 runs.push(run);
                 next = run.last.checked_add(1);
             } else if len == 0 {
-                return reader.error("a gap of nothing");
+                return reader.error("an empty gap between ranges");
             } else {
                 next = from.checked_add(len);
             }
@@ -249,26 +250,27 @@ fn read_runs(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Run>, Malformed>
     })
 }
 
-/// What a compressed signal says of bundles: in a custody signal 1 accepted and -1 refused, in a reporting signal 0 to
-/// 5: received, forwarded, delivered, deleted, custody accepted, custody refused.
+/// Entry of a compressed signal: an event and the bundles it happened to. In a custody signal the code is 1 for
+/// accepted and -1 for refused; in a reporting signal 0 to 5: received, forwarded, delivered, deleted, custody
+/// accepted, custody refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Said {
-    /// What.
-    pub what: i64,
-    /// Of which.
-    pub of: Vec<Sequence>,
+pub struct SignalEntry {
+    /// Event code; its meaning depends on the signal.
+    pub code: i64,
+    /// Numbers of the bundles concerned.
+    pub sequences: Vec<Sequence>,
 }
 
-/// Custody was accepted.
+/// Code of accepted custody.
 pub const ACCEPTED: i64 = 1;
-/// Custody was refused.
+/// Code of refused custody.
 pub const REFUSED: i64 = -1;
 
-/// The content of a compressed signal as a record of this type.
-pub fn put_signal(kind: u64, said: &[Said]) -> Bytes {
+/// Encodes a compressed signal as a record of this type.
+pub fn put_signal(kind: u64, said: &[SignalEntry]) -> Bytes {
     let mut out = Vec::with_capacity(32);
     put_head(&mut out, MAP, said.len() as u64);
-    for Said { what, of } in said {
+    for SignalEntry { code: what, sequences: of } in said {
         match u64::try_from(*what) {
             Ok(code) => put_uint(&mut out, code),
             Err(_) => put_head(&mut out, NEGATIVE, what.unsigned_abs().saturating_sub(1)),
@@ -279,20 +281,20 @@ pub fn put_signal(kind: u64, said: &[Said]) -> Bytes {
     AdministrativeRecord::Unknown { kind, content: Bytes::from(out) }.encode()
 }
 
-/// Reads the content of a compressed signal.
+/// Decodes the content of a compressed signal.
 ///
 /// # Errors
-/// What is wrong with it, and where.
-pub fn read_signal(content: &[u8]) -> Result<Vec<Said>, Malformed> {
-    let mut reader = Reader::new(content, 0, false);
+/// The signal is malformed; names the rule and the offset.
+pub fn read_signal(content: &[u8]) -> Result<Vec<SignalEntry>, Malformed> {
+    let mut reader = CborReader::new(content, 0, false);
     let (major, codes) = reader.head()?;
     if major != MAP {
         return reader.error_at(0, "a compressed signal is a map");
     }
     if codes > KINDS_MAX {
-        return reader.error_at(0, "a compressed signal that says too many things");
+        return reader.error_at(0, "a compressed signal with too many codes");
     }
-    let mut said: Vec<Said> = Vec::new();
+    let mut said: Vec<SignalEntry> = Vec::new();
     for _ in 0..codes {
         let at = reader.position();
         let (major, code) = reader.head()?;
@@ -300,10 +302,10 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<Said>, Malformed> {
         let what = match (major, code) {
             (UINT, Some(code)) => code,
             (NEGATIVE, Some(code)) => -1 - code,
-            _ => return reader.error_at(at, "what a compressed signal says is a number"),
+            _ => return reader.error_at(at, "the code of a compressed signal is an integer"),
         };
-        if said.iter().any(|before| before.what == what) {
-            return reader.error_at(at, "a compressed signal says the same twice");
+        if said.iter().any(|before| before.code == what) {
+            return reader.error_at(at, "a compressed signal with a repeated code");
         }
         let of = reader.list(|reader, items| {
             if items > RUNS_MAX {
@@ -315,27 +317,27 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<Said>, Malformed> {
             }
             Ok(of)
         })?;
-        said.push(Said { what, of });
+        said.push(SignalEntry { code: what, sequences: of });
     }
     reader.finish("bytes after a compressed signal")?;
     Ok(said)
 }
 
-/// The custody transfer block of a bundle that is no fragment, and may not become one: the first of this type.
+/// First custody transfer block of this type; `None` for fragments and for bundles that may not have one.
 pub fn transfer(bundle: &BundleMeta, block: u64) -> Option<(EndpointId, Transfer)> {
     let TransferBlock { number, sequence, custodian } = TransferBlock::decode(first_block(bundle, block)?)?;
     Some((custodian, Transfer { number, sequence, block }))
 }
-/// The compressed reporting block of a bundle that is no fragment: the first of this type.
+/// First compressed reporting block of this type; `None` for fragments and for bundles that may not have one.
 pub fn reporting(bundle: &BundleMeta, block: u64) -> Option<ReportingBlock> {
     ReportingBlock::decode(first_block(bundle, block)?)
 }
-/// The data of the first block of a type before the payload. Fragments, records and what has no source have none.
+/// Data of the first block of a type before the payload; `None` for fragments, administrative and anonymous bundles.
 fn first_block(bundle: &BundleMeta, block: u64) -> Option<&[u8]> {
     if bundle.fragment().is_some() || bundle.is_anonymous() || bundle.is_administrative() {
         return None;
     }
-    let mut reader = Reader::new(&bundle.head, 0, false);
+    let mut reader = CborReader::new(&bundle.head, 0, false);
     reader.take(1).ok()?;
     reader.item().ok()?;
     loop {

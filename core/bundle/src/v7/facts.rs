@@ -1,6 +1,6 @@
-//! What flags and blocks mean to the engine.
+//! Translation of flags and blocks into facts of the engine.
 
-use crate::cbor::{BREAK, Out};
+use crate::cbor::{BREAK, ByteSink};
 use crate::crc::put_crc;
 use crate::head::{Block, targets};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, QualityOfService};
@@ -9,16 +9,16 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{BundleId, BundleMeta, Duties, Facts, HopState, Payload, Priority, Rare};
 
-/// Flags of the QoS block (ION) and the facts they are.
+/// Pairs of flags of the QoS block (ION) and facts.
 pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02, Facts::CRITICAL)];
-/// The QoS block has a flow label.
+/// Flag: the QoS block has a flow label.
 const QOS_LABEL: u64 = 0x04;
 
-/// Types of integrity and confidentiality blocks (RFC 9172 3.7, 3.8).
+/// Block types of integrity and confidentiality blocks (RFC 9172 3.7, 3.8).
 const INTEGRITY: u64 = 11;
 const CONFIDENTIALITY: u64 = 12;
 
-/// Bundle processing control flags (RFC 9171 4.2.3) and the facts they are.
+/// Pairs of bundle processing control flags (RFC 9171 4.2.3) and facts.
 const FLAGS: [(u64, u32); 8] = [
     (BundleFlags::ADMIN, Facts::ADMIN),
     (BundleFlags::NO_FRAGMENT, Facts::NO_FRAGMENT),
@@ -34,16 +34,16 @@ const FLAGS: [(u64, u32); 8] = [
 fn facts(flags: BundleFlags) -> u32 {
     FLAGS.iter().fold(0, |facts, (flag, fact)| if flags.has(*flag) { facts | fact } else { facts })
 }
-/// The facts that bundle processing control flags say.
+/// Facts expressed by bundle processing control flags.
 pub fn facts_of(flags: u64) -> Facts {
     Facts(facts(BundleFlags(flags)))
 }
-/// The bundle processing control flags that say these facts.
+/// Bundle processing control flags that express these facts.
 pub(super) fn flags(facts: Facts) -> u64 {
     FLAGS.iter().fold(0, |flags, (flag, fact)| if facts.has(*fact) { flags | flag } else { flags })
 }
 
-/// Bytes after the payload: its CRC, a break where its block is `open`, and the end of the bundle.
+/// Length of the bytes after the payload: its CRC, a break if its block is `open`, and the end of the bundle.
 pub(super) const fn tail_len(crc: CrcType, open: bool) -> u8 {
     let closed = match crc {
         CrcType::None => 1,
@@ -52,7 +52,7 @@ pub(super) const fn tail_len(crc: CrcType, open: bool) -> u8 {
     };
     closed + open as u8
 }
-/// The CRC type that [`tail_len`] was told.
+/// CRC type that gives this [`tail_len`].
 pub(super) const fn crc_of(tail_len: u8) -> CrcType {
     match tail_len {
         4 | 5 => CrcType::Crc16,
@@ -60,8 +60,8 @@ pub(super) const fn crc_of(tail_len: u8) -> CrcType {
         _ => CrcType::None,
     }
 }
-/// Writes what follows the payload.
-pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl Out) {
+/// Writes the bytes after the payload.
+pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl ByteSink) {
     let crc = crc_of(len);
     put_crc(out, crc, tail);
     if len == tail_len(crc, true) {
@@ -70,31 +70,31 @@ pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl Out) {
     out.byte(BREAK);
 }
 
-/// A head, the bytes it came from left behind.
+/// Owned copy of a parsed head.
 pub(super) struct Outline {
     pub(super) primary: Primary,
-    /// Where it ends; 0 where no number of 16 bits says so.
+    /// End of the primary block; 0 if beyond 16 bits.
     pub(super) primary_end: u16,
     pub(super) head: Box<[u8]>,
     pub(super) tail_len: u8,
 }
 
-/// What the extension blocks of one bundle say.
+/// Summary of the extension blocks of one bundle.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct BlockSummary {
     pub(super) hop: HopState,
     facts: u32,
     duties: Duties,
     qos: Option<QualityOfService>,
     hop_limit: u8,
-    /// Whether it has blocks of BPSec.
+    /// Whether the bundle has BPSec blocks.
     pub(super) guarded: bool,
-    /// Blocks to be discarded, in order.
+    /// Ranges of blocks to be discarded, in order.
     drops: Vec<Range<usize>>,
 }
 
-impl Found {
-    /// Notes one block.
+impl BlockSummary {
+    /// Adds one received block.
     pub(super) fn block(&mut self, block: Block<'_>) {
         self.guarded |= matches!(block.fields.kind, INTEGRITY | CONFIDENTIALITY);
         if block.fields.kind == CONFIDENTIALITY && targets(block.data, 1) {
@@ -105,7 +105,7 @@ impl Found {
             None => self.unknown(block.fields.kind, block.fields.flags, block.span),
         }
     }
-    /// Of private types, which may occur again, the first counts.
+    /// Adds the content of a known block. Of private types, which may repeat, the first counts.
     pub(super) fn understood(&mut self, data: BlockData) {
         match data {
             BlockData::PreviousNode(eid) => self.hop.previous = eid,
@@ -125,8 +125,9 @@ impl Found {
             BlockData::Unknown(_) => {}
         }
     }
-    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block. Blocks of BPSec are none that cannot be
-    /// processed: rules say what is done with them, and without them nobody knows what was enciphered or signed.
+    /// Processes an unknown block (RFC 9171 5.6 step 4): report, delete the bundle, or discard the block. BPSec blocks
+    /// never count as unprocessable: security rules decide about them, and without them nothing would show that the
+    /// payload is encrypted or signed.
     // 9171-4.2.4-1, 9171-5.6-4, 9171-5.6-5, 9172-3.8-2
     fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
         if matches!(kind, INTEGRITY | CONFIDENTIALITY) {
@@ -141,7 +142,7 @@ impl Found {
             self.drops.push(span);
         }
     }
-    /// A copy of the head's bytes without the blocks to be discarded.
+    /// Copies the head's bytes without the blocks to be discarded.
     pub(super) fn keep(&self, head: &[u8]) -> Box<[u8]> {
         if self.drops.is_empty() {
             return Box::from(head);
@@ -156,7 +157,7 @@ impl Found {
         kept.extend_from_slice(&head[at..]);
         kept.into_boxed_slice()
     }
-    /// The bundle.
+    /// Builds the bundle.
     pub(super) fn into_meta(self, outline: Outline, payload: Payload, tail: u32) -> (BundleMeta, HopState) {
         let Primary { flags, destination, source, report_to, creation, lifetime_ms, fragment, .. } = outline.primary;
         let identity = BundleId { source, creation, fragment: fragment.map(|place| (place.offset, payload.len())) };

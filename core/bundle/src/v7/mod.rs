@@ -1,10 +1,10 @@
-//! BPv7 for an engine that knows no wire format: a bundle is a [`BundleMeta`] and a [`HopState`], and
-//! what this module writes from them.
+//! BPv7 for an engine that knows no wire format: a bundle is a [`BundleMeta`] and a [`HopState`], from which this
+//! module encodes it.
 //!
-//! [`read`] and [`begin`] take bundles from the wire, [`read_parts`] from a store; [`render`] writes
-//! what leaves on a hop, whole or cut; [`make`] and [`whole`] make new ones. Nothing here decides
-//! anything. Only this module reads [`BundleMeta::head`]: the bytes before the payload's, as they
-//! came but for blocks that their sender wanted discarded.
+//! [`read`] and [`begin`] parse bundles from the wire, [`read_parts`] from a store; [`render`] writes a bundle that
+//! leaves, whole or as a fragment; [`make`] and [`whole`] create new ones. This module makes no decisions. Only it
+//! reads [`BundleMeta::head`]: the bytes before the payload as received, without the blocks whose sender wanted them
+//! discarded.
 
 mod age;
 mod begin;
@@ -19,15 +19,15 @@ mod rewrite;
 mod tests;
 pub mod tunnel;
 
-pub use crate::check::Check;
+pub use crate::check::PayloadCheck;
 pub use age::restamp;
 pub use begin::{Begun, begin};
 pub use custody::CustodyCodes;
 pub use facts::facts_of;
-pub use make::{Draft, make, whole};
+pub use make::{BundleDraft, make, whole};
 pub use read::{read, read_parts, tail};
-pub use records::{Record, Status, record, signal, status_report};
-pub use render::{Piece, append, piece, render, render_loaded, size};
+pub use records::{ParsedRecord, StatusAssertion, record, signal, status_report};
+pub use render::{PendingFragment, append, piece, render, render_loaded, size};
 pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 
 #[cfg(doc)]

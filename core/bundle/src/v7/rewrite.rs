@@ -1,57 +1,56 @@
-//! The head of a bundle as it leaves: one walk over the blocks kept, copying what stays and writing
-//! anew what changes (RFC 9171 5.4, 5.8, 5.9).
+//! Rewriting of a head that leaves: one pass over the stored blocks copies unchanged ones and encodes changed ones (RFC
+//! 9171 5.4, 5.8, 5.9).
 
 use super::custody::TransferBlock;
-use crate::cbor::{Out, Reader};
+use crate::cbor::{ByteSink, CborReader};
 use crate::eid_wire::EidCodec;
 use crate::encode::{put_block, put_payload_head, put_primary_around};
 use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
-use crate::head::Numbers;
+use crate::head::BlockNumbers;
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
 use farlink_base::{Accel, BundleMeta, Bytes, HopState, Malformed, Transfer};
 
-/// Another primary block and another payload than those of the head.
-pub(super) struct Shape {
-    /// Place of the piece; `None` for a whole bundle.
+/// Changes of the primary block and the payload, for fragmentation or reassembly.
+pub(super) struct PayloadShape {
+    /// Position of a fragment; `None` for a whole bundle.
     pub(super) fragment: Option<FragmentInfo>,
-    /// Bytes of the payload.
+    /// Length of the payload, bytes.
     pub(super) len: u64,
-    /// CRC of the payload block.
+    /// CRC type of the payload block.
     pub(super) crc: CrcType,
-    /// Whether blocks go along that are not marked for replication.
+    /// Whether blocks not marked for replication go along.
     pub(super) all_blocks: bool,
-    /// Whether the age block goes along in any case.
+    /// Whether the age block always goes along.
     pub(super) age: bool,
 }
-impl Shape {
+impl PayloadShape {
     // 9171-5.8-6, 9171-5.8-7
     fn takes(&self, fields: BlockStart) -> bool {
         self.all_blocks || fields.flags.has(BlockFlags::REPLICATE) || (self.age && fields.kind == 7)
     }
 }
 
-/// Writes the head of a bundle as it shall leave; without `hop`, its blocks as they are. `ages`: it gets an age block, having
-/// none. Gives where the payload
-/// block begins in `out`.
+/// Writes the head of a bundle that leaves; without `hop`, its blocks stay as they are. `ages` adds an age block to a
+/// bundle without one. Returns the position of the payload block in `out`.
 ///
 /// # Errors
-/// The head is none that this codec made.
+/// The head was not made by this codec.
 pub(super) fn put_head(
     meta: &BundleMeta,
     hop: Option<&HopState>,
     ages: bool,
-    shape: Option<&Shape>,
+    shape: Option<&PayloadShape>,
     accel: &Accel,
-    out: &mut impl Out,
+    out: &mut impl ByteSink,
 ) -> Result<usize, Malformed> {
-    let numbers = Numbers::default();
+    let numbers = BlockNumbers::default();
     let (crc, previous, labels, unvouched) = (CrcType::None, false, false, false);
     let (head, primary_end) = (&meta.head, usize::from(meta.primary_end));
     Rewrite { head, primary_end, hop, ages, accel, out, from: 0, numbers, crc, previous, labels, unvouched }.run(shape)
 }
 
-/// What becomes of a block.
-enum Change {
+/// Treatment of a block.
+enum BlockChange {
     Keep,
     Remove,
     Write(BlockData),
@@ -59,29 +58,29 @@ enum Change {
 
 struct Rewrite<'a, O> {
     head: &'a [u8],
-    /// Where its primary block ends; 0: that is to be found.
+    /// End of the primary block; 0: to be searched.
     primary_end: usize,
     hop: Option<&'a HopState>,
-    /// Whether it gets an age block, having none.
+    /// Whether to add an age block.
     ages: bool,
     accel: &'a Accel,
     out: &'a mut O,
-    /// Bytes of the head before this one are written, or left out.
+    /// Bytes of the head before this position are done: written or omitted.
     from: usize,
-    numbers: Numbers,
-    /// CRC type of the primary block, which blocks that are added get too.
+    numbers: BlockNumbers,
+    /// CRC type of the primary block, used for added blocks too.
     crc: CrcType,
-    /// Whether there is a previous node block.
+    /// Whether a previous node block was written.
     previous: bool,
-    /// Whether there are labels.
+    /// Whether a labels block was seen.
     labels: bool,
-    /// Whether there is a block that says that nobody vouches for the bundle.
+    /// Whether an unvouched block was seen.
     unvouched: bool,
 }
 
-impl<O: Out> Rewrite<'_, O> {
-    fn run(mut self, shape: Option<&Shape>) -> Result<usize, Malformed> {
-        let mut reader = Reader::new(self.head, 0, false);
+impl<O: ByteSink> Rewrite<'_, O> {
+    fn run(mut self, shape: Option<&PayloadShape>) -> Result<usize, Malformed> {
+        let mut reader = CborReader::new(self.head, 0, false);
         reader.take(1)?;
         self.primary(&mut reader, shape)?;
         loop {
@@ -96,16 +95,16 @@ impl<O: Out> Rewrite<'_, O> {
             }
             reader.array_end(fields.open)?;
             let change = match shape {
-                Some(shape) if !shape.takes(fields) => Change::Remove,
+                Some(shape) if !shape.takes(fields) => BlockChange::Remove,
                 _ => self.change(fields, data),
             };
-            if let Change::Keep = change {
+            if let BlockChange::Keep = change {
                 self.numbers.insert(fields.number);
                 continue;
             }
             self.copy_to(start);
             self.from = reader.position();
-            if let Change::Write(data) = change {
+            if let BlockChange::Write(data) = change {
                 self.numbers.insert(fields.number);
                 let fields = (fields.kind, fields.number, fields.flags, fields.crc);
                 put_block(fields, &data, self.out, self.accel);
@@ -113,16 +112,16 @@ impl<O: Out> Rewrite<'_, O> {
         }
     }
 
-    /// Copies what was kept so far.
+    /// Copies kept bytes up to `end`.
     fn copy_to(&mut self, end: usize) {
         self.out.put(&self.head[self.from..end]);
         self.from = end;
     }
 
-    /// The primary block: it never changes (RFC 9171 4.3.1) but for what makes a fragment. Its other fields keep
-    /// their encoding, so that a signature over it holds again once the fragments are joined.
+    /// Writes the primary block, which never changes (RFC 9171 4.3.1) except in a fragment. Its other fields keep their
+    /// encoding, so that a signature over it is valid again after reassembly.
     // 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4, 9171-5.8-5
-    fn primary(&mut self, reader: &mut Reader<'_>, shape: Option<&Shape>) -> Result<(), Malformed> {
+    fn primary(&mut self, reader: &mut CborReader<'_>, shape: Option<&PayloadShape>) -> Result<(), Malformed> {
         let mut fields = reader.clone();
         match self.primary_end.checked_sub(reader.position()) {
             Some(rest) => drop(reader.take(rest as u64)?),
@@ -134,7 +133,7 @@ impl<O: Out> Rewrite<'_, O> {
         let Some(shape) = shape else { return Ok(()) };
         self.from = reader.position();
         let start = fields.position();
-        // Destination to lifetime.
+        // Five fields: destination, source, report-to, creation timestamp, lifetime.
         (0..5).try_for_each(|_| fields.item().map(|_| ()))?;
         let same = &self.head[start..fields.position()];
         let fragment = if shape.fragment.is_some() { BundleFlags::FRAGMENT } else { 0 };
@@ -144,10 +143,11 @@ impl<O: Out> Rewrite<'_, O> {
         Ok(())
     }
 
-    /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    /// Decides the treatment of a block on this hop. A block with unchanged meaning stays verbatim, however it was
+    /// encoded.
     // 9171-5.4-9
-    fn change(&mut self, fields: BlockStart, data: &[u8]) -> Change {
-        let Some(hop) = self.hop else { return Change::Keep };
+    fn change(&mut self, fields: BlockStart, data: &[u8]) -> BlockChange {
+        let Some(hop) = self.hop else { return BlockChange::Keep };
         if let Some(transfer) =
             hop.transfer.as_ref().filter(|transfer| transfer.block != 0 && transfer.block == fields.kind)
         {
@@ -156,51 +156,53 @@ impl<O: Out> Rewrite<'_, O> {
         match fields.kind {
             6 => self.change_previous(&hop.previous, data),
             7 | 10 | 240 | 241 => match read_data(fields.kind, data, 0, Profile::Permissive) {
-                Ok(Some(BlockData::Age(age))) if age != hop.age_ms => Change::Write(BlockData::Age(hop.age_ms)),
+                Ok(Some(BlockData::Age(age))) if age != hop.age_ms => BlockChange::Write(BlockData::Age(hop.age_ms)),
                 Ok(Some(BlockData::HopCount(hops))) if hops.count.min(255) != u64::from(hop.hops) => {
-                    Change::Write(BlockData::HopCount(HopCount { count: u64::from(hop.hops), ..hops }))
+                    BlockChange::Write(BlockData::HopCount(HopCount { count: u64::from(hop.hops), ..hops }))
                 }
                 Ok(Some(BlockData::Labels(labels))) => self.change_labels(hop.labels, labels),
-                Ok(Some(BlockData::Unvouched)) if !hop.unvouched || self.unvouched => Change::Remove,
+                Ok(Some(BlockData::Unvouched)) if !hop.unvouched || self.unvouched => BlockChange::Remove,
                 Ok(Some(BlockData::Unvouched)) => {
                     self.unvouched = true;
-                    Change::Keep
+                    BlockChange::Keep
                 }
-                // A private block 240 of somebody else is none of ours.
-                _ => Change::Keep,
+                // Another implementation's private block of these types stays untouched.
+                _ => BlockChange::Keep,
             },
-            _ => Change::Keep,
+            _ => BlockChange::Keep,
         }
     }
 
-    /// RFC 9171 4.4.1 and 5.4 step 4: the previous node block is replaced, or removed where this
-    /// node does not say who it is.
+    /// Replaces the previous node block, or removes it if this node does not state its identity (RFC 9171 4.4.1 and 5.4
+    /// step 4).
     // 9171-4.4.1-3, 9171-5.4-7
-    fn change_previous(&mut self, previous: &EndpointId, data: &[u8]) -> Change {
+    fn change_previous(&mut self, previous: &EndpointId, data: &[u8]) -> BlockChange {
         if previous.is_null() {
-            return Change::Remove;
+            return BlockChange::Remove;
         }
         self.previous = true;
-        // An ipn node may be written in two ways (RFC 9758), others are written alike again.
+        // An ipn node has two encodings (RFC 9758), which must stay; others have only one, so rewriting gives the same
+        // bytes.
         let is_ipn = matches!(previous, EndpointId::Ipn { .. }) && data.get(1) == Some(&2);
         // 9758-7.2-1
         if is_ipn && EndpointId::decode(data, Profile::Permissive).as_ref() == Ok(previous) {
-            return Change::Keep;
+            return BlockChange::Keep;
         }
-        Change::Write(BlockData::PreviousNode(previous.clone()))
+        BlockChange::Write(BlockData::PreviousNode(previous.clone()))
     }
 
-    fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> Change {
+    fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> BlockChange {
         let first = !core::mem::replace(&mut self.labels, true);
         match new {
-            None => Change::Remove,
-            Some(new) if first && new != old => Change::Write(BlockData::Labels(new)),
-            Some(_) => Change::Keep,
+            None => BlockChange::Remove,
+            Some(new) if first && new != old => BlockChange::Write(BlockData::Labels(new)),
+            Some(_) => BlockChange::Keep,
         }
     }
 
-    /// Blocks to be added, then the payload block up to the payload's first byte; where it begins.
-    fn payload(mut self, start: usize, fields: BlockStart, shape: Option<&Shape>) -> usize {
+    /// Writes missing blocks, then the payload block up to the payload's first byte. Returns the position of the
+    /// payload block.
+    fn payload(mut self, start: usize, fields: BlockStart, shape: Option<&PayloadShape>) -> usize {
         self.copy_to(start);
         if let Some(hop) = self.hop {
             // 9171-5.4-8
@@ -217,7 +219,7 @@ impl<O: Out> Rewrite<'_, O> {
             }
             // 9171-4.4.2-2
             if self.ages {
-                // RFC 9171 4.4.2: without a creation time, a bundle expires by its age alone.
+                // RFC 9171 4.4.2: without creation time, a bundle expires by its age alone.
                 self.add(7, BlockFlags::REPLICATE, BlockData::Age(hop.age_ms));
             }
         }
@@ -235,15 +237,15 @@ impl<O: Out> Rewrite<'_, O> {
     }
 }
 
-/// CCSDS 734.6-O-1: whoever has custody says so, and by which number it knows the bundle. A block of the same type that
-/// is none of custody stays.
-fn change_custody(hop: &HopState, transfer: &Transfer, data: &[u8]) -> Change {
+/// Rewrites the custody transfer block with custodian and number (CCSDS 734.6-O-1). A block of the same type with other
+/// content stays.
+fn change_custody(hop: &HopState, transfer: &Transfer, data: &[u8]) -> BlockChange {
     let (number, sequence, custodian) = (transfer.number, transfer.sequence, hop.custodian.clone());
     let new = TransferBlock { number, sequence, custodian };
     match TransferBlock::decode(data) {
         Some(old) if old != new && !new.custodian.is_null() => {
-            Change::Write(BlockData::Unknown(Bytes::from(new.encode())))
+            BlockChange::Write(BlockData::Unknown(Bytes::from(new.encode())))
         }
-        _ => Change::Keep,
+        _ => BlockChange::Keep,
     }
 }

@@ -1,4 +1,4 @@
-//! One test for each rule.
+//! Tests of single rules.
 
 use super::*;
 use crate::{
@@ -28,7 +28,7 @@ fn unknown(number: u64, flags: u64) -> ExtensionBlock {
 fn through(bundle: &Bundle) -> (BundleMeta, HopState) {
     read(&bundle.encode(&accel()).into_payload(), Profile::Strict, &accel()).unwrap()
 }
-/// What leaves, read by the view for tools.
+/// Bundle that leaves, as decoded for tools.
 fn leaves(meta: &BundleMeta, hop: &HopState, cut: Option<core::ops::Range<u64>>) -> Bundle {
     let encoded = render(meta, hop, cut.clone(), &accel(), &mut BytesMut::new());
     assert_eq!(encoded.len(), size(meta, hop, cut));
@@ -43,10 +43,10 @@ fn stored(len: u64) -> Payload {
     payload
 }
 
-/// RFC 9171 5.6 step 4, also after a restart: what is discarded is not in the parts of a store.
 /// Keeps 9171-4.2.4-2, 9171-5.6-4, 9171-5.6-5.
 #[test]
-fn unknown_blocks_are_discarded_kept_or_told_of() {
+fn unknown_v7_blocks_follow_their_flags() {
+    // RFC 9171 5.6 step 4. The parts given to a store lack discarded blocks, so a restart changes nothing.
     use BlockFlags as F;
     for (flags, kept, duties) in [
         (0, true, 0),
@@ -88,10 +88,10 @@ fn flags_and_blocks_become_facts() {
     assert_eq!(hop, HopState::default());
 }
 
-/// RFC 9171 4.4.1.
 /// Keeps 9171-4.4.1-3, 9171-5.4-7, 9171-5.4-8.
 #[test]
-fn the_previous_node_is_added_replaced_and_removed() {
+fn previous_node_block_follows_hop_state() {
+    // RFC 9171 4.4.1.
     let (meta, hop) = through(&plain(b"data"));
     let from = |node| HopState { previous: EndpointId::ipn(node, 0), ..hop.clone() };
     let first = leaves(&meta, &from(7), None);
@@ -104,10 +104,10 @@ fn the_previous_node_is_added_replaced_and_removed() {
     assert_eq!(kinds(&leaves(&meta, &HopState::default(), None)), [(10, 2)]);
 }
 
-/// RFC 9758: the three-element form of an ipn node is as good as the other.
 /// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
-fn a_previous_node_said_otherwise_is_left_alone() {
+fn equivalent_previous_node_stays_verbatim() {
+    // RFC 9758: both encodings of an ipn node are valid.
     let mut bundle = plain(b"data");
     let raw: &[u8] = &[0x85, 6, 3, 0, 0, 0x46, 0x82, 2, 0x83, 1, 7, 0];
     let data = BlockData::Unknown(Bytes::new());
@@ -120,13 +120,13 @@ fn a_previous_node_said_otherwise_is_left_alone() {
 }
 
 #[test]
-fn labels_are_added_changed_and_removed_but_not_those_of_others() {
+fn hop_rewrites_own_labels_only() {
     let mut bundle = plain(b"data");
     let data = BlockData::Unknown(Bytes::from_static(&[5]));
     let foreign = ExtensionBlock { kind: 240, number: 9, flags: BlockFlags(0), crc: CrcType::None, data, raw: None };
     bundle.extensions.push(foreign);
     let (meta, hop) = through(&bundle);
-    assert_eq!(hop.labels, None, "a single number is none of our labels");
+    assert_eq!(hop.labels, None, "a single number is not a pair of labels");
     let labelled = leaves(&meta, &HopState { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
     assert_eq!((kinds(&labelled), labelled.labels()), (vec![(10, 2), (240, 9), (240, 3)], Some([8, u32::MAX])));
     assert!(labelled.extensions[2].flags.has(BlockFlags::REPLICATE));
@@ -135,10 +135,10 @@ fn labels_are_added_changed_and_removed_but_not_those_of_others() {
     assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (240, 9)]);
 }
 
-/// RFC 9171 4.4.2: a bundle without a creation time has an age, of whoever forgot it too.
 /// Keeps 9171-4.4.2-1, 9171-4.4.2-2.
 #[test]
-fn a_bundle_without_time_and_age_leaves_with_an_age() {
+fn clockless_v7_bundle_gets_age() {
+    // RFC 9171 4.4.2: a bundle without creation time has an age, even if its source forgot it.
     for (time, age, leaves_with) in
         [(0, None, Some(70)), (0, Some(3), Some(70)), (9, None, None), (9, Some(3), Some(70))]
     {
@@ -159,9 +159,9 @@ fn a_bundle_without_time_and_age_leaves_with_an_age() {
     }
 }
 
-/// RFC 9172 3.8: only what names the payload makes it unreadable.
 #[test]
-fn a_payload_under_a_confidentiality_block_is_sealed() {
+fn confidentiality_target_payload_is_sealed() {
+    // RFC 9172 3.8: only a confidentiality block that targets the payload makes it unreadable.
     for (kind, targets, sealed) in
         [(12, &[0x81u8, 1][..], true), (12, &[0x82, 3, 1], true), (12, &[0x81, 3], false), (11, &[0x81, 1], false)]
     {
@@ -179,9 +179,9 @@ fn a_payload_under_a_confidentiality_block_is_sealed() {
     }
 }
 
-/// They can be processed, whatever their flags ask for where they cannot.
 #[test]
-fn a_security_block_deletes_no_bundle_and_reports_nothing() {
+fn security_block_flags_set_no_duties() {
+    // Security blocks are always processed, so their flags for unprocessable blocks do not apply.
     for (kind, wanted) in [(11, 0), (12, 0), (99, Duties::DELETE | Duties::REPORT)] {
         let mut bundle = plain(b"data");
         let data = BlockData::Unknown(Bytes::from_static(&[0x81, 3]));
@@ -191,11 +191,11 @@ fn a_security_block_deletes_no_bundle_and_reports_nothing() {
     }
 }
 
-/// RFC 9172 3.7, 3.8: what has lost its security blocks looks like plain text nobody signed, after a restart as at the
-/// next node.
 /// Keeps 9172-3.8-2.
 #[test]
-fn a_security_block_is_never_discarded() {
+fn security_block_is_never_discarded() {
+    // RFC 9172 3.7, 3.8: without its security block, ciphertext would look like unsigned plaintext, after a restart as
+    // at the next node.
     for kind in [11, 12] {
         let mut bundle = plain(b"cipher");
         let data = BlockData::Unknown(Bytes::from_static(&[0x81, 1]));
@@ -209,10 +209,10 @@ fn a_security_block_is_never_discarded() {
     }
 }
 
-/// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
 /// Keeps 9171-4.4.3-3, 9171-4.4.3-4.
 #[test]
-fn a_hop_count_above_the_limit_stays_above_it() {
+fn hop_count_above_limit_stays_above() {
+    // RFC 9171 4.4.3: counts reach 2^64 - 1, limits 255; one byte must show whether the count exceeds the limit.
     for (limit, count, hops, above) in
         [(30, 3, 3, false), (30, 31, 31, true), (255, 255, 255, false), (255, 256, 255, true), (9, u64::MAX, 255, true)]
     {
@@ -226,10 +226,10 @@ fn a_hop_count_above_the_limit_stays_above_it() {
     }
 }
 
-/// RFC 9171 5.8.
 /// Keeps 9171-5.8-6, 9171-5.8-7.
 #[test]
-fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
+fn unreplicated_blocks_stay_with_first_fragment() {
+    // RFC 9171 5.8.
     let mut bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default())
         .hop_limit(30)
         .payload(Payload::from(&b"0123456789"[..]))
@@ -242,11 +242,11 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
     assert_eq!((kinds(&rest), rest.age_ms()), (vec![(7, 3), (99, 70), (6, 2)], Some(6)));
 }
 
-/// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
 /// Keeps 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4.
 /// Keeps 9758-6-1, 9758-7.2-1.
 #[test]
-fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
+fn fragment_keeps_primary_block_encoding() {
+    // RFC 9171 4.3.1, RFC 9758 6: fields with several encodings, such as ipn numbers, keep theirs.
     let mut bundle = plain(b"data");
     bundle.primary.crc = CrcType::None;
     let eids = [[0x82, 2, 0x83, 1, 7, 1], [0x82, 2, 0x83, 0, 5, 1]].concat();
@@ -263,9 +263,9 @@ fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_byte
     assert_eq!(whole(&first, meta.payload.clone(), &accel()).head, meta.head);
 }
 
-/// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.
 #[test]
-fn what_hops_write_makes_no_bundle_unreadable() {
+fn hop_blocks_keep_bundle_readable() {
+    // The next node accepts every bundle this one forwards, however many follow and however long their names are.
     let numbers = 5..5 + crate::MAX_EXTENSION_BLOCKS as u64;
     let mut most = plain(b"data");
     most.extensions.extend(numbers.map(|number| unknown(number, 0)));
@@ -277,7 +277,7 @@ fn what_hops_write_makes_no_bundle_unreadable() {
             Bundle { primary: crate::Primary { creation: CreationTimestamp::default(), ..bundle.primary }, ..bundle };
         let taken = |bundle: &Bundle| read(&bundle.encode(&accel()).into_payload(), Profile::Permissive, &accel());
         if bundle.extensions.len() == 2 {
-            // As long as it may be.
+            // The longest block that is accepted.
             while taken(&bundle).is_err() || end == 60 << 10 {
                 end -= 1;
                 bundle.extensions[1].data = BlockData::Unknown(Bytes::from(vec![0; end]));
@@ -292,7 +292,7 @@ fn what_hops_write_makes_no_bundle_unreadable() {
             let piece = render(&meta, &hop, Some(0..meta.payload.len() - 1), &accel(), &mut BytesMut::new());
             (meta, hop) = read(&piece.into_payload(), Profile::Permissive, &accel()).unwrap();
         }
-        // A second of what hops write once is one of those that no hop writes.
+        // A second block of a hop-written type counts as one of the sender's.
         let again = |data| ExtensionBlock { kind: 240, data, ..unknown(200, 0) };
         bundle.extensions.extend([again(BlockData::Labels([1, 2])), again(BlockData::Labels([3, 4]))]);
         bundle.extensions.last_mut().unwrap().number = 201;
@@ -301,14 +301,14 @@ fn what_hops_write_makes_no_bundle_unreadable() {
 }
 
 #[test]
-fn a_piece_of_a_stored_payload_is_rendered_from_loaded_bytes() {
+fn stored_fragment_renders_from_loaded_bytes() {
     let (mut meta, hop) = through(&plain(b"0123456789"));
     let want = render(&meta, &hop, Some(2..6), &accel(), &mut BytesMut::new());
     meta.payload = stored(10);
     let loaded = Payload::from(&b"2345"[..]);
     assert_eq!(render_loaded(&meta, loaded, &hop, Some(2..6), &accel(), &mut BytesMut::new()), want);
     assert!(!append(&meta, &hop, None, &accel(), &mut BytesMut::new()), "not in memory");
-    // Or around bytes that only passed.
+    // The same around bytes that only pass the check.
     for cut in [2..6, 0..4, 0..10] {
         let mut piece = piece(&meta, &hop, cut.clone(), &accel(), &mut BytesMut::new());
         let bytes = Payload::from(&b"0123456789"[cut.start as usize..cut.end as usize]);
@@ -318,7 +318,7 @@ fn a_piece_of_a_stored_payload_is_rendered_from_loaded_bytes() {
         let want = render_loaded(&meta, bytes.clone(), &hop, Some(cut), &accel(), &mut BytesMut::new());
         assert_eq!(piece.finish(bytes), want);
     }
-    // Whole, it keeps the CRC it came with, on disk or loaded.
+    // Sent whole, it keeps the received CRC, on disk or loaded.
     let whole = render(&meta, &hop, None, &accel(), &mut BytesMut::new());
     assert_eq!(whole.tail, tail(&through(&plain(b"0123456789")).0));
 }
@@ -334,7 +334,7 @@ fn one_buffer_serves_many_bundles() {
 }
 
 #[test]
-fn a_store_gives_back_what_it_was_given() {
+fn stored_parts_read_back() {
     let (meta, hop) = through(&plain(b"0123456789"));
     let (head, after) = (Bytes::from(meta.head.to_vec()), tail(&meta));
     let (back, came) = read_parts(&head, stored(10), &after, Profile::Strict, &accel()).unwrap();
@@ -348,7 +348,7 @@ fn a_store_gives_back_what_it_was_given() {
 }
 
 #[test]
-fn a_false_length_is_refused_at_the_beginning_or_never_allocated() {
+fn false_payload_length_allocates_nothing() {
     let mut bytes = plain(b"").encode(&accel()).head.to_vec();
     bytes.pop();
     bytes.extend_from_slice(&[0x5b, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
@@ -361,12 +361,12 @@ fn a_false_length_is_refused_at_the_beginning_or_never_allocated() {
     assert!(begin(&Payload::from(&[6][..]), Profile::Strict, &accel()).is_err(), "BPv6");
 }
 
-/// RFC 9171 4.2.3, 4.4.2.
 /// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-5.2-1.
 #[test]
 fn drafts_become_bundles_that_obey() {
+    // RFC 9171 4.2.3, 4.4.2.
     let facts = Facts(Facts::REPORT_DELETION | Facts::STATUS_TIME | Facts::UNRELIABLE);
-    let draft = Draft {
+    let draft = BundleDraft {
         source: EndpointId::ipn(1, 1),
         destination: EndpointId::ipn(2, 1),
         report_to: EndpointId::ipn(1, 0),
@@ -379,33 +379,33 @@ fn drafts_become_bundles_that_obey() {
         reporting: None,
     };
     let payload = || Payload::from(&b"payload"[..]);
-    let made = |draft: &Draft, at| {
+    let made = |draft: &BundleDraft, at| {
         let meta = make(draft, at, payload(), CrcType::Crc32c, &accel());
         let hop = HopState { labels: draft.labels, ..HopState::default() };
         let bundle = leaves(&meta, &hop, None);
-        // What was made is what would be read.
+        // The new bundle equals the one read back.
         let (back, came) = through(&bundle);
         assert_eq!((back.facts, back.id, &back.head, back.tail), (meta.facts, meta.id, &meta.head, meta.tail));
         assert_eq!((back.rare, back.priority, back.hop_limit, came), (meta.rare.clone(), meta.priority, 8, hop));
         meta
     };
     assert_eq!(made(&draft, AT).facts, Facts(facts.0 | Facts::HOPS));
-    let anonymous = Draft { source: EndpointId::Null, ..draft.clone() };
+    let anonymous = BundleDraft { source: EndpointId::Null, ..draft.clone() };
     let kept = Facts::STATUS_TIME | Facts::UNRELIABLE | Facts::HOPS;
     assert_eq!(made(&anonymous, AT).facts, Facts(Facts::NO_FRAGMENT | kept));
-    let record = Draft { facts: Facts(facts.0 | Facts::ADMIN), ..draft.clone() };
+    let record = BundleDraft { facts: Facts(facts.0 | Facts::ADMIN), ..draft.clone() };
     assert_eq!(made(&record, AT).facts, Facts(Facts::ADMIN | kept));
     let clockless = made(&draft, CreationTimestamp { time: DtnTime(0), sequence: 1 });
     assert!(clockless.facts.has(Facts::AGE));
-    let bare = Draft { facts: Facts(0), priority: Priority::Normal, hop_limit: 0, labels: None, ..draft };
+    let bare = BundleDraft { facts: Facts(0), priority: Priority::Normal, hop_limit: 0, labels: None, ..draft };
     assert!(
         leaves(&make(&bare, AT, payload(), CrcType::None, &accel()), &HopState::default(), None).extensions.is_empty()
     );
 }
 
 #[test]
-fn a_payload_not_in_memory_gets_no_false_crc() {
-    let draft = Draft { source: EndpointId::ipn(1, 1), lifetime_ms: 9, ..Draft::default() };
+fn absent_payload_gets_no_false_crc() {
+    let draft = BundleDraft { source: EndpointId::ipn(1, 1), lifetime_ms: 9, ..BundleDraft::default() };
     let meta = make(&draft, AT, stored(5), CrcType::Crc32c, &accel());
     assert_eq!((meta.tail_len, &tail(&meta)[..]), (1, &[0xff][..]));
     let (first, _) = through(&leaves(&through(&plain(b"data")).0, &HopState::default(), Some(0..2)));
@@ -414,7 +414,7 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
     let loaded =
         render_loaded(&whole, Payload::from(&b"data"[..]), &HopState::default(), None, &accel(), &mut BytesMut::new());
     assert_eq!(decode(&loaded.into_payload(), Profile::Strict, &accel()).unwrap().id(), whole.identity());
-    // Patterns of simulations have the length of a CRC, taken on trust.
+    // Fill patterns get a CRC item, trusted unchecked.
     let fill = make(&draft, AT, Payload::fill(1, 1 << 40), CrcType::Crc32c, &accel());
     let rope = render(&fill, &HopState::default(), Some(5..1 << 39), &accel(), &mut BytesMut::new()).into_payload();
     assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
@@ -422,31 +422,34 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
 
 /// Keeps 9171-6.1.1-5, 9171-6.2-1.
 #[test]
-fn records_say_what_they_were_told() {
+fn v7_records_round_trip() {
     let (mut meta, _) = through(&plain(b"data"));
     for (facts, time) in [(0, None), (Facts::STATUS_TIME, Some(DtnTime(9)))] {
         meta.facts = Facts(facts);
-        let bytes = status_report(&meta, Status::Deleted, reason::HOP_LIMIT, Some(DtnTime(9)));
-        let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+        let bytes = status_report(&meta, StatusAssertion::Deleted, reason::HOP_LIMIT, Some(DtnTime(9)));
+        let Ok(ParsedRecord::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
         assert_eq!((report.subject(), report.reason), (meta.identity(), reason::HOP_LIMIT));
         assert_eq!((report.deleted, report.received), (StatusItem::at(time), StatusItem::default()));
     }
     let whole = leaves(&meta, &HopState::default(), Some(1..3));
     let (piece, _) = through(&whole);
-    let bytes = status_report(&piece, Status::Deleted, reason::HOP_LIMIT, None);
-    let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+    let bytes = status_report(&piece, StatusAssertion::Deleted, reason::HOP_LIMIT, None);
+    let Ok(ParsedRecord::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
     assert_eq!((report.fragment, report.subject()), (Some((1, 2)), piece.identity()));
     for len in [0, 1, 23, 24, 300] {
         let content = vec![7; len];
-        assert_eq!(record(&signal(&content)), Ok(Record::Signal(Bytes::from(content))));
+        assert_eq!(record(&signal(&content)), Ok(ParsedRecord::Signal(Bytes::from(content))));
     }
-    // Nodes of yesterday wrote the length in four bytes.
-    assert_eq!(record(&[0x82, 0x19, 0xfd, 0xe8, 0x5a, 0, 0, 0, 1, 5]), Ok(Record::Signal(Bytes::from_static(&[5]))));
-    assert_eq!(record(&[0x82, 4, 0xf6]), Ok(Record::Other { kind: 4, content: Bytes::from_static(&[0xf6]) }));
+    // Earlier releases wrote the length in four bytes.
+    assert_eq!(
+        record(&[0x82, 0x19, 0xfd, 0xe8, 0x5a, 0, 0, 0, 1, 5]),
+        Ok(ParsedRecord::Signal(Bytes::from_static(&[5])))
+    );
+    assert_eq!(record(&[0x82, 4, 0xf6]), Ok(ParsedRecord::Other { kind: 4, content: Bytes::from_static(&[0xf6]) }));
     assert!(record(&[0x82, 0x19, 0xfd, 0xe8, 5]).is_err());
 }
 
-/// What a bundle is read as, strictly and permissively, whole and at its head alike.
+/// Results of both profiles, on the whole bundle and on its head.
 fn verdicts(bundle: &Bundle) -> [Result<BundleMeta, &'static str>; 2] {
     [Profile::Strict, Profile::Permissive].map(|profile| {
         let wire = bundle.encode(&accel()).into_payload();
@@ -460,10 +463,11 @@ fn verdicts(bundle: &Bundle) -> [Result<BundleMeta, &'static str>; 2] {
     })
 }
 
-/// RFC 9171 4.2.3: who is nobody gets no reports, nor does a record; and nobody's bundle is never in pieces.
 /// Keeps 9171-4.2.3-1, 9171-4.2.3-2.
 #[test]
-fn what_is_anonymous_or_administrative_gets_no_reports_whoever_reads_it() {
+fn anonymous_or_admin_bundle_gets_no_reports() {
+    // RFC 9171 4.2.3: anonymous bundles and administrative records get no reports, and anonymous bundles are never
+    // fragments.
     const ALL: u64 = BundleFlags::REPORTS | BundleFlags::STATUS_TIME;
     let asks = |source: EndpointId, flags: u64| {
         let mut bundle = plain(b"data");
@@ -489,10 +493,10 @@ fn what_is_anonymous_or_administrative_gets_no_reports_whoever_reads_it() {
 }
 const ALL_FACTS: u32 = Facts::REPORTS | Facts::STATUS_TIME;
 
-/// RFC 9171 4.3.1, 5.8.
 /// Keeps 9171-4.3.1-10, 9171-4.3.1-12, 9171-4.3.2-4, 9171-5.8-1.
 #[test]
-fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
+fn fragment_range_is_checked() {
+    // RFC 9171 4.3.1, 5.8.
     let fragment = |payload: &'static [u8], offset, total| {
         let mut bundle = plain(payload);
         bundle.primary.flags = BundleFlags(BundleFlags::FRAGMENT);

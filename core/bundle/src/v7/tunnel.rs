@@ -1,18 +1,18 @@
-//! Bundles in bundles (draft-ietf-dtn-bibect-05): the administrative record that carries a bundle, and the one that says
-//! what became of those a node sent so.
+//! Bundle-in-bundle encapsulation (draft-ietf-dtn-bibect-05): the administrative record that carries a bundle, and the
+//! signal about bundles sent so.
 //!
-//! Record types are the caller's: drafts and HDTN have 3 and 4, ION 7 and 8.
+//! Record types are the caller's configuration: drafts and HDTN use 3 and 4, ION 7 and 8.
 
-use super::custody::Run;
-use crate::cbor::{ARRAY, BYTES, Reader, put_head, put_uint};
+use super::custody::NumberRun;
+use crate::cbor::{ARRAY, BYTES, CborReader, put_head, put_uint};
 use crate::{AdministrativeRecord, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Bytes, Facts, Malformed, Payload};
 
-/// What the records are called on the wire.
+/// Record types on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TunnelCodes {
-    /// Record type of what carries a bundle.
+    /// Record type of an encapsulated bundle.
     pub bundle: u64,
     /// Record type of signals about such bundles.
     pub signal: u64,
@@ -23,24 +23,25 @@ impl Default for TunnelCodes {
     }
 }
 
-/// Bytes before a carried bundle, at most: six heads of CBOR.
+/// Most bytes before a carried bundle: six CBOR heads.
 const BEFORE_MAX: usize = 64;
-/// Most runs of one signal: each takes three bytes at least.
+/// Most ranges of one signal: each takes at least three bytes.
 const RUNS_MAX: u64 = 1 << 14;
 
-/// A bundle that travels in another one.
+/// Bundle encapsulated in another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Carried {
-    /// The sender's number of this transmission; 0: it wants no signal.
+    /// The sender's transmission number; 0: no signal requested.
     pub number: u64,
-    /// When the sender sends again without a signal: DTN ms, from ION seconds of Unix; 0: it does not say.
+    /// Time at which the sender retransmits without a signal: DTN ms, or Unix seconds from ION; 0: not stated.
     pub due: u64,
-    /// The bundle, encoded.
+    /// Encoded bundle, wherever its bytes are.
     pub bundle: Payload,
 }
 
 impl Carried {
-    /// The payload of the administrative bundle around it; the bundle's bytes are not touched, wherever they are.
+    /// Encodes the payload of the administrative bundle around it, without touching the bundle's bytes, wherever they
+    /// are.
     pub fn encode(self, kind: u64) -> Payload {
         let mut head = Vec::with_capacity(BEFORE_MAX);
         put_head(&mut head, ARRAY, 2);
@@ -53,15 +54,15 @@ impl Carried {
         payload.append(self.bundle);
         payload
     }
-    /// Reads the payload of an administrative bundle, the carried bundle being a part of it; `None` where it is another
+    /// Decodes the payload of an administrative bundle, of which the carried bundle is a slice; `None` for another
     /// record.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The record is malformed; names the rule and the offset.
     pub fn read(payload: &Payload, kind: u64) -> Result<Option<Carried>, Malformed> {
         let mut room = [0; BEFORE_MAX];
         let len = payload.copy_to(0, &mut room);
-        let mut reader = Reader::new(&room[..len], 0, false);
+        let mut reader = CborReader::new(&room[..len], 0, false);
         let is_record = reader.array() == Ok(2) && reader.uint() == Ok(kind);
         if !is_record {
             return Ok(None);
@@ -73,18 +74,18 @@ impl Carried {
         let (number, due, len) = (reader.uint()?, reader.uint()?, reader.bytes_head()?);
         let from = reader.position() as u64;
         if payload.len().checked_sub(from) != Some(len) {
-            return reader.error("a carried bundle ends where its record does");
+            return reader.error("an encapsulated bundle must end with its record");
         }
         Ok(Some(Carried { number, due, bundle: payload.slice(from, len) }))
     }
 }
 
-/// What drafts and implementations call the record that carries a bundle.
+/// Record types that drafts and implementations use for a carried bundle.
 const KINDS: [u64; 2] = [3, 7];
 
-/// How many bundles of version 7 are around one another in this payload of an administrative record, counted up to
-/// `most`: 0 where it carries none. Each may be around the next by a record of this type, or of any that drafts or
-/// implementations have: not all tunnels call it alike. Nothing else of them is checked.
+/// Nesting depth of encapsulated BPv7 bundles in the payload of an administrative record, counted up to `most`; 0 if it
+/// carries none. Each level may use this record type or any that drafts or implementations use, since tunnels differ.
+/// Nothing else is checked.
 pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
     let mut payload = payload.clone();
     for depth in 0..most {
@@ -101,18 +102,18 @@ pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
     most
 }
 
-/// What became of bundles sent in others.
+/// Signal about encapsulated bundles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TunnelSignal {
-    /// 0: accepted; 3 redundant, 4 no room, 5 destination not understood, 6 no route, 7 no contact in time, 8 block not
-    /// understood; others: refused without a reason.
+    /// Disposition code. 0: accepted; 3 redundant, 4 no room, 5 destination not understood, 6 no route, 7 no contact in
+    /// time, 8 block not understood; others: refused without a reason.
     pub disposition: u64,
-    /// Numbers of transmissions. Never walk over them: one run may name them all.
-    pub runs: Vec<Run>,
+    /// Ranges of transmission numbers. Never iterate over them: one range may cover all numbers.
+    pub runs: Vec<NumberRun>,
 }
 
 impl TunnelSignal {
-    /// The payload of the administrative bundle that says so.
+    /// Encodes the payload of the administrative bundle with the signal.
     pub fn encode(&self, kind: u64) -> Bytes {
         let mut out = Vec::with_capacity(16 + 18 * self.runs.len());
         put_head(&mut out, ARRAY, 2);
@@ -125,17 +126,17 @@ impl TunnelSignal {
         }
         AdministrativeRecord::Unknown { kind, content: Bytes::from(out) }.encode()
     }
-    /// Reads the content of such a record.
+    /// Decodes the content of a signal record.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The record is malformed; names the rule and the offset.
     pub fn read(content: &[u8]) -> Result<TunnelSignal, Malformed> {
-        let mut reader = Reader::new(content, 0, false);
-        let signal = reader.list_of(2, "a signal is a disposition and runs of numbers", |reader| {
+        let mut reader = CborReader::new(content, 0, false);
+        let signal = reader.list_of(2, "a signal is a disposition and ranges of numbers", |reader| {
             let disposition = reader.uint()?;
             let runs = reader.list(|reader, items| {
                 if items > RUNS_MAX {
-                    return reader.error("a signal about too many runs");
+                    return reader.error("a signal about too many ranges");
                 }
                 let mut runs = Vec::new();
                 for _ in 0..items {
@@ -150,12 +151,12 @@ impl TunnelSignal {
     }
 }
 
-fn read_run(reader: &mut Reader<'_>) -> Result<Run, Malformed> {
-    reader.list_of(2, "a run is its first number and how many there are", |reader| {
+fn read_run(reader: &mut CborReader<'_>) -> Result<NumberRun, Malformed> {
+    reader.list_of(2, "a range is its first number and its count", |reader| {
         let (first, count) = (reader.uint()?, reader.uint()?);
         match count.checked_sub(1).and_then(|more| first.checked_add(more)) {
-            Some(last) => Ok(Run { first, last }),
-            None => reader.error("a run without numbers of its own, or beyond 64 bits"),
+            Some(last) => Ok(NumberRun { first, last }),
+            None => reader.error("a range that is empty or goes beyond 64 bits"),
         }
     })
 }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carried_bundle_is_a_part_of_its_record_as_the_draft_says() {
+    fn carried_bundle_encoding_matches_draft() {
         let carried = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) };
         let payload = carried.clone().encode(3);
         assert_eq!(
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_record_is_refused_and_never_read_beyond() {
+    fn malformed_tunnel_record_is_refused() {
         let good = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) }.encode(3);
         let good = good.to_bytes().unwrap();
         for len in 0..good.len() {
@@ -206,18 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn signals_come_back_as_they_were_said() {
-        let runs = Vec::from([Run { first: 5, last: 6 }, Run { first: 9, last: 9 }, Run { first: 10, last: u64::MAX }]);
+    fn tunnel_signals_round_trip() {
+        let runs = Vec::from([
+            NumberRun { first: 5, last: 6 },
+            NumberRun { first: 9, last: 9 },
+            NumberRun { first: 10, last: u64::MAX },
+        ]);
         let signal = TunnelSignal { disposition: 4, runs };
         let wire = signal.encode(4);
-        let Ok(v7::Record::Other { kind: 4, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        let Ok(v7::ParsedRecord::Other { kind: 4, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
         assert_eq!(TunnelSignal::read(&content), Ok(signal));
         assert_eq!(
-            TunnelSignal { disposition: 0, runs: Vec::from([Run { first: 5, last: 6 }]) }.encode(4)[..],
+            TunnelSignal { disposition: 0, runs: Vec::from([NumberRun { first: 5, last: 6 }]) }.encode(4)[..],
             bytes("820482008182 0502".replace(' ', "").as_str())[..]
         );
         let all = bytes("82008182001bffffffffffffffff");
-        assert_eq!(TunnelSignal::read(&all).unwrap().runs, [Run { first: 0, last: u64::MAX - 1 }]);
+        assert_eq!(TunnelSignal::read(&all).unwrap().runs, [NumberRun { first: 0, last: u64::MAX - 1 }]);
         for bad in [
             "8200",
             "820081820500",
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_counted_and_ends() {
+    fn tunnel_depth_is_bounded() {
         let around = |payload: Payload| {
             let creation = CreationTimestamp { time: farlink_base::DtnTime(1), sequence: 1 };
             let bundle = Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(2, 0), creation)

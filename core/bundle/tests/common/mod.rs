@@ -1,4 +1,4 @@
-//! Bundles made at random.
+//! Strategies for random bundles.
 
 pub mod fragment;
 

@@ -1,71 +1,70 @@
-//! How much may be in flight: NewReno (RFC 5681, 6582), CUBIC, Hybla, or a fixed window. As Linux does
-//! them; the window grows only while it is what limits the sender.
+//! Congestion control: NewReno (RFC 5681, 6582), CUBIC, Hybla, or a fixed window, as implemented by Linux. The window
+//! grows only while it limits the sender.
 
 use super::cubic::Cubic;
 use farlink_base::Instant;
 
-/// What limits the data in flight, beside the receiver's window.
+/// Limit of the data in flight, besides the receiver's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Congestion {
-    /// Slow start, additive increase, halving on loss.
+    /// NewReno: slow start, additive increase, halving on loss.
     #[default]
     NewReno,
-    /// Growth by the time since the last loss (RFC 9438): what Linux uses unless told otherwise.
+    /// CUBIC: growth by the time since the last loss (RFC 9438), the default of Linux.
     Cubic,
-    /// NewReno whose growth does not suffer from long round trips: as if they took 25 ms (Caini and
-    /// Firrincieli, 2004).
+    /// Hybla: NewReno that grows as if round trips took 25 ms (Caini and Firrincieli, 2004).
     Hybla,
-    /// A controller that knows the path: always this many bytes, whatever is lost. Give it the
-    /// path's bandwidth-delay product.
+    /// Ideal controller that knows the path: always this many bytes, whatever is lost. Set it to the path's
+    /// bandwidth-delay product.
     Ideal {
-        /// Bytes in flight.
+        /// Window, bytes.
         window: u64,
     },
 }
 
-/// What is known of the path when an acknowledgment comes.
+/// State of the path at an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub now: Instant,
-    /// Smoothed round trip; 0 before the first.
+    /// Smoothed round trip; 0 before the first measurement.
     pub round_trip_ns: u64,
-    /// What this acknowledgment measured.
+    /// Round trip measured by this acknowledgment.
     pub measured_ns: Option<u64>,
-    /// Whether it is the first of a round trip.
+    /// Whether it is the first acknowledgment of a round trip.
     pub round: bool,
 }
 
-/// The round trip that Hybla makes all others equal to.
+/// Reference round trip of Hybla, ns.
 const HYBLA_NS: f64 = 25e6;
-/// Bound of Hybla's exponent, as in Linux.
+/// Limit of Hybla's exponent, as in Linux.
 const HYBLA_MOST: f64 = 16.0;
 
-/// The congestion window of one sender, in bytes.
+/// Congestion window of one sender, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct CongestionWindow {
     kind: Congestion,
     segment: u64,
     size: u64,
     threshold: u64,
-    /// Bytes delivered towards the next segment of additive increase.
+    /// Bytes delivered towards the next segment of additive increase (NewReno).
     credit: u64,
-    /// Parts of a byte that the others have grown by.
+    /// Fraction of a byte left over from growth (Hybla).
     part: f64,
     cubic: Cubic,
 }
 
-impl Window {
-    /// Segments at start (RFC 6928).
+impl CongestionWindow {
+    /// Initial window in segments (RFC 6928).
     const INITIAL: u64 = 10;
 
-    /// At the start of a connection whose first round trip took so long.
-    pub fn new(kind: Congestion, segment: u64, round_trip_ns: u64) -> Window {
+    /// Window at the start of a connection, whose first round trip is given.
+    pub fn new(kind: Congestion, segment: u64, round_trip_ns: u64) -> CongestionWindow {
         let size = match kind {
             Congestion::NewReno | Congestion::Cubic => Self::INITIAL * segment,
             Congestion::Hybla => rho(round_trip_ns) as u64 * segment,
             Congestion::Ideal { window } => window.max(segment),
         };
-        Window { kind, segment, size, threshold: u64::MAX, credit: 0, part: 0.0, cubic: Cubic::default() }
+        CongestionWindow { kind, segment, size, threshold: u64::MAX, credit: 0, part: 0.0, cubic: Cubic::default() }
     }
     pub fn size(&self) -> u64 {
         self.size
@@ -77,7 +76,7 @@ impl Window {
         self.size as f64 / self.segment as f64
     }
 
-    /// An acknowledgment said that `bytes` arrived; `limited`: the window was what limited the sender.
+    /// Processes the delivery of `bytes`; `limited`: the window limited the sender.
     pub fn delivered(&mut self, bytes: u64, limited: bool, path: &Path) {
         let slow_start = self.size < self.threshold;
         match self.kind {
@@ -93,6 +92,7 @@ impl Window {
             Congestion::NewReno if slow_start => self.size = (self.size + bytes).min(self.threshold),
             Congestion::NewReno => {
                 self.credit += bytes;
+                // One segment per window of acknowledged bytes (RFC 5681 3.1).
                 while self.credit >= self.size {
                     self.credit -= self.size;
                     self.size += self.segment;
@@ -104,7 +104,7 @@ impl Window {
                 self.size = self.size.saturating_add(more * self.segment);
             }
             Congestion::Hybla => {
-                // Once for each acknowledgment, however much it says, as Linux does.
+                // Once per acknowledgment, however many bytes it covers, as Linux does.
                 let rho = rho(path.round_trip_ns);
                 if bytes > 0 && slow_start {
                     self.grow(libm::exp2(rho.min(HYBLA_MOST)) - 1.0);
@@ -122,7 +122,7 @@ impl Window {
         self.part = bytes - (bytes as u64) as f64;
     }
 
-    /// The threshold after a loss.
+    /// Slow start threshold after a loss.
     fn lowered(&mut self) -> u64 {
         let left = match self.kind {
             Congestion::Cubic => self.cubic.after_loss(self.size / self.segment) * self.segment,
@@ -130,7 +130,7 @@ impl Window {
         };
         left.max(2 * self.segment)
     }
-    /// Loss was found; called once per round trip at most.
+    /// Reacts to a loss; called at most once per round trip.
     pub fn loss(&mut self) {
         if !self.is_ideal() {
             self.threshold = self.lowered();
@@ -138,7 +138,7 @@ impl Window {
             (self.credit, self.part) = (0, 0.0);
         }
     }
-    /// The retransmission timer fired; `again` when it had fired for the same data before.
+    /// Reacts to the retransmission timer; `again`: it had fired for the same data before.
     pub fn timeout(&mut self, again: bool) {
         if !self.is_ideal() {
             if !again {
@@ -149,17 +149,19 @@ impl Window {
             self.cubic.timeout();
         }
     }
-    /// The sender was idle for this many retransmission timeouts (RFC 2861, as Linux does).
+    /// Shrinks the window after this many idle retransmission timeouts (RFC 2861, as Linux does).
     pub fn idle(&mut self, timeouts: u64) {
         if !self.is_ideal() && timeouts > 0 {
+            // The threshold remembers three quarters of the old window (Linux `tcp_current_ssthresh`).
             self.threshold = self.threshold.max(self.size / 4 * 3);
             let floor = self.size.min(Self::INITIAL * self.segment);
+            // Halved for each timeout of idleness, down to the initial window.
             self.size = (self.size >> timeouts.min(63)).max(floor);
         }
     }
 }
 
-/// How many times longer than Hybla's a round trip is, at least once.
+/// Ratio of a round trip to Hybla's reference, at least 1.
 fn rho(round_trip_ns: u64) -> f64 {
     (round_trip_ns as f64 / HYBLA_NS).max(1.0)
 }
@@ -171,8 +173,8 @@ mod tests {
     const PATH: Path = Path { now: Instant(0), round_trip_ns: 100_000_000, measured_ns: None, round: false };
 
     #[test]
-    fn new_reno_doubles_then_adds_and_halves() {
-        let mut w = Window::new(Congestion::NewReno, 1000, 0);
+    fn new_reno_window_growth_and_halving() {
+        let mut w = CongestionWindow::new(Congestion::NewReno, 1000, 0);
         assert_eq!(w.size(), 10_000);
         w.delivered(10_000, true, &PATH);
         assert_eq!(w.size(), 20_000, "slow start doubles in a round trip");
@@ -181,20 +183,21 @@ mod tests {
         w.delivered(10_000, true, &PATH);
         assert_eq!(w.size(), 11_000, "then one segment a round trip");
         w.timeout(false);
+        // Half of 11,000; the window restarts at one segment.
         assert_eq!((w.size(), w.threshold), (1000, 5500));
         w.timeout(true);
         assert_eq!(w.threshold, 5500);
     }
 
     #[test]
-    fn idle_shrinks_to_the_initial_window_and_the_ideal_never_changes() {
-        let mut w = Window::new(Congestion::NewReno, 1000, 0);
+    fn idle_window_shrinks_to_initial() {
+        let mut w = CongestionWindow::new(Congestion::NewReno, 1000, 0);
         w.delivered(70_000, true, &PATH);
         w.idle(1);
         assert_eq!(w.size(), 40_000);
         w.idle(9);
         assert_eq!(w.size(), 10_000);
-        let mut w = Window::new(Congestion::Ideal { window: 5000 }, 1000, 0);
+        let mut w = CongestionWindow::new(Congestion::Ideal { window: 5000 }, 1000, 0);
         w.loss();
         w.timeout(false);
         w.idle(3);
@@ -203,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn hybla_grows_as_if_the_round_trip_took_25_ms() {
-        let mut w = Window::new(Congestion::Hybla, 1000, 100_000_000);
+    fn hybla_grows_like_25_ms_path() {
+        let mut w = CongestionWindow::new(Congestion::Hybla, 1000, 100_000_000);
         assert_eq!(w.size(), 4000, "begins with as many segments as round trips of 25 ms");
         w.delivered(2000, true, &PATH);
         assert_eq!(w.size(), 4000 + 15_000, "2^4 - 1 segments for each acknowledgment");

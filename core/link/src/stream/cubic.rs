@@ -1,45 +1,45 @@
-//! CUBIC (RFC 9438) as Linux has it: with fast convergence, and with HyStart (Ha and Rhee, 2011), which
-//! ends slow start before the queue overflows. Windows are in segments here.
+//! CUBIC (RFC 9438) as implemented by Linux, with fast convergence and with HyStart (Ha and Rhee, 2011), which ends
+//! slow start before the queue overflows. Windows are in segments here.
 
 use super::congestion::Path;
 use farlink_base::Instant;
 
-/// Growth, segments per cubic second (RFC 9438 5.1).
+/// Growth constant, segments per cubic second (RFC 9438 5.1).
 const C: f64 = 0.4;
-/// What is left of the window after a loss (Linux: 717 of 1024).
+/// Share of the window left after a loss (Linux: 717 of 1024).
 const BETA: f64 = 717.0 / 1024.0;
-/// Before the first loss the window grows by a twentieth a round trip at least (Linux).
+/// Before the first loss the window grows by at least a twentieth per round trip (Linux).
 const GROWTH_BEFORE_LOSS: f64 = 20.0;
-/// HyStart looks at windows from here (Linux `hystart_low_window`).
+/// Smallest window at which HyStart is active (Linux `hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
-/// Acknowledgments no further apart than this are one train.
+/// Largest gap between acknowledgments of one train (Linux `hystart_ack_delta_us`).
 const TRAIN_GAP_NS: u64 = 2_000_000;
-/// Measurements a round trip's least is taken from.
+/// Measurements per round trip from which the minimum is taken.
 const SAMPLES: u32 = 8;
-/// Bounds of the eighth of a round trip by which it must have grown.
+/// Bounds of the delay increase, an eighth of the round trip, that ends slow start.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
 
-/// As long as the window stays the same, its growth is not computed anew so soon (Linux: a 32nd of a second).
+/// Minimum time between computations of the growth while the window stays the same (Linux: a 32nd of a second).
 const STEADY_NS: u64 = 31_000_000;
 
-/// Growth since the last loss.
+/// State of the growth since the last loss.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Instant,
-    /// Window at the inflection, and seconds until it is reached.
+    /// Window at the inflection, and seconds until it is reached (K of RFC 9438).
     origin: f64,
     inflection_s: f64,
-    /// The window NewReno would have, and segments delivered towards its next one.
+    /// Window that NewReno would have, and segments delivered towards its next increase.
     friendly: f64,
     towards: f64,
-    /// When growth was computed last, and for which window.
+    /// Time and window of the last computation of the growth.
     computed: Instant,
     window: u64,
-    /// Segments to be delivered for one more.
+    /// Segments to be delivered per segment of growth.
     each: f64,
 }
 
-/// HyStart within one round trip.
+/// State of HyStart within one round trip.
 #[derive(Clone, Copy, Default, Debug)]
 struct Round {
     start: Instant,
@@ -49,10 +49,10 @@ struct Round {
 }
 
 impl Epoch {
-    /// How many segments are to be delivered for one more, in whole ones as Linux counts.
+    /// Computes the segments to be delivered per segment of growth, as an integer like Linux.
     fn compute(&mut self, window: f64, before_loss: f64, least_s: f64) {
         let t = self.computed.since(self.start).as_secs_f64() + least_s - self.inflection_s;
-        // Whole segments apart from the inflection: below it the last one is not waited for.
+        // Truncated like Linux, towards the inflection: just below it the window counts as having reached it.
         let target = self.origin + libm::trunc(C * t * t * t);
         self.each = if target > window { libm::floor(window / (target - window)) } else { 100.0 * window };
         if before_loss == 0.0 {
@@ -63,28 +63,30 @@ impl Epoch {
         let friendly = libm::floor(self.towards / one_more);
         self.friendly += friendly;
         self.towards -= friendly * one_more;
+        // The TCP-friendly region (RFC 9438 4.3): never slower than NewReno.
         if self.friendly > window {
             self.each = self.each.min(libm::floor(window / (self.friendly - window)));
         }
+        // At most half a segment per acknowledged segment (Linux).
         self.each = self.each.max(2.0);
     }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cubic {
-    /// Window before the last loss; 0 when there was none.
+    /// Window before the last loss; 0 if there was none.
     before_loss: f64,
     epoch: Option<Epoch>,
-    /// Segments delivered towards the next one.
+    /// Segments delivered towards the next increase.
     credit: f64,
-    /// Shortest round trip seen.
+    /// Shortest round trip measured.
     least_ns: Option<u64>,
     round: Round,
     found: bool,
 }
 
 impl Cubic {
-    /// An acknowledgment came in slow start; whether slow start should end.
+    /// Processes an acknowledgment in slow start. Returns whether slow start should end.
     pub fn slow_start_ends(&mut self, window: u64, path: &Path) -> bool {
         if path.round {
             self.round = Round { start: path.now, last: path.now, ..Round::default() };
@@ -98,7 +100,8 @@ impl Cubic {
         let round = &mut self.round;
         if path.now.since(round.last).as_nanos() <= u128::from(TRAIN_GAP_NS) {
             round.last = path.now;
-            // Acknowledgments arrive for half a round trip: the pipe is half full, and the next doubling fills it.
+            // A train of acknowledgments as long as half a round trip: the pipe is half full, and the next doubling
+            // fills it.
             self.found |= path.now.since(round.start).as_nanos() > u128::from(least / 2);
         }
         round.least_ns = Some(round.least_ns.map_or(measured, |before| before.min(measured)));
@@ -111,7 +114,7 @@ impl Cubic {
         self.found
     }
 
-    /// Segments to add for so many delivered, in congestion avoidance.
+    /// Segments of growth for so many delivered, in congestion avoidance.
     pub fn increase(&mut self, window: u64, delivered: f64, path: &Path) -> u64 {
         if let Some(measured) = path.measured_ns {
             self.measured(measured, path.now);
@@ -122,6 +125,7 @@ impl Cubic {
         let mut begins = false;
         let epoch = self.epoch.get_or_insert_with(|| {
             begins = true;
+            // K = cbrt((W_max - cwnd) / C), RFC 9438 4.2.
             let inflection_s = libm::cbrt((before_loss - size).max(0.0) / C);
             let origin = before_loss.max(size);
             let (start, friendly) = (path.now, size);
@@ -133,7 +137,7 @@ impl Cubic {
             (epoch.computed, epoch.window) = (path.now, window);
             epoch.compute(size, before_loss, least_s);
         }
-        // What was delivered while one more was farther off counts for one (as in Linux).
+        // Credit from before a drop of `each` counts for one segment (as in Linux).
         let gently = self.credit >= epoch.each;
         self.credit = if gently { delivered } else { self.credit + delivered };
         let more = libm::floor(self.credit / epoch.each);
@@ -141,23 +145,23 @@ impl Cubic {
         more as u64 + u64::from(gently)
     }
 
-    /// Segments left of the window after a loss.
+    /// Window after a loss, in segments.
     pub fn after_loss(&mut self, window: u64) -> u64 {
         let size = window as f64;
         self.epoch = None;
         self.credit = 0.0;
-        // Fast convergence: a window that shrinks makes room for others sooner (RFC 9438 4.7).
+        // Fast convergence: a shrinking window makes room for others sooner (RFC 9438 4.7).
         let shrinks = size < self.before_loss;
         self.before_loss = if shrinks { libm::floor(size * (1.0 + BETA) / 2.0) } else { size };
         libm::floor(size * BETA) as u64
     }
 
-    /// The retransmission timer fired: nothing known of the path holds any more.
+    /// Resets the state after a retransmission timeout, which invalidates all knowledge of the path.
     pub fn timeout(&mut self) {
         *self = Cubic::default();
     }
 
-    /// The shortest round trip; measurements right after a recovery still hold its queue.
+    /// Updates the shortest round trip. Measurements right after a recovery still include its queue.
     fn measured(&mut self, ns: u64, now: Instant) {
         if self.epoch.is_none_or(|epoch| now.since(epoch.start).as_secs() >= 1) {
             self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_returns_to_where_it_was_after_the_time_of_the_cubic_root() {
+    fn cubic_regains_window_at_inflection() {
         let mut cubic = Cubic::default();
         let mut window = cubic.after_loss(1000);
         assert_eq!(window, 700);
@@ -188,11 +192,12 @@ mod tests {
         }
         assert!((985..1005).contains(&window), "{window}");
         let lower = cubic.after_loss(900);
+        // 900 is below the 1,000 before: W_max becomes 900 (1 + beta) / 2.
         assert_eq!((cubic.before_loss, lower), (765.0, 630), "fast convergence");
     }
 
     #[test]
-    fn slow_start_ends_when_acknowledgments_come_for_half_a_round_trip_or_late() {
+    fn hystart_ends_slow_start() {
         let mut train = Cubic::default();
         assert!(!train.slow_start_ends(32, &path(100, 100, true)));
         let ends = (101..200).find(|ms| train.slow_start_ends(32, &path(*ms, 100, false)));
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn short_paths_grow_as_new_reno_would_after_the_first_32nd_of_a_second() {
+    fn cubic_on_short_path_matches_reno() {
         let mut cubic = Cubic::default();
         let mut window = cubic.after_loss(20);
         assert_eq!(window, 14);

@@ -1,39 +1,40 @@
-//! One end of a stream: opening, closing, and the two halves joined.
+//! One end of a stream: connection states around the sending and the receiving half.
 
 use super::Config;
 use super::receiver::Receiver;
 use super::segment::Segment;
-use super::sender::{Outgoing, Sender};
+use super::sender::{SegmentContent, StreamSender};
 use alloc::boxed::Box;
 use farlink_base::{Instant, Payload, Sink};
 
-/// Most bytes that leave as one burst: a packet that the interface cuts (segmentation offload).
+/// Most bytes that leave as one burst, a packet that the interface segments (segmentation offload).
 const BURST: u64 = 65_536;
 
-/// What an end is told.
+/// Input of an end.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline may have passed.
     Wake,
-    /// Open the connection; the other end must have been made by [`StreamEnd::listen`].
+    /// Open the connection; the other end must be made by [`StreamEnd::listen`].
     Connect,
     /// A segment arrived.
     Segment(Box<Segment>),
-    /// Send these bytes (within the room given).
+    /// Send bytes, within the room of [`Output::Writable`].
     Write(Payload),
-    /// Send no more after what was written: half close.
+    /// Half-close: send no more after the bytes written so far.
     Close,
-    /// Drop everything and reset the connection.
+    /// Discard everything and reset the connection.
     Abort,
-    /// Keep what arrives; the peer's window closes as the buffer fills.
+    /// Buffer arriving bytes; the peer's window closes as the buffer fills.
     Pause,
-    /// Hand over what arrives again.
+    /// Deliver arriving bytes again.
     Resume,
-    /// Tell from now on how much the peer acknowledged.
+    /// Report from now on the bytes acknowledged by the peer.
     Confirm,
 }
 
-/// What an end decides.
+/// Output of an end.
+#[allow(missing_docs, reason = "field names that say all have no docs")]
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send this segment to the other end.
@@ -42,58 +43,55 @@ pub enum Output {
     Opened,
     /// Bytes arrived, in order.
     Data(Payload),
-    /// The end takes this many more bytes in total.
-    Writable {
-        /// Bytes.
-        room: u64,
-    },
-    /// The peer has acknowledged so many bytes of what was written, where [`Input::Confirm`] asked.
+    /// The end accepts this many more bytes in total.
+    Writable { room: u64 },
+    /// The peer acknowledged more bytes, after [`Input::Confirm`].
     Confirmed {
-        /// Bytes, since the connection opened.
+        /// Acknowledged bytes since the connection opened.
         bytes: u64,
     },
-    /// The peer sent its last byte. This end may still write.
+    /// The peer half-closed; this end may still write.
     PeerClosed,
-    /// The connection is over: both ends closed, or an error (reset, refused, timed out).
+    /// The connection ended: both ends closed, or an error (reset, refused, timed out).
     Closed {
-        /// Whether by an error.
+        /// Whether it ended by an error.
         error: bool,
     },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// Waits for a SYN, or to be told to connect.
+enum EndState {
+    /// Waiting for a SYN, or for [`Input::Connect`].
     Idle,
-    /// Sent a SYN (either side); not acknowledged yet.
+    /// SYN sent (by either side), not yet acknowledged.
     Opening,
     Open,
-    /// Over in good order: repeated segments are still acknowledged (TIME-WAIT).
+    /// Ended in good order: repeated segments are still acknowledged (TIME-WAIT).
     Finished,
-    /// Over by an error.
+    /// Ended by an error.
     Broken,
 }
 
-/// One end of a stream.
+/// State machine of one end of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamEnd {
     config: Config,
-    state: State,
-    sender: Sender,
+    state: EndState,
+    sender: StreamSender,
     receiver: Receiver,
-    /// Give up opening then.
+    /// Deadline of opening.
     open_by: Option<Instant>,
     peer_closed: bool,
-    /// Bytes last told to be acknowledged, where that is asked for.
+    /// Last reported acknowledged bytes; `None` without [`Input::Confirm`].
     confirmed: Option<u64>,
 }
 
 impl StreamEnd {
-    /// An end that opens the connection when told [`Input::Connect`].
+    /// Creates an end that opens the connection on [`Input::Connect`].
     pub fn new(config: Config) -> StreamEnd {
         StreamEnd {
-            state: State::Idle,
-            sender: Sender::new(&config),
+            state: EndState::Idle,
+            sender: StreamSender::new(&config),
             receiver: Receiver::new(&config),
             open_by: None,
             peer_closed: false,
@@ -101,19 +99,19 @@ impl StreamEnd {
             config,
         }
     }
-    /// An end that answers the other's SYN.
+    /// Creates an end that answers the other's SYN.
     pub fn listen(config: Config) -> StreamEnd {
         StreamEnd::new(config)
     }
-    /// Whether the connection is over; a driver may drop the end a minute later (TIME-WAIT).
+    /// Whether the connection ended; a driver may drop the end a minute later (TIME-WAIT).
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Finished | State::Broken)
+        matches!(self.state, EndState::Finished | EndState::Broken)
     }
-    /// Whether nothing has happened here yet.
+    /// Whether no connection was attempted yet.
     pub fn is_idle(&self) -> bool {
-        self.state == State::Idle
+        self.state == EndState::Idle
     }
-    /// When to call with [`Input::Wake`] at the latest.
+    /// Latest time of the next [`Input::Wake`].
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() {
             return None;
@@ -121,7 +119,7 @@ impl StreamEnd {
         Instant::earliest([self.sender.deadline(), self.receiver.ack_deadline(), self.open_by])
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Processes one input at `now` and pushes the resulting outputs.
     pub fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         if self.is_over() {
             return self.answer_when_over(now, input, out);
@@ -133,16 +131,17 @@ impl StreamEnd {
             Input::Write(data) => self.sender.write(data),
             Input::Close => self.sender.finish(),
             Input::Abort => {
-                if self.state != State::Idle {
+                if self.state != EndState::Idle {
                     out.push(Output::Transmit(Box::new(Segment { reset: true, ..self.bare_segment(now) })));
                 }
-                self.state = State::Broken;
+                self.state = EndState::Broken;
                 return;
             }
             Input::Pause => self.receiver.pause(),
             Input::Resume => self.receiver.resume(now),
             Input::Confirm => self.confirmed = Some(self.confirmed.unwrap_or(0)),
         }
+        // Deadlines count after the input: an answer that arrives with the timeout still counts.
         let in_time = self.open_by.is_none_or(|by| by > now) && self.sender.on_time(now);
         if !in_time {
             self.fail(out);
@@ -155,7 +154,7 @@ impl StreamEnd {
     }
 
     fn open(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        self.state = State::Opening;
+        self.state = EndState::Opening;
         self.open_by = Some(now + self.config.connect_timeout);
         let syn = self.sender.open(now);
         self.transmit(now, syn, false, out);
@@ -163,16 +162,16 @@ impl StreamEnd {
 
     fn on_segment(&mut self, now: Instant, segment: Segment, out: &mut impl Sink<Output>) {
         if segment.reset {
-            // What came before can still be read, as on Linux, also by who had paused.
+            // Bytes received before a reset can still be read, as on Linux, even by a paused reader.
             self.receiver.resume(now);
-            if let Some(data) = self.receiver.read().filter(|_| self.state == State::Open) {
+            if let Some(data) = self.receiver.read().filter(|_| self.state == EndState::Open) {
                 out.push(Output::Data(data));
             }
             return self.fail(out);
         }
         if self.receiver.next().is_none() && !segment.syn {
-            // Nothing makes sense before the peer's SYN.
-            if self.state == State::Idle {
+            // No other segment is valid before the peer's SYN.
+            if self.state == EndState::Idle {
                 out.push(Output::Transmit(Box::new(Segment { reset: true, ..Segment::default() })));
             }
             return;
@@ -180,27 +179,28 @@ impl StreamEnd {
         if let Some(acknowledgment) = segment.acknowledgment {
             self.sender.acknowledge(now, &segment, acknowledgment);
         }
+        // A window probe is an empty segment with an old sequence number: it must be answered.
         let probe = segment.length() == 0 && self.receiver.next().is_some_and(|next| segment.sequence < next);
         if segment.length() > 0 || probe {
             self.receiver.take(now, segment);
         }
-        if self.state == State::Idle {
+        if self.state == EndState::Idle {
             self.open(now, out);
         }
-        if self.state == State::Opening && self.sender.is_open() {
-            self.state = State::Open;
+        if self.state == EndState::Opening && self.sender.is_open() {
+            self.state = EndState::Open;
             self.open_by = None;
             out.push(Output::Opened);
         }
     }
 
-    /// Gives the driver what is new: what was acknowledged, bytes, room, the peer's end.
+    /// Reports news to the driver: acknowledged bytes, data, the peer's end, room.
     fn hand_over(&mut self, out: &mut impl Sink<Output>) {
-        if self.state != State::Open {
+        if self.state != EndState::Open {
             return;
         }
         let acknowledged = self.sender.acknowledged();
-        if self.confirmed.is_some_and(|told| told < acknowledged) {
+        if self.confirmed.is_some_and(|reported| reported < acknowledged) {
             self.confirmed = Some(acknowledged);
             out.push(Output::Confirmed { bytes: acknowledged });
         }
@@ -222,6 +222,7 @@ impl StreamEnd {
         while let Some(content) = next {
             next = self.sender.next_segment(now);
             burst += content.payload.len();
+            // The receiver coalesces what leaves as one burst, so each segment knows whether another follows.
             let more = next.is_some() && burst + self.config.segment_bytes <= BURST;
             if !more {
                 burst = 0;
@@ -230,6 +231,7 @@ impl StreamEnd {
         }
         if self.sender.take_probe() {
             let bare = self.bare_segment(now);
+            // The number before the next one is old: any end answers it with its window (Linux `tcp_xmit_probe_skb`).
             out.push(Output::Transmit(Box::new(Segment { sequence: bare.sequence - 1, ..bare })));
         }
         if self.receiver.ack_deadline().is_some_and(|at| at <= now) {
@@ -241,24 +243,24 @@ impl StreamEnd {
 
     fn conclude(&mut self, out: &mut impl Sink<Output>) {
         if self.peer_closed && self.sender.is_finished() {
-            self.state = State::Finished;
+            self.state = EndState::Finished;
             out.push(Output::Closed { error: false });
         }
     }
 
     fn fail(&mut self, out: &mut impl Sink<Output>) {
-        self.state = State::Broken;
+        self.state = EndState::Broken;
         out.push(Output::Closed { error: true });
     }
 
-    fn transmit(&mut self, now: Instant, content: Outgoing, more: bool, out: &mut impl Sink<Output>) {
+    fn transmit(&mut self, now: Instant, content: SegmentContent, more: bool, out: &mut impl Sink<Output>) {
         let bare = self.bare_segment(now);
         self.receiver.acknowledged();
-        let Outgoing { sequence, payload, syn, fin } = content;
+        let SegmentContent { sequence, payload, syn, fin } = content;
         out.push(Output::Transmit(Box::new(Segment { sequence, payload, syn, fin, more, ..bare })));
     }
 
-    /// A segment without content: an acknowledgment.
+    /// Segment without content: an acknowledgment.
     fn bare_segment(&self, now: Instant) -> Segment {
         Segment {
             stamp: now,
@@ -274,8 +276,8 @@ impl StreamEnd {
     fn answer_when_over(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         let Input::Segment(segment) = input else { return };
         match self.state {
-            State::Finished if segment.length() > 0 => out.push(Output::Transmit(Box::new(self.bare_segment(now)))),
-            State::Broken => {
+            EndState::Finished if segment.length() > 0 => out.push(Output::Transmit(Box::new(self.bare_segment(now)))),
+            EndState::Broken => {
                 segment.refusal().into_iter().for_each(|refusal| out.push(Output::Transmit(Box::new(refusal))))
             }
             _ => {}

@@ -1,23 +1,24 @@
-//! A map whose keys come almost in order and go almost in order: what is in flight, by sequence
-//! number or by transmission. Its ends cost nothing; only what losses put between costs a search.
+//! Map for keys that come and go almost in order: segments in flight, by sequence number or by transmission. Access at
+//! both ends takes constant time; only entries between them need a search.
 
 use alloc::collections::VecDeque;
 
-/// Values by number, in order.
+/// Values by number, in ascending order.
 #[derive(Clone, Debug)]
-pub(super) struct Lane<V> {
+pub(super) struct FlightMap<V> {
     entries: VecDeque<(u64, V)>,
 }
 
-impl<V> Lane<V> {
-    pub fn new() -> Lane<V> {
-        Lane { entries: VecDeque::new() }
+impl<V> FlightMap<V> {
+    pub fn new() -> FlightMap<V> {
+        FlightMap { entries: VecDeque::new() }
     }
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// Puts a value in; one with the same key goes.
+    /// Inserts a value, replacing one with the same key.
     pub fn insert(&mut self, key: u64, value: V) {
+        // New data is appended; only retransmissions fall between.
         if self.entries.back().is_none_or(|(last, _)| *last < key) {
             return self.entries.push_back((key, value));
         }
@@ -33,24 +34,25 @@ impl<V> Lane<V> {
         let place = self.place(key).ok()?;
         self.entries.remove(place).map(|(_, value)| value)
     }
-    /// The first entry.
+    /// First entry, with the smallest key.
     pub fn first(&self) -> Option<(u64, &V)> {
         self.entries.front().map(|(key, value)| (*key, value))
     }
     pub fn pop_first(&mut self) -> Option<(u64, V)> {
         self.entries.pop_front()
     }
-    /// The first entry with this key or a later one.
+    /// First entry with this key or a larger one.
     pub fn from(&self, key: u64) -> Option<(u64, &V)> {
         let (Ok(place) | Err(place)) = self.place(key);
         self.entries.get(place).map(|(key, value)| (*key, value))
     }
-    /// Takes everything, in order.
+    /// Removes all entries, in order.
     pub fn take_all(&mut self) -> impl Iterator<Item = (u64, V)> + '_ {
         self.entries.drain(..)
     }
 
     fn place(&self, key: u64) -> Result<usize, usize> {
+        // Most lookups are for the oldest segment, which is acknowledged next.
         match self.entries.front() {
             None => Err(0),
             Some((first, _)) if key <= *first => {
@@ -73,10 +75,10 @@ mod tests {
     use farlink_base::Rng;
 
     #[test]
-    fn it_does_what_a_sorted_map_does() {
-        let (mut lane, mut model, mut rng) = (Lane::new(), BTreeMap::new(), Rng::new(3));
+    fn lane_matches_sorted_map() {
+        let (mut lane, mut model, mut rng) = (FlightMap::new(), BTreeMap::new(), Rng::new(3));
         for step in 0..20_000u64 {
-            // Mostly beyond the last, sometimes between.
+            // Mostly beyond the last key, sometimes between.
             let key = if rng.below(4) > 0 { step } else { step.saturating_sub(rng.below(40)) };
             match rng.below(8) {
                 0..=3 => {

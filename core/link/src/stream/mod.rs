@@ -1,5 +1,5 @@
-//! A reliable ordered byte stream over the packet link, for stream layers in simulation: what TCP
-//! does to them, without sockets.
+//! Reliable ordered byte stream over the packet link: the behaviour of TCP, without sockets, for stream layers in
+//! simulation.
 //!
 //! Two [`StreamEnd`]s exchange [`Segment`]s that the driver carries over two
 //! [`LinkDirection`](crate::LinkDirection)s. Segments have 64-bit sequence numbers and carry ropes,
@@ -28,21 +28,20 @@ pub use segment::{HEADERS, Segment, Selective};
 
 use farlink_base::Duration;
 
-/// Parameters of one end.
+/// Parameters of one end of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
-    /// Payload bytes of a full segment. 1448: an Ethernet frame with TCP timestamps.
+    /// Payload bytes of a full segment; 1448 is an Ethernet frame with TCP timestamps.
     pub segment_bytes: u64,
-    /// Bytes written and not yet acknowledged that an end keeps (Linux `tcp_wmem`, most: 4 MiB).
+    /// Send buffer: most bytes written and not yet acknowledged (Linux `tcp_wmem`, maximum: 4 MiB).
     pub send_buffer: u64,
-    /// Bytes received and not yet taken that an end keeps (Linux `tcp_rmem`, most: 6 MiB).
+    /// Receive buffer: most bytes received and not yet read (Linux `tcp_rmem`, maximum: 6 MiB).
     pub receive_buffer: u64,
-    /// What limits the data in flight.
+    /// Congestion control algorithm.
     pub congestion: Congestion,
-    /// Give up connecting after this time (Linux: six repetitions, 127 s).
+    /// Time after which connecting fails (Linux: six repetitions, 127 s).
     pub connect_timeout: Duration,
-    /// Give up a connection when nothing was acknowledged for this time (Linux: 15 repetitions,
-    /// about 924 s).
+    /// Time without acknowledgment after which a connection fails (Linux: 15 repetitions, about 924 s).
     pub give_up: Duration,
 }
 impl Default for Config {

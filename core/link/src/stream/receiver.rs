@@ -1,28 +1,28 @@
-//! The receiving half: puts segments in order, says what arrived and how much more may come.
+//! Receiving half: reorders segments, acknowledges them and advertises the window.
 
 use super::Config;
 use super::segment::{Segment, Selective};
 use alloc::collections::BTreeMap;
 use farlink_base::{Duration, Instant, Payload};
 
-/// Linux acknowledges a lone segment after this time (`TCP_DELACK_MIN`).
+/// Delay of the acknowledgment of a single segment (Linux `TCP_DELACK_MIN`).
 const ACK_DELAY: Duration = Duration::from_millis(40);
-/// Segments of one burst that arrive within this time reach Linux as one packet (receive offload: the wait of
-/// an interface that coalesces, and the grain of our emulator), which it answers once.
+/// Segments of one burst that arrive within this time reach Linux as one packet, which it acknowledges once (receive
+/// offload: the coalescing delay of the interface, and the time grain of our emulator).
 const TRAIN: Duration = Duration::from_micros(200);
-/// Segments acknowledged at once when a connection begins (Linux `TCP_MAX_QUICKACKS`).
+/// Segments acknowledged immediately at the beginning of a connection (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     buffer: u64,
-    /// Next sequence number wanted; `None` before the SYN.
+    /// Next expected sequence number; `None` before the SYN.
     next: Option<u64>,
-    /// Segments beyond it: start to (payload, whether it is the FIN).
+    /// Out-of-order segments: start to (payload, whether it is the FIN).
     early: BTreeMap<u64, (Payload, bool)>,
     selective: Selective,
     paused: bool,
-    /// In order, waiting for the reader.
+    /// Bytes in order, not yet read.
     held: Payload,
     finished: bool,
     /// Segments since the last acknowledgment left.
@@ -30,26 +30,27 @@ pub(super) struct Receiver {
     quick: u32,
     ack_at: Option<Instant>,
     train: Train,
-    /// Acknowledgment last sent, and the timestamp to echo (RFC 7323 4.3).
+    /// Last acknowledgment sent, and the timestamp to echo (RFC 7323 4.3).
     last_acknowledged: u64,
     echo: Option<Instant>,
-    /// Window last told.
-    told: u64,
+    /// Window last advertised.
+    advertised: u64,
 }
 
-/// Segments that arrive as one packet.
+/// Burst of segments that arrives as one packet.
 #[derive(Clone, Copy, Default, Debug)]
 struct Train {
     start: Instant,
     last: Instant,
-    /// Whether the last segment said that another follows.
+    /// Whether the last segment announced another.
     more: bool,
-    /// Time between two segments of a burst.
+    /// Time between two segments of the burst.
     pace: Duration,
 }
 
 impl Train {
-    /// A segment arrived; when its packet is handed to the receiver: once the burst or the wait is over.
+    /// Adds a segment. Returns when its packet reaches the receiver: at the end of the burst or of the coalescing
+    /// delay.
     fn join(&mut self, now: Instant, more: bool) -> Instant {
         if self.more {
             self.pace = now.since(self.last);
@@ -78,11 +79,11 @@ impl Receiver {
             train: Train::default(),
             last_acknowledged: 0,
             echo: None,
-            told: config.receive_buffer,
+            advertised: config.receive_buffer,
         }
     }
 
-    /// What to acknowledge; `None` before the SYN.
+    /// Acknowledgment number; `None` before the SYN.
     pub fn next(&self) -> Option<u64> {
         self.next
     }
@@ -92,11 +93,11 @@ impl Receiver {
     pub fn window(&self) -> u64 {
         self.buffer.saturating_sub(self.held.len())
     }
-    /// Whether the peer's FIN was reached and everything before it was taken.
+    /// Whether the peer's FIN was received and all bytes before it were read.
     pub fn is_finished(&self) -> bool {
         self.finished && self.held.is_empty()
     }
-    /// Timestamp to echo.
+    /// Timestamp to echo in the next segment.
     pub fn echo(&self) -> Option<Instant> {
         self.echo
     }
@@ -104,17 +105,18 @@ impl Receiver {
         self.ack_at
     }
 
-    /// An acknowledgment left.
+    /// Notes that an acknowledgment was sent.
     pub fn acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.ack_at = None;
-        self.told = self.window();
+        self.advertised = self.window();
         self.last_acknowledged = self.next.unwrap_or(0);
     }
 
-    /// Takes a segment that occupies sequence numbers (or repeats old ones).
+    /// Processes a segment that occupies sequence numbers (or repeats old ones).
     pub fn take(&mut self, now: Instant, segment: Segment) {
         if segment.sequence <= self.last_acknowledged {
+            // RFC 7323 4.3: the stamp of the segment that the next acknowledgment answers.
             self.echo = Some(segment.stamp);
         }
         let Some(next) = self.next else {
@@ -124,7 +126,7 @@ impl Receiver {
         };
         let end = segment.sequence + segment.length();
         if end <= next || end > next + self.window() + u64::from(segment.fin) {
-            // Old, or beyond the window: say what is wanted.
+            // Old, or beyond the window: acknowledge the expected number (RFC 9293 3.10.7.4).
             self.ack_at = Some(now);
             return;
         }
@@ -132,7 +134,7 @@ impl Receiver {
         let handed_over = self.train.join(now, segment.more);
         let in_order = segment.sequence <= next;
         if segment.sequence == next && self.early.is_empty() {
-            // Nothing waits for it.
+            // Fast path: in order, without a gap behind it.
             self.held.append(segment.payload);
             self.finished |= segment.fin;
             self.next = Some(end);
@@ -145,15 +147,16 @@ impl Receiver {
             let (start, end) = self.block_around(segment.sequence, end);
             self.selective.push_front(start, end);
         }
+        // Loss is under repair: the sender needs every acknowledgment (RFC 5681 4.2).
         let hole = !in_order || !self.early.is_empty();
         let at_once = hole || self.finished || self.quick > 0 || self.unacknowledged >= 2;
         self.quick = self.quick.saturating_sub(1);
         let deadline = if at_once { handed_over } else { now + ACK_DELAY };
-        // The end of a burst is earlier than the wait for more of it.
+        // The end of a burst may come before the coalescing delay ends.
         self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
     }
 
-    /// Bytes for the reader, unless it paused.
+    /// Takes the bytes in order, unless the reader paused.
     pub fn read(&mut self) -> Option<Payload> {
         (!self.paused && !self.held.is_empty()).then(|| core::mem::take(&mut self.held))
     }
@@ -161,15 +164,15 @@ impl Receiver {
     pub fn pause(&mut self) {
         self.paused = true;
     }
-    /// The reader reads again: a window that had become small is told at once.
+    /// Resumes reading; a window that had become small is advertised immediately.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
-        if self.told < self.buffer / 2 {
+        if self.advertised < self.buffer / 2 {
             self.ack_at = Some(now);
         }
     }
 
-    /// Moves what is in order now to the reader.
+    /// Moves segments that are now in order to the reader.
     fn advance(&mut self, mut next: u64) {
         while let Some(entry) = self.early.first_entry() {
             if *entry.key() > next {
@@ -180,6 +183,7 @@ impl Receiver {
             if end <= next {
                 continue;
             }
+            // Bytes received before are dropped: the first copy stays.
             drop(payload.split_to((next - start).min(payload.len())));
             self.held.append(payload);
             self.finished |= fin;
@@ -189,12 +193,12 @@ impl Receiver {
         self.selective.acknowledge(next);
     }
 
-    /// The range of received segments around one.
+    /// Range of contiguous received segments around one.
     fn block_around(&self, sequence: u64, end: u64) -> (u64, u64) {
         let known = self.selective.ranges().iter().copied();
         let (mut start, mut end) = (sequence, end);
         for (s, e) in known {
-            // Ranges already told need not be walked again.
+            // Ranges reported before need no second walk.
             if s <= end && e >= start {
                 start = start.min(s);
                 end = end.max(e);

@@ -1,44 +1,46 @@
-//! What may leave while losses are repaired: proportional rate reduction (RFC 6937, as Linux has it). The data
-//! in flight shrinks to the new window in step with what arrives, never faster and without a pause; where more
-//! was lost than that, no more leaves than arrives.
+//! Proportional rate reduction during recovery (RFC 6937, as implemented by Linux). The data in flight shrinks to the
+//! new window in step with deliveries, neither faster nor with a pause. If more was lost than that, no more is sent
+//! than is delivered.
 
-/// Losses found by what arrived, until everything sent before is acknowledged.
+/// State of a recovery, from the detection of losses until all data sent before is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
-    /// Window before the losses.
+    /// Congestion window before the losses.
     before: u64,
-    /// Bytes that arrived since, and bytes that left.
+    /// Bytes delivered and bytes sent since the recovery began.
     delivered: u64,
     out: u64,
-    /// Bytes that may leave now.
+    /// Bytes that may be sent now.
     room: u64,
 }
 
 impl Repair {
-    /// With a window of so many bytes losses were found.
+    /// Starts a recovery at this congestion window.
     pub fn new(before: u64) -> Repair {
         Repair { before: before.max(1), delivered: 0, out: 0, room: 0 }
     }
-    /// Bytes that may leave now.
+    /// Bytes that may be sent now.
     pub fn room(&self) -> u64 {
         self.room
     }
-    /// An acknowledgment says that so many bytes arrived; so many are still in flight, and `window` are to be.
-    /// `repaired`: it says that a repair arrived, and tells of no new loss.
+    /// Processes an acknowledgment of `bytes`, with `pipe` bytes still in flight and a target of `window`. `repaired`:
+    /// it acknowledges a retransmission and reveals no new loss.
     pub fn arrived(&mut self, bytes: u64, pipe: u64, window: u64, segment: u64, repaired: bool) {
         self.delivered += bytes;
         let owed = if pipe > window {
+            // RFC 6937 3: sent / delivered follows window / before, rounded up to whole segments.
             let share = u128::from(self.delivered) * u128::from(window);
             let segments = share.div_ceil(u128::from(self.before) * u128::from(segment));
             (segments as u64 * segment).saturating_sub(self.out)
         } else {
+            // The slow start variant of RFC 6937: one segment more while no loss is found.
             let more = if repaired { segment } else { 0 };
             (self.delivered.saturating_sub(self.out).max(bytes) + more).min(window - pipe)
         };
-        // The first repair leaves at once.
+        // The first retransmission is sent immediately.
         self.room = if self.out == 0 { owed.max(segment) } else { owed };
     }
-    /// So many bytes leave.
+    /// Records that `bytes` are sent.
     pub fn left(&mut self, bytes: u64) {
         self.out += bytes;
         self.room = self.room.saturating_sub(bytes);
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flight_shrinks_to_half_in_step_with_what_arrives() {
+    fn rate_reduction_halves_flight_gradually() {
         let (mut repair, mut pipe, mut left) = (Repair::new(20), 19, 0);
         for arrived in 1..=16 {
             pipe -= 1;
@@ -64,14 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn where_most_was_lost_no_more_leaves_than_arrives() {
+    fn heavy_loss_limits_repairs_to_arrivals() {
         let (mut repair, mut pipe) = (Repair::new(20), 20_u64);
         for _ in 0..8 {
-            // One arrives and one is found lost.
+            // One segment arrives and one is found lost.
             pipe = pipe.saturating_sub(2);
             repair.arrived(1, pipe, 10, 1, false);
             let leaves = repair.room();
             repair.left(leaves);
+            // Packet conservation: no more is sent than arrives.
             assert!(repair.out <= repair.delivered);
             pipe += leaves;
         }

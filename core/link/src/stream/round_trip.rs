@@ -1,32 +1,31 @@
-//! Round-trip time and retransmission timeout (RFC 6298, with Linux's constants).
+//! Round-trip time and retransmission timeout (RFC 6298, with the constants of Linux).
 
 use farlink_base::Duration;
 
-/// A longer round trip (73 years) is not told apart, so that no sum overflows.
+/// Limit of measured round trips (73 years), so that no sum overflows.
 const LONGEST_NS: u64 = u64::MAX / 8;
-/// Least distance of the timeout from the smoothed round trip (Linux `TCP_RTO_MIN`).
+/// Minimum distance of the timeout from the smoothed round trip (Linux `TCP_RTO_MIN`).
 const MARGIN_MIN_NS: u64 = 200_000_000;
-/// Before the first measurement (RFC 6298 2.1).
+/// Timeout before the first measurement (RFC 6298 2.1).
 const INITIAL_NS: u64 = 1_000_000_000;
-/// Linux `TCP_RTO_MAX`.
+/// Longest timeout (Linux `TCP_RTO_MAX`).
 const MAX_NS: u64 = 120_000_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_ns: Option<u64>,
-    /// Four times the mean deviation of measurements.
+    /// Four times the mean deviation (Linux `mdev`).
     deviation_ns: u64,
-    /// The largest of that in the present round trip.
+    /// Maximum deviation in the current round trip (Linux `mdev_max`).
     most_ns: u64,
-    /// What the timeout allows for: grows at once, and shrinks once a round trip. Measurements of one round
-    /// trip are alike; a queue that builds up is not told by them.
+    /// Variation added to the timeout (Linux `rttvar`): grows immediately and shrinks once per round trip, since the
+    /// measurements of one round trip are alike and do not show a growing queue.
     variation_ns: u64,
     backoff: u32,
 }
 
 impl RoundTrip {
-    /// Takes a measurement of a segment that was sent once (Karn's algorithm); `round`: the first of a new
-    /// round trip.
+    /// Adds a measurement of a segment sent once (Karn's algorithm); `round`: the first of a new round trip.
     pub fn sample(&mut self, measured: Duration, round: bool) {
         let measured = u64::try_from(measured.as_nanos()).unwrap_or(LONGEST_NS).min(LONGEST_NS);
         match self.smoothed_ns {
@@ -39,7 +38,7 @@ impl RoundTrip {
             Some(smoothed) => {
                 let (apart, quarter) = (smoothed.abs_diff(measured), self.deviation_ns / 4);
                 self.deviation_ns = match apart.checked_sub(quarter) {
-                    // Round trips that become shorter are no reason to wait longer.
+                    // A falling round trip must not lengthen the timeout much (Linux `tcp_rtt_estimator`).
                     Some(more) if measured < smoothed => self.deviation_ns + more / 8,
                     _ => self.deviation_ns - quarter + apart,
                 };
@@ -53,27 +52,28 @@ impl RoundTrip {
             }
         }
     }
-    /// The smoothed round trip in nanoseconds; 0 before the first measurement.
+    /// Smoothed round trip, ns; 0 before the first measurement.
     pub fn smoothed_ns(&self) -> u64 {
         self.smoothed_ns.unwrap_or(0)
     }
-    /// Time to wait for an acknowledgment.
+    /// Retransmission timeout, with backoff.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.timeout_ns())
     }
-    /// The same in nanoseconds.
+    /// Retransmission timeout, with backoff, ns.
     pub fn timeout_ns(&self) -> u64 {
         let base = match self.smoothed_ns {
             Some(smoothed) => smoothed + self.variation_ns.max(MARGIN_MIN_NS),
             None => INITIAL_NS,
         };
+        // A path longer than the longest timeout still gets its full round trip.
         (base.min(MAX_NS) << self.backoff.min(10)).min(MAX_NS.max(base))
     }
-    /// A timeout passed in vain: the next is twice as long.
+    /// Doubles the timeout after it expired.
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
-    /// Something was acknowledged.
+    /// Resets the backoff after an acknowledgment.
     pub fn progress(&mut self) {
         self.backoff = 0;
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_timeout_follows_the_path_and_doubles_up_to_two_minutes() {
+    fn timeout_follows_path_and_backs_off() {
         let mut rtt = RoundTrip::default();
         assert_eq!(rtt.timeout_ns(), INITIAL_NS);
         rtt.sample(Duration::from_millis(1200), true);

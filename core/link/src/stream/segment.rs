@@ -1,29 +1,30 @@
-//! What travels between the two ends of a stream.
+//! Segments exchanged by the two ends of a stream.
 
 use farlink_base::{Instant, Payload};
 
-/// Up to three ranges received beyond the acknowledgment (RFC 2018), the newest first; as many as
-/// fit beside timestamps.
+/// Selective acknowledgment (RFC 2018): up to three ranges received beyond the acknowledgment, the newest first, as
+/// many as fit beside timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Selective {
     ranges: [(u64, u64); 3],
     count: u8,
 }
 impl Selective {
-    /// The ranges, as `start..end` sequence numbers.
+    /// Ranges of sequence numbers, `start..end`.
     pub fn ranges(&self) -> &[(u64, u64)] {
         &self.ranges[..usize::from(self.count)]
     }
-    /// Puts a range in front. Ranges it covers go; the oldest goes when there are too many.
+    /// Inserts a range in front and removes the ranges it covers; the oldest one is dropped if there are too many.
     pub(super) fn push_front(&mut self, start: u64, end: u64) {
         let mut next = Selective { ranges: [(start, end), (0, 0), (0, 0)], count: 1 };
+        // Two older ranges and the new one make three.
         for range in self.ranges().iter().filter(|r| r.0 < start || r.1 > end).take(2) {
             next.ranges[usize::from(next.count)] = *range;
             next.count += 1;
         }
         *self = next;
     }
-    /// Forgets ranges that the acknowledgment covers.
+    /// Removes ranges that the acknowledgment covers.
     pub(super) fn acknowledge(&mut self, acknowledgment: u64) {
         if self.count == 0 {
             return;
@@ -37,52 +38,51 @@ impl Selective {
     }
 }
 
-/// Bytes of IPv4 and TCP headers of a segment with data and timestamps.
+/// IPv4 and TCP headers of a segment with timestamps, bytes.
 pub const HEADERS: u64 = 52;
 
-/// One TCP-like segment. Sequence 0 is the SYN, data begins at 1, the FIN takes one number.
+/// TCP-like segment. Sequence 0 is the SYN, data begins at 1, the FIN takes one number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// Opens a connection.
+    /// Opens a connection (SYN flag).
     pub syn: bool,
-    /// The sender will send no more.
+    /// No data follows (FIN flag).
     pub fin: bool,
-    /// It left in one burst with the next one: they reach the receiver as one packet where the link is
-    /// fast enough.
+    /// Another segment follows in the same burst: they reach the receiver as one packet if the link is fast enough.
     pub more: bool,
-    /// The connection is gone.
+    /// The connection does not exist (RST flag).
     pub reset: bool,
     /// Sequence number of the first byte.
     pub sequence: u64,
-    /// Next byte expected from the other end, when anything was received from it.
+    /// Next byte expected from the other end, if any was received.
     pub acknowledgment: Option<u64>,
-    /// Ranges received beyond it.
+    /// Ranges received beyond the acknowledgment.
     pub selective: Selective,
-    /// When it was sent (RFC 7323 timestamps).
+    /// Time of sending (RFC 7323 timestamps).
     pub stamp: Instant,
     /// Timestamp of the segment that caused this acknowledgment.
     pub echo: Option<Instant>,
-    /// Bytes beyond the acknowledgment that the sender of this segment can take.
+    /// Receive window: bytes beyond the acknowledgment that its sender accepts.
     pub window: u64,
-    /// The bytes.
+    /// Data bytes.
     pub payload: Payload,
 }
 impl Segment {
-    /// Sequence numbers it takes.
+    /// Number of sequence numbers it occupies.
     pub fn length(&self) -> u64 {
         self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
     }
-    /// Length on the wire with IPv4 and TCP headers and options.
+    /// Length on the wire with IPv4 and TCP headers and options, bytes.
     pub fn ip_bytes(&self) -> u64 {
         let selective = match self.selective.ranges().len() as u64 {
             0 => 0,
             n => 4 + 8 * n,
         };
-        // SYN: segment size, SACK permitted, timestamps, window scale; later: timestamps.
+        // Options of a SYN: segment size, SACK permitted, timestamps, window scale; later: timestamps.
         let options = if self.syn { 20 } else { 12 + selective };
         40 + options + self.payload.len()
     }
-    /// What a host answers that knows no such connection; `None` when it must not answer.
+    /// Reset sent by a host without such a connection; `None` for a reset, which is never answered.
     pub fn refusal(&self) -> Option<Segment> {
         (!self.reset).then(|| Segment { reset: true, sequence: self.acknowledgment.unwrap_or(0), ..Segment::default() })
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selective_ranges_are_newest_first_without_repetition() {
+    fn selective_ranges_are_newest_first() {
         let mut s = Selective::default();
         for range in [(10, 20), (30, 40), (50, 60), (28, 42), (70, 80)] {
             s.push_front(range.0, range.1);
@@ -104,8 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn lengths_on_the_wire_are_those_of_linux() {
+    fn segment_lengths_match_linux() {
         let data = Segment { payload: Payload::fill(0, 1448), ..Segment::default() };
+        // IPv4 20, TCP 20, timestamps 12: a full Ethernet frame.
         assert_eq!(data.ip_bytes(), 1500);
         assert_eq!(Segment { syn: true, ..Segment::default() }.ip_bytes(), 60);
         assert_eq!(Segment::default().ip_bytes(), 52);

@@ -1,12 +1,11 @@
-//! The sending half: cuts bytes into segments, keeps them until acknowledged, finds losses and
-//! sends again.
+//! Sending half: splits bytes into segments, keeps them until acknowledged, detects losses and retransmits.
 //!
-//! Every transmission has a number, and what later ones overtook is lost (`rack`), so a lost
-//! retransmission is found like any other.
+//! Every transmission has a number and is lost if later ones overtook it (`rack`), so that a lost retransmission is
+//! detected like any other.
 
 use super::Config;
-use super::congestion::{Congestion, Path, Window};
-use super::lane::Lane;
+use super::congestion::{Congestion, CongestionWindow, Path};
+use super::lane::FlightMap;
 use super::rack::Rack;
 use super::repair::Repair;
 use super::round_trip::RoundTrip;
@@ -14,89 +13,88 @@ use super::segment::Segment;
 use alloc::collections::{BTreeSet, VecDeque};
 use farlink_base::{Chunk, Duration, Instant, Payload};
 
-/// What one segment carries.
+/// Content of one segment.
 #[derive(Clone, Debug)]
-pub(super) struct Outgoing {
+pub(super) struct SegmentContent {
     pub sequence: u64,
     pub payload: Payload,
     pub syn: bool,
     pub fin: bool,
 }
-impl Outgoing {
+impl SegmentContent {
     fn length(&self) -> u64 {
         self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
     }
 }
 
-/// A segment not yet known to have arrived.
+/// Segment in flight, not acknowledged.
 #[derive(Clone, Debug)]
-struct Sent {
-    content: Outgoing,
-    /// Number of its latest transmission.
+struct SentSegment {
+    content: SegmentContent,
+    /// Number of the latest transmission.
     order: u64,
     at: Instant,
     again: bool,
 }
 
-/// What was so before a timeout.
+/// State before a timeout, to be restored if the timeout was spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     at: Instant,
-    window: Window,
+    window: CongestionWindow,
     recovery: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub(super) struct StreamSender {
     segment: u64,
     buffer: u64,
     give_up: Duration,
-    /// Pieces not yet sent; each is one chunk.
+    /// Unsent pieces, each of one chunk.
     unsent: VecDeque<Payload>,
     unsent_bytes: u64,
     finish: bool,
     fin_sent: bool,
-    /// By sequence number.
-    flight: Lane<Sent>,
-    /// Transmissions on the way: order to sequence number.
-    pipe: Lane<u64>,
+    /// Segments in flight by sequence number.
+    flight: FlightMap<SentSegment>,
+    /// Transmissions in flight: number to sequence number.
+    pipe: FlightMap<u64>,
     pipe_bytes: u64,
-    /// Sequence numbers to send again.
+    /// Sequence numbers to be retransmitted.
     lost: BTreeSet<u64>,
     order: u64,
     rack: Rack,
-    /// When what was overtaken is lost.
+    /// Time at which overtaken transmissions count as lost.
     overtaken_at: Option<Instant>,
-    /// Losses of earlier transmissions belong to the recovery already under way, which lasts until this is
-    /// acknowledged.
+    /// Last transmission before the current recovery, and the sequence number whose acknowledgment ends it.
     recovery: u64,
     recovery_end: u64,
-    /// How fast losses are repaired, unless the timer found them.
+    /// Rate reduction of a recovery that was not started by the timer.
     repair: Option<Repair>,
     acknowledged: u64,
     next: u64,
-    /// First sequence number the peer cannot take.
+    /// First sequence number beyond the peer's window.
     edge: u64,
     congestion: Congestion,
-    window: Window,
+    window: CongestionWindow,
     round_trip: RoundTrip,
-    /// What is acknowledged beyond this was sent a round trip later.
+    /// Sequence number whose acknowledgment begins a new round trip.
     round_end: u64,
     timeout_at: Option<Instant>,
     timeouts: u32,
-    /// How to go on if the last timeout came too early.
+    /// State to restore if the last timeout was spurious.
     undo: Option<Undo>,
     probe_at: Option<Instant>,
     probe: bool,
     last_progress: Instant,
     last_sent: Instant,
-    /// Room last told, less what was written since.
-    told: u64,
+    /// Room last reported, minus the bytes written since.
+    reported_room: u64,
 }
 
-impl Sender {
-    pub fn new(config: &Config) -> Sender {
-        Sender {
+impl StreamSender {
+    pub fn new(config: &Config) -> StreamSender {
+        StreamSender {
             segment: config.segment_bytes.max(1),
             buffer: config.send_buffer,
             give_up: config.give_up,
@@ -104,8 +102,8 @@ impl Sender {
             unsent_bytes: 0,
             finish: false,
             fin_sent: false,
-            flight: Lane::new(),
-            pipe: Lane::new(),
+            flight: FlightMap::new(),
+            pipe: FlightMap::new(),
             pipe_bytes: 0,
             lost: BTreeSet::new(),
             order: 0,
@@ -118,7 +116,7 @@ impl Sender {
             next: 0,
             edge: 1,
             congestion: config.congestion,
-            window: Window::new(config.congestion, config.segment_bytes.max(1), 0),
+            window: CongestionWindow::new(config.congestion, config.segment_bytes.max(1), 0),
             round_trip: RoundTrip::default(),
             round_end: 0,
             timeout_at: None,
@@ -128,22 +126,22 @@ impl Sender {
             probe: false,
             last_progress: Instant::ZERO,
             last_sent: Instant::ZERO,
-            told: 0,
+            reported_room: 0,
         }
     }
 
-    /// Sends the SYN.
-    pub fn open(&mut self, now: Instant) -> Outgoing {
+    /// Sends the SYN and returns it.
+    pub fn open(&mut self, now: Instant) -> SegmentContent {
         self.last_progress = now;
-        let syn = Outgoing { sequence: 0, payload: Payload::new(), syn: true, fin: false };
+        let syn = SegmentContent { sequence: 0, payload: Payload::new(), syn: true, fin: false };
         self.next = 1;
         self.transmit(now, syn.clone(), false);
         syn
     }
 
-    /// Takes bytes to send. Those beyond the room given are taken all the same.
+    /// Queues bytes to send, even beyond the reported room.
     pub fn write(&mut self, data: Payload) {
-        self.told = self.told.saturating_sub(data.len());
+        self.reported_room = self.reported_room.saturating_sub(data.len());
         self.unsent_bytes += data.len();
         if data.chunks().len() == 1 {
             return self.unsent.push_back(data);
@@ -154,7 +152,7 @@ impl Sender {
             self.unsent.push_back(piece);
         }
     }
-    /// No more bytes will come: the FIN follows the last.
+    /// Ends the data: the FIN follows the last byte.
     pub fn finish(&mut self) {
         self.finish = true;
     }
@@ -166,24 +164,25 @@ impl Sender {
     pub fn is_open(&self) -> bool {
         self.acknowledged > 0
     }
-    /// Whether everything and the FIN were acknowledged.
+    /// Whether all bytes and the FIN were acknowledged.
     pub fn is_finished(&self) -> bool {
         self.fin_sent && self.acknowledged == self.next
     }
-    /// Bytes written and acknowledged: the SYN and the FIN are none.
+    /// Data bytes acknowledged, without SYN and FIN.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.saturating_sub(1 + u64::from(self.is_finished()))
     }
-    /// Bytes written and not acknowledged.
+    /// Bytes written and not yet acknowledged.
     fn outstanding(&self) -> u64 {
         self.unsent_bytes + self.next.saturating_sub(self.acknowledged.max(1))
     }
-    /// Room to tell the writer, when it grew by enough to matter.
+    /// Room to report to the writer, if it grew enough.
     pub fn new_room(&mut self) -> Option<u64> {
         let room = self.buffer.saturating_sub(self.outstanding());
-        let all = self.outstanding() == 0 && room > self.told;
-        if room >= self.told + self.buffer / 4 || all {
-            self.told = room;
+        let all = self.outstanding() == 0 && room > self.reported_room;
+        // A quarter of the buffer: fewer, larger writes instead of one per acknowledgment.
+        if room >= self.reported_room + self.buffer / 4 || all {
+            self.reported_room = room;
             return Some(room);
         }
         None
@@ -192,14 +191,16 @@ impl Sender {
         Instant::earliest([self.timeout_at, self.probe_at, self.overtaken_at])
     }
 
-    /// Takes an acknowledgment.
+    /// Processes an acknowledgment.
     pub fn acknowledge(&mut self, now: Instant, segment: &Segment, acknowledgment: u64) {
+        // It acknowledges bytes never sent: a broken or hostile peer.
         if acknowledgment > self.next {
             return;
         }
         self.edge = self.edge.max(acknowledgment.saturating_add(segment.window));
         let opens = !self.is_open() && acknowledgment > 0;
         self.undo_early_timeout(segment, acknowledgment);
+        // Less than one segment of the window is free: the sender is limited by it (cwnd-limited).
         let limited = self.pipe_bytes + self.segment >= self.window.size();
         let (mut grown, mut arrived) = (0, 0);
         let mut any = acknowledgment > self.acknowledged;
@@ -208,7 +209,7 @@ impl Sender {
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
             while let Some((sequence, sent)) = self.flight.from(start) {
-                // Also where it begins beyond the end.
+                // This includes segments that begin beyond the end.
                 if sequence + sent.content.length() > end {
                     break;
                 }
@@ -216,6 +217,7 @@ impl Sender {
                 any = true;
                 arrived += sent.content.length();
                 self.rack.arrived(now, sent.order, sent.at, sent.again, latest);
+                // Deliveries of data sent before the recovery do not grow the window.
                 if sent.order > self.recovery {
                     grown += sent.content.length();
                 }
@@ -224,7 +226,7 @@ impl Sender {
                 }
             }
         }
-        // Timestamps tell which transmission was answered; without them only lone ones count (Karn).
+        // Timestamps identify the answered transmission; without them, only segments sent once count (Karn).
         let stamp = segment.echo.filter(|_| acknowledgment > cumulative.0);
         let (taken, round) = (stamp.or(measured).map(|at| now - at), self.acknowledged > self.round_end);
         if let Some(taken) = taken {
@@ -234,9 +236,9 @@ impl Sender {
             self.round_trip.sample(taken, round);
         }
         if opens {
-            // On a path longer than the first timeout the SYN was repeated in vain (timestamps show it, and
-            // Linux undoes it too): begin with the initial window.
-            self.window = Window::new(self.congestion, self.segment, self.round_trip.smoothed_ns());
+            // On a path longer than the first timeout the SYN is repeated needlessly (timestamps reveal it, and Linux
+            // undoes it too): start with the initial window.
+            self.window = CongestionWindow::new(self.congestion, self.segment, self.round_trip.smoothed_ns());
         } else if any {
             let measured_ns = taken.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
             let path = Path { now, round_trip_ns: self.round_trip.smoothed_ns(), measured_ns, round };
@@ -251,13 +253,13 @@ impl Sender {
         if any {
             self.progress(now);
         } else if self.flight.is_empty() {
-            // The answer to a probe: the peer lives, its window is closed.
+            // Answer to a window probe: the peer is alive, its window closed.
             self.last_progress = now;
         }
     }
 
-    /// What is acknowledged first after a timeout left before it: nothing was lost, only late (RFC 3522; Linux
-    /// tells by the time stamps, too).
+    /// Undoes a spurious timeout: the segment acknowledged first was sent before it, so it was late, not lost (RFC
+    /// 3522; Linux detects it by timestamps, too).
     fn undo_early_timeout(&mut self, segment: &Segment, acknowledgment: u64) {
         let Some(undo) = self.undo.filter(|_| acknowledgment > self.acknowledged) else { return };
         self.undo = None;
@@ -274,7 +276,7 @@ impl Sender {
         }
     }
 
-    /// Acts on deadlines; `false` when the connection is to be given up.
+    /// Processes deadlines; returns false to give up the connection.
     pub fn on_time(&mut self, now: Instant) -> bool {
         if self.overtaken_at.is_some_and(|at| at <= now) {
             self.find_losses(now);
@@ -294,6 +296,7 @@ impl Sender {
             self.round_trip.back_off();
             (self.recovery, self.recovery_end) = (self.order, self.next);
             (self.overtaken_at, self.repair) = (None, None);
+            // All transmissions in flight count as lost (RFC 8985 6.3).
             self.lost.extend(self.pipe.take_all().map(|(_, sequence)| sequence));
             self.pipe_bytes = 0;
             self.timeout_at = Some(now + self.round_trip.timeout());
@@ -309,13 +312,13 @@ impl Sender {
         true
     }
 
-    /// Whether to ask for the peer's window with an empty old segment.
+    /// Whether to send a window probe, an empty old segment.
     pub fn take_probe(&mut self) -> bool {
         core::mem::take(&mut self.probe)
     }
 
-    /// The next segment that may leave now.
-    pub fn next_segment(&mut self, now: Instant) -> Option<Outgoing> {
+    /// Takes the next segment that may be sent now.
+    pub fn next_segment(&mut self, now: Instant) -> Option<SegmentContent> {
         if let Some(&sequence) = self.lost.first() {
             let length = self.flight.get(sequence)?.content.length();
             if !self.fits(length) {
@@ -335,6 +338,8 @@ impl Sender {
         self.restart_after_idle(now);
         let length = self.unsent_bytes.min(self.segment);
         if self.next + length > self.edge {
+            // The window is closed and no acknowledgment is due: only a probe can learn that it opened (RFC 9293
+            // 3.8.6.1).
             if self.flight.is_empty() && self.probe_at.is_none() {
                 self.probe_at = Some(now + self.round_trip.timeout());
             }
@@ -344,21 +349,21 @@ impl Sender {
             return None;
         }
         let payload = self.cut(length);
-        let content = Outgoing { sequence: self.next, payload, syn: false, fin: false };
+        let content = SegmentContent { sequence: self.next, payload, syn: false, fin: false };
         self.next += length;
         self.transmit(now, content.clone(), false);
         Some(content)
     }
 
-    fn send_fin(&mut self, now: Instant) -> Outgoing {
-        let content = Outgoing { sequence: self.next, payload: Payload::new(), syn: false, fin: true };
+    fn send_fin(&mut self, now: Instant) -> SegmentContent {
+        let content = SegmentContent { sequence: self.next, payload: Payload::new(), syn: false, fin: true };
         self.next += 1;
         self.fin_sent = true;
         self.transmit(now, content.clone(), false);
         content
     }
 
-    /// Whether the congestion window takes so many bytes more; one segment always goes.
+    /// Whether the congestion window admits so many bytes; one segment always may be in flight.
     fn fits(&self, length: u64) -> bool {
         let room = match &self.repair {
             Some(repair) => repair.room(),
@@ -375,8 +380,9 @@ impl Sender {
         }
     }
 
-    /// The first `length` unsent bytes.
+    /// Takes the first `length` unsent bytes.
     fn cut(&mut self, length: u64) -> Payload {
+        // Writes of exactly one segment need no copy of chunks.
         let whole = self.unsent.front().is_some_and(|front| front.len() == length);
         let mut out = if whole { self.unsent.pop_front().unwrap_or_default() } else { Payload::new() };
         while out.len() < length {
@@ -394,24 +400,25 @@ impl Sender {
         out
     }
 
-    fn transmit(&mut self, now: Instant, content: Outgoing, again: bool) {
+    fn transmit(&mut self, now: Instant, content: SegmentContent, again: bool) {
         self.order += 1;
         self.pipe_bytes += content.length();
         if let Some(repair) = &mut self.repair {
             repair.left(content.length());
         }
         self.pipe.insert(self.order, content.sequence);
-        self.flight.insert(content.sequence, Sent { content, order: self.order, at: now, again });
+        self.flight.insert(content.sequence, SentSegment { content, order: self.order, at: now, again });
         self.last_sent = now;
         self.probe_at = None;
         if self.timeout_at.is_none() {
+            // Retransmissions are no progress: a dead peer is given up in time.
             self.last_progress = if again { self.last_progress } else { now };
             self.timeout_at = Some(now + self.round_trip.timeout());
         }
     }
 
-    /// Takes a segment out of the books.
-    fn remove(&mut self, sequence: u64) -> Option<Sent> {
+    /// Removes a segment from all records.
+    fn remove(&mut self, sequence: u64) -> Option<SentSegment> {
         let sent = self.flight.remove(sequence)?;
         if self.pipe.remove(sent.order).is_some() {
             self.pipe_bytes -= sent.content.length();
@@ -422,7 +429,7 @@ impl Sender {
         Some(sent)
     }
 
-    /// Whether there were any.
+    /// Detects lost transmissions. Returns whether any were found.
     fn find_losses(&mut self, now: Instant) -> bool {
         self.overtaken_at = None;
         let recovering = self.acknowledged < self.recovery_end;
@@ -437,7 +444,7 @@ impl Sender {
             self.pipe_bytes -= self.flight.get(sequence).map_or(0, |sent| sent.content.length());
             self.lost.insert(sequence);
         }
-        // What is lost while losses are repaired, of the repairs too, is not held against the path again.
+        // Losses during a recovery, even of retransmissions, reduce the window only once.
         let found = self.lost.len() > before;
         if found && !recovering {
             self.repair = (!self.window.is_ideal()).then(|| Repair::new(self.window.size()));

@@ -1,7 +1,7 @@
 //! Two ends over two emulated directions, in virtual time.
 
 use super::{Config, Congestion, Input, Output, Segment, StreamEnd};
-use crate::spec::{DirectionSpec, LinkSpec, Loss, Reorder, Window};
+use crate::spec::{ContactWindow, DirectionSpec, LinkSpec, Loss, Reorder};
 use crate::{LinkDirection, UDP_IPV4_HEADERS};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ const A: usize = 0;
 const B: usize = 1;
 
 /// Two ends, the link between them, and what each end's user saw.
-struct Pair {
+struct StreamPair {
     now: Instant,
     ends: [StreamEnd; 2],
     directions: [LinkDirection; 2],
@@ -35,10 +35,10 @@ struct User {
     closed: Option<bool>,
 }
 
-impl Pair {
-    fn new(spec: DirectionSpec, config: Config) -> Pair {
+impl StreamPair {
+    fn new(spec: DirectionSpec, config: Config) -> StreamPair {
         let LinkSpec { forward, reverse } = LinkSpec::symmetric(spec);
-        Pair {
+        StreamPair {
             now: Instant::ZERO,
             ends: [StreamEnd::new(config), StreamEnd::listen(config)],
             directions: [LinkDirection::new(forward, 1), LinkDirection::new(reverse, 2)],
@@ -67,7 +67,7 @@ impl Pair {
                 }
                 Output::Writable { room } => user.room = room,
                 Output::Confirmed { bytes } => {
-                    assert!(bytes > user.confirmed, "said twice");
+                    assert!(bytes > user.confirmed, "every report is an increase");
                     user.confirmed = bytes;
                 }
                 Output::PeerClosed => user.peer_closed = true,
@@ -119,8 +119,8 @@ impl Pair {
         self.run(Instant((seconds * 1e9) as u64));
     }
     /// Connects, sends `bytes` from A to B, closes both.
-    fn transfer(spec: DirectionSpec, config: Config, bytes: u64) -> Pair {
-        let mut pair = Pair::new(spec, config);
+    fn transfer(spec: DirectionSpec, config: Config, bytes: u64) -> StreamPair {
+        let mut pair = StreamPair::new(spec, config);
         pair.user[A].to_write = Payload::fill(9, bytes);
         pair.user[A].close_after = true;
         pair.user[B].close_after = true;
@@ -135,8 +135,8 @@ fn path(rate: u64, delay_ms: u64) -> DirectionSpec {
 }
 
 #[test]
-fn opens_in_one_round_trip_and_closes_both_ways() {
-    let pair = Pair::transfer(path(10_000_000, 600), Config::default(), 1000);
+fn stream_opens_and_closes_both_ways() {
+    let pair = StreamPair::transfer(path(10_000_000, 600), Config::default(), 1000);
     assert_eq!(pair.user[A].opened.unwrap().as_secs_f64().round(), 1.0);
     assert!(pair.user[A].opened.unwrap() - Instant::ZERO < MS * 1201);
     assert_eq!(pair.user[B].received, Payload::fill(9, 1000));
@@ -145,12 +145,12 @@ fn opens_in_one_round_trip_and_closes_both_ways() {
 }
 
 #[test]
-fn who_asks_is_told_what_the_peer_acknowledged_which_is_neither_syn_nor_fin() {
-    let mut pair = Pair::new(path(10_000_000, 100), Config::default());
+fn confirmed_counts_acknowledged_data_bytes() {
+    let mut pair = StreamPair::new(path(10_000_000, 100), Config::default());
     pair.user[A].to_write = Payload::fill(9, 100_000);
     pair.tell(A, Input::Connect);
     pair.at(0.25);
-    assert_eq!((pair.user[A].confirmed, pair.user[A].opened.is_some()), (0, true), "nobody asked");
+    assert_eq!((pair.user[A].confirmed, pair.user[A].opened.is_some()), (0, true), "no report without a request");
     pair.tell(A, Input::Confirm);
     pair.at(0.45);
     let first = pair.user[A].confirmed;
@@ -173,9 +173,9 @@ fn who_asks_is_told_what_the_peer_acknowledged_which_is_neither_syn_nor_fin() {
 }
 
 #[test]
-fn slow_start_doubles_every_round_trip_on_a_long_path() {
+fn slow_start_doubles_each_round_trip() {
     // 10 segments in the first round trip, 20 in the second, ...: 10 (2^n - 1) after n.
-    let pair = Pair::transfer(path(1_000_000_000, 600), Config::default(), 1448 * 10 * 31);
+    let pair = StreamPair::transfer(path(1_000_000_000, 600), Config::default(), 1448 * 10 * 31);
     let seconds = pair.user[B].received_at.as_secs_f64();
     assert!((1.2 * 5.5..1.2 * 5.5 + 0.2).contains(&seconds), "SYN, 4 round trips, and half of one: {seconds}");
     assert!(
@@ -188,23 +188,23 @@ fn slow_start_doubles_every_round_trip_on_a_long_path() {
 #[test]
 fn the_receive_window_bounds_goodput() {
     let config = Config { receive_buffer: 1_000_000, ..Config::default() };
-    let pair = Pair::transfer(path(1_000_000_000, 600), config, 50_000_000);
+    let pair = StreamPair::transfer(path(1_000_000_000, 600), config, 50_000_000);
     let rate = 50e6 / pair.user[B].received_at.as_secs_f64();
     assert!((0.72..0.84).contains(&(rate / 1e6)), "1 MB per 1.2 s is 0.83 MB/s, after slow start: {rate}");
 }
 
 #[test]
-fn a_clean_link_is_filled_to_its_rate() {
-    let pair = Pair::transfer(path(10_000_000, 10), Config::default(), 10_000_000);
+fn clean_link_reaches_full_rate() {
+    let pair = StreamPair::transfer(path(10_000_000, 10), Config::default(), 10_000_000);
     let rate = 80e6 / pair.user[B].received_at.as_secs_f64();
     assert!((9.2e6..9.66e6).contains(&rate), "1448 of 1500 bytes at 10 Mbit/s: {rate}");
 }
 
 #[test]
-fn new_reno_suffers_from_random_loss_as_the_square_root_law_says() {
+fn new_reno_loss_follows_mathis_law() {
     // Mathis et al. (1997): rate = 1.22 MSS / (RTT sqrt(p)), a bit less with delayed acknowledgments.
     let spec = DirectionSpec { loss: Loss::Bernoulli(0.01), ..path(1_000_000_000, 50) };
-    let pair = Pair::transfer(spec, Config::default(), 10_000_000);
+    let pair = StreamPair::transfer(spec, Config::default(), 10_000_000);
     let rate = 10e6 / pair.user[B].received_at.as_secs_f64();
     let law = 1.22 * 1448.0 / (0.1 * 0.1);
     assert!((0.6..1.4).contains(&(rate / law)), "{rate} of {law}");
@@ -212,13 +212,13 @@ fn new_reno_suffers_from_random_loss_as_the_square_root_law_says() {
 }
 
 #[test]
-fn goodput_by_loss_on_a_600_ms_path() {
+fn goodput_falls_with_loss() {
     let mut rows = Vec::new();
     for (name, congestion) in [("NewReno", Congestion::NewReno), ("ideal", Congestion::Ideal { window: 750_000 })] {
         for loss in [0.0, 0.001, 0.01, 0.05, 0.2] {
             let spec = DirectionSpec { loss: Loss::Bernoulli(loss), ..path(10_000_000, 300) };
             let config = Config { congestion, ..Config::default() };
-            let pair = Pair::transfer(spec, config, 4_000_000);
+            let pair = StreamPair::transfer(spec, config, 4_000_000);
             assert_eq!(pair.user[B].received, Payload::fill(9, 4_000_000), "{name} {loss}");
             rows.push((name, loss, 32e6 / pair.user[B].received_at.as_secs_f64()));
         }
@@ -233,17 +233,17 @@ fn goodput_by_loss_on_a_600_ms_path() {
 }
 
 #[test]
-fn reordering_and_duplication_do_not_confuse_it() {
+fn reordered_and_duplicated_segments_are_delivered() {
     let reorder = Some(Reorder { probability: 0.05, gap: MS * 3 });
     let spec = DirectionSpec { reorder, duplicate: 0.1, corrupt: 0.01, ..path(10_000_000, 20) };
-    let pair = Pair::transfer(spec, Config::default(), 500_000);
+    let pair = StreamPair::transfer(spec, Config::default(), 500_000);
     assert_eq!(pair.user[B].received, Payload::fill(9, 500_000));
 }
 
 #[test]
-fn a_paused_reader_closes_the_window_and_a_lost_update_is_asked_for() {
+fn probe_recovers_lost_window_update() {
     let config = Config { receive_buffer: 100_000, send_buffer: 50_000, ..Config::default() };
-    let mut pair = Pair::new(path(10_000_000, 100), config);
+    let mut pair = StreamPair::new(path(10_000_000, 100), config);
     pair.user[A].to_write = Payload::fill(9, 400_000);
     pair.tell(A, Input::Connect);
     pair.at(0.25);
@@ -253,10 +253,11 @@ fn a_paused_reader_closes_the_window_and_a_lost_update_is_asked_for() {
     let left = pair.user[A].to_write.len();
     assert!(left >= 400_000 - 100_000 - 50_000 - pair.user[B].received.len(), "push-back reaches the writer: {left}");
     // The update is lost in an outage; the probe finds the open window.
-    let closed = Window::new(Instant::ZERO, Instant(1));
+    let closed = ContactWindow::new(Instant::ZERO, Instant(1));
     pair.directions[B] =
         LinkDirection::new(DirectionSpec { windows: Some([closed].into()), ..path(10_000_000, 100) }, 2);
     pair.tell(B, Input::Resume);
+    // The link is up again after the update was lost.
     pair.directions[B] = LinkDirection::new(path(10_000_000, 100), 2);
     pair.at(200.0);
     assert_eq!(pair.user[B].received, Payload::fill(9, 400_000));
@@ -264,12 +265,13 @@ fn a_paused_reader_closes_the_window_and_a_lost_update_is_asked_for() {
 
 /// Segments from A to B for each one back, of a clean path.
 fn segments_for_each_acknowledgment(rate: u64, delay_ms: u64) -> f64 {
-    let pair = Pair::transfer(path(rate, delay_ms), Config::default(), 10_000_000);
+    let pair = StreamPair::transfer(path(rate, delay_ms), Config::default(), 10_000_000);
     pair.segments[A] as f64 / pair.segments[B] as f64
 }
 
 #[test]
-fn a_burst_that_arrives_as_one_packet_is_acknowledged_once() {
+fn coalesced_burst_is_acknowledged_once() {
+    // Segments of 1,500 B take 1.2 ms and 12 us.
     let (slow, fast) =
         (segments_for_each_acknowledgment(10_000_000, 10), segments_for_each_acknowledgment(1_000_000_000, 10));
     assert!((1.8..2.1).contains(&slow), "1.2 ms apart: every second segment, {slow}");
@@ -277,8 +279,8 @@ fn a_burst_that_arrives_as_one_packet_is_acknowledged_once() {
 }
 
 #[test]
-fn half_close_lets_the_other_side_finish() {
-    let mut pair = Pair::new(path(1_000_000, 50), Config::default());
+fn half_close_lets_peer_finish() {
+    let mut pair = StreamPair::new(path(1_000_000, 50), Config::default());
     pair.user[A].close_after = true;
     pair.user[B].to_write = Payload::fill(4, 300_000);
     pair.tell(A, Input::Connect);
@@ -291,20 +293,20 @@ fn half_close_lets_the_other_side_finish() {
 }
 
 #[test]
-fn an_abort_resets_the_other_end() {
-    let mut pair = Pair::new(path(1_000_000, 50), Config::default());
+fn abort_resets_peer() {
+    let mut pair = StreamPair::new(path(1_000_000, 50), Config::default());
     pair.user[A].to_write = Payload::fill(1, 1_000_000);
     pair.tell(A, Input::Connect);
     pair.at(1.0);
     pair.tell(B, Input::Abort);
     pair.run(Instant::MAX);
     assert_eq!(pair.user[A].closed, Some(true));
-    assert_eq!(pair.user[B].closed, None, "who aborted knows");
+    assert_eq!(pair.user[B].closed, None, "the aborting end gets no event");
 }
 
 #[test]
-fn what_came_before_a_reset_can_be_read_by_who_had_paused() {
-    let mut pair = Pair::new(path(10_000_000, 10), Config::default());
+fn data_before_reset_reaches_paused_reader() {
+    let mut pair = StreamPair::new(path(10_000_000, 10), Config::default());
     pair.user[A].to_write = Payload::fill(9, 100_000);
     pair.tell(A, Input::Connect);
     pair.tell(A, Input::Confirm);
@@ -319,18 +321,19 @@ fn what_came_before_a_reset_can_be_read_by_who_had_paused() {
 }
 
 #[test]
-fn nobody_answering_is_an_error_after_the_connect_timeout() {
+fn unanswered_connect_times_out() {
     let down = DirectionSpec { windows: Some(Vec::new()), ..path(1_000_000, 50) };
-    let mut pair = Pair::new(down, Config::default());
+    let mut pair = StreamPair::new(down, Config::default());
     pair.tell(A, Input::Connect);
     pair.run(Instant::MAX);
     assert_eq!(pair.user[A].closed, Some(true));
     assert_eq!(pair.now, Instant::ZERO + Config::default().connect_timeout);
+    // Timeouts of 1, 2, 4, ... 64 s add up to 127 s.
     assert_eq!(pair.segments[A], 7, "as Linux: one SYN and six more");
 }
 
 #[test]
-fn a_refused_connection_is_closed_at_once() {
+fn refused_connection_closes_at_once() {
     let mut out = Vec::new();
     let mut end = StreamEnd::new(Config::default());
     end.handle(Instant(0), Input::Connect, &mut out);
@@ -341,22 +344,23 @@ fn a_refused_connection_is_closed_at_once() {
 }
 
 #[test]
-fn it_sleeps_through_a_gap_and_gives_up_a_dead_peer() {
-    let window = |a: u64, b: u64| Window::new(Instant(a * 1_000_000_000), Instant(b * 1_000_000_000));
+fn gap_is_survived_dead_peer_is_not() {
+    let window = |a: u64, b: u64| ContactWindow::new(Instant(a * 1_000_000_000), Instant(b * 1_000_000_000));
     let gap = DirectionSpec { windows: Some([window(0, 3), window(60, 900)].into()), ..path(1_000_000, 50) };
-    let pair = Pair::transfer(gap, Config::default(), 1_000_000);
+    let pair = StreamPair::transfer(gap, Config::default(), 1_000_000);
     assert_eq!(pair.user[B].received, Payload::fill(9, 1_000_000));
     let seconds = pair.user[B].received_at.as_secs_f64();
+    // The backoff of the timer may double the gap of 57 s.
     assert!((60.0..125.0).contains(&seconds), "{seconds}");
 
     let dead = DirectionSpec { windows: Some([window(0, 3)].into()), ..path(1_000_000, 50) };
-    let pair = Pair::transfer(dead, Config::default(), 1_000_000);
+    let pair = StreamPair::transfer(dead, Config::default(), 1_000_000);
     assert_eq!(pair.user[A].closed, Some(true));
     assert!((900.0..1100.0).contains(&pair.now.as_secs_f64()), "{:?}", pair.now);
 }
 
 #[test]
-fn headers_of_both_kinds_are_charged() {
+fn segment_and_datagram_headers_are_charged() {
     assert_eq!(Segment { payload: Payload::fill(0, 100), ..Segment::default() }.ip_bytes(), 152);
     assert_eq!(UDP_IPV4_HEADERS, 28);
 }
@@ -373,9 +377,11 @@ proptest! {
             loss: Loss::Bernoulli(loss), duplicate, reorder: Some(Reorder { probability: reorder, gap: MS * 7 }),
             ..path(2_000_000, 40)
         };
-        let mut pair = Pair::new(spec.clone(), Config { receive_buffer, ..Config::default() });
+        let mut pair = StreamPair::new(spec.clone(), Config { receive_buffer, ..Config::default() });
+        // Both directions lose different packets.
         pair.directions = [LinkDirection::new(spec.clone(), seed), LinkDirection::new(spec, !seed)];
         for (n, bytes) in writes.iter().enumerate() {
+            // Writes alternate, so that both ends send at once.
             pair.user[n % 2].to_write.push_bytes(Bytes::from(bytes.clone()));
         }
         let want = [1, 0].map(|e: usize| pair.user[e].to_write.to_bytes().unwrap());

@@ -27,11 +27,11 @@ pub(super) enum Trouble {
     /// The bundle cannot be read.
     Unreadable,
 }
-impl From<bpsec::Fault> for Trouble {
-    fn from(fault: bpsec::Fault) -> Trouble {
+impl From<bpsec::SecurityFault> for Trouble {
+    fn from(fault: bpsec::SecurityFault) -> Trouble {
         match fault {
-            bpsec::Fault::Key => Trouble::NoKey,
-            bpsec::Fault::NotInMemory => Trouble::TooLong,
+            bpsec::SecurityFault::Key => Trouble::NoKey,
+            bpsec::SecurityFault::NotInMemory => Trouble::TooLong,
             _ => Trouble::Unreadable,
         }
     }

@@ -386,8 +386,8 @@ fn insecure(meta: BundleMeta, reason: DeleteReason) -> BundleMeta {
 }
 
 /// What is told of a fault.
-fn reason_of(fault: bpsec::Fault) -> DeleteReason {
-    use bpsec::Fault as F;
+fn reason_of(fault: bpsec::SecurityFault) -> DeleteReason {
+    use bpsec::SecurityFault as F;
     match fault {
         F::Context | F::Key => DeleteReason::UnknownSecurity,
         F::Malformed => DeleteReason::BlockUnintelligible,

@@ -4,7 +4,7 @@ use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Service};
 use farlink_base::{AesGcm, DeleteReason};
-use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, Fault, INTEGRITY, Secret, Section};
+use farlink_bundle::bpsec::{self, AES_GCM, CONFIDENTIALITY, INTEGRITY, Secret, Section, SecurityFault};
 use farlink_bundle::{Bundle, CrcType};
 
 /// Where the node is on a bundle's way.
@@ -175,7 +175,7 @@ impl<'a> Reception<'a> {
                 let (block, header) = (&section.block, section.header);
                 // 9172-5.1.1-1, 9172-5.1.1-6
                 let opened = if astray.contains(&header.number) {
-                    Err(Fault::Target)
+                    Err(SecurityFault::Target)
                 } else if accepts {
                     bpsec::open(self.bundle, block, header, target, &keys, self.aes_gcm.as_ref())
                 } else {
@@ -210,7 +210,7 @@ impl<'a> Reception<'a> {
                 let Some(wish) = wish.filter(|_| !hidden.contains(&target)) else { continue };
                 let keys = self.keys.get(&wish.rule.key);
                 let checked = match astray.contains(&section.header.number) {
-                    true => Err(Fault::Target),
+                    true => Err(SecurityFault::Target),
                     false => bpsec::check(self.bundle, &section.block, section.header, target, keys),
                 };
                 // 9173-3.3.2-2, 9173-3.8.2-3
@@ -258,7 +258,7 @@ impl<'a> Reception<'a> {
         self.held.push((service, target));
     }
     // 9172-5.1.1-3, 9172-5.1.2-3, 9172-5.1.2-7
-    fn fails(&mut self, target: u64, fault: Fault) -> Result<(), DeleteReason> {
+    fn fails(&mut self, target: u64, fault: SecurityFault) -> Result<(), DeleteReason> {
         self.counts.failed += 1;
         self.lose(target, reason_of(fault))
     }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use farlink_base::security::PRIMARY;
 use farlink_base::{BytesMut, CreationTimestamp, DtnTime, HopState, Priority};
-use farlink_bundle::bpsec::{Fault, INTEGRITY, Scope, Section, SecurityBlock, Sha, Value};
+use farlink_bundle::bpsec::{INTEGRITY, Scope, Section, SecurityBlock, SecurityFault, SecurityValue, Sha};
 use farlink_bundle::{BlockData, BlockFlags, ExtensionBlock};
 
 fn rule(role: Role, service: Service, key: &str) -> Rule {
@@ -36,13 +36,13 @@ fn node(node: u64, rules: Vec<Rule>) -> Security {
     node_with(node, rules, vec![secret("mac", 1), secret("cipher", 2)])
 }
 fn made(payload: Payload) -> BundleMeta {
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: EndpointId::ipn(1, 7),
         destination: EndpointId::ipn(3, 7),
         lifetime_ms: 1000,
         priority: Priority::Expedited,
         hop_limit: 9,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let creation = CreationTimestamp { time: DtnTime(7), sequence: 1 };
     v7::make(&draft, creation, payload, CrcType::Crc32c, &Accel::default())
@@ -395,11 +395,11 @@ fn a_payload_known_by_its_length_is_protected_as_one_in_memory() {
 fn a_group_gets_what_came_and_each_member_opens_it() {
     let group = |role| Rule { to: String::from("dtn://all/*"), ..rule(role, Confidentiality, "cipher") };
     let (mut source, mut member) = (node(1, vec![group(Source)]), node(3, vec![group(Acceptor)]));
-    let draft = v7::Draft {
+    let draft = v7::BundleDraft {
         source: EndpointId::ipn(1, 7),
         destination: EndpointId::dtn("all", "~news"),
         lifetime_ms: 1000,
-        ..v7::Draft::default()
+        ..v7::BundleDraft::default()
     };
     let payload = Payload::from(&b"news"[..]);
     let meta = v7::make(&draft, CreationTimestamp::default(), payload, CrcType::Crc32c, &Accel::default());
@@ -501,17 +501,17 @@ fn hashes_of_each_length_hold_with_keys_of_their_own() {
         assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
         // Variant, wrapped key, scope.
         for (at, value) in [
-            (0, Value::Uint(9)),
-            (0, Value::Bytes(vec![6])),
-            (1, Value::Uint(0)),
-            (1, Value::Bytes(vec![0; 9])),
-            (2, Value::Uint(0x1_0000)),
-            (2, Value::Uint(u64::from(scope) ^ 1)),
-            (2, Value::Other(vec![0xf6])),
+            (0, SecurityValue::Uint(9)),
+            (0, SecurityValue::Bytes(vec![6])),
+            (1, SecurityValue::Uint(0)),
+            (1, SecurityValue::Bytes(vec![0; 9])),
+            (2, SecurityValue::Uint(0x1_0000)),
+            (2, SecurityValue::Uint(u64::from(scope) ^ 1)),
+            (2, SecurityValue::Other(vec![0xf6])),
         ] {
             let other = by_hand(&meta, |bundle| {
                 let mut bib = Section::all(bundle, 11).next().unwrap().unwrap();
-                let Some((_, Value::Bytes(hash))) = bib.block.results[0].first() else { panic!("a hash") };
+                let Some((_, SecurityValue::Bytes(hash))) = bib.block.results[0].first() else { panic!("a hash") };
                 assert_eq!(hash.len(), usize::from(sha_bits / 8));
                 bib.block.parameters[at].1 = value.clone();
                 bundle.remove_block(bib.header.number);
@@ -530,11 +530,11 @@ fn what_is_not_there_is_no_target_and_blocks_made_here_are_in_every_fragment() {
     let mut bundle = Security::unpack(&meta, meta.payload.clone(), &Accel::default()).unwrap();
     let own = bpsec::Header { kind: 12, number: 40, flags: bpsec::FLAGS };
     let suite = bpsec::HashSuite { sha: Sha::Sha256, scope: Scope(7), wrapped: None };
-    assert_eq!(bpsec::sign(&bundle, &[77], own, &meta.source, &suite, &[1; 32]), Err(Fault::Target));
+    assert_eq!(bpsec::sign(&bundle, &[77], own, &meta.source, &suite, &[1; 32]), Err(SecurityFault::Target));
     let suite = bpsec::CipherSuite { aes: bpsec::Aes::A256, scope: Scope(7), iv: [1; 12], wrapped: None };
     for target in [77, PRIMARY] {
         let sealed = bpsec::seal(&mut bundle, target, own, &meta.source, &suite, &[1; 32], None);
-        assert_eq!(sealed, Err(Fault::Target), "{target}");
+        assert_eq!(sealed, Err(SecurityFault::Target), "{target}");
     }
     for service in [Integrity, Confidentiality] {
         let meta = node(1, vec![rule(Source, service, "cipher")]).protect(hello()).unwrap();
@@ -633,7 +633,12 @@ fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule(
         (EndpointId::dtn("moon", "7"), None),
         (EndpointId::ipn(8, 7), None),
     ] {
-        let draft = v7::Draft { source: EndpointId::ipn(1, 7), destination, lifetime_ms: 1000, ..v7::Draft::default() };
+        let draft = v7::BundleDraft {
+            source: EndpointId::ipn(1, 7),
+            destination,
+            lifetime_ms: 1000,
+            ..v7::BundleDraft::default()
+        };
         let payload = Payload::from(&b"hello"[..]);
         let meta = v7::make(&draft, CreationTimestamp::default(), payload, CrcType::Crc32c, &Accel::default());
         assert_eq!(end.guards(&meta), judged.is_some(), "{}", meta.destination);
@@ -854,7 +859,7 @@ fn bundle_encrypted_for_own_node_is_decrypted() {
     let own = |role| Rule { to: String::from("ipn:1.*"), ..rule(role, Confidentiality, "cipher") };
     let mut both = node(1, vec![own(Source), own(Acceptor)]);
     let (source, destination) = (EndpointId::ipn(1, 7), EndpointId::ipn(1, 8));
-    let draft = v7::Draft { source, destination, lifetime_ms: 1000, ..v7::Draft::default() };
+    let draft = v7::BundleDraft { source, destination, lifetime_ms: 1000, ..v7::BundleDraft::default() };
     let payload = Payload::from(&b"hello"[..]);
     let meta = v7::make(&draft, CreationTimestamp::default(), payload, CrcType::Crc32c, &Accel::default());
     let protected = both.protect(meta.clone()).unwrap();

@@ -82,7 +82,7 @@ pub struct Honest {
 /// The forgery in bytes.
 pub fn forge(honest: &Honest, alteration: Alteration, version: u8) -> Bytes {
     let Honest { source, destination, creation, lifetime_ms, payload } = honest.clone();
-    let mut draft = v7::Draft { source, destination, lifetime_ms, hop_limit: 64, ..v7::Draft::default() };
+    let mut draft = v7::BundleDraft { source, destination, lifetime_ms, hop_limit: 64, ..v7::BundleDraft::default() };
     match alteration {
         A::Lifetime => draft.lifetime_ms += 5000,
         A::ReportTo => draft.report_to = EndpointId::ipn(9, 1),

@@ -1,4 +1,4 @@
-//! Where a bundle ends.
+//! Tests of finding the end of a bundle.
 
 use super::super::end;
 use super::*;
@@ -23,7 +23,7 @@ fn bundles() -> Vec<Made> {
 }
 
 #[test]
-fn bundles_that_come_one_after_another_are_told_apart_as_ion_joins_them() {
+fn end_splits_concatenated_bundles() {
     let wires: Vec<Vec<u8>> = bundles().iter().map(Made::wire).collect();
     for (first, second) in wires.iter().zip(wires.iter().cycle().skip(1)) {
         let both = rope(&[first.as_slice(), second].concat());
@@ -33,7 +33,7 @@ fn bundles_that_come_one_after_another_are_told_apart_as_ion_joins_them() {
 }
 
 #[test]
-fn there_is_no_end_before_the_last_byte_has_come() {
+fn truncated_bundle_has_no_end() {
     for made in bundles() {
         let wire = made.wire();
         let cuts = (0..wire.len().min(200)).chain(wire.len().saturating_sub(200)..wire.len());
@@ -44,7 +44,7 @@ fn there_is_no_end_before_the_last_byte_has_come() {
 }
 
 #[test]
-fn what_was_handed_on_is_stepped_over_unread() {
+fn end_skips_payload_not_in_memory() {
     let wire = made(&[8; 200_000]).after(&[block(20, 0, &[5])]).wire();
     let mut shadow = rope(&wire[..100]);
     shadow.append(Payload::fill(1, 180_000).slice(100, 179_900));
@@ -53,7 +53,7 @@ fn what_was_handed_on_is_stepped_over_unread() {
 }
 
 #[test]
-fn lengths_that_lie_are_no_loop_and_no_end() {
+fn false_lengths_have_no_end() {
     let huge = [0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     let primary = |length: &[u8]| [&[6, 0][..], length].concat();
     let after = |bytes: &[u8]| [&[6, 0, 1, 0][..], bytes].concat();
@@ -61,7 +61,7 @@ fn lengths_that_lie_are_no_loop_and_no_end() {
         vec![7],
         primary(&huge),
         primary(&[0xff; 11]),
-        // A block longer than any that is read, and references without number.
+        // A block longer than a reader accepts, and an unbounded number of references.
         after(&[&[2, 0][..], &huge].concat()),
         after(&[&[2, 0x40][..], &huge].concat()),
         after(&[2, 0, 0].repeat(200)),

@@ -1,12 +1,12 @@
-//! What a hop changes, and what it leaves alone.
+//! Tests of the changes a hop makes, and of the blocks it must not touch.
 
 use super::*;
 use farlink_base::Duties;
 
-/// RFC 5050 5.6 step 3, 4.6: also after a restart.
 /// Keeps 5050-4.6-1, 5050-5.6-2, 5050-5.6-3, 5050-5.6-4.
 #[test]
-fn unknown_blocks_are_discarded_kept_or_told_of_and_those_kept_are_marked() {
+fn unknown_v6_blocks_follow_their_flags() {
+    // RFC 5050 5.6 step 3, 4.6.
     use block_flags as F;
     for (flags, kept, duties) in [
         (0, true, 0),
@@ -26,7 +26,7 @@ fn unknown_blocks_are_discarded_kept_or_told_of_and_those_kept_are_marked() {
             assert_eq!((meta.duties, leaves(&meta, &hop, None)), (Duties(duties), want.clone()), "{flags:x}");
         }
     }
-    // A padded number too: the bit is in its last byte.
+    // The bit of a padded number is in its last byte.
     let wire = made(b"").wire();
     let at = wire.len() - 3;
     let [padded, marked] = [0x00, 0x20].map(|flags| [&wire[..at], &[90, 0x81, flags, 1, 7], &wire[at..]].concat());
@@ -34,10 +34,10 @@ fn unknown_blocks_are_discarded_kept_or_told_of_and_those_kept_are_marked() {
     assert_eq!(leaves(&meta, &hop, None), marked);
 }
 
-/// RFC 5050 4: the flag of the last block goes to whichever is the last one now.
 /// Keeps 5050-4-3, 5050-5.6-3.
 #[test]
-fn when_the_last_block_is_discarded_the_one_before_it_is_the_last() {
+fn discarding_last_block_moves_last_flag() {
+    // RFC 5050 4: the last-block flag moves to the last block that is left.
     let gone = block(91, block_flags::DISCARD, b"gone");
     let alone = made(b"data").after(core::slice::from_ref(&gone));
     let (meta, hop) = alone.read();
@@ -46,10 +46,10 @@ fn when_the_last_block_is_discarded_the_one_before_it_is_the_last() {
     assert_eq!(leaves(&meta, &hop, None), made(b"data").after(&[block(90, 0x20, b"stays")]).wire());
 }
 
-/// RFC 6257: nobody would know any more what was enciphered or signed.
 /// Keeps 5050-8-2.
 #[test]
-fn security_blocks_stay_and_an_enciphered_payload_is_known_as_one() {
+fn security_blocks_stay_and_seal_payload() {
+    // RFC 6257: without the block, nothing shows that the payload is encrypted or signed.
     for (kind, kept, sealed) in [(2, false, false), (3, true, false), (4, true, true), (9, true, false)] {
         let (meta, hop) = made(b"data").before(&[block(kind, block_flags::DISCARD, b"x")]).read();
         assert_eq!(kinds(&seen(&meta, &hop, None)).0 == [kind], kept, "{kind}");
@@ -57,9 +57,9 @@ fn security_blocks_stay_and_an_enciphered_payload_is_known_as_one() {
     }
 }
 
-/// RFC 6259 3.2.
 #[test]
-fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload() {
+fn previous_hop_block_follows_hop_state() {
+    // RFC 6259 3.2.
     let from = |node: EndpointId| HopState { previous: node, ..HopState::default() };
     let (meta, _) = made(b"data").read();
     let first = leaves(&meta, &from(EndpointId::dtn("relay", "")), None);
@@ -71,7 +71,7 @@ fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload()
     let second = leaves(&meta, &from(EndpointId::ipn(1 << 31, 0)), None);
     assert_eq!(read_strict(&second).unwrap().1.previous, EndpointId::ipn(1 << 31, 0));
     assert_eq!(leaves(&meta, &HopState::default(), None), made(b"data").wire());
-    // Two of them, one behind the payload: all are deleted, one is written.
+    // Several, one of them after the payload: all are removed, one is written.
     let old = |name: &[u8]| block(kind::PREVIOUS_HOP, block_flags::DISCARD, &[b"dtn\0//", name, b"/\0"].concat());
     let several = made(b"data").before(&[old(b"a"), block(90, 0x20, b"x"), old(b"b")]).after(&[old(b"c")]);
     let (meta, hop) = several.read();
@@ -79,15 +79,15 @@ fn the_previous_hop_is_added_replaced_and_removed_before_and_after_the_payload()
     let bundle = seen(&meta, &from(EndpointId::dtn("new", "")), None);
     assert_eq!(kinds(&bundle), (vec![5, 90], vec![]));
     assert_eq!(kinds(&seen(&meta, &HopState::default(), None)), (vec![90], vec![]));
-    // One that came behind the payload leaves before it.
+    // One received after the payload leaves before it.
     let (meta, hop) = made(b"data").after(&[block(90, 0x20, b"x"), old(b"c")]).read();
     let want = made(b"data").before(&[old(b"c")]).after(&[block(90, 0x20, b"x")]);
     assert_eq!((hop.previous.clone(), leaves(&meta, &hop, None)), (EndpointId::dtn("c", ""), want.wire()));
 }
 
-/// RFC 6259 2, 3.3.
 #[test]
-fn a_previous_hop_is_text_or_a_reference_and_one_that_contradicts_itself_is_nobody() {
+fn contradictory_previous_hop_is_null() {
+    // RFC 6259 2, 3.3.
     let refers = |references: &[(u64, u64)], data: &[u8]| {
         let flags = block_flags::DISCARD | block_flags::REFERENCES;
         Raw { references: Some(references.to_vec()), ..block(kind::PREVIOUS_HOP, flags, data) }
@@ -112,14 +112,14 @@ fn a_previous_hop_is_text_or_a_reference_and_one_that_contradicts_itself_is_nobo
         let (meta, _) = made(b"").named().before(&[block]).read();
         assert!(kinds(&seen(&meta, &HopState::default(), None)).0.is_empty(), "deleted in any case");
     }
-    // Where endpoint IDs are numbers, so is the reference.
+    // With compressed headers the reference is a pair of numbers.
     let (meta, hop) = made(b"").before(&[refers(&[(7, 0)], b"")]).read();
     assert_eq!(hop.previous, EndpointId::ipn(7, 0));
     assert_eq!(leaves(&meta, &hop, None), made(b"").before(&[refers(&[(7, 0)], b"")]).wire());
 }
 
 #[test]
-fn labels_and_ages_are_changed_where_they_are_and_those_of_others_are_left_alone() {
+fn hop_rewrites_own_labels_and_age() {
     let foreign = [block(240, 0x20, &[5]), block(kind::AGE, 0x20, b""), block(kind::SERVICE, 0x20, &[4, 0])];
     let (meta, hop) = made(b"data").before(&foreign).read();
     assert_eq!((hop.labels, meta.facts, meta.rare.as_deref().unwrap().ordinal), (None, Facts(0), 0));
@@ -130,7 +130,7 @@ fn labels_and_ages_are_changed_where_they_are_and_those_of_others_are_left_alone
     let changed = leaves(&meta, &HopState { labels: Some([1, 2]), ..came }, None);
     assert_eq!(read_strict(&changed).unwrap().1.labels, Some([1, 2]));
     assert_eq!(leaves(&meta, &hop, None), made(b"data").before(&foreign).wire());
-    // ION counts microseconds; what is less than a millisecond stays as it is.
+    // ION counts microseconds; the fraction of a millisecond stays as it is.
     let aged = |data: &[u8]| made(b"data").before(&[block(kind::AGE, 1, data)]);
     let (meta, hop) = aged(&[0x87, 0x68]).read();
     assert_eq!((hop.age_ms, leaves(&meta, &hop, None)), (1, aged(&[0x87, 0x68]).wire()));
@@ -140,7 +140,7 @@ fn labels_and_ages_are_changed_where_they_are_and_those_of_others_are_left_alone
 }
 
 #[test]
-fn a_bundle_without_creation_time_gets_an_age() {
+fn clockless_v6_bundle_gets_age() {
     let clockless = |bundle: Made| bundle.with(|bundle| bundle.seconds = 0);
     let (meta, hop) = clockless(made(b"data")).read();
     let aged = leaves(&meta, &HopState { age_ms: 5, ..hop }, None);
@@ -149,21 +149,21 @@ fn a_bundle_without_creation_time_gets_an_age() {
     assert_eq!((hop.age_ms, kinds(&seen(&meta, &hop, None)).0), (5, vec![kind::AGE]), "one of them");
 }
 
-/// RFC 5050 5.10.1; CCSDS 734.2-B-1: the number of a custody block is that of the custodian in the primary block.
 /// Keeps 5050-5.10.1-3.
 #[test]
-fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_custodian_is_gone() {
+fn custody_transfer_rewrites_primary_block() {
+    // RFC 5050 5.10.1; CCSDS 734.2-B-1: the number of a custody block belongs to the custodian in the primary block.
     let number = block(kind::CUSTODY, block_flags::DISCARD, b"\x01ipn:1.0");
     let bundle = made(b"data").with(|bundle| bundle.endpoints[3] = (1, 0)).before(&[number]);
     let (meta, hop) = bundle.read();
     assert_eq!(hop.custodian, EndpointId::ipn(1, 0));
     for same in [hop.clone(), HopState::default()] {
-        assert_eq!(leaves(&meta, &same, None), bundle.wire(), "nobody takes it");
+        assert_eq!(leaves(&meta, &same, None), bundle.wire(), "custody is unchanged");
     }
     let takes = |node| HopState { custodian: node, transfer: None, ..hop.clone() };
     let other = seen(&meta, &takes(EndpointId::ipn(1 << 31, 0)), None);
     assert_eq!((other.primary.custodian.clone(), kinds(&other).0), (EndpointId::ipn(1 << 31, 0), vec![]));
-    // A name has no place among numbers.
+    // A dtn name cannot be expressed in a compressed header.
     assert_eq!(leaves(&meta, &takes(EndpointId::dtn("relay", "")), None), bundle.wire());
 
     let refers = Raw { references: Some(vec![(0, 4), (0, 14)]), ..block(90, 0x60, b"x") };
@@ -184,11 +184,11 @@ fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_c
     }
 }
 
-/// CCSDS 734.2-B-1: the custodian's number goes with its name, and means all of the bundle.
 #[test]
-fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_piece() {
+fn custody_number_goes_with_custodian() {
+    // CCSDS 734.2-B-1: the number goes with the custodian's name, and means the whole bundle.
     let numbered = |number, node: &str| [&[number][..], node.as_bytes()].concat();
-    let of = |bundle: &Bundle| {
+    let of = |bundle: &BundleView| {
         let numbers = bundle.before.iter().chain(&bundle.after).filter(|block| block.kind == kind::CUSTODY);
         numbers.map(|block| block.data.to_vec()).collect::<Vec<_>>()
     };
@@ -199,7 +199,7 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
     let mine = EndpointId::ipn(9, 0);
     let old = block(kind::CUSTODY, 0, &numbered(1, "ipn:1.0"));
     let asks = |blocks: &[Raw]| made(b"data").with(|bundle| bundle.endpoints[3] = (1, 0)).before(blocks);
-    // None there before, another's, two of them, one after the payload.
+    // Cases: no block before, another custodian's, two of them, one after the payload.
     let (meta, _) = asks(&[]).read();
     let left = leaves(&meta, &hop(mine.clone(), 7), None);
     assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
@@ -210,16 +210,17 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
         assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
         assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), Some(0..2))).len(), 0, "a piece is not all of it");
         assert_eq!(of(&seen(&meta, &came, None)), [numbered(1, "ipn:1.0")], "nothing changes");
-        // A name has no place among numbers: it does not take custody on the wire, and says no number.
+        // A dtn name cannot be expressed in a compressed header, so custody is not taken on the wire and no number is
+        // written.
         assert_eq!(leaves(&meta, &hop(EndpointId::dtn("x", ""), 7), None), before.wire());
     }
-    // What it wrote it reads again, and writes alike.
+    // The result reads back and is rewritten identically.
     let (meta, came) = read_strict(&left).unwrap();
     assert_eq!((&came.custodian, came.transfer.as_ref().unwrap().number), (&mine, 7));
     assert_eq!(leaves(&meta, &came, None), left);
-    // The same custodian knows it by another number now.
+    // The same custodian assigns another number.
     assert_eq!(of(&seen(&meta, &hop(mine.clone(), 8), None)), [numbered(8, "ipn:9.0")]);
-    // Numbers of others, of fragments, and in every fragment mean nothing.
+    // Numbers of other nodes, of fragments, and replicated ones are invalid.
     let strange = asks(&[block(kind::CUSTODY, 0, &numbered(1, "ipn:5.0"))]);
     let piece = asks(one).with(|bundle| (bundle.flags, bundle.place) = (bundle.flags | 1, Some((2, 9))));
     assert!([strange, piece].iter().all(|bundle| bundle.read().1.transfer.is_none()));
@@ -230,9 +231,9 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
     assert_eq!(read_strict(&next).unwrap().1.transfer.unwrap().number, 7, "it is replaced by one that means it");
 }
 
-/// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.
 #[test]
-fn what_hops_write_makes_no_bundle_unreadable() {
+fn hop_blocks_keep_bundle_readable() {
+    // The next node accepts every bundle this one forwards, however many follow and however long their names are.
     let clockless = made(b"data").with(|bundle| bundle.seconds = 0);
     let most = clockless.clone().before(&vec![block(90, 0x20, b""); crate::MAX_EXTENSION_BLOCKS]);
     let longest = |len| clockless.clone().before(&[block(90, 0x20, &vec![7; len])]);

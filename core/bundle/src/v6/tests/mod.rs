@@ -1,4 +1,4 @@
-//! One test for each rule. Bundles are put together by hand here, so that they can be wrong.
+//! Tests of single rules. Bundles are assembled by hand, so that they can be wrong.
 
 mod end;
 mod hops;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{BundleMeta, Bytes, BytesMut, DtnTime, Facts, HopState, Malformed, Payload, Priority, Refusal};
 
-/// A canonical block.
+/// Canonical block with arbitrary fields.
 #[derive(Clone)]
 struct Raw {
     kind: u8,
@@ -38,7 +38,7 @@ impl Raw {
     }
 }
 
-/// A bundle, field by field.
+/// Bundle with arbitrary fields.
 #[derive(Clone)]
 struct Made {
     flags: u64,
@@ -48,13 +48,13 @@ struct Made {
     lifetime: u64,
     dictionary: Vec<u8>,
     place: Option<(u64, u64)>,
-    /// Added to the length that the primary block says it has.
+    /// Error added to the primary block's length field.
     longer: i64,
     before: Vec<Raw>,
     payload: Raw,
     after: Vec<Raw>,
 }
-/// From ipn:1.1 to ipn:2.1.
+/// Bundle from ipn:1.1 to ipn:2.1.
 fn made(payload: &[u8]) -> Made {
     Made {
         flags: flags::SINGLETON | 1 << 7,
@@ -71,7 +71,7 @@ fn made(payload: &[u8]) -> Made {
     }
 }
 impl Made {
-    /// Blocks after the payload; the last one says so.
+    /// Sets the blocks after the payload and flags the last one.
     fn after(mut self, blocks: &[Raw]) -> Made {
         self.payload.flags &= !block_flags::LAST;
         self.after = blocks.to_vec();
@@ -86,7 +86,7 @@ impl Made {
         change(&mut self);
         self
     }
-    /// From dtn://src/app to dtn://dst/svc.
+    /// Same bundle from dtn://src/app to dtn://dst/svc.
     fn named(mut self) -> Made {
         self.dictionary = b"dtn\0//dst/svc\0//src/app\0none\0".to_vec();
         self.endpoints = [(0, 4), (0, 14), (0, 24), (0, 24)];
@@ -106,7 +106,7 @@ impl Made {
         self.before.iter().chain([&self.payload]).chain(&self.after).for_each(|block| block.put(&mut out));
         out
     }
-    /// What both profiles say, and whether the view for tools and the head alone say the same.
+    /// Errors of both profiles. Checks that the view for tools and the head alone agree.
     fn verdicts(&self) -> [Option<&'static str>; 2] {
         let wire = self.wire();
         [Profile::Strict, Profile::Permissive].map(|profile| {
@@ -132,7 +132,7 @@ fn read_strict(bytes: &[u8]) -> Result<(BundleMeta, HopState), Malformed> {
 fn permissive(bytes: &[u8]) -> (BundleMeta, HopState) {
     super::read(&rope(bytes), Profile::Permissive).unwrap()
 }
-/// What leaves, in bytes.
+/// Encoded bundle that leaves.
 fn leaves(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> Vec<u8> {
     let encoded = render(meta, hop, cut.clone(), &mut BytesMut::new());
     assert_eq!(encoded.len(), size(meta, hop, cut.clone()));
@@ -142,19 +142,19 @@ fn leaves(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> Vec<u8>
     assert_eq!(flat[6..], bytes);
     bytes
 }
-/// What leaves, read by the view for tools.
-fn seen(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> Bundle {
+/// Bundle that leaves, as a view.
+fn seen(meta: &BundleMeta, hop: &HopState, cut: Option<Range<u64>>) -> BundleView {
     decode(&rope(&leaves(meta, hop, cut)), Profile::Strict).unwrap()
 }
-/// Types of the blocks around the payload.
-fn kinds(bundle: &Bundle) -> (Vec<u8>, Vec<u8>) {
+/// Block types before and after the payload.
+fn kinds(bundle: &BundleView) -> (Vec<u8>, Vec<u8>) {
     let of = |blocks: &[BlockView]| blocks.iter().map(|block| block.kind).collect();
     (of(&bundle.before), of(&bundle.after))
 }
 
 /// Keeps 5050-5.4-8, 5050-8-2, 5050-8-3.
 #[test]
-fn what_is_read_is_written_again_byte_for_byte_and_kept_in_three_parts() {
+fn v6_bundle_round_trips_byte_for_byte() {
     let blocks = [block(90, 0x20, b"abc"), block(kind::AGE, 1, &[0x81, 0])];
     for bundle in [made(b"data"), made(b""), made(b"data").named(), made(b"data").after(&blocks[..1])] {
         let wire = bundle.before(&blocks).wire();
@@ -172,15 +172,15 @@ fn what_is_read_is_written_again_byte_for_byte_and_kept_in_three_parts() {
     }
 }
 
-/// RFC 5050 4.2, 4.5.1; draft-irtf-dtnrg-ecos.
 #[test]
 fn flags_and_blocks_become_facts() {
+    // RFC 5050 4.2, 4.5.1; draft-irtf-dtnrg-ecos.
     let asks = flags::CUSTODY | flags::APP_ACK | flags::REPORT_DELIVERY | flags::REPORT_CUSTODY;
     let bundle = made(b"data").with(|bundle| {
         bundle.flags = asks | flags::SINGLETON | 2 << 7;
         bundle.endpoints[3] = (9, 0);
     });
-    // RFC 5050 5.10: what custody of a bundle for several nodes would be, nobody says.
+    // RFC 5050 5.10 does not define custody of bundles for groups.
     let (several, _) = bundle.clone().with(|bundle| bundle.flags &= !flags::SINGLETON).read();
     assert!(!several.facts.has(Facts::CUSTODY) && several.facts.has(Facts::APP_ACK));
     let service = block(kind::SERVICE, 1, &[7, 200, 0x81, 0]);
@@ -200,7 +200,7 @@ fn flags_and_blocks_become_facts() {
 }
 
 #[test]
-fn names_are_endpoint_ids_and_those_of_other_schemes_are_carried() {
+fn dictionary_names_become_endpoint_ids() {
     let (meta, hop) = made(b"data").named().read();
     assert_eq!((&meta.source, &meta.destination), (&EndpointId::dtn("src", "app"), &EndpointId::dtn("dst", "svc")));
     assert!(meta.report_to().is_null() && hop.custodian.is_null());
@@ -224,11 +224,11 @@ fn names_are_endpoint_ids_and_those_of_other_schemes_are_carried() {
     assert_eq!((text(&meta.destination).as_str(), meta.source), ("imc:5.0", EndpointId::ipn(1, 7)));
 }
 
-/// RFC 5050 4.5.1, 4.2: what one version calls a moment the other can say.
 /// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.5.1-1, 5050-5.2-3, 9758-7.4-1.
 #[test]
 fn drafts_become_bundles_that_obey() {
-    let draft = Draft {
+    // RFC 5050 4.5.1, 4.2: timestamps of both versions must stay distinct.
+    let draft = BundleDraft {
         source: EndpointId::ipn(1, 1),
         destination: EndpointId::ipn(2, 1),
         report_to: EndpointId::ipn(1, 0),
@@ -241,7 +241,7 @@ fn drafts_become_bundles_that_obey() {
         reporting: None,
     };
     let at = |ms, sequence| CreationTimestamp { time: DtnTime(ms), sequence };
-    let new = |draft: &Draft, creation| {
+    let new = |draft: &BundleDraft, creation| {
         let meta = make(draft, creation, rope(b"payload")).unwrap();
         let (back, hop) =
             read_strict(&leaves(&meta, &HopState { labels: draft.labels, ..HopState::default() }, None)).unwrap();
@@ -270,28 +270,29 @@ fn drafts_become_bundles_that_obey() {
     assert!(numbers.is_sorted(), "later ones are later: {numbers:?}");
     let clockless = new(&draft, at(0, 7));
     assert!(clockless.facts.has(Facts::AGE) && (clockless.created_ms, clockless.sequence) == (0, 7));
-    let anonymous = Draft { source: EndpointId::Null, facts: Facts(draft.facts.0 | Facts::CUSTODY), ..draft.clone() };
+    let anonymous =
+        BundleDraft { source: EndpointId::Null, facts: Facts(draft.facts.0 | Facts::CUSTODY), ..draft.clone() };
     assert_eq!(new(&anonymous, at(5000, 0)).facts, Facts(Facts::NO_FRAGMENT | Facts::UNRELIABLE));
-    let record = Draft { facts: Facts(draft.facts.0 | Facts::ADMIN | Facts::CUSTODY), ..draft.clone() };
+    let record = BundleDraft { facts: Facts(draft.facts.0 | Facts::ADMIN | Facts::CUSTODY), ..draft.clone() };
     assert_eq!(new(&record, at(5000, 0)).facts, Facts(Facts::ADMIN | Facts::UNRELIABLE));
-    let bare = Draft { facts: Facts(0), labels: None, ..draft.clone() };
+    let bare = BundleDraft { facts: Facts(0), labels: None, ..draft.clone() };
     assert_eq!(kinds(&seen(&new(&bare, at(5000, 0)), &HopState::default(), None)), (vec![], vec![]));
-    let group = Draft { destination: EndpointId::dtn("any", "~news"), ..bare.clone() };
+    let group = BundleDraft { destination: EndpointId::dtn("any", "~news"), ..bare.clone() };
     let has =
         |draft| decode(&rope(&leaves(&new(draft, at(5000, 0)), &HopState::default(), None)), Profile::Strict).unwrap();
     assert!(has(&bare).primary.has(flags::SINGLETON) && !has(&group).primary.has(flags::SINGLETON));
     for destination in [EndpointId::dtn(&"n".repeat(1020), "x"), endpoint_of_scheme(9), EndpointId::ipn(1 << 32, 1)] {
-        let made = make(&Draft { destination, ..draft.clone() }, at(5000, 0), Payload::new());
+        let made = make(&BundleDraft { destination, ..draft.clone() }, at(5000, 0), Payload::new());
         assert_eq!(made.err(), Some(Refusal::NotAcceptable));
     }
-    let record = Draft { destination: EndpointId::ipn(1 << 32, 1), facts: Facts(Facts::ADMIN), ..draft };
+    let record = BundleDraft { destination: EndpointId::ipn(1 << 32, 1), facts: Facts(Facts::ADMIN), ..draft };
     assert!(make(&record, at(5000, 0), Payload::new()).is_ok(), "a custodian of such a name is answered");
 }
 
-/// RFC 6260 2.1, 3.2.
 /// Keeps 6260-2.1-1, 6260-2.1-5, 6260-3-1, 6260-3.2-1.
 #[test]
-fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
+fn all_ipn_endpoints_compress_header() {
+    // RFC 6260 2.1, 3.2.
     let large = EndpointId::ipn(u32::MAX.into(), u32::MAX);
     let numbers = [EndpointId::ipn(2, 1), EndpointId::ipn(1, 300), EndpointId::Null, large];
     let bytes = |endpoint: &EndpointId| {
@@ -305,7 +306,7 @@ fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
     };
     let drafted = |endpoints: [&EndpointId; 3]| {
         let [destination, source, report_to] = endpoints.map(Clone::clone);
-        let draft = Draft { destination, source, report_to, lifetime_ms: 1000, ..Draft::default() };
+        let draft = BundleDraft { destination, source, report_to, lifetime_ms: 1000, ..BundleDraft::default() };
         let creation = CreationTimestamp { time: DtnTime(5000), sequence: 0 };
         let meta = make(&draft, creation, rope(b"payload")).unwrap();
         let wire = leaves(&meta, &HopState::default(), None);
@@ -320,14 +321,14 @@ fn headers_are_compressed_where_all_endpoints_are_numbers_and_only_there() {
             for report_to in &numbers {
                 let (wire, dictionary) = drafted([destination, source, report_to]);
                 assert_eq!(dictionary, 0, "{destination} {source} {report_to}");
-                // Behind the version, flags of some bytes and the length of the block: pairs of numbers, and no custodian.
+                // After the version, the flags and the block's length come pairs of numbers, with a null custodian.
                 let flags = 1 + wire[1..].iter().position(|byte| *byte < 0x80).unwrap() + 1;
                 let pairs = [destination, source, report_to, &EndpointId::Null].map(bytes).concat();
                 assert_eq!(wire[flags + 1..][..pairs.len()], pairs);
             }
         }
     }
-    // One name makes a dictionary of all four.
+    // A single dtn name needs a dictionary for all four endpoints.
     let named = EndpointId::dtn("a", "b");
     for at in 0..3 {
         let mut endpoints = [&numbers[0], &numbers[1], &numbers[2]];

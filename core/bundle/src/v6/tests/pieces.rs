@@ -1,9 +1,9 @@
-//! Fragments and the bundles they make (RFC 5050 5.8, 5.9).
+//! Tests of fragmentation and reassembly (RFC 5050 5.8, 5.9).
 
 use super::*;
 use farlink_base::{Chunk, Extent, FragmentInfo};
 
-/// Blocks of every kind of fate around ten bytes.
+/// Ten payload bytes between blocks of every fragmentation behaviour.
 fn ten() -> Made {
     let before = [block(90, 0x21, b"every"), block(91, 0x20, b"first"), block(kind::SERVICE, 1, &[1, 0])];
     made(b"0123456789").before(&before).after(&[block(92, 0x20, b"last"), block(93, 0x20, b"end")])
@@ -11,7 +11,7 @@ fn ten() -> Made {
 
 /// Keeps 5050-5.8-3, 5050-5.8-4, 5050-5.8-5, 5050-5.8-6, 5050-5.8-7.
 #[test]
-fn blocks_before_the_payload_go_with_the_first_piece_those_after_it_with_the_last_and_some_with_all() {
+fn fragments_get_blocks_by_flags() {
     let (meta, hop) = ten().read();
     for (cut, before, after) in
         [(0..4, vec![90, 91, 19], vec![]), (4..7, vec![90, 19], vec![]), (7..10, vec![90, 19], vec![92, 93])]
@@ -24,10 +24,10 @@ fn blocks_before_the_payload_go_with_the_first_piece_those_after_it_with_the_las
     }
 }
 
-/// There is one level of fragments: places are those of the original.
 /// Keeps 5050-5.8-3, 5050-5.8-5.
 #[test]
-fn a_piece_of_a_piece_is_a_piece_of_the_whole() {
+fn refragmented_piece_keeps_original_offsets() {
+    // Fragments have one level: offsets are those of the original.
     let (meta, hop) = ten().read();
     let (rest, hop) = read_strict(&leaves(&meta, &hop, Some(4..10))).unwrap();
     assert_eq!(rest.fragment(), Some(FragmentInfo { offset: 4, total: 10 }));
@@ -40,7 +40,7 @@ fn a_piece_of_a_piece_is_a_piece_of_the_whole() {
 }
 
 #[test]
-fn a_piece_without_creation_time_has_the_only_clock() {
+fn clockless_v6_fragments_have_age() {
     let age = block(kind::AGE, 0, &[0x87, 0x68]);
     let bundles = [ten(), ten().before(core::slice::from_ref(&age)), made(b"0123456789").after(&[age])];
     for bundle in bundles.map(|bundle| bundle.with(|bundle| bundle.seconds = 0)) {
@@ -55,7 +55,7 @@ fn a_piece_without_creation_time_has_the_only_clock() {
 
 /// Keeps 5050-5.9-1.
 #[test]
-fn fragments_make_the_whole_again_with_the_blocks_of_the_first() {
+fn reassembly_takes_blocks_of_first_fragment() {
     let bundle = ten().with(|bundle| bundle.endpoints[3] = (9, 0));
     let (meta, hop) = bundle.read();
     let (first, _) = read_strict(&leaves(&meta, &hop, Some(0..4))).unwrap();
@@ -71,7 +71,7 @@ fn fragments_make_the_whole_again_with_the_blocks_of_the_first() {
 }
 
 #[test]
-fn a_payload_that_is_not_in_memory_leaves_as_one_that_is() {
+fn stored_payload_renders_like_resident_one() {
     let (mut meta, hop) = ten().read();
     let want = |cut| render(&meta, &hop, cut, &mut BytesMut::new());
     let (whole, piece) = (want(None), want(Some(2..6)));
@@ -82,7 +82,7 @@ fn a_payload_that_is_not_in_memory_leaves_as_one_that_is() {
     assert_eq!((&on_disk.head, &on_disk.tail, on_disk.payload.len()), (&whole.head, &whole.tail, 10));
     let loaded = render_loaded(&meta, Payload::from(&b"2345"[..]), &hop, Some(2..6), &mut BytesMut::new());
     assert_eq!(loaded, piece);
-    // The blocks after it must be in memory to be read.
+    // Blocks after the payload must be in memory to be parsed.
     let mut rope = Payload::from(whole.head);
     rope.append(meta.payload.clone());
     rope.push_bytes(whole.tail);
@@ -102,7 +102,7 @@ fn one_buffer_serves_many_bundles() {
 }
 
 #[test]
-fn a_head_says_what_comes_before_it_came() {
+fn begin_returns_meta_before_payload() {
     let wire = ten().wire();
     let at = wire.len() - b"0123456789".len() - 3 - 4 - 3 - 3;
     for len in 0..wire.len() {

@@ -1,4 +1,4 @@
-//! What peers and attackers get wrong.
+//! Tests of malformed bundles of peers and attackers.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const BOTH: fn(&'static str) -> [Option<&'static str>; 2] = |reason| [Some(reaso
 const STRICT: fn(&'static str) -> [Option<&'static str>; 2] = |reason| [Some(reason), None];
 
 #[test]
-fn a_block_length_that_is_not_that_of_its_fields_is_refused() {
+fn wrong_primary_block_length_is_refused() {
     assert_eq!(made(b"data").verdicts(), [None; 2]);
     for (longer, why) in
         [(1, "the primary block is longer than its fields"), (-1, "the primary block is shorter than its fields")]
@@ -17,12 +17,12 @@ fn a_block_length_that_is_not_that_of_its_fields_is_refused() {
 }
 
 #[test]
-fn a_length_that_overflows_is_refused_and_never_allocated() {
+fn overflowing_length_is_refused() {
     let huge = made(b"data").with(|bundle| bundle.longer = (1 << 60) - 20);
     assert_eq!(huge.verdicts(), BOTH("the primary block is longer than 64 KiB"));
     let head = made(b"").wire();
     let number = |value: &[u8]| [&head[..head.len() - 3], &[9, 0], value].concat();
-    // An extension block of 2^64 - 1 bytes, and one of more.
+    // An extension block of 2^64 - 1 bytes, and a longer one.
     let most = [&[0x81][..], &[0xff; 8], &[0x7f]].concat();
     for (bytes, why) in [
         (number(&most), "the blocks before the payload are longer than 64 KiB"),
@@ -33,16 +33,16 @@ fn a_length_that_overflows_is_refused_and_never_allocated() {
     }
     // A payload of 2^64 - 1 bytes.
     let bytes = [&head[..head.len() - 3], &[1, 8], &most[..]].concat();
-    assert_eq!(begin(&rope(&bytes), Profile::Permissive).unwrap_err().reason, "a payload too long to exist");
+    assert_eq!(begin(&rope(&bytes), Profile::Permissive).unwrap_err().reason, "a payload beyond 64 bits of length");
     assert!(super::super::read(&rope(&bytes), Profile::Permissive).is_err());
-    // So many references that they cannot be there.
+    // More references than could be present.
     let bytes = [&head[..head.len() - 3], &[9, 0x40], &most[..], &[0, 0]].concat();
     assert!(begin(&rope(&bytes), Profile::Permissive).unwrap().is_none(), "more might come");
     assert!(super::super::read(&rope(&bytes), Profile::Permissive).is_err());
 }
 
 #[test]
-fn a_dictionary_offset_out_of_range_is_refused() {
+fn dictionary_offset_outside_range_is_refused() {
     let named = |pair| made(b"data").named().with(|bundle| bundle.endpoints[0] = pair).verdicts();
     for pair in [(29, 4), (0, 29), (0, u64::MAX), (u64::MAX, 0)] {
         assert_eq!(named(pair), BOTH("an endpoint ID beyond the dictionary"), "{pair:?}");
@@ -57,20 +57,20 @@ fn a_dictionary_offset_out_of_range_is_refused() {
 }
 
 #[test]
-fn a_dictionary_without_zero_byte_at_its_end_is_refused() {
+fn unterminated_dictionary_is_refused() {
     let cut = made(b"data").named().with(|bundle| *bundle.dictionary.last_mut().unwrap() = b'x');
     assert_eq!(cut.verdicts(), BOTH("a dictionary that does not end with a zero byte"));
 }
 
 /// Keeps 5050-4.4-1, 6260-2.1-4.
 #[test]
-fn names_that_are_none_are_refused() {
+fn invalid_endpoint_names_are_refused() {
     let named =
         |dictionary: &[u8]| made(b"").named().with(|bundle| bundle.dictionary[4..14].copy_from_slice(dictionary));
     assert_eq!(named(b"///dst/sv\0").verdicts(), BOTH("a dtn endpoint ID without node name"));
-    assert_eq!(named(b"//d\x07/svc.\0").verdicts(), BOTH("an endpoint ID with characters that cannot be seen"));
-    assert_eq!(named(b"//d\xff/svc.\0").verdicts(), BOTH("an endpoint ID that is no text"));
-    assert_eq!(named(b"//d st/sv\0").verdicts(), STRICT("an endpoint ID with characters that cannot be seen"));
+    assert_eq!(named(b"//d\x07/svc.\0").verdicts(), BOTH("an endpoint ID with invisible characters"));
+    assert_eq!(named(b"//d\xff/svc.\0").verdicts(), BOTH("an endpoint ID that is not text"));
+    assert_eq!(named(b"//d st/sv\0").verdicts(), STRICT("an endpoint ID with invisible characters"));
     let ipn = |part: &[u8]| {
         let dictionary = [b"ipn\0", part, b"\0"].concat();
         let endpoints = [(0, 4); 4];
@@ -96,20 +96,20 @@ fn names_that_are_none_are_refused() {
     }
 }
 
-/// RFC 6260 2.2.
 /// Keeps 6260-2.1-3.
 #[test]
-fn node_zero_is_the_null_endpoint_whatever_its_service() {
+fn node_zero_is_null_endpoint() {
+    // RFC 6260 2.2.
     let (meta, hop) =
         made(b"").with(|bundle| (bundle.endpoints[2], bundle.endpoints[3]) = ((0, 5), (0, 1 << 40))).read();
     assert!(meta.report_to().is_null() && hop.custodian.is_null());
 }
 
-/// RFC 5050 4.
 /// Keeps 5050-4-3.
 #[test]
-fn a_missing_last_block_flag_is_read_to_the_end_and_set_again() {
-    const NONE: &str = "no block says that it is the last one";
+fn missing_last_block_flag_is_restored() {
+    // RFC 5050 4.
+    const NONE: &str = "no block has the last-block flag";
     let alone = made(b"data").with(|bundle| bundle.payload.flags = 0);
     let mut followed = made(b"data").after(&[block(90, 0x20, b"x"), block(91, 0x20, b"y")]);
     followed.after[1].flags &= !block_flags::LAST;
@@ -124,7 +124,7 @@ fn a_missing_last_block_flag_is_read_to_the_end_and_set_again() {
 
 /// Keeps 5050-4-3.
 #[test]
-fn blocks_after_the_last_one_are_refused() {
+fn blocks_after_last_block_are_refused() {
     const AFTER: &str = "bytes after the last block";
     let after = made(b"data").after(&[block(90, 8, b"x"), block(91, 0, b"y")]);
     assert_eq!(after.verdicts(), BOTH(AFTER));
@@ -141,16 +141,16 @@ fn blocks_after_the_last_one_are_refused() {
 }
 
 #[test]
-fn a_custody_block_is_in_one_fragment_only() {
+fn replicated_custody_block_is_refused() {
     let custody = |flags| made(b"").before(&[block(kind::CUSTODY, flags, b"\x01ipn:1.0")]).verdicts();
     assert_eq!(custody(0x10), [None; 2]);
     assert_eq!(custody(0x11), STRICT("a custody block that is to be in every fragment"));
 }
 
-/// RFC 5050 4.2, 4.3.
 /// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.3-1.
 #[test]
-fn what_is_anonymous_or_administrative_asks_for_nothing() {
+fn anonymous_and_admin_requests_are_void() {
+    // RFC 5050 4.2, 4.3.
     const REPORTS: &str = "an anonymous or administrative bundle that asks for reports";
     let anonymous =
         |bits| made(b"").with(|bundle| (bundle.endpoints[1], bundle.flags) = ((0, 0), flags::NO_FRAGMENT | bits));
@@ -173,7 +173,7 @@ fn what_is_anonymous_or_administrative_asks_for_nothing() {
 
 /// Keeps 5050-5.8-3.
 #[test]
-fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
+fn fragment_range_is_checked() {
     let fragment = |payload: &[u8], place| {
         made(payload)
             .with(|bundle| (bundle.flags, bundle.place) = (bundle.flags | flags::FRAGMENT, Some(place)))
@@ -197,9 +197,9 @@ fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
 
 /// Keeps 5050-4-2, 5050-4.3-2.
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_primary_fields_are_refused() {
     let late = made(b"").with(|bundle| bundle.seconds = u64::MAX / 1000 + 1);
-    assert_eq!(late.verdicts(), BOTH("a creation time that never comes"));
+    assert_eq!(late.verdicts(), BOTH("a creation time out of range"));
     assert_eq!(made(b"").with(|bundle| bundle.lifetime = u64::MAX).read().0.lifetime_ms, u64::MAX);
     let refers = made(b"").with(|bundle| {
         bundle.payload = Raw { references: Some(vec![(2, 1)]), ..block(1, 0x48, b"") };
@@ -218,9 +218,9 @@ fn what_cannot_be_is_refused() {
     assert_eq!(leaves(&meta, &hop, None), padded, "padded numbers are numbers");
 }
 
-/// What follows a payload is kept in memory while the payload passes to disk.
 #[test]
-fn blocks_are_bounded_in_number_and_length() {
+fn block_count_and_length_are_bounded() {
+    // Blocks after the payload stay in memory while the payload goes to disk.
     let blocks = |count| made(b"").before(&vec![block(90, 0, b""); count]).verdicts();
     assert_eq!(blocks(crate::MAX_EXTENSION_BLOCKS), [None; 2]);
     assert_eq!(blocks(crate::MAX_EXTENSION_BLOCKS + 1), BOTH("more than 128 extension blocks"));
@@ -234,13 +234,13 @@ fn blocks_are_bounded_in_number_and_length() {
 }
 
 #[test]
-fn no_truncation_and_no_changed_byte_makes_more_of_a_bundle_than_it_was() {
+fn damaged_v6_bundle_stays_forwardable() {
     let blocks =
         [block(kind::PREVIOUS_HOP, 0x10, b"dtn\0//a/\0"), block(90, 0, b"abc"), block(10, 0x10, b"\x01ipn:1.0")];
     let wire = made(b"data").named().before(&blocks).after(&blocks[1..]).wire();
     for cut in 0..wire.len() {
         assert!(read_strict(&wire[..cut]).is_err(), "cut to {cut}");
-        // Where blocks end, nothing but a missing flag says that more was there.
+        // At block boundaries, only the missing last-block flag shows the truncation.
         let ends = [11, 17].contains(&(wire.len() - cut));
         assert_eq!(super::super::read(&rope(&wire[..cut]), Profile::Permissive).is_ok(), ends, "cut to {cut}");
         assert!(begin(&rope(&wire[..cut]), Profile::Strict).is_ok(), "cut to {cut}");

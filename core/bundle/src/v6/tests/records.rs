@@ -1,4 +1,4 @@
-//! Administrative records (RFC 5050 6.1, CCSDS 734.2-B-1).
+//! Tests of administrative records (RFC 5050 6.1, CCSDS 734.2-B-1).
 
 use super::*;
 use crate::{BundleId, StatusItem, reason};
@@ -10,16 +10,22 @@ fn subject(fragment: Option<(u64, u64)>) -> BundleId {
 
 /// Keeps 5050-6.2-1, 5050-6.2-2.
 #[test]
-fn reports_say_what_they_were_told_and_always_when() {
+fn v6_status_reports_always_have_time() {
     let fragment = made(b"data").with(|bundle| (bundle.flags, bundle.place) = (flags::FRAGMENT, Some((5, 9))));
     for bundle in [made(b"data"), made(b"data").named(), fragment] {
         let (meta, _) = bundle.read();
-        for (which, at) in
-            [Status::Received, Status::Forwarded, Status::Delivered, Status::Deleted].into_iter().zip([0, 2, 3, 4])
+        for (which, at) in [
+            StatusAssertion::Received,
+            StatusAssertion::Forwarded,
+            StatusAssertion::Delivered,
+            StatusAssertion::Deleted,
+        ]
+        .into_iter()
+        .zip([0, 2, 3, 4])
         {
             for time in [None, Some(DtnTime(9_001))] {
                 let bytes = status_report(&meta, which, reason::NO_ROUTE, time);
-                let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+                let Ok(ParsedRecord::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
                 assert_eq!((&report.subject, report.reason), (&meta.identity(), 6));
                 let asserted = report.items().map(|(_, item)| item.asserted);
                 assert!(asserted[at] && asserted.iter().filter(|asserted| **asserted).count() == 1);
@@ -33,14 +39,14 @@ fn reports_say_what_they_were_told_and_always_when() {
     }
 }
 
-/// Codes that BPv7 added have no number in BPv6.
 /// Keeps 5050-5.6-2.
 #[test]
-fn reasons_of_the_newer_version_are_said_with_those_there_were() {
+fn newer_reasons_map_to_v6_codes() {
+    // Codes added by BPv7 have no number in BPv6.
     let (meta, _) = made(b"").read();
     let said = |code| {
-        record(&status_report(&meta, Status::Deleted, code, None)).map(|record| match record {
-            Record::Report(report) => (report.reason, report.reason_text()),
+        record(&status_report(&meta, StatusAssertion::Deleted, code, None)).map(|record| match record {
+            ParsedRecord::Report(report) => (report.reason, report.reason_text()),
             other => panic!("{other:?}"),
         })
     };
@@ -62,7 +68,7 @@ fn custody_signals_round_trip() {
                 CustodySignal { succeeded, reason: 3, time: DtnTime(800_000_000_123), subject: subject(fragment) };
             let bytes = signal.encode();
             assert_eq!((bytes[0] >> 4, bytes[1]), (2, u8::from(succeeded) << 7 | 3));
-            assert_eq!(record(&bytes), Ok(Record::Custody(signal)));
+            assert_eq!(record(&bytes), Ok(ParsedRecord::Custody(signal)));
             assert!((0..bytes.len()).all(|cut| record(&bytes[..cut]).is_err()));
         }
     }
@@ -71,14 +77,15 @@ fn custody_signals_round_trip() {
 
 /// Keeps 9758-7.4-2.
 #[test]
-fn text_of_long_node_number_has_no_allocator() {
+fn long_v6_node_number_omits_allocator() {
     let long = EndpointId::ipn(977_000 << 32 | 1, 3);
     assert_eq!(crate::v6::text(&long), "ipn:4196183048192001.3");
 }
 
 #[test]
-fn aggregate_signals_say_ranges_and_one_that_names_all_numbers_is_small() {
-    let fills = |fills: &[(u64, u64)]| fills.iter().map(|(first, last)| Fill { first: *first, last: *last }).collect();
+fn aggregate_signals_encode_ranges() {
+    let fills =
+        |fills: &[(u64, u64)]| fills.iter().map(|(first, last)| CustodyFill { first: *first, last: *last }).collect();
     for (ranges, wire) in [
         (&[][..], &[][..]),
         (&[(1, 2), (4, 4)], &[1, 2, 2, 1]),
@@ -87,12 +94,12 @@ fn aggregate_signals_say_ranges_and_one_that_names_all_numbers_is_small() {
     ] {
         let signal = AggregateSignal { succeeded: true, reason: 0, fills: fills(ranges) };
         assert_eq!(signal.encode()[2..], *wire);
-        assert_eq!(record(&signal.encode()), Ok(Record::Aggregate(signal)));
+        assert_eq!(record(&signal.encode()), Ok(ParsedRecord::Aggregate(signal)));
     }
     let most = [&[0x81][..], &[0xff; 8], &[0x7f]].concat();
     for (bytes, why) in [
-        (&[1, 0][..], "a fill without numbers of its own"),
-        (&[1, 2, 0, 1], "a fill without numbers of its own"),
+        (&[1, 0][..], "a fill that is empty or overlaps the one before"),
+        (&[1, 2, 0, 1], "a fill that is empty or overlaps the one before"),
         (&[&[2][..], &most].concat(), "a fill beyond 64 bits"),
         (&[&[1][..], &most, &[1, 1]].concat(), "a fill beyond 64 bits"),
         (&[1], "the record ends too early"),
@@ -103,17 +110,17 @@ fn aggregate_signals_say_ranges_and_one_that_names_all_numbers_is_small() {
 }
 
 #[test]
-fn signals_and_other_records_are_kept_whole() {
+fn v6_unknown_records_are_kept() {
     for len in [0, 1, 300] {
         let content = vec![7; len];
-        assert_eq!(record(&signal(&content)), Ok(Record::Signal(Bytes::from(content))));
+        assert_eq!(record(&signal(&content)), Ok(ParsedRecord::Signal(Bytes::from(content))));
     }
-    assert_eq!(record(&[0x30, 1, 2]), Ok(Record::Other { kind: 3, content: Bytes::from_static(&[1, 2]) }));
+    assert_eq!(record(&[0x30, 1, 2]), Ok(ParsedRecord::Other { kind: 3, content: Bytes::from_static(&[1, 2]) }));
     assert!(record(&[]).is_err());
-    // A source that is not there, and times that never come.
+    // A missing source, and times out of range.
     let late =
         [&[0x10, 1, 0][..], &[0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], &[0, 1, 1, 0]].concat();
-    assert_eq!(record(&late).unwrap_err().reason, "a time that never comes");
+    assert_eq!(record(&late).unwrap_err().reason, "a time out of range");
     assert_eq!(record(&[0x10, 0, 0, 1, 1, 3, b'a', b'b', b'c']).unwrap_err().reason, "an endpoint ID without scheme");
     assert!(record(&[&[0x10, 0, 0, 1, 1][..], &[0xff; 9], &[0x7f]].concat()).is_err());
 }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_bucket_takes_from_one_other() {
+    fn new_bucket_splits_one_other() {
         let (key, mut buckets) = (Key::new(3), Buckets::new());
         let hashes: alloc::vec::Vec<u64> = (0..2000).map(|node| key.node(NodeId::ipn(node))).collect();
         for entries in 1..1500 {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_less_what_leaves_is_what_fills_a_store() {
+    fn inflow_less_outflow_fills_store() {
         // 10 kB; +5 kB/s for 10 s, of these 4 s with -2 kB/s; then -4 kB/s for 30 s.
         let flows = [flow(30, 60, 4, false), flow(10, 20, 5, true), flow(12, 16, 2, false)];
         let seen = forecast(10_000, 50_000, &flows, at(5), at(70));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_stays_empty_while_more_could_leave() {
+    fn empty_store_stays_empty() {
         let flows = [flow(0, 100, 3, false), flow(50, 100, 4, true)];
         let seen = forecast(0, 1_000_000, &flows, at(0), at(100));
         assert_eq!(levels(&seen), [(0, 0), (50, 0), (100, 50)]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_between_beginning_and_end_counts() {
+    fn only_flows_within_interval_count() {
         let flows = [flow(0, 100, 1, true), flow(200, 300, 1, true), flow(40, 30, 9, true), flow(0, 10, 9, true)];
         assert_eq!(levels(&forecast(0, 1_000_000, &flows, at(50), at(80))), [(50, 0), (80, 30)]);
         assert_eq!(levels(&forecast(7_000, 0, &flows, at(50), at(50))), [(50, 7)]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_make_no_sense_are_only_large() {
+    fn absurd_numbers_saturate() {
         let much = Flow { start: Instant::ZERO, end: Instant::MAX, rate: DataRate(u64::MAX), comes: true };
         let seen = forecast(u64::MAX, u64::MAX, &[much; 3], Instant::ZERO, Instant::MAX);
         assert_eq!((seen.full, seen.levels.len()), (Some(Instant::ZERO), 2));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_what_came_and_the_time_since() {
+    fn age_grows_from_arrival_value() {
         let at = |ms: u64| Instant(ms * 1_000_000);
         for age_ms in [0, 5_000, 1 << 62] {
             let born = Birth::of(at(300), age_ms);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_pools_give_their_pages_back_unless_that_takes_long() {
+    fn empty_pools_release_pages_within_limit() {
         for (things, left) in [(5, 8), (500, 0), (10_000, 10_000)] {
             let mut pool: Pool<u32, 2> = Pool::new();
             let slots: Vec<u32> = (0..things).map(|thing| pool.insert(thing)).collect();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_slot_costs_no_more_than_an_entry() {
+    fn free_slot_costs_one_entry() {
         assert_eq!(size_of::<Slot<Held>>(), size_of::<Held>());
     }
 }

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_neighbour_has_is_known_however_much_it_is() {
+    fn known_bundles_scale_to_many() {
         let mut known = Known::new(1);
         let id = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for n in (0..20_000).chain(0..20_000) {
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(peers.add(Origin::Came), PeerId(3), "numbers are not used again");
     }
     #[test]
-    fn a_number_is_handed_over_to_the_surest_that_is_left() {
+    fn surest_remaining_peer_inherits_number() {
         let mut peers = Peers::new(0);
         let (owner, claims, address) =
             (peers.add(Origin::Came), peers.add(Origin::Came), peers.add(Origin::Configured));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_claims_another_name_each_time_leaves_no_more_of_them() {
+    fn claimed_names_are_bounded() {
         let mut peers = Peers::new(0);
         let peer = peers.add(Origin::Configured);
         peers.learn(peer, EndpointId::ipn(2, 0), Identity::Address);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_of_one_name_does_not_guard_a_claim_of_another() {
+    fn proof_covers_only_its_name() {
         let mut peers = Peers::new(0);
         let (claims, proves) = (peers.add(Origin::Came), peers.add(Origin::Came));
         peers.learn(claims, EndpointId::ipn(3, 0), Identity::Proven);

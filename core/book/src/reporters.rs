@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_pushes_out_the_floods_own() {
+    fn flood_evicts_its_own() {
         let mut tellers = Reporters::default();
         (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
         (1_000..90_000).for_each(|key| tell(&mut tellers, key, LIAR));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_repeats_what_others_say_does_not_own_it_unless_it_says_less() {
+    fn repeating_takes_over_from_larger_reporter() {
         let mut tellers = Reporters::default();
         (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
         (100..140).for_each(|key| tell(&mut tellers, key, LIAR));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_again_stays_longest_and_nothing_is_left_of_what_is_gone() {
+    fn repeated_entry_leaves_last() {
         let mut tellers = Reporters::default();
         [1, 2, 3, 1].into_iter().for_each(|key| tellers.note(key, LIAR));
         assert_eq!(tellers.loser(), Some(2));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_claims_names_is_one_teller() {
+    fn unauthenticated_peers_are_one_reporter() {
         let mut peers = Peers::new(0);
         let mut name = |number, identity| {
             let id = peers.add(Origin::Came);

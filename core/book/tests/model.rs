@@ -216,7 +216,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_book_does_what_a_plain_list_does(seed: u64, ops in prop::collection::vec(op(), 1..300)) {
+    fn book_matches_plain_list_model(seed: u64, ops in prop::collection::vec(op(), 1..300)) {
         let (mut book, mut model, mut rng) = (Book::new(seed), Model::default(), Rng::new(seed));
         for op in ops {
             model.step(&mut book, op);
@@ -261,7 +261,7 @@ fn a_large_book_agrees_with_itself() {
 }
 
 #[test]
-fn a_draw_reaches_every_bundle_also_in_a_book_that_was_fuller() {
+fn draw_reaches_bundles_after_shrinking() {
     let (mut book, mut rng) = (Book::new(1), Rng::new(1));
     let handles: Vec<Handle> = (0..20_000).map(|id| book.keep(new(bundle(id * 10, 1), None, Instant::MAX))).collect();
     for left in [20_000, 200, 20] {

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_forwarded_make_room_and_those_below_the_mean_none() {
+    fn only_most_forwarded_make_room() {
         let mut site = Site::new(400);
         let bundles = [(); 4].map(|()| site.keep(9, 100));
         let room = |size| site.room(&Afner, &site.node_with(Some(&Knows)), &site.newcomer(size));

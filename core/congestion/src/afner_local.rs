@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_travels_with_each_copy_and_is_taken_back_where_it_was_none() {
+    fn count_travels_with_each_copy() {
         let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         for (wire, label) in [(Some(u32::MAX), MOST), (None, 0), (Some(3), 3)] {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_far_was_forwarded_at_least_as_often() {
+    fn hop_count_bounds_forward_count() {
         let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
         let bundle = site.keep_with(9, 100, |_, new| new.hops = 5);
         for (wire, label) in [(None, 5), (Some(3), 5), (Some(8), 8)] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_of_some_thousands_however_many_are_held() {
+    fn mean_samples_some_thousands() {
         let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
         let peer = site.meet(2);
         for label in [2].repeat(LOOKED_AT).into_iter().chain([50_000]) {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_meets_tells_and_the_higher_count_is_believed_of_whom_it_trusts() {
+    fn higher_count_of_trusted_neighbour_wins() {
         let (mut there, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
         let theirs = [5, 0, 2].map(|label| {
             let bundle = there.keep(9, 100);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_forwarded_make_room_and_those_below_the_mean_none() {
+    fn only_most_forwarded_make_room() {
         let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
         let bundles = [1, 2, 3, 4].map(|label| {
             let bundle = site.keep(9, 100);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forwarded_as_often_as_the_mean_stays() {
+    fn bundle_at_the_mean_stays() {
         let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
         for _ in 0..4 {
             let bundle = site.keep(9, 100);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_counted_anew_after_an_eighth_changed() {
+    fn mean_recounted_after_eighth_changed() {
         let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
         let bundles = [(); 80].map(|()| site.keep(9, 1));
         let peer = site.meet(2);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_messages_are_bounded_and_who_is_not_there_is_not_heard() {
+    fn counts_and_messages_are_bounded() {
         let (mut there, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
         let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
         bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));

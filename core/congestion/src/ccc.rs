@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_runs_down_is_shared_and_comes_back() {
+    fn credit_declines_splits_and_returns() {
         let (mut site, mut control) = (Site::new(1000), Ccc::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         site.now = Instant(600_000_000_000);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_poorest_make_room_and_are_not_taken_again() {
+    fn poorest_make_room_and_stay_banned() {
         let (mut site, mut control) = (Site::new(300), Ccc::new(&[]));
         let bundles = [70, 20, 50].map(|credit| {
             let bundle = site.keep(9, 100);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_beyond_all_numbers_is_as_much_as_there_can_be() {
+    fn overflowing_credit_saturates() {
         let (mut site, mut control) = (Site::new(1000), Ccc::new(&[1e9, 1e9, 1e9, 0.1]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         for second in [0, 400_000_000, 10_000_000_000] {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_urgent_and_oldest_make_room_and_no_more_than_needed() {
+    fn least_urgent_oldest_make_room() {
         let mut site = Site::new(400);
         let order = [Priority::Normal, Priority::Normal, Priority::Expedited, Priority::Bulk];
         let [older, newer, urgent, bulk] = order.map(|priority| site.keep_with(9, 100, |b, _| b.priority = priority));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_or_the_largest_of_the_least_urgent_goes_first() {
+    fn youngest_or_largest_goes_first() {
         let mut site = Site::new(1000);
         let sizes = [200, 300, 300, 100];
         let [second, large, as_large, small] = sizes.map(|size| site.keep(9, size));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_last_shard_make_room_like_any_and_nothing_more_urgent_does() {
+    fn last_shard_numbers_make_room() {
         for first in [First::Oldest, First::Youngest, First::Random, First::Largest] {
             let mut site = Site::new(200);
             // 64 shards number 2^47 bundles each.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn any_goes_first_and_each_time_another() {
+    fn random_order_differs_each_time() {
         let mut site = Site::new(1000);
         let bundles = [(); 10].map(|()| site.keep(9, 100));
         let mut control = drop(First::Random);

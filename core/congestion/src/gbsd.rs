@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_utilities_are_those_of_the_paper() {
+    fn utilities_match_the_paper() {
         // 0.01 meetings a second, 100 s left: one meeting of each pair is expected.
         let spread = Spread { meetings: 0.01, others: 10.0, left_s: 100.0 };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_most_copies_makes_room_unless_the_newcomer_has_more() {
+    fn most_copied_makes_room() {
         let (mut site, gbsd) = (Site::new(400), Gbsd::new(&[1.0, 1.0]));
         let bundles = [(); 4].map(|()| site.keep_with(9, 100, |_, new| new.expires = Instant(100_000_000_000)));
         // The newcomer will be the third copy: 0.8 / 9. Bundle 3 is worth 0.7 / 9, bundle 4 0.6 / 16.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_known_to_hold_counts_as_held_here() {
+    fn unknown_copies_count_as_one() {
         let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[1.0]));
         let bundle = site.keep_with(9, 100, |bundle, _| bundle.id = 0);
         let worth = gbsd.worth(&site.node_with(Some(&Knows)), site.held(bundle)).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_most_is_sent_first_but_after_what_is_for_the_neighbour() {
+    fn direct_deliveries_precede_best_utility() {
         let (mut site, gbsd) = (Site::new(1000), Gbsd::new(&[]));
         let keep = |site: &mut Site, to| site.keep_with(to, 100, |_, new| new.expires = Instant(100_000_000_000));
         let bundles = [keep(&mut site, 9), keep(&mut site, 9), keep(&mut site, 2)];

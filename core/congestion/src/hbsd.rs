@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn before_anything_is_known_what_has_less_time_is_worth_more_once_it_is_met_often() {
+    fn utility_without_history_follows_lifetime() {
         let (mut site, control) = (Site::new(300), Hbsd::new(&[0.0, 1.0]));
         site.now = at(1000);
         let bundles = [0, 500, 900].map(|made| keep(&mut site, made));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_by_many_at_its_age_makes_room_for_what_few_saw() {
+    fn widely_seen_bundle_makes_room() {
         let (mut site, mut control) = (Site::new(300), Hbsd::new(&[1.0, 1.0, 100.0]));
         site.now = at(1000);
         let past = keep(&mut site, 1000);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_or_is_gone_says_nothing_that_counts() {
+    fn untrusted_history_is_ignored() {
         let (mut site, mut control) = (Site::new(300), Hbsd::new(&[]));
         site.now = at(1000);
         let bundle = keep(&mut site, 900);

@@ -22,7 +22,7 @@ fn counts(history: &mut History, site: &Site, ages: &[u32]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn who_had_a_bundle_at_an_age_is_counted() {
+fn holders_at_an_age_are_counted() {
     let (mut site, mut history) = (site_at(1000), History::new(100));
     let bundle = keep(&mut site);
     history.have(&site.node(), site.held(bundle), true);
@@ -46,7 +46,7 @@ fn who_had_a_bundle_at_an_age_is_counted() {
 }
 
 #[test]
-fn what_one_knows_another_learns_once_and_the_newer_stays() {
+fn records_spread_once_and_newest_wins() {
     let (mut here, mut ours, mut theirs) = (site_at(1100), History::new(100), History::new(100));
     let bundle = keep(&mut here);
     ours.have(&here.node(), here.held(bundle), true);
@@ -70,7 +70,7 @@ fn what_one_knows_another_learns_once_and_the_newer_stays() {
 }
 
 #[test]
-fn nobody_says_what_this_node_had_nor_what_makes_no_sense() {
+fn own_and_invalid_records_are_ignored() {
     let (site, mut history) = (site_at(1000), History::new(100));
     let bundle = |said: u64, times: u64, holder: u64| {
         let mut message = Vec::new();
@@ -125,7 +125,7 @@ fn says(id: u64, holders: std::ops::Range<u64>) -> Vec<u8> {
 }
 
 #[test]
-fn invented_bundles_and_nodes_push_out_those_of_whoever_invents_most() {
+fn invented_records_evict_the_inventors() {
     let (site, mut history, liar) = (site_at(1000), History::new(100), NodeId(3));
     for id in 0..40 {
         history.heard(&site.node(), TELLER, &says(id, 10 + id..12 + id)).unwrap();
@@ -149,7 +149,7 @@ fn invented_bundles_and_nodes_push_out_those_of_whoever_invents_most() {
 }
 
 #[test]
-fn nodes_of_which_nothing_is_heard_are_forgotten() {
+fn silent_nodes_are_forgotten() {
     let (mut site, mut history) = (site_at(1000), History::new(100));
     history.heard(&site.node(), TELLER, &says(5, 10..40)).unwrap();
     history.met(NodeId(1), site.now, NodeId(7));
@@ -164,7 +164,7 @@ fn nodes_of_which_nothing_is_heard_are_forgotten() {
 }
 
 #[test]
-fn what_this_node_knows_of_a_bundle_itself_counts_whoever_told_of_it_before() {
+fn own_observation_beats_reports() {
     let (mut site, mut history) = (site_at(2000), History::new(100));
     let bundle = keep(&mut site);
     let id = site.held(bundle).bundle.id;

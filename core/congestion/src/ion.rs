@@ -124,7 +124,7 @@ mod tests {
     const OUT: Result<f64, Refusal> = Err(Refusal::NoResources);
 
     #[test]
-    fn nothing_is_given_up_and_room_alone_decides() {
+    fn room_alone_decides_admission() {
         let mut site = Site::new(1000);
         let bundle = site.keep(9, 300);
         let control = Ion::new(&[]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn applications_wait_while_the_plan_fills_the_store() {
+    fn applications_wait_for_planned_congestion() {
         let mut site = Site::new(1500);
         let control = Ion::new(&[1.0, 1000.0]);
         assert!(!control.asks_for_room_only());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_applications_here_make_and_take_counts() {
+    fn local_production_and_consumption_count() {
         let site = Site::new(2000);
         // 8 bit/s for 1,000 s besides the plan's 1,000 B.
         let makes = Ion::new(&[1.0, 1000.0, 8.0]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_others_takes_no_more_than_its_share() {
+    fn transit_traffic_keeps_to_its_share() {
         let mut site = Site::new(1000);
         site.keep(9, 300);
         let control = Ion::new(&[0.5]);

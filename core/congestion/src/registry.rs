@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_control_is_made_under_its_name() {
+    fn every_registered_control_is_made() {
         for info in controls() {
             let control = make_control(info.name, &[], 7).unwrap();
             assert!(info.help.ends_with('.'));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_out_of_range_is_refused_and_at_its_ends_every_worth_is_a_number() {
+    fn control_parameter_range_is_enforced() {
         for info in controls() {
             for param in info.params {
                 let make = |value: f64| make_control(info.name, &[(param.name.into(), value)], 7);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_that_says_that_it_keeps_the_newest_gives_them_up_in_that_order() {
+    fn keeps_newest_matches_eviction_order() {
         let mut site = Site::new(10_000);
         [300, 100, 300, 200, 100].into_iter().for_each(|size| _ = site.keep(9, size));
         for info in controls() {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_neighbour_says_a_control_lives_and_orders_little() {
+    fn arbitrary_messages_are_survived_by_controls() {
         for info in controls() {
             let most = live(&mut *make_control(info.name, &[], 7).unwrap(), &lies());
             // One order at most for each bundle held, 24 of them, and a little more.

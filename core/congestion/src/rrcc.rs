@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_rises_by_one_and_falls_to_a_fifth() {
+    fn limit_rises_additively_falls_multiplicatively() {
         let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
         let mut limits = Vec::new();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_tell_what_they_counted_before_either_begins_anew() {
+    fn both_sides_report_before_reset() {
         let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
         let came = site.keep_with(9, 100, |_, new| (new.from, new.hops) = (peer, 4));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encounter_makes_so_many_copies_and_deliveries_are_free() {
+    fn encounter_limits_copies_not_deliveries() {
         let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
         let (bundle, theirs) = (site.keep(9, 100), site.keep(2, 100));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_dropped_more_than_anybody_can_is_forgotten_within_some_encounters() {
+    fn absurd_drop_counts_fade() {
         let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
         let (liar, honest) = (site.meet(2), site.meet(3));
         let meets = |control: &mut Rrcc, peer, drops, replications| {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_moves_to_the_cheapest_neighbour_with_room() {
+    fn oldest_migrates_to_cheapest_neighbour() {
         let (mut site, control) = (Site::new(300), StorageRouting::new(&[]));
         let bundles = [(); 3].map(|()| site.keep(9, 100));
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[0]]));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_is_asked_back_and_given_to_its_owner_only() {
+    fn migrated_bundle_returns_to_owner_only() {
         let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
         let (bundle, peer) = (site.keep_with(9, 200, |b, _| b.id = 7 << 64 | 5), site.meet(2));
         control.on(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Migrated(peer) }, &mut out);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_gets_nothing_moved_and_what_is_asked_twice_moves_once() {
+    fn unauthenticated_neighbour_gets_no_migration() {
         let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
         let bundle = site.keep(9, 100);
         let stranger = site.peers.add(farlink_book::Origin::Came);

@@ -36,7 +36,7 @@ mod tests {
     use farlink_book::{Identity, Origin};
 
     #[test]
-    fn who_is_there_and_sure_enough_is_heeded() {
+    fn trust_needs_presence_and_identity() {
         let mut site = Site::new(1000);
         let peers = [None, Some(Identity::Claimed), Some(Identity::Address), Some(Identity::Proven)].map(|identity| {
             let peer = site.peers.add(Origin::Came);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn hearsay_deletes_where_it_is_asked_for_and_the_destinations_own_word_does() {
+    fn hearsay_deletes_only_where_configured() {
         let mut site = Site::new();
         let (neighbour, nine, bundle) = (site.meet(2, 0), site.meet(9, 1), site.keep(9, 100));
         let id = site.held(bundle).bundle.id;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_is_not_listened_to_and_a_flood_pushes_out_its_own() {
+    fn unauthenticated_acks_are_ignored() {
         let (mut site, mut acks) = (Site::new(), Acks::new(1.0, 2.0));
         let (honest, flood) = (site.meet(2, 0), site.meet(3, 1));
         let liar = site.peers.add(Origin::Came);

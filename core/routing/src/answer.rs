@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_in_words_people_use() {
+    fn answers_are_readable() {
         let plan = parse(PLAN).unwrap();
         let route = answer(&plan, &request()).unwrap().route.unwrap();
         assert_eq!((route.arrival, route.hops()), (PlanTime::from_secs(32), 2));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_route_the_reason_is_told() {
+    fn missing_route_names_the_reason() {
         let plan = parse(PLAN).unwrap();
         let reason = |request: RouteRequest<'_>| answer(&plan, &request).unwrap().reason.unwrap();
         assert!(reason(RouteRequest { expires: Some("+20"), ..request() }).contains("earliest arrival is +32 s"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_gets_a_hint() {
+    fn unreadable_question_gets_a_hint() {
         let plan = parse(PLAN).unwrap();
         for (request, path, hint) in [
             (RouteRequest { from: "erth", ..request() }, "--from", "earth"),

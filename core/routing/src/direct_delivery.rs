@@ -26,7 +26,7 @@ mod tests {
     use farlink_book::{Actions, RouteDecision};
 
     #[test]
-    fn a_bundle_is_carried_and_nobody_on_the_way_gets_it() {
+    fn bundle_is_carried_to_destination_only() {
         let mut site = Site::new();
         let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
         assert_eq!(

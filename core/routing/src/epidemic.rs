@@ -31,7 +31,7 @@ mod tests {
     use farlink_book::{Actions, RouteDecision};
 
     #[test]
-    fn whoever_is_met_gets_a_copy_oldest_first() {
+    fn neighbours_get_copies_oldest_first() {
         let mut site = Site::new();
         let (older, newer) = (site.keep(9, 100), site.keep(9, 100));
         let peer = site.meet(2, 0);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_met_gets_the_bundle_itself_the_oldest_first() {
+    fn neighbours_get_bundles_oldest_first() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let (older, newer) = (site.keep(9, 100), site.keep(9, 100));
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_on_is_told_to_those_who_are_there_and_to_those_who_come() {
+    fn forwarded_identities_reach_all_neighbours() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let bundles = [(); 3].map(|()| site.keep(9, 100));
         let ids = bundles.map(|bundle| site.held(bundle).bundle.id);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_a_bundle_on_is_not_given_it() {
+    fn earlier_holder_is_not_offered_again() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let (bundle, other) = (site.keep(9, 100), site.keep(9, 100));
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_of_what_was_given_on_is_not_given_back_and_waits_where_it_is() {
+    fn fragment_of_forwarded_bundle_waits() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let piece = site.keep_with(9, 100, |bundle, _| {
             let fragment = Some(FragmentInfo { offset: 0, total: 200 });
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_waits_for_who_is_met_after_that() {
+    fn returned_bundle_waits_for_later_neighbour() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let bundle = site.keep(9, 100);
         let (there, _) = meet(&mut router, &mut site, 2, 0);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_and_listened_to_is_bounded() {
+    fn memory_and_messages_are_bounded() {
         let (mut site, mut router) = (Site::new(), FirstContact::default());
         let (liar, _) = meet(&mut router, &mut site, 2, 0);
         for _ in 0..GAVE_MAX + 10 {

@@ -97,7 +97,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn the_earliest_way_is_found_and_another_where_a_node_is_avoided() {
+    fn earliest_journey_avoids_given_nodes() {
         let index = index();
         let [one, two, three, four] = [1, 2, 3, 4].map(|n| index.place_of(NodeId(n)).unwrap());
         let way = index.journey(one, four, 0, 10, &[]).unwrap();

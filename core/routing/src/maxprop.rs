@@ -227,7 +227,7 @@ mod tests {
     use farlink_book::Why;
 
     #[test]
-    fn likely_paths_go_first_and_young_bundles_before_them() {
+    fn young_bundles_precede_likely_paths() {
         let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
         let (often, seldom) = (site.meet(2, 0), site.meet(3, 1));
         for peer in [often, seldom, often] {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_have_arrived_gets_no_more_copies_and_stays() {
+    fn acknowledged_bundle_gets_no_more_copies() {
         let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Actions::default());
         let (liar, bundle) = (site.meet(2, 0), site.keep(9, 100));
         let wants = |router: &MaxProp, site: &Site| router.wants(&site.node(), site.peer(liar), site.held(bundle));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_invented_nodes_pushes_out_its_own_and_paths_stay_cheap_to_find() {
+    fn invented_nodes_evict_only_their_own() {
         let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 1024.0]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         let says = |nodes: core::ops::Range<u64>, others: u64| {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_makes_paths_at_once_but_not_of_this_node() {
+    fn received_meetings_make_paths_at_once() {
         let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
         let two = site.meet(2, 0);
         greeting(&mut router, &site, two);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_node_the_likeliest_are_remembered_and_who_was_met_last() {
+    fn likeliest_and_latest_neighbours_are_remembered() {
         let (mut site, mut router) = (Site::new(), MaxProp::new(&[3.0, 2.0]));
         let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
         for peer in [0, 0, 1, 0, 2] {

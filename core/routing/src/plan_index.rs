@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contacts_are_found_by_transmitter_and_time() {
+    fn contacts_found_by_transmitter_and_time() {
         let text = "contact 2 1 +0..+9 rate 1 B/s\ncontact 1 2 +50..+60 rate 1 B/s delay 5 s\n\
                     contact 1 2 +0..+100 rate 1 B/s delay 9 s\ncontact 1 2 link=b +0..+1 rate 1 B/s\n\
                     contact 1 3 +5..+5 rate 1 B/s";

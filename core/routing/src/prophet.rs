@@ -246,7 +246,7 @@ mod tests {
     use crate::testing::{Site, greeting};
 
     #[test]
-    fn meetings_raise_and_time_lowers_the_chance() {
+    fn meetings_raise_predictability_time_lowers_it() {
         let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
         let peer = site.meet(2, 0);
         greeting(&mut router, &site, peer);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_finds_room_among_invented_nodes_and_a_flood_pushes_out_its_own() {
+    fn met_node_displaces_invented_nodes() {
         let (mut site, mut router, mut out) = (Site::new(), Prophet::new(&[]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         [honest, liar].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_never_lowers_a_chance_and_is_not_about_this_node() {
+    fn received_predictability_never_lowers_own() {
         let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
         let [two, three] = [2, 3].map(|number| site.meet(number, number as u32));
         [two, three].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_age_by_whole_units_and_nothing_of_a_unit_is_lost() {
+    fn predictability_ages_by_whole_units() {
         let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
         let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
         for (peer, now_ms) in peers.into_iter().zip([0, 1_500, 2_000]) {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_is_believed_by_a_share() {
+    fn unauthenticated_neighbour_counts_by_share() {
         let mut params: Vec<f64> = Prophet::PARAMS.iter().map(|param| param.default).collect();
         params[8] = 0.5;
         let (mut site, mut router) = (Site::new(), Prophet::new(&params));

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_router_is_made_under_its_name() {
+    fn every_registered_router_is_made() {
         for info in routers() {
             let router = make_router(info.name, &[], &[NodeId(1)], 7).unwrap();
             assert_eq!(router.uses_plan(), info.name == "sabr");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_out_of_range_is_refused_and_at_its_ends_the_router_lives() {
+    fn parameter_range_is_enforced() {
         for info in routers() {
             for param in info.params {
                 let make = |value: f64| make_router(info.name, &[(param.name.into(), value)], &[NodeId(1)], 7);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_neighbour_says_a_router_lives_and_orders_little() {
+    fn arbitrary_messages_are_survived() {
         for info in routers() {
             // Where what is hearsay bans, each of 4,096 acknowledgments of a message is an order.
             let hearsay = info.params.iter().filter(|param| param.name == "hearsay");

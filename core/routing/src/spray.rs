@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_copies_or_one_is_given() {
+    fn half_or_one_copy_is_given() {
         let mut site = Site::new();
         let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
         for (binary, label, split) in
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_copies_than_there_may_be_and_never_none() {
+    fn copies_stay_within_one_and_limit() {
         let mut site = Site::new();
         let (bundle, mut router) = (site.keep(9, 100), Spray::new(&[]));
         site.held_mut(bundle).labels[0] = 6;

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_destination_gets_its_bundles_over_its_fastest_link() {
+    fn destination_is_reached_over_fastest_link() {
         let (mut site, mut router, mut out) = (Site::new(), StaticRoutes::default(), Actions::default());
         let (bundle, other) = (site.keep(2, 100), site.keep(3, 100));
         let peer = site.meet(2, 0);

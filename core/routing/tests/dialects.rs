@@ -79,7 +79,7 @@ proptest! {
 }
 
 #[test]
-fn the_reference_pages_plans_read_without_findings() {
+fn reference_plans_parse_without_findings() {
     let page = include_str!("../../../docs/reference/contact-plan.md");
     let blocks: Vec<&str> = page.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 2);

@@ -95,7 +95,7 @@ fn rounds() -> u64 {
 }
 
 #[test]
-fn no_plan_has_a_better_route_than_the_one_found() {
+fn found_route_is_the_best() {
     let mut rng = Rng::new(734);
     let (mut found, mut booked_ones) = (0, 0);
     for round in 0..rounds() {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_held_to_its_limit_and_forgotten_when_empty() {
+    fn quota_limits_key_until_empty() {
         let mut quotas = Quotas::new(100);
         quotas.add(7, 60);
         assert!(quotas.allows(7, 40) && !quotas.allows(7, 41) && quotas.allows(8, 100));

@@ -15,7 +15,7 @@ fn stored(world: &World, number: u64) -> bool {
 }
 
 #[test]
-fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
+fn full_store_refuses_until_room_returns() {
     let mut world = world(small(100_000));
     let mut kept = Vec::new();
     for _ in 0..300 {
@@ -34,7 +34,7 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
 }
 
 #[test]
-fn what_is_deleted_together_is_remembered_by_few_commits() {
+fn joint_deletions_take_few_commits() {
     let mut world = world(Config { seed: 42, ..Config::new(100 << 20) });
     let numbers: Vec<u64> = (0..256).map(|_| world.put(5000)).collect();
     world.settle();
@@ -50,7 +50,7 @@ fn what_is_deleted_together_is_remembered_by_few_commits() {
 
 /// Whoever counts bundles with their records, up to the room that is said to be there, is never refused.
 #[test]
-fn there_is_room_for_what_is_said_to_find_room() {
+fn reported_room_is_there() {
     for payload in [1, 300, 5000, 100_000] {
         let capacity = 3_000_000;
         let mut world = world(small(capacity));
@@ -78,7 +78,7 @@ fn there_is_room_for_what_is_said_to_find_room() {
 }
 
 #[test]
-fn a_quota_bounds_its_own_bundles_and_no_others() {
+fn quota_bounds_only_its_own_bundles() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) });
     // Bundles go by turns to three quotas.
     let numbers: Vec<u64> = (0..30).map(|_| world.put(900)).collect();
@@ -96,7 +96,7 @@ fn a_quota_bounds_its_own_bundles_and_no_others() {
 }
 
 #[test]
-fn a_bundle_of_bytes_that_are_not_on_disk_is_refused() {
+fn bundle_of_unwritten_spill_is_refused() {
     let mut world = world(small(300_000));
     world.spill_parts(vec![vec![7; 2000], vec![8; 2000]]);
     world.settle();
@@ -127,7 +127,7 @@ fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
 
 /// A store nearly full, whose newest file has nothing but a number in it, which the next will have.
 #[test]
-fn what_waits_for_room_is_answered_although_the_newest_file_may_not_go_yet() {
+fn waiting_bundle_answered_despite_newest_file() {
     for first in (100..1000).step_by(50) {
         let mut world = world(small(20_000));
         world.put(first);

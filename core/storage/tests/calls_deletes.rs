@@ -48,7 +48,7 @@ fn deleted_bundle_stays_gone_after_restart() {
 }
 
 #[test]
-fn bundles_deleted_while_written_take_no_room() {
+fn deleted_during_write_takes_no_room() {
     let mut world = open(2);
     let beside = moved_on(&mut open(2));
     for _ in 0..500 {
@@ -63,7 +63,7 @@ fn bundles_deleted_while_written_take_no_room() {
 }
 
 #[test]
-fn moved_bundles_deleted_later_take_no_room() {
+fn moved_bundle_deleted_takes_no_room() {
     for restart in [false, true] {
         let mut world = open(3);
         let beside = moved_on(&mut open(3));
@@ -89,7 +89,7 @@ fn moved_bundles_deleted_later_take_no_room() {
 }
 
 #[test]
-fn bundles_of_failed_writes_deleted_later_take_no_room() {
+fn deleted_after_failure_takes_no_room() {
     let mut world = open(4);
     let beside = moved_on(&mut open(4));
     for round in 0..600 {

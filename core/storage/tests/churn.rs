@@ -7,7 +7,7 @@ use farlink_storage::Config;
 use std::collections::VecDeque;
 
 #[test]
-fn files_stay_within_capacity_while_bundles_come_and_go() {
+fn churn_stays_within_capacity() {
     let capacity = 512 * 1024;
     let mut world = World::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, Disk::default(), 1);
     world.settle();
@@ -35,7 +35,7 @@ fn files_stay_within_capacity_while_bundles_come_and_go() {
 }
 
 #[test]
-fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
+fn numbers_stay_used_after_all_left() {
     let mut world = World::open(small(512 * 1024), Disk::default(), 5);
     world.settle();
     for _ in 0..200 {
@@ -58,7 +58,7 @@ fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
 }
 
 #[test]
-fn a_full_store_refuses_then_takes_again() {
+fn full_store_takes_again_after_deletions() {
     let mut world = World::open(small(256 * 1024), Disk::default(), 2);
     world.settle();
     let mut alive = Vec::new();
@@ -95,7 +95,7 @@ fn a_burst_shares_its_syncs() {
 }
 
 #[test]
-fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
+fn delivery_memory_forgets_the_oldest() {
     let config = Config { remembered: 10, ..small(300_000) };
     let mut world = World::open(config, Disk::default(), 4);
     world.settle();
@@ -113,7 +113,7 @@ fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
 
 /// The store never kept them, and what follows in the files names no bundle.
 #[test]
-fn numbers_of_refused_and_unknown_bundles_are_not_given_again() {
+fn numbers_of_refused_bundles_stay_used() {
     for refused in [true, false] {
         let mut world = World::open(small(512 * 1024), Disk::default(), 8);
         world.settle();
@@ -152,7 +152,7 @@ fn forgotten_deliveries_are_given_back() {
 
 /// It was never written, and its delivery is forgotten while that waits or is being written: it is answered all the same.
 #[test]
-fn delivery_forgotten_before_its_commit_is_answered() {
+fn forgotten_delivery_is_still_answered() {
     for written in [false, true] {
         let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
         world.settle();
@@ -172,7 +172,7 @@ fn delivery_forgotten_before_its_commit_is_answered() {
 }
 
 #[test]
-fn files_of_bundles_that_went_are_given_back() {
+fn files_of_deleted_bundles_are_removed() {
     let (capacity, segment) = (1 << 20, 16 * 1024);
     let mut world = World::open(Config { segment_bytes: segment, ..small(capacity) }, Disk::default(), 5);
     world.settle();
@@ -203,7 +203,7 @@ fn files_of_bundles_that_went_are_given_back() {
 }
 
 #[test]
-fn a_file_whose_bundles_all_went_is_given_back_at_once() {
+fn emptied_file_is_removed_at_once() {
     let segment = 8192;
     let mut world = World::open(Config { segment_bytes: segment, ..small(4 << 20) }, Disk::default(), 6);
     world.settle();
@@ -221,7 +221,7 @@ fn a_file_whose_bundles_all_went_is_given_back_at_once() {
 }
 
 #[test]
-fn short_records_that_lie_together_are_read_together_and_a_bad_one_costs_no_other() {
+fn joint_reads_isolate_a_bad_record() {
     let mut world = World::open(Config { seed: 7, ..Config::new(1 << 30) }, Disk::default(), 4);
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|n| world.put(if n % 50 == 49 { 100_000 } else { 5000 })).collect();

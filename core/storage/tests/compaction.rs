@@ -92,7 +92,7 @@ fn damaged_delivery_is_written_again() {
 }
 
 #[test]
-fn damaged_spill_is_reported_and_not_looked_for() {
+fn damaged_spill_is_reported_without_search() {
     let mut world = open(3, small(400_000));
     world.spill_parts(vec![vec![7; 200], vec![8; 200]]);
     world.settle();
@@ -218,7 +218,7 @@ fn deletion_outlasts_file_that_was_copied() {
 
 /// What is deleted while it is copied, and copies that fail, leave no deletions behind.
 #[test]
-fn overtaken_and_failed_copies_take_no_room() {
+fn overtaken_copies_take_no_room() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     for fails in [None, Some(DiskError::Io)] {
         let (mut world, mut copied) = (open(8, config), 0);
@@ -254,7 +254,7 @@ fn overtaken_and_failed_copies_take_no_room() {
 
 /// Little in each file is garbage: it is won back only where bundles wait for it.
 #[test]
-fn full_store_wins_back_the_last_garbage() {
+fn full_store_reclaims_its_last_garbage() {
     let mut world = open(9, small(256 * 1024));
     let mut alive = Vec::new();
     while world.refused == 0 {
@@ -300,7 +300,7 @@ fn second_deletion_replaces_the_first() {
 
 /// One that nothing lives in, or one that was kept to be written over.
 #[test]
-fn file_that_cannot_be_removed_is_tried_now_and_then() {
+fn failed_removal_is_retried_with_pauses() {
     for spare in [false, true] {
         let mut world = open(11, small(400_000));
         let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
@@ -333,7 +333,7 @@ fn file_that_cannot_be_removed_is_tried_now_and_then() {
 }
 
 #[test]
-fn disk_that_removes_one_file_is_asked_for_others_at_once() {
+fn one_removal_prompts_the_others() {
     let mut world = open(12, small(400_000));
     let numbers: Vec<u64> = (0..30).map(|_| world.put(1000)).collect();
     world.settle();

@@ -27,7 +27,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_flipped_byte_costs_at_most_its_record() {
+fn flipped_byte_costs_only_its_record() {
     let world = world();
     let expected: Vec<u64> = world.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
     let total = world.disk.len();
@@ -73,7 +73,7 @@ fn a_flipped_byte_costs_at_most_its_record() {
 }
 
 #[test]
-fn a_flipped_byte_of_a_long_payload_is_found_wherever_it_is() {
+fn any_flipped_payload_byte_is_found() {
     let config = farlink_storage::Config { segment_bytes: 4 << 20, ..small(80_000_000) };
     let mut world = World::open(config, Disk::default(), 3);
     world.settle();
@@ -93,7 +93,7 @@ fn a_flipped_byte_of_a_long_payload_is_found_wherever_it_is() {
 }
 
 #[test]
-fn payload_that_looks_like_records_is_not_taken_for_one() {
+fn payload_like_records_is_no_record() {
     let mut world = world();
     // Somebody sends the store's own bytes as payload.
     let image: Vec<u8> = world.disk.files.values().flat_map(|f| f.cache.clone()).collect();
@@ -113,7 +113,7 @@ fn payload_that_looks_like_records_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
+fn lost_page_costs_only_its_records() {
     const PAGE: usize = 4096;
     let mut world =
         World::open(farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) }, Disk::default(), 3);
@@ -142,7 +142,7 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
 
 /// Behind its last record a file that was written over holds what it held before, in whatever state.
 #[test]
-fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
+fn damage_to_recycled_content_is_ignored() {
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
     let mut world = World::open(config, Disk::default(), 11);
     world.settle();
@@ -175,7 +175,7 @@ fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
 
 /// A flipped bit in one of the last records of a file that was written over is not taken for the end of what was written.
 #[test]
-fn damage_to_last_records_of_a_recycled_file_is_told() {
+fn damaged_tail_of_recycled_file_reported() {
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
     let mut world = World::open(config, Disk::default(), 12);
     world.settle();

@@ -20,7 +20,7 @@ fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
 }
 
 #[test]
-fn an_error_at_any_operation_loses_nothing() {
+fn error_at_any_operation_loses_nothing() {
     let operations = work(1, None).disk.count;
     assert!(operations > 60, "{operations}");
     let wanted = points(2 * operations);
@@ -53,7 +53,7 @@ fn an_error_at_any_operation_loses_nothing() {
 /// The kernel calls clean what it could not write, and goes on showing it: a run that took it for kept would lose it with
 /// the power.
 #[test]
-fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
+fn failed_sync_keeps_nothing_from_cache() {
     let (mut in_memory_only, mut found) = (0, 0);
     for seed in 0..points(400) {
         let mut world = work(seed, None);
@@ -69,7 +69,7 @@ fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
 }
 
 #[test]
-fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
+fn full_disk_refuses_and_keeps() {
     let mut world = World::open(small(150_000), Disk::default(), 9);
     world.settle();
     let kept = world.put(500);
@@ -92,7 +92,7 @@ fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
+fn deletions_make_room_on_full_disk() {
     // Others fill the disk the store is on: its capacity is not the limit.
     let mut world = World::open(small(400_000), Disk { space: Some(100_000), ..Disk::default() }, 9);
     world.settle();
@@ -130,7 +130,7 @@ fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
 }
 
 #[test]
-fn a_disk_that_was_full_is_used_again_within_five_seconds() {
+fn freed_disk_is_used_within_seconds() {
     let mut world = World::open(small(400_000), Disk { space: Some(50_000), ..Disk::default() }, 9);
     world.settle();
     for _ in 0..60 {
@@ -189,7 +189,7 @@ fn pass(world: &mut World, tenths: u64) {
 }
 
 #[test]
-fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room() {
+fn one_file_delivers_on_full_disk() {
     for seed in 1..20 {
         let (mut world, kept) = filled(seed, 900_000);
         // Delivered, which must be remembered, and passed on, which need not; the last one stays.
@@ -211,7 +211,7 @@ fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room
 }
 
 #[test]
-fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
+fn full_disk_at_start_takes_nothing() {
     let (world, kept) = filled(3, 700_000);
     let mut disk = world.disk.killed();
     // Whoever fills the disk has removed what was kept.
@@ -233,7 +233,7 @@ fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
 }
 
 #[test]
-fn a_store_in_one_file_that_was_killed_while_the_disk_was_full_answers_deliveries() {
+fn killed_one_file_store_delivers() {
     for seed in 1..10 {
         let (world, kept) = filled(seed, 700_000);
         let cut = world.disk.power_cut(&world.outstanding, &mut Rng::new(seed));
@@ -254,7 +254,7 @@ fn a_store_in_one_file_that_was_killed_while_the_disk_was_full_answers_deliverie
 }
 
 #[test]
-fn a_bundle_too_long_for_the_disk_costs_no_other() {
+fn oversized_bundle_costs_no_other() {
     let config = Config { segment_bytes: 1 << 20, ..Config::new(32 << 20) };
     let mut world = World::open(config, Disk { space: Some(5 << 20), ..Disk::default() }, 5);
     world.settle();
@@ -275,7 +275,7 @@ fn a_bundle_too_long_for_the_disk_costs_no_other() {
 /// What failed is written again, or not yet, when the power goes: what was promised before, between and after is there,
 /// whichever of two groups failed and whatever the other held.
 #[test]
-fn the_power_goes_soon_after_an_error_and_nothing_promised_is_lost() {
+fn power_cut_after_error_loses_nothing() {
     let wanted = points(600);
     let (mut tried, mut remade, mut overlapped, mut failures, mut seed) = (0, 0, 0, 0, 0);
     while tried < wanted {
@@ -347,7 +347,7 @@ fn perform_next(world: &mut World, error: Option<DiskError>) {
 }
 
 #[test]
-fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answered_before() {
+fn rewritten_groups_keep_their_order() {
     let mut world = World::open(Config { segment_bytes: 12_000, ..small(400_000) }, Disk::default(), 4);
     world.settle();
     let (first, [second, third]) = two_groups(&mut world);
@@ -362,7 +362,7 @@ fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answ
 }
 
 #[test]
-fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
+fn full_disk_releases_kept_files() {
     for (creating, stays) in [(false, false), (true, false), (false, true)] {
         let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 4);
         world.settle();
@@ -402,7 +402,7 @@ fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
 /// Records that may be on disk although their groups failed are counted until their files go, and so are the deletions
 /// that they need.
 #[test]
-fn errors_leave_nothing_behind_once_all_bundles_went() {
+fn errors_leave_nothing_after_all_deletions() {
     let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 12);
     world.settle();
     let mut alive = Vec::new();
@@ -440,7 +440,7 @@ fn errors_leave_nothing_behind_once_all_bundles_went() {
 
 /// A group fails while compaction reads: what is read then is not taken for what the next compaction asked for.
 #[test]
-fn what_a_compaction_that_was_given_up_reads_is_nobody_elses() {
+fn abandoned_compaction_reads_reach_nobody() {
     let mut world = World::open(small(400_000), Disk::default(), 21);
     world.settle();
     let few = [world.put(100), world.put(100)];

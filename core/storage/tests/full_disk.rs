@@ -146,7 +146,7 @@ impl Trial {
 }
 
 #[test]
-fn room_that_others_take_and_give_back_costs_nothing_that_was_promised() {
+fn foreign_use_of_disk_loses_nothing() {
     let (mut refused, mut remade, mut failures, mut used) = (0, 0, 0, 0);
     for seed in 1..=points(60) {
         let mut trial = Trial::new(seed);
@@ -171,7 +171,7 @@ fn room_that_others_take_and_give_back_costs_nothing_that_was_promised() {
 /// Others leave not a byte, and nothing fails besides: deletions are answered, whatever files their bundles are in, and
 /// there is room for others then.
 #[test]
-fn all_may_leave_a_disk_that_is_full_to_the_last_byte() {
+fn completely_full_disk_delivers_all() {
     let (mut used, mut most) = (0, 0);
     for seed in 1..=points(40) {
         let mut trial = Trial::new(seed);
@@ -219,7 +219,7 @@ fn large(seed: u64, space: Option<u64>) -> World {
 }
 
 #[test]
-fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_and_then() {
+fn waiting_bundles_refused_when_nothing_keeps() {
     let mut world = large(1, Some(1000));
     while world.opened.is_none() {
         world.step();
@@ -238,7 +238,7 @@ fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_
 
 /// Nothing waits for the disk and nothing is on it: the newest file goes all the same once there is a newer.
 #[test]
-fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
+fn earlier_emptied_file_makes_room() {
     let mut world = large(2, None);
     world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(20_000));
@@ -257,7 +257,7 @@ fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
 /// More deliveries than what is kept has room for, from several files, in each of which a little stays: that is moved into
 /// the last quarter, and the files go. A full disk may be full again.
 #[test]
-fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries() {
+fn scattered_rest_moves_for_deliveries() {
     let mut world = large(3, None);
     world.pass_tenths(1);
     for round in 0..4 {
@@ -287,7 +287,7 @@ fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries
 
 /// A bundle that comes just when the next file is made of what was kept is answered then, not when there is room.
 #[test]
-fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
+fn arrivals_wait_for_recycled_file() {
     let mut world = large(4, None);
     world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(1000));
@@ -310,7 +310,7 @@ fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
 
 /// Groups are as short as they may be, a file's header with one record: compaction and deliveries go on.
 #[test]
-fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
+fn shortest_groups_come_to_an_end() {
     let mut world = large(5, None);
     world.config.group_bytes = 4096;
     world = World::open(world.config, Disk::default(), 5);

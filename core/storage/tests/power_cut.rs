@@ -58,7 +58,7 @@ fn run(seed: u64, limit: u64) -> Tried {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
+fn power_cut_loses_nothing_acknowledged() {
     let wanted = points(1000);
     let (mut all, mut seed) = (Tried::default(), 0);
     while all.cuts < wanted {
@@ -75,7 +75,7 @@ fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
 
 /// The next file is durable, and a group of the file before it is not: what is found of that is looked at byte by byte.
 #[test]
-fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
+fn file_is_in_doubt_until_committed() {
     let is = |op: &DiskOp, file: u32| match op.action {
         DiskAction::Write { file: of, .. } | DiskAction::Sync { file: of } => of == file,
         _ => false,
@@ -111,7 +111,7 @@ fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
 }
 
 #[test]
-fn kills_in_a_row_lose_nothing_and_leave_few_files() {
+fn repeated_kills_lose_nothing() {
     let mut world = World::open(small(400_000), Disk::default(), 5);
     world.settle();
     for kill in 0..150 {
@@ -126,7 +126,7 @@ fn kills_in_a_row_lose_nothing_and_leave_few_files() {
 }
 
 #[test]
-fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
+fn recovered_bundles_survive_instant_power_cut() {
     let mut world = World::open(small(400_000), Disk::default(), 6);
     let mut cuts = Rng::stream(6, 1);
     world.settle();
@@ -144,7 +144,7 @@ fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
 
 /// A file is gone once that is durable; until then what was deleted in it needs its deletions.
 #[test]
-fn a_deletion_is_kept_until_the_file_it_is_about_is_gone_for_good() {
+fn deletion_outlives_the_deleted_file() {
     let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 3);
     world.settle();
     let (deleted, beside) = (world.put(1000), world.put(1500));

@@ -54,7 +54,7 @@ fn long_pause(world: &mut World) {
 }
 
 #[test]
-fn delivery_is_answered_when_no_file_can_be_made() {
+fn delivery_is_answered_without_new_file() {
     let mut world = open(1, Disk::default());
     world.pass_tenths(1);
     let number = world.put(500_000);
@@ -75,7 +75,7 @@ fn delivery_is_answered_when_no_file_can_be_made() {
 }
 
 #[test]
-fn disk_that_has_room_again_costs_no_reserve() {
+fn freed_disk_costs_no_reserve() {
     let mut world = open(8, Disk::default());
     world.pass_tenths(1);
     world.put(500_000);
@@ -95,7 +95,7 @@ fn disk_that_has_room_again_costs_no_reserve() {
 }
 
 #[test]
-fn file_takes_no_more_bundles_than_can_be_deleted() {
+fn file_takes_only_deletable_bundles() {
     // Three quarters of 8 KiB hold a header and 67 records of deletions.
     let mut world = World::open(Config { segment_bytes: 16_384, ..small(600_000) }, Disk::default(), 11);
     world.settle();
@@ -179,7 +179,7 @@ fn waiting_copies_give_way_to_deliveries() {
 }
 
 #[test]
-fn copy_without_room_does_not_stall_compaction() {
+fn copy_without_room_stalls_no_compaction() {
     // Hardly longer than the header of a file.
     let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
     world.pass_tenths(1);
@@ -229,7 +229,7 @@ fn overlong_bundle_costs_no_waiting_bundle() {
 }
 
 #[test]
-fn failed_bundle_is_refused_where_nothing_is_kept() {
+fn failed_bundle_refused_when_nothing_keeps() {
     let mut world = open(5, Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() });
     let number = world.put(1000);
     world.perform_first(is_create, None);
@@ -244,7 +244,7 @@ fn failed_bundle_is_refused_where_nothing_is_kept() {
 }
 
 #[test]
-fn removed_file_makes_store_take_bundles_at_once() {
+fn removed_file_reopens_store_at_once() {
     let mut world = open(6, Disk::default());
     let (numbers, _) = full(&mut world);
     long_pause(&mut world);
@@ -259,7 +259,7 @@ fn removed_file_makes_store_take_bundles_at_once() {
 }
 
 #[test]
-fn file_is_emptied_as_soon_as_little_is_left_in_it() {
+fn nearly_empty_file_is_emptied() {
     let mut world = open(12, Disk::default());
     let (_, middle) = full(&mut world);
     long_pause(&mut world);
@@ -271,7 +271,7 @@ fn file_is_emptied_as_soon_as_little_is_left_in_it() {
 
 /// The file made of what was kept has no room for the deletion either, so that no commit follows it.
 #[test]
-fn file_is_emptied_although_no_deletion_can_be_written() {
+fn file_empties_without_room_for_deletions() {
     let mut world = open(13, Disk::default());
     world.pass_tenths(1);
     let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();
@@ -296,7 +296,7 @@ fn file_is_emptied_although_no_deletion_can_be_written() {
 }
 
 #[test]
-fn removed_spare_makes_store_take_bundles_at_once() {
+fn removed_spare_reopens_store_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     let mut world = World::open(config, Disk { reserves_fail: Some(DiskError::Io), ..Disk::default() }, 7);
     world.pass_tenths(1);

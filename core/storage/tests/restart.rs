@@ -89,7 +89,7 @@ fn file_without_header_is_read() {
 }
 
 #[test]
-fn file_without_header_is_read_behind_damage() {
+fn headerless_file_is_read_behind_damage() {
     let mut world = open(3, small(400_000));
     let numbers: Vec<u64> = (0..12).map(|_| world.put(1000)).collect();
     world.settle();
@@ -104,7 +104,7 @@ fn file_without_header_is_read_behind_damage() {
 }
 
 #[test]
-fn bundles_are_recovered_in_order_of_urgency() {
+fn urgent_bundles_are_recovered_first() {
     let mut world = open(4, small(400_000));
     (0..50).for_each(|_| _ = world.put(100));
     world.settle();
@@ -130,7 +130,7 @@ fn recovered_bundles_count_to_their_quotas() {
 }
 
 #[test]
-fn number_of_lost_spill_is_not_used_again() {
+fn number_of_lost_spill_stays_used() {
     let mut world = open(6, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let used = spill_of(&world.known[&number].rope);
@@ -151,7 +151,7 @@ fn number_of_lost_spill_is_not_used_again() {
 }
 
 #[test]
-fn number_of_damaged_spill_is_not_used_again() {
+fn number_of_damaged_spill_stays_used() {
     let mut world = open(7, small(400_000));
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
@@ -164,7 +164,7 @@ fn number_of_damaged_spill_is_not_used_again() {
 }
 
 #[test]
-fn numbers_of_unreadable_file_are_not_used_again() {
+fn numbers_of_unreadable_file_stay_used() {
     let mut world = open(8, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let mut disk = world.disk.killed();
@@ -177,7 +177,7 @@ fn numbers_of_unreadable_file_are_not_used_again() {
 }
 
 #[test]
-fn start_goes_on_where_a_file_became_shorter() {
+fn start_continues_after_shortened_file() {
     let mut world = open(9, small(400_000));
     let numbers: Vec<u64> = (0..3).map(|_| world.put(1000)).collect();
     world.settle();
@@ -196,7 +196,7 @@ fn start_goes_on_where_a_file_became_shorter() {
 }
 
 #[test]
-fn start_on_full_disk_finds_all_and_tells_failure() {
+fn start_on_full_disk_reports_failure() {
     for is in [is_write, is_sync] {
         let mut world = open(10, small(400_000));
         (0..3).for_each(|_| _ = world.put(1000));
@@ -217,7 +217,7 @@ fn start_on_full_disk_finds_all_and_tells_failure() {
 
 /// Two files have groups that were not synced when the process was killed: both are written again as a whole.
 #[test]
-fn each_file_in_doubt_is_written_again_from_its_beginning() {
+fn doubtful_files_are_rewritten_whole() {
     let mut world = open(11, small(400_000));
     world.put(100);
     world.settle();
@@ -241,7 +241,7 @@ fn each_file_in_doubt_is_written_again_from_its_beginning() {
 }
 
 #[test]
-fn whole_files_have_no_damage_whatever_their_header() {
+fn whole_files_without_header_are_undamaged() {
     for segment_bytes in [8192, 1 << 20] {
         let mut world = open(12, Config { segment_bytes, ..small(64 << 20) });
         (0..20).for_each(|_| _ = world.put(1000));

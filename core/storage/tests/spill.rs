@@ -24,7 +24,7 @@ fn known(world: &World, number: u64) -> &Known {
 }
 
 #[test]
-fn ropes_given_once_are_good_wherever_their_records_have_gone() {
+fn ropes_outlive_moves_of_their_records() {
     let mut world = world(Config { segment_bytes: 16 * 1024, ..small(512 * 1024) }, 3);
     let (mut kept, mut passing) = (Vec::new(), Vec::new());
     for n in 0..6 {
@@ -65,7 +65,7 @@ fn ropes_given_once_are_good_wherever_their_records_have_gone() {
 }
 
 #[test]
-fn what_is_asked_for_is_read_although_it_is_deleted_meanwhile() {
+fn pending_read_survives_deletion() {
     let mut world = world(small(300_000), 5);
     let numbers: Vec<u64> = (0..40).map(|_| world.put(900)).collect();
     world.settle();
@@ -95,7 +95,7 @@ fn what_is_asked_for_is_read_although_it_is_deleted_meanwhile() {
 }
 
 #[test]
-fn an_error_that_may_pass_is_told_apart_from_damage() {
+fn transient_error_is_not_damage() {
     let mut world = world(small(300_000), 6);
     let numbers = [world.put(900), spilled(&mut world)];
     world.settle();
@@ -118,7 +118,7 @@ fn an_error_that_may_pass_is_told_apart_from_damage() {
 }
 
 #[test]
-fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
+fn unwritable_spill_is_refused_once() {
     for error in [DiskError::Full, DiskError::Io] {
         let mut world = world(small(300_000), 7);
         world.put(100);
@@ -171,7 +171,7 @@ fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
 }
 
 #[test]
-fn spilled_bytes_count_to_a_quota_before_and_after_they_are_a_bundle() {
+fn spilled_bytes_count_to_the_quota() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) }, 8);
     let spill = |world: &mut World, spill: u64, len: usize| {
         let data = Payload::from(vec![1; len]);
@@ -195,7 +195,7 @@ fn spilled_bytes_count_to_a_quota_before_and_after_they_are_a_bundle() {
 }
 
 #[test]
-fn a_spill_no_bundle_took_is_garbage_after_a_restart() {
+fn unclaimed_spill_is_garbage_after_restart() {
     let mut world = world(small(100_000), 9);
     for round in 0..30 {
         for _ in 0..6 {
@@ -210,7 +210,7 @@ fn a_spill_no_bundle_took_is_garbage_after_a_restart() {
 }
 
 #[test]
-fn a_long_bundle_is_read_a_window_at_a_time() {
+fn long_bundle_is_read_in_windows() {
     const BLOCK: usize = 1 << 20;
     let mut world = World::open(Config::new(1 << 30), Disk::default(), 10);
     world.settle();
@@ -232,7 +232,7 @@ fn a_long_bundle_is_read_a_window_at_a_time() {
 }
 
 #[test]
-fn long_record_is_read_a_window_at_a_time() {
+fn long_record_is_read_in_windows() {
     let mut world = World::open(Config::new(1 << 30), Disk::default(), 11);
     world.settle();
     let number = world.put(9_000_000);
@@ -262,7 +262,7 @@ fn patterns_are_kept_as_patterns() {
 }
 
 #[test]
-fn bundle_of_another_bundles_extents_is_refused() {
+fn bundle_of_foreign_extents_is_refused() {
     let mut world = world(small(300_000), 13);
     let number = world.put(500);
     world.settle();
@@ -272,7 +272,7 @@ fn bundle_of_another_bundles_extents_is_refused() {
 }
 
 #[test]
-fn spills_dropped_before_they_are_written_leave_their_room() {
+fn spills_dropped_early_leave_their_room() {
     // They wait while a group is under way, whatever their length.
     let mut world = world(Config { second_group: 1 << 20, ..small(300_000) }, 14);
     for spill in 0..200 {

@@ -31,7 +31,7 @@ fn wait(world: &mut World) {
 }
 
 #[test]
-fn read_error_at_any_moment_of_start_writes_nothing() {
+fn read_error_during_start_writes_nothing() {
     let before = filled(7);
     let mut whole = World::open(before.config, before.disk.killed(), 1);
     whole.settle();
@@ -67,7 +67,7 @@ fn read_error_at_any_moment_of_start_writes_nothing() {
 
 /// Each operation fails once: after a pause it is asked for again, and only once.
 #[test]
-fn failed_operation_of_start_is_asked_again() {
+fn failed_start_operation_is_retried() {
     let before = filled(12);
     let mut whole = World::open(before.config, before.disk.killed(), 1);
     whole.settle();
@@ -101,7 +101,7 @@ fn failed_operation_of_start_is_asked_again() {
 }
 
 #[test]
-fn file_that_stays_unreadable_keeps_the_store_closed() {
+fn unreadable_file_keeps_store_closed() {
     let before = filled(8);
     for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
         for from in [0, 100, 5000] {
@@ -133,7 +133,7 @@ fn mark(bytes: &mut [u8], format: u32) {
 }
 
 #[test]
-fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
+fn newer_format_keeps_store_closed() {
     let before = filled(9);
     for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
         let mut disk = before.disk.killed();
@@ -156,7 +156,7 @@ fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
 }
 
 #[test]
-fn damaged_number_of_a_format_is_damage_and_not_newer() {
+fn damaged_format_number_is_damage() {
     let before = filled(10);
     let file = *before.disk.files.keys().next().expect("a file");
     let mut disk = before.disk.killed();
@@ -190,7 +190,7 @@ fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
 
 /// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
 #[test]
-fn files_with_salts_of_their_own_are_all_read() {
+fn files_with_own_salts_are_read() {
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
     let mut again = World::open(first.config, disk, 1);
     again.settle();
@@ -215,7 +215,7 @@ fn files_with_salts_of_their_own_are_all_read() {
     }
 }
 #[test]
-fn file_without_header_is_read_with_an_older_salt() {
+fn headerless_file_is_read_by_salt() {
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
     for file in first.disk.files.keys() {
         let mut disk = disk.killed();
@@ -231,7 +231,7 @@ fn file_without_header_is_read_with_an_older_salt() {
 }
 /// The second store gave numbers of the first to other bundles: those of the first are left where they are.
 #[test]
-fn bundle_whose_number_was_given_again_is_damage() {
+fn bundle_of_reused_number_is_damage() {
     let (first, disk, kept, later) = two_stores(11, 4);
     let found = disk.image();
     let mut again = World::open(first.config, disk, 1);
@@ -274,7 +274,7 @@ fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
 
 /// A sync fails, the process is killed, and the memory of the system still shows what never reached the disk.
 #[test]
-fn what_a_killed_run_could_not_sync_is_written_again_before_it_is_told() {
+fn unsynced_data_is_rewritten_before_use() {
     let (mut shown, mut found) = (0, 0);
     for seed in 0..common::points(300) {
         let mut world = World::open(small(150_000), Disk { remembers: true, ..Disk::default() }, seed);

@@ -33,7 +33,7 @@ fn each_lone_bundle_waits_for_company() {
 }
 
 #[test]
-fn bundle_after_cancelled_one_waits_for_company() {
+fn bundle_after_cancellation_waits_for_group() {
     let mut world = open(2);
     let cancelled = world.put(100);
     world.delete(cancelled, false);
@@ -78,7 +78,7 @@ fn lone_counter_is_written() {
 }
 
 #[test]
-fn failed_creation_is_tried_again_with_pauses() {
+fn failed_creation_is_retried_with_pauses() {
     for error in [DiskError::Full, DiskError::Io] {
         let mut world = World::open(small(400_000), Disk::default(), 6);
         world.perform_all();
@@ -150,7 +150,7 @@ fn deletion_and_bundle_share_a_commit() {
 }
 
 #[test]
-fn little_waits_for_the_group_under_way() {
+fn small_writes_wait_for_current_group() {
     let mut world = World::open(small(400_000), Disk::default(), 11);
     world.settle();
     world.put(100);

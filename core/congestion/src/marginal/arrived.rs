@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_one_teller_pushes_out_its_own_only() {
+    fn reporter_flood_evicts_its_own() {
         let mut arrived = Arrived::new(100);
         let later = Instant(1_000);
         for id in 0..40 {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_newest_of_others_and_of_bundles_that_still_live() {
+    fn newest_living_acks_are_sent() {
         let mut arrived = Arrived::new(10);
         arrived.learn(1, Instant(10), NodeId(2));
         arrived.learn(2, Instant(20), NodeId(3));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_nodes_are_all_remembered_and_of_many_the_last() {
+    fn last_carriers_are_remembered() {
         let all = |nodes, places: &[u32]| {
             let none = Carriers { label: 0, nodes };
             places.iter().fold(none, |carriers, place| carriers.with(*place)).places()
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_says_nothing_true_names_nodes_of_the_plan_only() {
+    fn forged_label_names_plan_nodes_only() {
         for nodes in [0, 1, 5, 32, 33, 254, 255, 100_000] {
             for label in [0, 1, u32::MAX, 0x8000_0001, 0x1234_5678] {
                 let carriers = Carriers { label, nodes };

@@ -108,7 +108,7 @@ mod tests {
     const HOUR: Instant = Instant(3_600_000_000_000);
 
     #[test]
-    fn whoever_met_the_destination_later_meets_it_again_sooner() {
+    fn later_meeting_predicts_earlier_delivery() {
         let mut met = Encounters::default();
         met.hear(NodeId(2), 3_000.0, NodeId(7));
         met.hear(NodeId(3), 600.0, NodeId(7));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn hearsay_pushes_out_the_hearsay_of_whoever_tells_most_and_nobody_that_was_met() {
+    fn hearsay_displaces_only_hearsay() {
         let (mut met, liar) = (Encounters::default(), NodeId(3));
         met.meet(NodeId(1), 1.0, true);
         met.meet(NodeId(2), 2.0, false);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_pushes_out_hearsay_then_those_that_only_claimed_a_name_then_the_longest_ago() {
+    fn met_node_displaces_least_trusted() {
         let mut met = Encounters::default();
         met.meet(NodeId(9_999), 10.0, true);
         (0..1_000).for_each(|node| met.meet(NodeId(20_000 + node), 30.0, false));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_lies_about_its_length_says_no_more_than_what_is_whole() {
+    fn truncated_message_yields_whole_parts() {
         let whole = letter();
         for cut in 0..whole.len() {
             assert!(parts(&whole[..cut]).count() < 4, "{cut}");

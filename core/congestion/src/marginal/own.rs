@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_are_kept_as_far_as_their_share_goes() {
+    fn newest_own_kept_within_share() {
         let mut own = Own::default();
         own.allow(250);
         for number in [1, 3, 5, 9] {

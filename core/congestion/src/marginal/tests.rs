@@ -73,7 +73,7 @@ fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle
 }
 
 #[test]
-fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_worth_less() {
+fn recent_meeting_raises_copies_lower_worth() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (lately, never) = (of_others(&mut site, 9, 100), of_others(&mut site, 8, 100));
     let large = of_others(&mut site, 9, 200);
@@ -89,7 +89,7 @@ fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_wo
 }
 
 #[test]
-fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
+fn own_newest_protected_from_others() {
     let (mut site, mut control) = (Site::new(500), control());
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
     for bundle in &own {
@@ -104,7 +104,7 @@ fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
 }
 
 #[test]
-fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_deletes() {
+fn hearsay_devalues_destination_ack_deletes() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (own, relayed) = (site.keep(9, 100), of_others(&mut site, 9, 100));
     let (neighbour, nine) = (site.meet(2), site.meet(9));
@@ -129,7 +129,7 @@ fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_d
 }
 
 #[test]
-fn who_only_claims_a_name_is_not_listened_to() {
+fn unauthenticated_neighbour_is_ignored() {
     let (mut site, mut control) = (Site::new(1000), control());
     let bundle = of_others(&mut site, 9, 100);
     let liar = site.peers.add(Origin::Came);
@@ -144,7 +144,7 @@ fn who_only_claims_a_name_is_not_listened_to() {
 }
 
 #[test]
-fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_out() {
+fn forged_floods_displace_nothing_else() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (honest, liar) = (site.meet(2), site.meet(3));
     says_arrived(&mut control, &site, honest, 77, false);
@@ -169,7 +169,7 @@ fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_ou
 }
 
 #[test]
-fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_only() {
+fn meeting_lie_affects_liar_only() {
     let (mut site, mut control) = (Site::new(1000), control());
     site.now = at(HOUR_S / 2);
     let liar = site.meet(3);
@@ -183,7 +183,7 @@ fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_on
 }
 
 #[test]
-fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
+fn learned_facts_are_relayed_once() {
     let (mut site, mut control) = (Site::new(1000), control());
     let (one, two) = (site.meet(2), site.meet(3));
     assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Action::Wake(at(1))]);
@@ -202,7 +202,7 @@ fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
 }
 
 #[test]
-fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_less_it_is_worth() {
+fn planned_copies_need_independent_paths() {
     let plan = Plan(vec![(1, 2, 0, 100), (1, 3, 0, 100), (2, 9, 200, 300), (3, 8, 200, 300), (4, 9, 900, 950)]);
     let (mut site, mut control) = (Site::new(1000), control());
     let (two, three) = (site.meet(2), site.meet(3));
@@ -229,7 +229,7 @@ fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_l
 }
 
 #[test]
-fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
+fn spare_room_adds_planned_copies() {
     let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300)]);
     let (mut site, control) = (Site::new(1000), control());
     let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
@@ -246,7 +246,7 @@ fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
 }
 
 #[test]
-fn a_full_source_is_pushed_back_by_what_it_holds_that_is_worth_more() {
+fn full_source_is_pushed_back() {
     let plan = Plan(vec![(1, 9, 500, 600), (1, 8, 3000, 3100)]);
     let (mut site, control) = (Site::new(200), control());
     let soon = site.keep_with(9, 200, |_, new| new.expires = at(HOUR_S));
@@ -262,7 +262,7 @@ fn a_full_source_is_pushed_back_by_what_it_holds_that_is_worth_more() {
 }
 
 #[test]
-fn a_plan_that_was_wrong_is_believed_less() {
+fn failed_plan_loses_trust() {
     let plan = Plan(vec![(1, 2, 1000, 1100)]);
     let (mut site, mut control) = (Site::new(1000), control());
     let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
@@ -280,7 +280,7 @@ fn a_plan_that_was_wrong_is_believed_less() {
 }
 
 #[test]
-fn what_a_router_booked_is_not_given_up() {
+fn booked_bundle_is_not_evicted() {
     use farlink_book::{RetentionConstraint, RetentionConstraints};
     let (mut site, control) = (Site::new(200), control());
     let booked = site.keep_with(9, 200, |bundle, new| {
@@ -292,7 +292,7 @@ fn what_a_router_booked_is_not_given_up() {
 }
 
 #[test]
-fn what_a_message_repeats_costs_one_order() {
+fn repeated_ack_costs_one_action() {
     let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300), (4, 9, 900, 950)]);
     let (mut site, mut control) = (Site::new(1000), control());
     let (liar, nine, bundle) = (site.meet(4), site.meet(9), of_others(&mut site, 9, 100));
@@ -312,7 +312,7 @@ fn what_a_message_repeats_costs_one_order() {
 }
 
 #[test]
-fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_protected() {
+fn forged_own_source_is_not_protected() {
     let (mut site, mut control) = (Site::new(500), control());
     let liar = site.meet(2);
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
@@ -355,7 +355,7 @@ impl Journeys for Counting {
 }
 
 #[test]
-fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none() {
+fn searches_for_labels_are_limited() {
     let plan = Counting(Plan(vec![(1, 9, 500, 600), (1, 8, 700, 800)]), core::cell::Cell::new(0));
     let (mut site, control) = (Site::new(1 << 20), control());
     let (liar, honest) = (site.meet(2), site.meet(3));
@@ -388,7 +388,7 @@ fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none()
 }
 
 #[test]
-fn how_far_a_neighbour_is_is_searched_once_a_second() {
+fn neighbour_distance_searched_each_second() {
     let plan = Counting(Plan(vec![(1, 2, 0, 10_000)]), core::cell::Cell::new(0));
     let (mut site, mut control) = (Site::new(1000), control());
     let two = site.meet(2);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_adds_less_the_more_there_are_and_the_seldomer_its_holder_meets_the_destination() {
+    fn copies_have_diminishing_worth() {
         let rates = |own| Rates { own, others: 0.001 };
         let gains = [rates(0.01).gain(0.0, 0.001), rates(0.01).gain(1.0, 0.001), rates(0.001).gain(1.0, 0.001)];
         assert!(gains.is_sorted_by(|a, b| a > b), "{gains:?}");
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worthiest_goes_first_and_what_only_the_control_wants_last() {
+    fn worthiest_first_extra_copies_last() {
         let ranks = [rank(0.5, false), rank(1e-9, false), rank(0.0, false), rank(0.5, true), rank(1e-9, true)];
         assert!(ranks.is_sorted_by(|a, b| a < b) && ranks[0] > 0, "{ranks:?}");
         assert_eq!(rank(f64::INFINITY, false), rank(f64::INFINITY, false));

@@ -42,7 +42,7 @@ mod tests {
     use farlink_base::DtnTime;
 
     #[test]
-    fn epochs_before_and_after_the_process_began() {
+    fn epochs_before_and_after_process_start() {
         let clock = Clock { at: Instant(5_000_000_000), utc: Some(DtnTime(1_000_000)), error_ms: 0 };
         let plan = |epoch| ContactPlan { epoch: Some(DtnTime(epoch)), contacts: alloc::vec![] };
         let past = PlanClock::of_epoch(&plan(900_000), &clock).unwrap();

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_epoch_the_earliest_wall_time_is_it() {
+    fn earliest_wall_time_is_default_epoch() {
         let plan = parse("contact 1 2 2026-11-20T09:00:00Z..+3600s rate 2 Mbit/s").unwrap().plan;
         assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
         assert_eq!(plan.contacts[0].end, PlanTime::from_secs(3600));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn dtn_nodes_are_written_as_they_are() {
+    fn dtn_names_are_written_unchanged() {
         let text = "contact dtn://rover/ 2 0..5 rate 1 bit/s";
         let parsed = parse(text).unwrap();
         assert_eq!(parsed.plan.contacts[0].from, NodeId::named("rover"));

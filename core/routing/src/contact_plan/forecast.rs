@@ -127,7 +127,7 @@ mod tests {
     /// grows, the horizon is drawn in and pushed out, the limit is raised. 1,009 MB fill at 100 kB/s
     /// within 10,090 s.
     #[test]
-    fn a_plan_that_grows_turns_to_congestion_as_with_ion() {
+    fn growing_plan_congests_as_in_ion() {
         const EMPTY: &str = "";
         const UNEVEN: &str = "a contact +0 +1000000 2 3 1000000\na contact +0 +1000000 3 2 1100000";
         let (limit, more) = (1_009_000_000, 100_009_000_000);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn contacts_fill_and_empty_and_applications_make_and_take() {
+    fn contacts_and_applications_change_the_level() {
         let plan = parse("contact 1 2 +0..+10 rate 100 B/s delay 5 s\ncontact 2 3 +20..+30 rate 30 B/s").unwrap().plan;
         let at = |s: u64| Instant(s * 1_000_000_000);
         let levels = |question: Question| forecast(&plan, &question).levels;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_is_drawn_with_the_room_there_is() {
+    fn forecast_is_drawn_within_capacity() {
         let plan = parse("contact 1 2 +0..+13 rate 100 B/s\ncontact 2 3 +13..+26 rate 50 B/s").unwrap().plan;
         let seen = forecast(&plan, &question(650, 26));
         let drawn = draw(&seen, Some(650), 40);

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_may_begin_before_the_first_contact() {
+    fn range_may_precede_first_contact() {
         let text = "a range 2026/11/20-08:00:00 2026/11/20-10:00:00 1 2 4\n\
                     a contact 2026/11/20-09:00:00 2026/11/20-10:00:00 1 2 10";
         let plan = parse(text).unwrap().plan;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_not_when_nodes_meet_is_left_out_with_a_warning() {
+    fn unusable_lines_are_skipped_with_warning() {
         let text = "! 1\n1 2 ''\ne 1\na contact +0 +9 2 2 5\na range +0 +9 2 2 1\na contact 0 0 1 2 0 0.0\n\
                     a contact -1 -1 2 2 0\na contact +0 +9 1 2 5\na range +0 +9 1 2 3\nt 1\n";
         let parsed = parse(text).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_time_after_a_start_without_one_is_an_open_end() {
+    fn wall_time_after_relative_start_open() {
         let text = "a range +0 2009/01/01-00:00:00 5 7 600\na contact +10 2009/01/01-00:00:00 5 7 10000\n\
                     a contact +10 +20 7 5 1";
         let parsed = parse(text).unwrap();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_numbers_or_ipn_endpoint_ids() {
+    fn nodes_are_numbers_or_ipn_eids() {
         for (text, node) in [("3", 3), ("0", 0), ("ipn:3", 3), ("ipn:3.0", 3), ("ipn:1.3.0", (1 << 32) | 3)] {
             assert_eq!(parse_node(text), Some(NodeId(node)), "{text}");
         }

@@ -180,7 +180,7 @@ mod tests {
     const ME: NodeId = NodeId(1);
 
     #[test]
-    fn means_are_times_by_meetings_and_three_in_a_row_reach() {
+    fn means_reach_over_three_hops() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         for (now, other) in [(0, 9), (100, 2), (300, 2), (400, 3)] {
             meetings.meet(ME, at(now), (NodeId(other), true), &mut change);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told_on_once_and_the_newest_stays() {
+    fn changed_rows_are_sent_once() {
         let (mut ours, mut theirs, mut change, mut there) = (Meetings::default(), Meetings::default(), 0, 0);
         ours.meet(ME, at(100), (NodeId(2), true), &mut change);
         let told = |ours: &Meetings, since, most| {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_tells_what_this_node_measures_or_what_is_no_time() {
+    fn own_measurements_and_bad_times_stay() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         let row = |node: u64, mean: f64| {
             let mut message = Vec::new();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_invented_nodes_pushes_out_its_own_and_what_is_looked_at_stays_bounded() {
+    fn invented_rows_evict_only_their_own() {
         let (mut meetings, mut change, liar, honest) = (Meetings::default(), 0, NodeId(3), NodeId(2));
         let mut hear = |meetings: &mut Meetings, teller, message: &[u8]| {
             assert!(meetings.read((ME, teller), at(9), &mut numbers(message), &mut change).is_some());
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_under_ever_new_names_leaves_room_for_those_it_is_sure_of() {
+    fn changing_names_leave_room_for_proven() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         (10..20).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), true), &mut change));
         (1_000..3_000).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), false), &mut change));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_words_of_the_same_moment_the_first_stays() {
+    fn first_of_equal_times_stays() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         for mean in [5.0f64, 6.0] {
             let mut message = Vec::new();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_sure_once_stays_though_another_claims_its_name() {
+    fn proven_row_survives_a_claim() {
         let (mut meetings, mut change) = (Meetings::default(), 0);
         meetings.meet(ME, at(9), (NodeId(10), true), &mut change);
         meetings.meet(ME, at(9), (NodeId(10), false), &mut change);

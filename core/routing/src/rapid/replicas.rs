@@ -117,7 +117,7 @@ mod tests {
     const TELLER: NodeId = NodeId(2);
 
     #[test]
-    fn the_newest_word_of_each_holder_counts() {
+    fn newest_report_of_each_holder_counts() {
         let (mut replicas, mut change) = (Replicas::default(), 0);
         for (word, sum, changes) in [
             (copy(2, 0.0, 0), 0.0, 1),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tells_of_more_than_half_pushes_out_its_own() {
+    fn reporter_above_half_evicts_its_own() {
         let (mut replicas, mut change) = (Replicas::default(), 0);
         (0..100).for_each(|id| replicas.learn(id, copy(5, 0.5, 1), NodeId(4), &mut change));
         (1_000..60_000).for_each(|id| replicas.learn(id, copy(6, 1.0, 1), NodeId(3), &mut change));

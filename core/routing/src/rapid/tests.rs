@@ -32,7 +32,7 @@ fn hear(router: &mut Rapid, site: &Site, news: PolicyEvent<'_>) -> Vec<Action> {
 }
 
 #[test]
-fn a_bundle_waits_for_as_many_meetings_as_what_is_before_it_fills() {
+fn queue_ahead_sets_needed_meetings() {
     let mean = Some(&100.0);
     close(rate(mean, 0, 1000, 1000), 0.01);
     close(rate(mean, 1, 1000, 1000), 0.005);
@@ -43,7 +43,7 @@ fn a_bundle_waits_for_as_many_meetings_as_what_is_before_it_fills() {
 }
 
 #[test]
-fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
+fn best_delay_gain_per_byte_first() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let (nine, two) = (site.meet(9, 0), site.meet(2, 1));
@@ -75,7 +75,7 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
 }
 
 #[test]
-fn for_deadlines_what_hardly_makes_it_goes_first() {
+fn deadline_metric_favours_borderline_bundles() {
     let (site, router) = (Site::new(), Rapid::new(&[1.0], 7));
     let left = Duration::from_secs(1000);
     close(router.gain(0.001, 0.001, left), libm::exp(-1.0) - libm::exp(-2.0));
@@ -93,7 +93,7 @@ fn for_deadlines_what_hardly_makes_it_goes_first() {
 }
 
 #[test]
-fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
+fn copies_elsewhere_lower_utility() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
     site.now = at(1000);
     let (two, three) = (site.meet(2, 0), site.meet(3, 1));
@@ -134,7 +134,7 @@ fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
 }
 
 #[test]
-fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
+fn truncated_hello_is_harmless() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 4096.0, 1000.0], 7));
     site.now = at(5000);
     for n in 0..500 {
@@ -166,7 +166,7 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
 }
 
 #[test]
-fn what_arrived_is_purged_and_its_copies_forgotten() {
+fn delivered_bundles_are_purged() {
     // Where hearsay is to delete.
     let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1e6, 2.0], 7));
     let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
@@ -184,7 +184,7 @@ fn what_arrived_is_purged_and_its_copies_forgotten() {
 }
 
 #[test]
-fn what_meetings_carry_is_measured_where_the_rate_is_known() {
+fn meeting_volume_is_measured() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
     let peer = site.meet(2, 0);
     for (rate, seconds, mean) in [(None, 100, 1_000_000), (Some(8_000), 10, 10_000), (Some(8_000), 30, 20_000)] {
@@ -198,7 +198,7 @@ fn what_meetings_carry_is_measured_where_the_rate_is_known() {
 }
 
 #[test]
-fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
+fn unconfirmed_state_is_sent_again() {
     let learn = |router: &mut Rapid, ids: std::ops::Range<u128>| {
         for id in ids {
             router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut router.change);
@@ -229,7 +229,7 @@ fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
 }
 
 #[test]
-fn of_bundles_of_one_age_that_goes_first_which_came_first() {
+fn equal_age_goes_by_arrival() {
     let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let nine = site.meet(9, 0);
@@ -241,7 +241,7 @@ fn of_bundles_of_one_age_that_goes_first_which_came_first() {
 }
 
 #[test]
-fn whatever_a_copy_left_for_it_is_told_but_where_it_arrived() {
+fn every_handover_is_reported_except_delivery() {
     let told = |why| {
         let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
         let bundle = keep(&mut site, 9, 100, 0);

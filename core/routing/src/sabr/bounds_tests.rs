@@ -68,7 +68,7 @@ fn routes(
 }
 
 #[test]
-fn a_guided_search_finds_the_same_route_also_where_it_must_wait() {
+fn guided_search_finds_same_route_waiting() {
     let mut rng = Rng::new(5);
     let (mut found, mut waited) = (0, 0);
     for _ in 0..4 {
@@ -90,7 +90,7 @@ fn a_guided_search_finds_the_same_route_also_where_it_must_wait() {
 }
 
 #[test]
-fn bounds_are_of_one_window_destination_and_size_and_small_plans_have_none() {
+fn bounds_fit_window_destination_size() {
     let index = plan(&mut Rng::new(6));
     let mut guide = Guide::default();
     let mut ask = |to, at: u64, volume| guide.bounds(&index, NodeId(to), PlanTime(at * SECOND), volume).unwrap();
@@ -106,7 +106,7 @@ fn bounds_are_of_one_window_destination_and_size_and_small_plans_have_none() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_nothing_is_for_nodes_outside_the_plan() {
+fn cached_bounds_are_limited() {
     let index = plan(&mut Rng::new(3));
     let mut guide = Guide::default();
     for stranger in 0..1000 {
@@ -289,7 +289,7 @@ impl PartialOrd for Plain {
 }
 
 #[test]
-fn a_route_depends_on_the_question_alone_and_not_on_what_led_the_search_to_it() {
+fn route_is_independent_of_search_guidance() {
     let mut rng = Rng::new(8);
     let (mut found, mut hops) = (0, 0);
     for round in 0..3000 {

@@ -84,7 +84,7 @@ fn failed(bundle: Handle, to: PeerId) -> PolicyEvent<'static> {
 }
 
 #[test]
-fn bookings_fill_a_link_and_then_its_sibling() {
+fn bookings_fill_link_then_sibling() {
     let mut bench = Bench::new(TWO_LINKS);
     let bundles = [(); 4].map(|()| bench.bundle(2));
     assert_eq!(bundles.map(|b| bench.ask(0, b).unwrap()), [(0, 10), (1, 15), (0, 20), (1, 25)]);
@@ -113,7 +113,7 @@ fn bookings_are_conserved() {
 }
 
 #[test]
-fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
+fn refused_bundle_avoids_the_neighbour() {
     let mut bench = Bench::new(DIAMOND);
     let bundle = bench.bundle(4);
     assert_eq!(bench.ask(0, bundle), Some((0, 20)));
@@ -132,7 +132,7 @@ fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
 }
 
 #[test]
-fn what_was_sent_stays_used_and_what_passed_is_gone() {
+fn sent_volume_stays_booked() {
     let mut bench = Bench::new("contact 1 2 +0..+30 rate 10 B/s");
     let bundles = [(); 4].map(|()| bench.bundle(2));
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 10)));
@@ -146,7 +146,7 @@ fn what_was_sent_stays_used_and_what_passed_is_gone() {
 }
 
 #[test]
-fn urgent_bundles_overtake_and_bump_what_no_longer_fits() {
+fn urgent_bundles_displace_bookings() {
     let mut bench = Bench::new(TWO_LINKS.split('\n').next().unwrap());
     let (normal, bulk) = (bench.bundle(2), bench.priority(2, Priority::Bulk));
     let urgent = [(); 3].map(|()| bench.priority(2, Priority::Expedited));
@@ -168,7 +168,7 @@ fn deadlines_hold() {
 }
 
 #[test]
-fn a_leg_carries_the_contact_on_the_nodes_clock() {
+fn next_hop_uses_node_clock() {
     let index = index("epoch 2026-11-20T09:00:00Z\ncontact 1 2 +100..+200 rate 10 B/s");
     let mut bench = Bench::new("");
     let (bundle, links) = (bench.bundle(2), [(GroupId(0), LinkId(0))]);
@@ -191,7 +191,7 @@ fn a_leg_carries_the_contact_on_the_nodes_clock() {
 }
 
 #[test]
-fn bookings_stay_with_the_plan_they_were_made_in() {
+fn bookings_stay_with_their_plan() {
     let text = "contact 1 2 +10..+100 rate 10 B/s";
     let mut bench = Bench::new(text);
     let bundle = bench.bundle(2);
@@ -204,7 +204,7 @@ fn bookings_stay_with_the_plan_they_were_made_in() {
 }
 
 #[test]
-fn only_contacts_with_a_link_here_are_first_hops() {
+fn first_hops_need_a_local_link() {
     let index = index("contact 1 2 +0..+50 rate 10 B/s\ncontact 1 2 link=b +5..+50 rate 10 B/s");
     let mut bench = Bench::new("");
     let clock = Some(PlanClock::starting(Instant::ZERO));
@@ -215,7 +215,7 @@ fn only_contacts_with_a_link_here_are_first_hops() {
 }
 
 #[test]
-fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
+fn failed_link_hands_over_to_sibling() {
     let mut bench = Bench::new(TWO_LINKS);
     let (bundle, later, peer) = (bench.bundle(2), bench.bundle(2), bench.peer(2));
     bench.ask(0, bundle);
@@ -233,7 +233,7 @@ fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
 }
 
 #[test]
-fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
+fn failed_contact_is_rerouted_in_slices() {
     let mut bench = Bench::new("contact 1 2 +0..+900 rate 1 kB/s");
     let bundles: Vec<Handle> = (0..600).map(|_| bench.bundle(2)).collect();
     for bundle in &bundles {
@@ -257,7 +257,7 @@ fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
 }
 
 #[test]
-fn links_outside_the_plan_are_used_while_up() {
+fn unplanned_links_used_while_up() {
     let mut bench = Bench::new("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
     let bundles = [2, 2, 77, 2].map(|to| bench.bundle(to));
     let (five, far) = (bench.site.meet(5, 40), bench.site.meet(77, 41));
@@ -290,7 +290,7 @@ fn critical_bundles_go_over_every_neighbour() {
 }
 
 #[test]
-fn a_piece_goes_where_the_whole_does_not() {
+fn fragment_takes_narrower_contact() {
     let mut bench = Bench::new("contact 1 2 +0..+9 rate 10 B/s\ncontact 1 3 +5..+7 rate 10 B/s");
     let bundle = bench.bundle(2);
     assert_eq!(bench.ask(0, bundle), None);
@@ -302,7 +302,7 @@ fn a_piece_goes_where_the_whole_does_not() {
 }
 
 #[test]
-fn prospects_are_arrivals_and_what_the_plan_is_sure_of() {
+fn estimates_give_arrival_and_confidence() {
     let mut bench = Bench::new(
         &DIAMOND.replace("contact 2 4 +0..+50 rate 10 B/s", "contact 2 4 +0..+50 rate 10 B/s confidence 0.5"),
     );
@@ -320,7 +320,7 @@ fn prospects_are_arrivals_and_what_the_plan_is_sure_of() {
 }
 
 #[test]
-fn a_node_that_booked_nothing_costs_little() {
+fn unbooked_node_costs_little() {
     assert!(size_of::<Sabr>() <= 512, "{}", size_of::<Sabr>());
     let text: std::string::String =
         (1..1000).map(|n| std::format!("contact {n} {} +0..+90 rate 1 kB/s\n", n + 1)).collect();
@@ -331,7 +331,7 @@ fn a_node_that_booked_nothing_costs_little() {
 }
 
 #[test]
-fn equal_routes_are_told_apart_by_the_entry_node() {
+fn equal_routes_differ_by_entry_node() {
     let text = "contact 1 9 +0..+50 rate 10 B/s\ncontact 9 4 +0..+50 rate 10 B/s\n\
                 contact 1 3 +0..+50 rate 10 B/s\ncontact 3 4 +0..+50 rate 10 B/s";
     let index = index(text);
@@ -342,7 +342,7 @@ fn equal_routes_are_told_apart_by_the_entry_node() {
 }
 
 #[test]
-fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
+fn departed_bundles_leave_no_booking() {
     let mut rng = farlink_base::Rng::new(7);
     let mut bench = Bench::new(&DIAMOND.replace("10 B/s", "100 B/s"));
     let (two, three) = (bench.peer(2), bench.peer(3));
@@ -372,7 +372,7 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
 }
 
 #[test]
-fn a_control_is_told_what_the_plan_lets_come_and_leave() {
+fn control_sees_flows_of_plan() {
     let mut bench = Bench::new(
         "contact 1 2 +0..+50 rate 10 B/s delay 5 s\ncontact 2 1 +0..+50 rate 20 B/s delay 5 s\n\
          contact 3 1 +90..+95 rate 1 B/s\ncontact 2 3 +0..+99 rate 7 B/s\ncontact 1 3 +200..+300 rate 3 B/s",

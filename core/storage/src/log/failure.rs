@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_sixteen_times_and_end_with_success() {
+    fn pauses_double_until_success_or_limit() {
         let mut trouble = Trouble::default();
         let pause = Duration::from_millis(100);
         let pauses = [1u64, 2, 4, 8, 16, 16];

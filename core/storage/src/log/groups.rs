@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_over_first_they_are_committed_in_order() {
+    fn groups_commit_in_order() {
         let mut groups = two();
         over(&mut groups, 2);
         assert!(groups.next_committed().is_none() && groups.oldest_file() == Some(1));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_takes_the_next_along_and_not_the_one_before() {
+    fn failed_group_fails_the_next() {
         for sync in [false, true] {
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_header_survives_any_one_flipped_byte() {
+    fn file_header_survives_one_flipped_byte() {
         for len in [SHORT_HEADER, LONG_HEADER] {
             let header = FileHeader {
                 file: 7,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_made_of_another_has_its_own_header_as_soon_as_one_copy_is_there() {
+    fn recycled_header_survives_single_copy() {
         let headers = [7, 12].map(|file| {
             let header = FileHeader { file, salt: 9, len: LONG_HEADER as u32, ..FileHeader::default() };
             let mut bytes = BytesMut::new();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_records_named_their_file_is_read() {
+    fn records_of_older_format_are_read() {
         let header = FileHeader { file: 7, salt: 9, len: SHORT_HEADER as u32, ..FileHeader::default() };
         let (mut bytes, mut record) = (BytesMut::new(), BytesMut::new());
         header.encode(&accel(), &mut bytes);

@@ -516,7 +516,7 @@ mod tests {
 
     /// A deletion goes with its file only where no other file has a record of the bundle.
     #[test]
-    fn copies_are_in_one_file_or_in_several() {
+    fn copies_span_one_or_several_files() {
         let mut copies = Copies::default();
         copies.add(Some(1));
         copies.add(Some(1));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_deleted_in_their_file_take_no_memory() {
+    fn bundles_deleted_inplace_take_no_memory() {
         let mut store = open();
         for number in 1..20 {
             put(&mut store, number, 0);
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_record_is_forgotten_with_its_file() {
+    fn dead_record_goes_with_its_file() {
         let mut store = open();
         put(&mut store, 1, 1);
         assert!(matches!(store.kept[&BundleHandle(1)].state, State::Disk(_)), "it is written again");

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn records_decode_to_what_was_encoded_and_lengths_are_foreseen() {
+    fn encoded_records_decode_with_predicted_length() {
         let mut rng = Rng::new(5);
         for _ in 0..200 {
             let mut payload = Payload::new();
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn small_records_decode_and_any_flipped_byte_is_noticed() {
+    fn small_records_detect_any_flipped_byte() {
         let accel = accel();
         let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9), content: 7 });
         let mut out = BytesMut::new();

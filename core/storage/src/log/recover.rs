@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_salt_end_where_a_newer_one_began() {
+    fn newer_salt_ends_older_numbers() {
         let mut recovery = Recovery::default();
         // Each file's header, the newest file's first.
         for (salt, last_bundle) in [(9, 50), (9, 10), (7, 30), (7, 3)] {
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!((recovery.numbers_end(9), recovery.numbers_end(7)), (u64::MAX, 10));
     }
     #[test]
-    fn of_two_records_the_older_is_dead_whichever_is_found_first() {
+    fn older_record_dies_in_any_order() {
         for newer_first in [true, false] {
             let (mut store, mut recovery) = begun();
             let mut records = [bundle(5, 1), bundle(6, 2)];
@@ -443,7 +443,7 @@ mod tests {
         }
     }
     #[test]
-    fn of_two_deletions_the_newer_counts_whichever_is_found_first() {
+    fn newer_deletion_counts_in_any_order() {
         let remember = Some(Remembered { fingerprint: 1, until: DtnTime(2), content: 3 });
         for newer_first in [true, false] {
             let (mut store, mut recovery) = begun();
@@ -459,7 +459,7 @@ mod tests {
         }
     }
     #[test]
-    fn record_before_a_deletion_is_dead_whichever_is_found_first() {
+    fn deletion_kills_record_in_any_order() {
         for deletion_first in [true, false] {
             let (mut store, mut recovery) = begun();
             if deletion_first {

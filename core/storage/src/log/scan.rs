@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_held_in_a_former_life_is_neither_found_nor_damage() {
+    fn recycled_content_is_not_damage() {
         let (accel, mut before) = (Accel::default(), BytesMut::new());
         let data = Payload::from(alloc::vec![7u8; 700]);
         FileHeader { file: 1, salt: 9, ..FileHeader::default() }.encode(&accel, &mut before);
@@ -359,7 +359,7 @@ mod tests {
 
     /// Its listing said more than there is when it is read.
     #[test]
-    fn file_that_ends_while_it_is_read_is_damaged_from_its_last_whole_record() {
+    fn file_shortened_during_read_is_damaged() {
         let (accel, bytes) = (Accel::default(), file());
         for end in [2000, 15_000, 25_000] {
             let mut scan = Scan::new(1, bytes.len() as u64, None, 4096);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_costs_the_last_record_only() {
+    fn torn_tail_costs_last_record_only() {
         let bytes = file();
         for cut in [1, 47, 5000, 10_063] {
             let torn = &bytes[..bytes.len() - cut];

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_go_when_sealed_empty_idle_and_older_than_a_durable_one() {
+    fn only_sealed_empty_idle_files_go() {
         let mut segments = Segments::default();
         segments.insert(1, Segment { len: 1000, size: 1000, ..Segment::default() });
         segments.active = Some(1);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_number_of_files_is_kept_and_counts() {
+    fn kept_files_are_bounded_and_count() {
         let mut segments = Segments::new();
         for file in 1..=4 {
             let size = if file == 4 { 400 } else { 1000 };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_emptiest_sealed_file_is_the_victim_and_suspects_come_first() {
+    fn suspect_then_emptiest_file_is_compacted() {
         let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
             segments.insert(file, Segment { len: 1000, size: 1000, sealed: true, ..Segment::default() });

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_found_whole_or_not_at_all() {
+    fn ranges_are_found_whole_or_never() {
         let mut spill = Spill::default();
         let loc = |offset, data| Loc { file: 1, offset, meta: 16, data };
         spill.parts.insert(0, loc(0, 10));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spill_lives_until_its_last_holder_is_gone() {
+    fn spill_lives_until_last_holder_leaves() {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let (number, start) = spills.append(77, 5, 10, &mut quotas);
         assert_eq!((start, quotas.used(5)), (0, 10));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_spill_leaves_nothing_but_its_number_until_it_is_dropped() {
+    fn failed_spill_leaves_only_its_number() {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let (first, _) = spills.append(77, 5, 10, &mut quotas);
         spills.append(77, 5, 10, &mut quotas);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_holds_each_spill_once_however_many_pieces_it_has_of_it() {
+    fn bundle_holds_each_spill_once() {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let numbers = [1, 2].map(|agent| spills.append(agent, 0, 10, &mut quotas).0);
         let piece = |spill| Piece::Spill { spill, offset: 0, len: 1 };
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_bundle_records_are_not_used_again() {
+    fn spill_numbers_of_records_stay_used() {
         let (mut spills, mut quotas) = (Spills::default(), Quotas::new(100));
         spills.skip_past(&[Piece::Inline { len: 3 }, Piece::Spill { spill: 41, offset: 0, len: 1 }]);
         assert_eq!(spills.append(1, 0, 1, &mut quotas).0, 42);

@@ -1,4 +1,4 @@
-//! What a store takes at most, and from whom.
+//! Bounds of a store: capacity, quotas and the extents it accepts.
 
 use crate::common::{World, disk::Disk, small};
 use farlink_base::Payload;
@@ -23,7 +23,7 @@ fn full_store_refuses_until_room_returns() {
         world.settle();
         kept.extend(stored(&world, number).then_some(number));
     }
-    // Each has some 1,170 bytes with what surrounds it; without that bound there are 78.
+    // Each takes some 1,170 bytes with its record; without the bound there would be 78.
     assert!((70..=76).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
     assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
     kept.drain(..40).for_each(|number| world.delete(number, false));
@@ -48,9 +48,9 @@ fn joint_deletions_take_few_commits() {
     assert!((1..=2).contains(&syncs), "{syncs} syncs for 256 deliveries: the first, and all that came meanwhile");
 }
 
-/// Whoever counts bundles with their records, up to the room that is said to be there, is never refused.
 #[test]
 fn reported_room_is_there() {
+    // Bundles counted with their records up to `LogStore::room_in` are never refused.
     for payload in [1, 300, 5000, 100_000] {
         let capacity = 3_000_000;
         let mut world = world(small(capacity));
@@ -60,7 +60,7 @@ fn reported_room_is_there() {
         };
         let (mut there, mut taken) = (Vec::new(), 0);
         for round in 0..3 {
-            // A third leaves, and the room is filled again.
+            // A third is deleted, and the room is filled again.
             for number in there.drain(..there.len() / 3) {
                 taken -= size(&world, number);
                 world.delete(number, round == 1);
@@ -105,7 +105,7 @@ fn bundle_of_unwritten_spill_is_refused() {
     let whole = world.put_extents(rope.clone(), &[[7; 2000], [8; 2000]].concat());
     world.settle();
     assert!(stored(&world, whole));
-    // Another spill's bytes, a spill nobody made, and more than there is of one.
+    // Bytes of another spill, of an unknown spill, and beyond a spill's end.
     for extents in [shifted(rope.clone(), 1, 0), shifted(rope.clone(), 0, 4000), shifted(rope, 1 << 20, 0)] {
         let number = world.put_extents(extents, &[0; 4000]);
         world.settle();
@@ -113,7 +113,7 @@ fn bundle_of_unwritten_spill_is_refused() {
     }
 }
 
-/// The same extents of another spill, or at another place of it.
+/// The extents moved to another spill, or to another offset of it.
 fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
     use farlink_base::{Chunk, Extent};
     let mut other = Payload::new();
@@ -125,9 +125,9 @@ fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
     other
 }
 
-/// A store nearly full, whose newest file has nothing but a number in it, which the next will have.
 #[test]
 fn waiting_bundle_answered_despite_newest_file() {
+    // The store is nearly full, and its newest file holds only a counter, which the header of the next file has too.
     for first in (100..1000).step_by(50) {
         let mut world = world(small(20_000));
         world.put(first);

@@ -1,11 +1,11 @@
-//! Deletes: what is gone stays gone, and leaves nothing behind that takes room for good.
+//! Deletions: deleted bundles stay deleted, and their records do not take room for good.
 
 use crate::common;
 use crate::common::{World, disk::Disk, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 
 const CAPACITY: u64 = 256 * 1024;
-/// Garbage that compaction lets lie: four files of it pay nobody to move what lives.
+/// Garbage that compaction leaves alone: four files' worth does not pay for moving live records.
 const SLACK: u64 = 4 * 8192;
 
 fn open(seed: u64) -> World {
@@ -19,7 +19,7 @@ fn until_written(world: &mut World) {
         assert!(world.step(), "nothing is written");
     }
 }
-/// Puts and deletes so often that every file of before is done with; the bytes of the files then.
+/// Puts and deletes until every earlier file is emptied; returns the bytes of the files then.
 fn moved_on(world: &mut World) -> u64 {
     for _ in 0..300 {
         let number = world.put(1000);
@@ -67,7 +67,7 @@ fn moved_bundle_deleted_takes_no_room() {
     for restart in [false, true] {
         let mut world = open(3);
         let beside = moved_on(&mut open(3));
-        // Any of them goes, so that compaction moves what stays beside it.
+        // Any bundle may go, so that compaction moves the ones beside it.
         let mut alive = Vec::new();
         for _ in 0..6000 {
             alive.push(world.put(400));

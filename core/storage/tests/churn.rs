@@ -1,5 +1,4 @@
-//! Bundles come and go for long: the files stay within the capacity, and nothing that fits is
-//! refused.
+//! Long churn of bundles: files stay within the capacity, and nothing that fits is refused.
 
 use crate::common::{World, disk::Disk, is_create, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input};
@@ -45,7 +44,7 @@ fn numbers_stay_used_after_all_left() {
         world.settle();
     }
     let last = *world.known.keys().last().unwrap();
-    // What follows in the files names no bundle.
+    // The following records name no bundle, so only file headers keep the last number.
     for value in 0..2000 {
         world.input(Input::SetCounter { value });
         world.settle();
@@ -111,15 +110,15 @@ fn delivery_memory_forgets_the_oldest() {
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
 }
 
-/// The store never kept them, and what follows in the files names no bundle.
 #[test]
 fn numbers_of_refused_bundles_stay_used() {
+    // The store never kept them, and the following records name no bundle.
     for refused in [true, false] {
         let mut world = World::open(small(512 * 1024), Disk::default(), 8);
         world.settle();
         let number = world.put(if refused { 600_000 } else { 100 });
         if !refused {
-            // One that was in memory only.
+            // This bundle never reached the disk.
             world.settle();
             world.next_bundle = 500;
             world.known.insert(500, world.known[&number].clone());
@@ -135,9 +134,9 @@ fn numbers_of_refused_bundles_stay_used() {
     }
 }
 
-/// What is forgotten of deliveries takes no room.
 #[test]
 fn forgotten_deliveries_are_given_back() {
+    // Forgotten deliveries must free their records and memory.
     let mut world = World::open(Config { remembered: 10, ..small(300_000) }, Disk::default(), 6);
     world.settle();
     for _ in 0..4000 {
@@ -150,9 +149,10 @@ fn forgotten_deliveries_are_given_back() {
     assert!(usage.file_bytes < 80_000, "{usage:?}");
 }
 
-/// It was never written, and its delivery is forgotten while that waits or is being written: it is answered all the same.
 #[test]
 fn forgotten_delivery_is_still_answered() {
+    // The bundle was never written, and its delivery is forgotten while it waits or is written: `Deleted` still
+    // follows.
     for written in [false, true] {
         let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
         world.settle();
@@ -184,7 +184,7 @@ fn files_of_deleted_bundles_are_removed() {
             world.step();
         }
         world.settle();
-        // They leave while others come: every file is partly empty for a while.
+        // Bundles leave while others arrive, so every file is partly empty for a while.
         while let Some(number) = alive.pop_front() {
             world.delete(number, number % 50 == 0);
             world.step();
@@ -192,7 +192,7 @@ fn files_of_deleted_bundles_are_removed() {
         world.settle();
         let usage = world.store.usage();
         assert_eq!(usage.bundles, 0);
-        // Half a segment is kept for a full disk.
+        // Half a segment is reserved for a full disk.
         let most = (3 + world.config.spares as u64) * segment + segment / 2;
         assert!(usage.file_bytes <= most, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
         assert!(world.disk.kept.len() <= world.config.spares + 1 && usage.file_bytes == world.disk.len());
@@ -213,7 +213,7 @@ fn emptied_file_is_removed_at_once() {
         world.delete(number, false);
         world.settle();
         let files = world.store.usage().file_bytes;
-        // Half a segment is kept for a full disk.
+        // Half a segment is reserved for a full disk.
         assert!(files <= 2 * segment + segment / 2, "{files} B of files for one bundle");
     }
     assert_eq!(world.store.usage().bundles, 0);
@@ -226,7 +226,7 @@ fn joint_reads_isolate_a_bad_record() {
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|n| world.put(if n % 50 == 49 { 100_000 } else { 5000 })).collect();
     world.settle();
-    // Some go: there are gaps.
+    // Deletions leave gaps between the records.
     let gone: Vec<u64> = numbers.iter().copied().filter(|number| number % 10 == 3).collect();
     gone.iter().for_each(|number| world.delete(*number, false));
     let left: Vec<u64> = numbers.iter().copied().filter(|number| !gone.contains(number)).collect();
@@ -257,7 +257,7 @@ fn joint_reads_isolate_a_bad_record() {
     load_all(&mut world);
     let failed: Vec<u64> = left.iter().copied().filter(|number| world.loaded[number].is_err()).collect();
     assert_eq!((failed, world.damage), (vec![bad], 1));
-    // The disk cannot read for a while: what a read of several was for is tried by itself.
+    // Reads fail for a while: each record of a shared read is then read on its own.
     world.disk.fail = Some((world.disk.count + 9..world.disk.count + 12, farlink_base::store::DiskError::Io));
     load_all(&mut world);
     world.disk.fail = None;

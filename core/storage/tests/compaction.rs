@@ -1,4 +1,4 @@
-//! Compaction: damaged and unreadable records, copies that are overtaken, and how much is read.
+//! Compaction: damaged and unreadable records, overtaken copies, and the amount read.
 
 use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
 use farlink_base::store::{BundleStore, DiskError};
@@ -16,13 +16,13 @@ fn files(world: &World) -> Vec<u32> {
 fn newest(world: &World) -> u32 {
     *world.disk.files.keys().next_back().expect("a file")
 }
-/// Flips a bit of the only place in a file where these bytes are.
+/// Flips a bit at the only place of a file that holds these bytes.
 fn damage(world: &mut World, file: u32, needle: &[u8]) {
     let file = world.disk.files.get_mut(&file).expect("there");
     let at = file.cache.windows(needle.len()).position(|bytes| bytes == needle).expect("they are in it");
     file.damage(|bytes| bytes[at] ^= 1);
 }
-/// Fills the newest file with bundles, and begins another; both are at rest.
+/// Fills the newest file with bundles and begins another; both are settled.
 fn fill(world: &mut World) -> Vec<u64> {
     let (before, mut numbers) = (newest(world), Vec::new());
     while newest(world) == before {
@@ -59,9 +59,9 @@ fn damaged_bundle_is_reported_and_forgotten() {
     world.reopen(world.disk.killed(), "after damage");
 }
 
-/// Whether the bundle's own record is still there or not.
 #[test]
 fn damaged_delivery_is_written_again() {
+    // The bundle's own record may be gone or still there.
     for stays in [true, false] {
         let mut world = open(2, small(400_000));
         let (delivered, beside) = (world.put(100), world.put(4000));
@@ -78,7 +78,7 @@ fn damaged_delivery_is_written_again() {
         }
         assert_eq!(files(&world).contains(&its), stays);
         let mut passing = fill(&mut world);
-        // The bundle that began the file goes too, and none that began the next.
+        // The bundle that begins the file goes too, but none of the next file.
         passing.insert(0, passing[0] - 1);
         passing.pop();
         let fingerprint = world.known[&delivered].index.fingerprint.to_le_bytes();
@@ -118,7 +118,7 @@ fn unreadable_file_is_left_alone() {
     world.settle();
     let file = newest(&world);
     let mut passing = fill(&mut world);
-    // One at its beginning and one at its end stay: too far apart to be read at once.
+    // One bundle at each end of the file stays: too far apart for one read.
     passing.pop();
     passing.pop();
     delete_all(&mut world, &passing);
@@ -179,9 +179,9 @@ fn delivery_past_its_time_is_forgotten() {
     assert!(!known(&past) && known(&lasting));
 }
 
-/// A copy's file and the file it came from both have a record of the bundle: the deletion outlasts both.
 #[test]
 fn deletion_outlasts_file_that_was_copied() {
+    // The copy's file and the original both have a record of the bundle, so the deletion must outlast both.
     let mut world = open(7, Config { segment_bytes: 4096, ..small(400_000) });
     let copied = world.put(1);
     let passing = [(); 3].map(|()| world.put(1000));
@@ -204,7 +204,7 @@ fn deletion_outlasts_file_that_was_copied() {
     world.perform_all_but(is_remove);
     world.rest();
     assert!(!files(&world).contains(&first) && files(&world).contains(&second));
-    // The deletion is alone in its file now.
+    // The deletion is now alone in its file.
     world.delete(long, false);
     for _ in 0..4 {
         let number = world.put(3000);
@@ -216,9 +216,9 @@ fn deletion_outlasts_file_that_was_copied() {
     world.reopen(world.disk.killed(), "after both files went");
 }
 
-/// What is deleted while it is copied, and copies that fail, leave no deletions behind.
 #[test]
 fn overtaken_copies_take_no_room() {
+    // Bundles deleted while they are copied, and failed copies, must not leave delete records behind.
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     for fails in [None, Some(DiskError::Io)] {
         let (mut world, mut copied) = (open(8, config), 0);
@@ -252,9 +252,9 @@ fn overtaken_copies_take_no_room() {
     }
 }
 
-/// Little in each file is garbage: it is won back only where bundles wait for it.
 #[test]
 fn full_store_reclaims_its_last_garbage() {
+    // Each file has little garbage: it is reclaimed only when bundles wait for it.
     let mut world = open(9, small(256 * 1024));
     let mut alive = Vec::new();
     while world.refused == 0 {
@@ -267,7 +267,7 @@ fn full_store_reclaims_its_last_garbage() {
         alive.retain(|number| !gone.contains(number));
         delete_all(&mut world, &gone);
         world.settle();
-        // Deletions take some room.
+        // Delete records take some room as well.
         for _ in 0..gone.len() * 3 / 4 {
             alive.push(world.put(700));
             world.settle();
@@ -286,7 +286,7 @@ fn second_deletion_replaces_the_first() {
     world.settle();
     let file = newest(&world);
     let passing = fill(&mut world);
-    // It is delivered after all.
+    // It is delivered in the end.
     world.known.get_mut(&deleted).expect("known").delete_answered = false;
     world.delete(deleted, true);
     world.settle();
@@ -298,9 +298,9 @@ fn second_deletion_replaces_the_first() {
     world.reopen(world.disk.killed(), "after two deletions");
 }
 
-/// One that nothing lives in, or one that was kept to be written over.
 #[test]
 fn failed_removal_is_retried_with_pauses() {
+    // The file is one without live records, or one kept to be written over.
     for spare in [false, true] {
         let mut world = open(11, small(400_000));
         let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
@@ -309,7 +309,7 @@ fn failed_removal_is_retried_with_pauses() {
         if spare {
             world.settle();
             assert!(!world.disk.kept.is_empty());
-            // Room that is not there for a file is there for nothing else either.
+            // Without room for a file there is no room for anything else.
             while !world.is_asked(is_create) {
                 world.perform_all();
                 world.put(3000);

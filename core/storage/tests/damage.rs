@@ -1,4 +1,4 @@
-//! One byte of a store file is flipped, every byte in turn: at most that record is lost.
+//! Damage tests: each byte of a store file is flipped in turn, and at most its record is lost.
 
 use crate::common;
 use crate::common::{World, disk::Disk, small};
@@ -66,7 +66,7 @@ fn flipped_byte_costs_only_its_record() {
             let forgotten = usize::from(again.deliveries.len() < 2) + usize::from(counter < 9);
             let back = again.recovered.keys().filter(|n| !expected.contains(n)).count();
             assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {forgotten} forgotten, {back} back");
-            // Data of deleted bundles are not looked at.
+            // Data of deleted bundles are not checked.
             assert!(again.damage > 0 || lost + forgotten + back == 0, "{what}: damage not reported");
         }
     }
@@ -95,7 +95,7 @@ fn any_flipped_payload_byte_is_found() {
 #[test]
 fn payload_like_records_is_no_record() {
     let mut world = world();
-    // Somebody sends the store's own bytes as payload.
+    // A sender uses the store's own bytes as payload.
     let image: Vec<u8> = world.disk.files.values().flat_map(|f| f.cache.clone()).collect();
     let mut other = World::open(farlink_storage::Config { seed: 43, ..world.config }, Disk::default(), 8);
     other.settle();
@@ -140,9 +140,9 @@ fn lost_page_costs_only_its_records() {
     }
 }
 
-/// Behind its last record a file that was written over holds what it held before, in whatever state.
 #[test]
 fn damage_to_recycled_content_is_ignored() {
+    // Behind its last record a recycled file has old content in any state.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
     let mut world = World::open(config, Disk::default(), 11);
     world.settle();
@@ -173,9 +173,9 @@ fn damage_to_recycled_content_is_ignored() {
     assert!(world.remade > 10 && left / tried > 500, "{} written over, {left} bytes of former lives", world.remade);
 }
 
-/// A flipped bit in one of the last records of a file that was written over is not taken for the end of what was written.
 #[test]
 fn damaged_tail_of_recycled_file_reported() {
+    // A flipped bit in one of the last records of a recycled file must not pass for the end of its records.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
     let mut world = World::open(config, Disk::default(), 12);
     world.settle();

@@ -1,5 +1,5 @@
-//! Disk full and I/O errors at every operation: nothing acknowledged is lost, every question is
-//! answered, and the store goes on.
+//! Full disk and I/O errors at every operation: nothing acknowledged is lost, every request is answered, and the
+//! store continues.
 
 use crate::common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
@@ -32,7 +32,7 @@ fn error_at_any_operation_loses_nothing() {
                 let mut world = work(seed, Some((at..at + length, error)));
                 let what = format!("seed {seed}, {error:?} at operations {at}..{}", at + length);
                 world.assert_all_answered(&what);
-                // The disk works again, and so does the store.
+                // The disk recovers, and so must the store.
                 world.disk.fail = None;
                 world.now += farlink_base::Duration::from_secs(10);
                 let number = world.put(100);
@@ -50,10 +50,10 @@ fn error_at_any_operation_loses_nothing() {
     println!("{tried} injected errors: 0 acknowledged bundles lost");
 }
 
-/// The kernel calls clean what it could not write, and goes on showing it: a run that took it for kept would lose it with
-/// the power.
 #[test]
 fn failed_sync_keeps_nothing_from_cache() {
+    // The kernel marks pages clean that it could not write and still shows them: a run that trusted them would lose
+    // them in a power cut.
     let (mut in_memory_only, mut found) = (0, 0);
     for seed in 0..points(400) {
         let mut world = work(seed, None);
@@ -93,7 +93,7 @@ fn full_disk_refuses_and_keeps() {
 
 #[test]
 fn deletions_make_room_on_full_disk() {
-    // Others fill the disk the store is on: its capacity is not the limit.
+    // Others fill the disk; the store's capacity is not the limit.
     let mut world = World::open(small(400_000), Disk { space: Some(100_000), ..Disk::default() }, 9);
     world.settle();
     let mut kept = Vec::new();
@@ -109,7 +109,7 @@ fn deletions_make_room_on_full_disk() {
     }
     assert!(kept.len() > 60, "{} bundles fit", kept.len());
     let files = world.disk.files.len();
-    // No room for anything, not even for the records of deletions.
+    // No room at all, not even for delete records.
     world.disk.space = Some(world.disk.len());
     for number in &kept {
         world.delete(*number, false);
@@ -151,7 +151,7 @@ fn freed_disk_is_used_within_seconds() {
     assert!(world.known[&number].stored);
 }
 
-/// Fills a store that is one file, on a disk that others have filled: the bundles kept.
+/// Fills a store of one file on a disk that others have filled; returns the kept bundles.
 fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
     let mut world = World::open(config, Disk { space: Some(space), ..Disk::default() }, seed);
@@ -173,11 +173,11 @@ fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
         kept.len(),
         world.disk.files.len()
     );
-    // Not a byte more, not even for the record of a deletion.
+    // Not a byte more, not even for a delete record.
     world.disk.space = Some(free);
     (world, kept)
 }
-/// So many tenths of a second.
+/// Lets tenths of a second pass.
 fn pass(world: &mut World, tenths: u64) {
     for _ in 0..tenths {
         world.now += farlink_base::Duration::from_millis(100);
@@ -192,7 +192,7 @@ fn pass(world: &mut World, tenths: u64) {
 fn one_file_delivers_on_full_disk() {
     for seed in 1..20 {
         let (mut world, kept) = filled(seed, 900_000);
-        // Delivered, which must be remembered, and passed on, which need not; the last one stays.
+        // Some were delivered, which must be remembered, others forwarded, which need not; the last one stays.
         let (last, gone) = kept.split_last().unwrap();
         for (n, number) in gone.iter().enumerate() {
             world.delete(*number, n % 3 == 0);
@@ -214,7 +214,7 @@ fn one_file_delivers_on_full_disk() {
 fn full_disk_at_start_takes_nothing() {
     let (world, kept) = filled(3, 700_000);
     let mut disk = world.disk.killed();
-    // Whoever fills the disk has removed what was kept.
+    // The other user of the disk removed the reserve of the earlier run.
     disk.left = 0;
     disk.space = Some(disk.len() + 10_000);
     let mut again = World::open(world.config, disk, 4);
@@ -272,10 +272,10 @@ fn oversized_bundle_costs_no_other() {
     }
 }
 
-/// What failed is written again, or not yet, when the power goes: what was promised before, between and after is there,
-/// whichever of two groups failed and whatever the other held.
 #[test]
 fn power_cut_after_error_loses_nothing() {
+    // The power fails before or after the failed records are rewritten. Promises made before, between and after must
+    // hold, whichever of the two groups failed.
     let wanted = points(600);
     let (mut tried, mut remade, mut overlapped, mut failures, mut seed) = (0, 0, 0, 0, 0);
     while tried < wanted {
@@ -326,7 +326,7 @@ fn power_cut_after_error_loses_nothing() {
     assert!(remade > 20 && overlapped > 20 && failures > 50, "{remade} {overlapped} {failures}");
 }
 
-/// Two groups under way; gives the bundles of the first and of the second, which also has a deletion.
+/// Starts two groups; returns the bundle of the first and those of the second, which also has a deletion.
 fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
     let old = world.put(100);
     world.settle();
@@ -371,7 +371,7 @@ fn full_disk_releases_kept_files() {
         numbers.iter().for_each(|number| world.delete(*number, false));
         world.settle();
         assert!(world.disk.kept.len() > 1, "{} files are kept", world.disk.kept.len());
-        // Room that is not there for a file is there for nothing else either.
+        // Without room for a file there is no room for anything else.
         world.put(3000);
         while world.failures == 0
             && let Some(op) = world.outstanding.first()
@@ -391,7 +391,7 @@ fn full_disk_releases_kept_files() {
             world.disk.fail = stays.then_some((next..next + 1, DiskError::Io));
             world.perform(op);
         }
-        // What could not be removed is tried again.
+        // A failed removal is retried.
         assert_eq!(!world.disk.kept.is_empty(), stays);
         world.settle();
         assert!(world.disk.kept.is_empty(), "creating {creating}: {} files are kept", world.disk.kept.len());
@@ -399,16 +399,15 @@ fn full_disk_releases_kept_files() {
     }
 }
 
-/// Records that may be on disk although their groups failed are counted until their files go, and so are the deletions
-/// that they need.
 #[test]
 fn errors_leave_nothing_after_all_deletions() {
+    // Records of failed groups may be on disk: they count until their files go, and so do the deletions they need.
     let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 12);
     world.settle();
     let mut alive = Vec::new();
     for round in 0..400 {
         alive.extend([(); 4].map(|()| world.put(600)));
-        // Few are left in each file: they are copied, and others wait.
+        // Few bundles are left in each file: they are copied while others wait.
         for _ in 0..3 {
             let at = world.rng.below(alive.len() as u64) as usize;
             world.delete(alive.swap_remove(at), false);
@@ -427,7 +426,7 @@ fn errors_leave_nothing_after_all_deletions() {
     assert!(world.failures > 50, "{}", world.failures);
     alive.iter().for_each(|number| world.delete(*number, false));
     world.rest();
-    // What the last of them left is in files that are not full yet.
+    // Leftovers of the last errors lie in files that are not full yet.
     for _ in 0..30 {
         let number = world.put(600);
         world.settle();
@@ -438,9 +437,9 @@ fn errors_leave_nothing_after_all_deletions() {
     world.reopen(world.disk.killed(), "after all went");
 }
 
-/// A group fails while compaction reads: what is read then is not taken for what the next compaction asked for.
 #[test]
 fn abandoned_compaction_reads_reach_nobody() {
+    // A group fails while compaction reads: the bytes read must not be taken for those of the next compaction.
     let mut world = World::open(small(400_000), Disk::default(), 21);
     world.settle();
     let few = [world.put(100), world.put(100)];
@@ -453,7 +452,7 @@ fn abandoned_compaction_reads_reach_nobody() {
     while !world.outstanding.iter().any(is_read) {
         assert!(world.step(), "nothing is compacted");
     }
-    // It stays under way while all else goes on.
+    // The read stays under way while everything else continues.
     let read = world.outstanding.iter().position(is_read).map(|at| world.outstanding.remove(at)).unwrap();
     while !world.outstanding.is_empty() {
         perform_next(&mut world, None);

@@ -1,4 +1,4 @@
-//! The store against a plain map: whatever is asked in whatever order, both hold the same.
+//! Model test: the store and a plain map agree after any sequence of requests.
 
 use crate::common::{World, disk::Disk, points, small};
 use farlink_base::store::BundleStore;

@@ -1,11 +1,12 @@
-//! Bytes kept for a full disk: when they are used, who is refused meanwhile, and how soon the store takes bundles again.
+//! Disk space reserved for deletions: when it is used, which bundles are refused meanwhile, and how soon the store
+//! takes bundles again.
 
 use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
 use farlink_base::Duration;
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_storage::Config;
 
-/// A store of files of 1 MiB that keeps 64 KiB for a full disk.
+/// A store with files of 1 MiB that reserves 64 KiB.
 fn open(seed: u64, disk: Disk) -> World {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
     let mut world = World::open(config, disk, seed);
@@ -14,18 +15,18 @@ fn open(seed: u64, disk: Disk) -> World {
     }
     world
 }
-/// Puts a bundle that the newest file has no room for, so that the next file is asked for.
+/// Puts a bundle too long for the newest file, so that the next one is created.
 fn ask_for_file(world: &mut World) -> u64 {
     let number = world.put(900_000);
     assert!(world.is_asked(is_create), "a file is asked for");
     number
 }
-/// Nobody gets a byte more.
+/// Leaves no free byte to anyone.
 fn fill_disk(world: &mut World) {
     world.disk.space = Some(world.disk.len());
 }
-/// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file, and a longer
-/// one in the second, which has a short one besides.
+/// Fills the disk, with deletions in the file made of the reserve. Returns the bundles left in the first file, and a
+/// longer one in the second, which also has a short one.
 fn full(world: &mut World) -> (Vec<u64>, u64) {
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
@@ -42,7 +43,7 @@ fn full(world: &mut World) -> (Vec<u64>, u64) {
     assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
     (numbers, middle)
 }
-/// Lets time pass until the pauses between tries are long, and the last one has just begun.
+/// Lets time pass until the pauses between retries are long and one has just begun.
 fn long_pause(world: &mut World) {
     world.pass_tenths(100);
     while !world.is_asked(is_reserve) {
@@ -63,7 +64,7 @@ fn delivery_is_answered_without_new_file() {
     world.delete(number, true);
     for _ in 0..20 {
         while let Some(op) = world.outstanding.first() {
-            // What is kept already can be had, whatever a new file lacks.
+            // The reserve is on disk already, so it can be used even if no file can be made.
             let fails = matches!(op.action, DiskAction::Create { of: None, .. });
             let kind = if fails { is_create } else { |_: &DiskOp| true };
             world.perform_first(kind, fails.then_some(DiskError::Full));
@@ -87,7 +88,7 @@ fn freed_disk_costs_no_reserve() {
     world.pass_tenths(2);
     world.delete(passing, false);
     world.pass_tenths(2);
-    // The newest file is empty: on a full disk another would be made of what is kept.
+    // The newest file is empty: on a full disk another one would be made of the reserve.
     let next = ask_for_file(&mut world);
     world.pass_tenths(2);
     assert!(world.known[&passing].stored && world.known[&next].stored);
@@ -96,7 +97,7 @@ fn freed_disk_costs_no_reserve() {
 
 #[test]
 fn file_takes_only_deletable_bundles() {
-    // Three quarters of 8 KiB hold a header and 67 records of deletions.
+    // Three quarters of 8 KiB hold a header and 67 delete records.
     let mut world = World::open(Config { segment_bytes: 16_384, ..small(600_000) }, Disk::default(), 11);
     world.settle();
     (0..150).for_each(|_| _ = world.put(1));
@@ -128,9 +129,9 @@ fn deletion_after_failure_is_written_alone() {
     assert_eq!(world.disk.reserves_used, 0);
 }
 
-/// Bundles and spills that are refused for want of a file leave the room of the store that they waited for.
 #[test]
 fn refused_bundles_leave_their_room() {
+    // Bundles and spills refused for want of a file give back the store's room they waited for.
     for spills in [false, true] {
         let mut world = open(9, Disk::default());
         world.pass_tenths(1);
@@ -167,7 +168,7 @@ fn waiting_copies_give_way_to_deliveries() {
     world.input(Input::Wake);
     world.perform_all_but(is_read);
     ask_for_file(&mut world);
-    // The one that stays is longer than what is kept for a full disk.
+    // The remaining bundle is longer than the reserve.
     world.perform_first(is_read, None);
     world.delete(next, true);
     fill_disk(&mut world);
@@ -180,7 +181,7 @@ fn waiting_copies_give_way_to_deliveries() {
 
 #[test]
 fn copy_without_room_stalls_no_compaction() {
-    // Hardly longer than the header of a file.
+    // The reserve is hardly longer than a file header.
     let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
     world.pass_tenths(1);
     let short = world.put(1000);
@@ -238,7 +239,7 @@ fn failed_bundle_refused_when_nothing_keeps() {
     assert!(!world.known[&number].answered, "it is being written");
     world.perform_first(is_sync, Some(DiskError::Io));
     assert!(world.known[&number].answered && !world.known[&number].stored);
-    // It is not put aside until there is room.
+    // The refusal does not wait until there is space.
     world.pass_tenths(50);
     assert_eq!(world.store.usage().bundles, 0);
 }
@@ -269,9 +270,9 @@ fn nearly_empty_file_is_emptied() {
     assert!(world.is_asked(is_read), "what is left in its file is moved");
 }
 
-/// The file made of what was kept has no room for the deletion either, so that no commit follows it.
 #[test]
 fn file_empties_without_room_for_deletions() {
+    // The file made of the reserve has no room for the deletion either, so no commit follows.
     let mut world = open(13, Disk::default());
     world.pass_tenths(1);
     let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();

@@ -1,4 +1,4 @@
-//! What a restart finds where headers, records or whole files are lost, and what it counts and tells.
+//! Restarts with lost headers, records or whole files: recovered content, counts and reports.
 
 use crate::common::disk::Disk;
 use crate::common::{World, is_read, is_sync, is_write, small};
@@ -12,7 +12,7 @@ fn open(seed: u64, config: Config) -> World {
     world.settle();
     world
 }
-/// A start on this disk, which goes on with these numbers.
+/// Starts on this disk and continues with the numbers of `before`.
 fn again(before: &World, disk: Disk) -> World {
     let mut world = World::open(before.config, disk, 1);
     world.settle();
@@ -28,7 +28,7 @@ fn lose_header(bytes: &mut [u8]) {
     bytes[20] ^= 1;
     bytes[64 + 20] ^= 1;
 }
-/// The highest number of a spill in these extents.
+/// Highest spill number in these extents.
 fn spill_of(rope: &Payload) -> u64 {
     let number = |chunk: &Chunk| match chunk {
         Chunk::Stored { extent, .. } => extent.record.checked_sub(Extent::SPILL),
@@ -36,7 +36,7 @@ fn spill_of(rope: &Payload) -> u64 {
     };
     rope.chunks().iter().filter_map(number).max().expect("it is on disk")
 }
-/// The number that the next spill gets.
+/// Number that the next spill gets.
 fn next_spill(world: &mut World) -> u64 {
     world.spill_parts(vec![vec![5; 50]]);
     world.settle();
@@ -44,7 +44,7 @@ fn next_spill(world: &mut World) -> u64 {
     world.input(farlink_base::store::Input::DropSpill { spill });
     spill_of(&arriving.rope())
 }
-/// A bundle whose bytes are in one file and whose record is in the next; the file of its bytes.
+/// Puts a bundle whose bytes are in one file and whose record is in the next; returns it and the file of its bytes.
 fn spilled_apart(world: &mut World) -> (u64, u32) {
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
@@ -73,7 +73,7 @@ fn secret_is_the_same_after_restart() {
 
 #[test]
 fn file_without_header_is_read() {
-    // Alone, and beside others.
+    // The file holds one bundle, or many.
     for count in [3, 40] {
         let mut world = open(2, small(400_000));
         (0..count).for_each(|_| _ = world.put(1000));
@@ -134,14 +134,14 @@ fn number_of_lost_spill_stays_used() {
     let mut world = open(6, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let used = spill_of(&world.known[&number].rope);
-    // The file is gone.
+    // The file with the bytes is lost.
     let mut disk = world.disk.killed();
     let lost = disk.files.remove(&file).expect("there");
     let mut next = again(&world, disk);
     assert!(!next.recovered.contains_key(&number));
     assert_eq!(next.damage, 1, "a bundle without its bytes is damage");
     assert!(next_spill(&mut next) > used);
-    // It is found again: what was deleted meanwhile stays deleted.
+    // The record comes back, but its deletion meanwhile holds.
     next.known.insert(number, world.known[&number].clone());
     next.delete(number, false);
     next.settle();
@@ -187,7 +187,7 @@ fn start_continues_after_shortened_file() {
         next.step();
     }
     next.perform_first(is_read, None);
-    // It is read again before anything of it is told.
+    // The file is read again before any of its bundles is reported.
     assert!(next.is_asked(|op| matches!(op.action, DiskAction::Read { offset: 0, .. })));
     next.disk.files.get_mut(&file).expect("there").cache.clear();
     next.settle();
@@ -209,15 +209,15 @@ fn start_on_full_disk_reports_failure() {
         assert_eq!(next.failures, 1);
         next.settle();
         assert_eq!(next.recovered.len(), 3);
-        // What the disk may not have is copied first.
+        // A file that may be incomplete on disk is copied first.
         assert!(!next.disk.files.contains_key(&newest(&world)));
         world.reopen(next.disk.power_cut(&[], &mut Rng::new(10)), "after a start on a full disk");
     }
 }
 
-/// Two files have groups that were not synced when the process was killed: both are written again as a whole.
 #[test]
 fn doubtful_files_are_rewritten_whole() {
+    // Two files have groups that were not synced before the kill: both are rewritten from their beginning.
     let mut world = open(11, small(400_000));
     world.put(100);
     world.settle();

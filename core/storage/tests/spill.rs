@@ -1,5 +1,5 @@
-//! Ropes of extents: they stay good wherever compaction moves their records, ranges of them are read
-//! alone, and a spill that cannot be kept leaves nothing.
+//! Ropes of extents: they stay valid wherever compaction moves their records, ranges of them are read alone, and a
+//! failed spill leaves nothing.
 
 use crate::common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
@@ -11,7 +11,7 @@ fn world(config: Config, seed: u64) -> World {
     world.settle();
     world
 }
-/// A bundle that arrived in pieces, on disk.
+/// Puts a bundle that arrived in parts and settles it.
 fn spilled(world: &mut World) -> u64 {
     world.spill();
     world.settle();
@@ -36,7 +36,7 @@ fn ropes_outlive_moves_of_their_records() {
         kept.iter().map(|n| (known(&world, *n).rope.clone(), known(&world, *n).payload.clone())).collect();
     assert!(ropes.iter().all(|(rope, _)| rope.is_stored()));
     let files: Vec<u32> = world.disk.files.keys().copied().collect();
-    // Everything around them comes and goes, so that their files are emptied.
+    // Their neighbours are deleted, so that their files are emptied.
     passing.into_iter().for_each(|number| world.delete(number, false));
     for _ in 0..300 {
         let number = world.put(3000);
@@ -53,7 +53,7 @@ fn ropes_outlive_moves_of_their_records() {
             assert_eq!(range, bytes[start as usize..(start + len) as usize]);
         }
     }
-    // A whole made of parts of several, with bytes and patterns between.
+    // A rope of parts of several bundles, with bytes and patterns between.
     let (mut rope, mut bytes) = (Payload::from(&b"begin"[..]), b"begin".to_vec());
     for (part, content) in &ropes {
         rope.append(part.slice(10, 300));
@@ -69,7 +69,7 @@ fn pending_read_survives_deletion() {
     let mut world = world(small(300_000), 5);
     let numbers: Vec<u64> = (0..40).map(|_| world.put(900)).collect();
     world.settle();
-    // More than are read at once: the last ones wait.
+    // More than the limit of concurrent loads: the last ones wait.
     for number in &numbers {
         world.load(*number);
     }
@@ -140,7 +140,7 @@ fn unwritable_spill_is_refused_once() {
                     Output::Spilled { result, .. } => {
                         assert!(result.is_err());
                         refusals += 1;
-                        // What comes now is forgotten.
+                        // Input after the refusal is ignored.
                         tell(&mut world, 3, &mut out);
                     }
                     _ => {}
@@ -160,7 +160,7 @@ fn unwritable_spill_is_refused_once() {
         world.now += Duration::from_secs(10);
         world.input(Input::DropSpill { spill: 1 });
         world.settle();
-        // The number may be used again, and all the room is there.
+        // The number may be used again, and all room is free.
         let number = spilled(&mut world);
         assert!(known(&world, number).stored);
         world.delete(number, false);
@@ -254,7 +254,7 @@ fn patterns_are_kept_as_patterns() {
     world.settle();
     assert!(known(&world, number).stored && world.disk.len() < 10_000);
     world.reopen(world.disk.killed(), "with a pattern");
-    // Nor does one that arrives take room.
+    // A spill that arrives now takes no room either.
     let mut out = Vec::new();
     let data = Payload::fill(5, 1 << 20);
     world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data: data.clone() }, &mut out);
@@ -298,10 +298,10 @@ fn waiting_spills_count_to_the_room() {
     assert!((40..60).contains(&refused), "{refused} of 300 kB in seven eighths of 200 kB");
 }
 
-/// A bundle and a piece of another whose sync fails are written again, and refused with the third failure; where the
-/// write fails they are refused at once.
 #[test]
 fn failed_syncs_are_tried_three_times() {
+    // A bundle and a part of another whose sync fails are written again, and refused at the third failure; after a
+    // failed write they are refused at once.
     for (fails, is, taken) in
         [(1, is_sync as fn(&_) -> bool, true), (2, is_sync, true), (3, is_sync, false), (1, is_write, false)]
     {
@@ -325,9 +325,9 @@ fn failed_syncs_are_tried_three_times() {
     }
 }
 
-/// One longer than all that may be in memory at once.
 #[test]
 fn very_long_rope_is_read_alone() {
+    // The rope is longer than the bound on ropes in reading.
     let mut world = world(small(300_000), 17);
     let numbers = [world.put(500), world.put(500)];
     world.settle();
@@ -344,7 +344,7 @@ fn very_long_rope_is_read_alone() {
     }
     assert!(world.loaded.values().all(|rope| rope.is_ok()));
     assert_eq!(world.loaded[&101].as_ref().unwrap().len(), long.len());
-    // What is shorter is not.
+    // Shorter ropes are read at the same time.
     numbers.iter().for_each(|number| world.load(*number));
     assert_eq!(world.outstanding.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! A start that cannot read all of its store, or may not: nothing is written, and nothing is lost.
+//! Starts that cannot read all of a store, or must not: nothing is written, and nothing is lost.
 
 use crate::common;
 use crate::common::disk::{Disk, Touch};
@@ -7,7 +7,7 @@ use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};
 
-/// A store of several files, some of them written over.
+/// A store of several files, some of them recycled.
 fn filled(seed: u64) -> World {
     let mut world = World::open(small(150_000), Disk::default(), seed);
     world.settle();
@@ -48,12 +48,12 @@ fn read_error_during_start_writes_nothing() {
         assert!(world.opened.is_none() && world.recovered.is_empty() && world.failures > 0, "{what}");
         let touched = world.disk.touched.take().expect("watched");
         if touched.writes > 0 {
-            // All was read: the same bytes are written again.
+            // All files were read, so the rewrite writes the same bytes.
             assert_eq!(touched.unread, 0, "{what}");
         }
         assert_eq!((touched.made, touched.removed), (0, 0), "{what}");
         assert!(world.disk.image() == found, "{what}: changed");
-        // The disk is repaired, while the node waits or before the next start.
+        // The disk is repaired while the node waits or before the next start.
         let repaired = world.disk.killed();
         world.disk.fail = None;
         world.settle();
@@ -65,9 +65,9 @@ fn read_error_during_start_writes_nothing() {
     }
 }
 
-/// Each operation fails once: after a pause it is asked for again, and only once.
 #[test]
 fn failed_start_operation_is_retried() {
+    // Each operation fails once: it is repeated after a pause, and only once.
     let before = filled(12);
     let mut whole = World::open(before.config, before.disk.killed(), 1);
     whole.settle();
@@ -87,7 +87,7 @@ fn failed_start_operation_is_retried() {
         world.wake_after_ms(0);
         let [again] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
         match action {
-            // What is written again is so from the beginning of its file.
+            // A rewrite starts at the beginning of its file.
             DiskAction::Write { file, .. } | DiskAction::Sync { file } => {
                 assert!(matches!(again.action, DiskAction::Read { file: of, offset: 0, .. } if of == file));
             }
@@ -122,7 +122,7 @@ fn unreadable_file_keeps_store_closed() {
     }
 }
 
-/// Changes the format that a file's header names, in both copies.
+/// Changes the format number in both copies of a file's header.
 fn mark(bytes: &mut [u8], format: u32) {
     for at in [0, 64, 4096] {
         let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
@@ -148,7 +148,7 @@ fn newer_format_keeps_store_closed() {
         assert_eq!(world.failures, 1, "file {file}");
         let touched = world.disk.touched.take().expect("watched");
         assert_eq!((touched.writes, touched.made, touched.removed), (0, 0, 0), "file {file}");
-        // The newer program comes back.
+        // The newer program runs again.
         let mut disk = world.disk.killed();
         disk.files.get_mut(&file).expect("there").damage(|bytes| mark(bytes, FORMAT));
         before.reopen(disk, "as it was");
@@ -165,8 +165,8 @@ fn damaged_format_number_is_damage() {
     assert!(again.damage > 0);
 }
 
-/// A store on whose disk are files of another that began later, in the same folder, above this number; the bundles of the
-/// first and of the second.
+/// Two stores in one folder, the second begun later with numbers above `number`: the first store, the disk, and the
+/// bundles of each.
 fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
     let mut first = filled(seed);
     let kept: Vec<u64> = first.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
@@ -188,9 +188,10 @@ fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
     (first, disk, kept, later)
 }
 
-/// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
 #[test]
 fn files_with_own_salts_are_read() {
+    // Earlier versions continued with another salt when a file could not be read: each file is judged by its own
+    // header.
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
     let mut again = World::open(first.config, disk, 1);
     again.settle();
@@ -198,7 +199,7 @@ fn files_with_own_salts_are_read() {
         assert!(again.recovered.contains_key(number), "bundle {number}");
     }
     again.next_bundle = 1 << 35;
-    // Compaction takes both along.
+    // Compaction moves the records of both.
     again.known = first.known.clone();
     again.known.retain(|number, _| kept.contains(number));
     for round in 0..200 {
@@ -229,9 +230,9 @@ fn headerless_file_is_read_by_salt() {
         }
     }
 }
-/// The second store gave numbers of the first to other bundles: those of the first are left where they are.
 #[test]
 fn bundle_of_reused_number_is_damage() {
+    // The second store gave numbers of the first to other bundles: the records of the first stay where they are.
     let (first, disk, kept, later) = two_stores(11, 4);
     let found = disk.image();
     let mut again = World::open(first.config, disk, 1);
@@ -252,7 +253,7 @@ fn bundle_of_reused_number_is_damage() {
     let untouched = first.disk.files.keys().filter(|file| left.get(file) == found.get(file)).count();
     assert!(untouched > 1, "{untouched} files of {}", first.disk.files.len());
 }
-/// Gives all records of a file another file's number.
+/// Changes the file number in all records of a file.
 fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     let crc32c = Accel::default().crc32c;
     for at in 0..bytes.len().saturating_sub(48) {
@@ -265,16 +266,16 @@ fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     for at in [0, 64, 4096] {
         let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[12..16].copy_from_slice(&to.to_le_bytes());
-        // What the second knew of its numbers.
+        // The last number that the second store knew of.
         copy[32..40].copy_from_slice(&above.to_le_bytes());
         let crc = crc32c(0, &copy[..60]);
         copy[60..].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
-/// A sync fails, the process is killed, and the memory of the system still shows what never reached the disk.
 #[test]
 fn unsynced_data_is_rewritten_before_use() {
+    // A sync fails, the process is killed, and the system's cache still shows bytes that never reached the disk.
     let (mut shown, mut found) = (0, 0);
     for seed in 0..common::points(300) {
         let mut world = World::open(small(150_000), Disk { remembers: true, ..Disk::default() }, seed);

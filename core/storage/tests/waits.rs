@@ -1,4 +1,4 @@
-//! When a commit begins: what waits for company, and what does not.
+//! Start of commits: which records wait for others, and which do not.
 
 use crate::common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, Input};
@@ -85,7 +85,7 @@ fn failed_creation_is_retried_with_pauses() {
         let number = world.put(100);
         assert!(world.is_asked(is_create));
         world.perform_first(is_create, Some(error));
-        // Nobody waits for a file that may never be made.
+        // Bundles do not wait for a file that may never be made.
         assert!(world.known[&number].answered && !world.known[&number].stored);
         let mut tries = 0;
         for _ in 0..300 {
@@ -122,9 +122,9 @@ fn missing_reserve_is_told() {
     assert_eq!(world.failures, 1);
 }
 
-/// Short payloads are copied beside their headers, long ones are written from where they are.
 #[test]
 fn write_has_few_slices() {
+    // Short payloads are copied beside their headers; long ones become slices of their own.
     let mut world = open(9);
     for (count, len, slices) in [(4, 100, 1), (1, 3000, 2)] {
         (0..count).for_each(|_| _ = world.put_bytes(vec![7; len]));

@@ -1,5 +1,5 @@
-//! Group commit: one write and one sync for everything that waits. Two groups may be under way: what matters to
-//! whoever waits is decided in order, and where one fails, so does the one behind it.
+//! Group commit: one write and one sync for everything that waits. Two groups may be under way; they are answered in
+//! order, and a failed group fails the one behind it.
 
 use super::compact::Copy;
 use super::groups::Group;
@@ -14,22 +14,21 @@ use bytes::{Bytes, BytesMut};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refusal, Sink};
 
-/// Payload pieces up to this long are copied beside their header: cheaper than one more slice of
-/// a vectored write.
+/// Longest payload piece that is copied beside its header, bytes: cheaper than one more slice of a vectored write.
 const COPIED: usize = 2048;
-/// Lazy delete records up to this many wait for company.
+/// Delete records that may wait for a commit of something else; one more starts a commit.
 const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    /// The asker's number of the spill, and ours.
+    /// The spill's number at the agent, and in the store.
     pub agent: u64,
     pub number: u64,
     /// Offset of the bytes in the spill.
     pub start: u64,
     pub data: Payload,
-    /// Commits that failed with it.
+    /// Failed commits of these bytes.
     pub attempts: u8,
 }
 impl Arriving {
@@ -38,7 +37,7 @@ impl Arriving {
     }
 }
 
-/// Something to be written.
+/// A record to be written.
 #[derive(Debug)]
 pub(super) enum Item {
     Put(BundleHandle),
@@ -52,16 +51,16 @@ pub(super) enum Item {
     Copy(Copy),
 }
 
-/// What waits for the next group. Small records go first: they are what gives space back.
+/// Records waiting for the next group. Small records go first, because they give space back.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     small: VecDeque<Item>,
     large: VecDeque<Item>,
-    /// Bytes of bundle and spill records that wait or are in flight.
+    /// Bytes of bundle and spill records waiting or in flight.
     bytes: u64,
     urgent_since: Option<Instant>,
     lazy_at: Option<Instant>,
-    /// Bundles wait for space that compaction must win first.
+    /// Bundles wait for space that compaction must free first.
     pub blocked: bool,
 }
 impl Queue {
@@ -83,7 +82,7 @@ impl Queue {
         self.small.push_back(Item::Counter(value));
         self.urge(now);
     }
-    /// `first`: before what waits already.
+    /// Queues a copied record, in front of the queue if `first`.
     pub fn push_copy(&mut self, now: Instant, copy: Copy, first: bool) {
         if first {
             self.small.push_front(Item::Copy(copy));
@@ -95,18 +94,18 @@ impl Queue {
     pub fn is_copy_next(&self) -> bool {
         matches!(self.small.front(), Some(Item::Copy(_)))
     }
-    /// Copies are not made.
+    /// Gives up all queued copies.
     pub fn drop_copies(&mut self) {
         self.small.retain(|item| !matches!(item, Item::Copy(_)));
     }
-    /// Takes out the copy that is next.
+    /// Takes the next record if it is a copy.
     pub fn pop_copy(&mut self) -> Option<Copy> {
         match self.small.pop_front_if(|item| matches!(item, Item::Copy(_)))? {
             Item::Copy(copy) => Some(copy),
             _ => None,
         }
     }
-    /// A delete record may wait for company; [`Queue::urge`] says when it may not.
+    /// Queues a delete record, which may wait for other records until [`Queue::urge`].
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
         self.small.push_back(Item::Delete { bundle, answer: false });
         self.lazy_at.get_or_insert(now);
@@ -114,7 +113,7 @@ impl Queue {
             self.urge(now);
         }
     }
-    /// Puts back, in front, what a failed group held.
+    /// Puts a record of a failed group back in front of its queue.
     pub fn requeue(&mut self, now: Instant, item: Item) {
         match item {
             Item::Put(_) | Item::Spill(_) => self.large.push_front(item),
@@ -122,18 +121,18 @@ impl Queue {
         }
         self.urge(now);
     }
-    /// Something waits that must not wait for company.
+    /// Makes the next group start without waiting for more records.
     pub fn urge(&mut self, now: Instant) {
         self.urgent_since.get_or_insert(now);
     }
-    /// A bundle or spill record waits no longer.
+    /// Subtracts a bundle or spill record that no longer waits.
     pub fn cancel(&mut self, record: u64) {
         self.bytes = self.bytes.saturating_sub(record);
     }
     pub fn pop_large(&mut self) -> Option<Item> {
         self.large.pop_front()
     }
-    /// Bytes of bundle and spill records not durable yet.
+    /// Bytes of bundle and spill records that are not durable yet.
     pub fn waiting_bytes(&self) -> u64 {
         self.bytes
     }
@@ -143,7 +142,7 @@ impl Queue {
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
-    /// When the next group should start.
+    /// Time at which the next group should start; `enough` skips the wait for more.
     fn due_at(&self, wait: Duration, lazy_wait: Duration, enough: bool) -> Option<Instant> {
         let urgent = self.urgent_since.map(|since| if enough { since } else { since + wait });
         let lazy = self.lazy_at.map(|since| since + lazy_wait);
@@ -151,24 +150,25 @@ impl Queue {
     }
 }
 
-/// A group being put together.
+/// A group being assembled.
 struct Draw {
     file: u32,
-    /// Length of the file with what was drawn so far.
+    /// Length of the file including the records drawn so far.
     len: u64,
     start: u64,
     items: Vec<(Item, Loc)>,
     rope: Payload,
     buffer: BytesMut,
-    /// Bytes of bundle and spill records.
+    /// Bytes of bundle and spill records drawn.
     large: u64,
-    /// Bundle and spill records of the file, with those drawn.
+    /// Bundle and spill records in the file, including those drawn.
     bundles: u64,
     /// The next record does not fit into this file.
     full: bool,
 }
 impl Draw {
     fn push(&mut self, item: Item, header: &RecordHeader, data: &Payload) {
+        // Patterns and extents take no bytes here; the record's pieces describe them.
         let loc = header.loc(self.file, self.len);
         for chunk in data.chunks() {
             if let Chunk::Bytes(bytes) = chunk {
@@ -182,6 +182,7 @@ impl Draw {
         if bytes.len() <= COPIED {
             self.buffer.extend_from_slice(bytes);
         } else {
+            // A long piece becomes a slice of its own in the vectored write, behind the bytes copied so far.
             self.rope.push_bytes(self.buffer.split().freeze());
             self.rope.push_bytes(bytes.clone());
         }
@@ -189,15 +190,17 @@ impl Draw {
 }
 
 impl LogStore {
-    /// When the next commit should begin, if it waits for time alone.
+    /// Time at which the next commit should begin, if it waits for time alone.
     pub(super) fn commit_at(&self) -> Option<Instant> {
         let may_begin = self.groups.may_begin(self.queue.bytes, self.config.second_group);
         if self.queue.is_empty() || self.is_creating() || !may_begin {
             return None;
         }
+        // Bundles cannot be written now; small records may free space.
         if (self.queue.blocked || self.reserve.is_wanted()) && !self.queue.has_small() {
             return None;
         }
+        // Only a copy is tried in a full reserve: it may use the last quarter.
         if self.reserve.is_used_up() && !self.queue.is_copy_next() {
             return None;
         }
@@ -209,7 +212,7 @@ impl LogStore {
         self.creating.is_some()
     }
 
-    /// Starts a commit when one is due and may begin.
+    /// Starts commits while one is due and may begin.
     pub(super) fn start_group(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.queue.blocked = false;
         while self.commit_at().is_some_and(|at| at <= now) {
@@ -223,6 +226,7 @@ impl LogStore {
             } else if draw.full {
                 self.segments.seal(file);
             } else if self.is_cramped(file) {
+                // The reserve is full and no file may be made: deletions wait until space is freed.
                 self.reserve_used_up();
             } else if self.queue.blocked {
                 if self.unblock(now, out) {
@@ -233,8 +237,8 @@ impl LogStore {
             }
         }
     }
-    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused. Whether the header
-    /// of the new file, written alone, would: the newest durable one is empty, and may go then.
+    /// Frees space for bundles that wait, by removing kept files or by compaction, or refuses them. Returns true if
+    /// writing the new file's header alone would help, because the newest durable file is empty and may go then.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.drop_spares(out) || !self.groups.is_empty() {
             return false;
@@ -249,6 +253,7 @@ impl LogStore {
         if self.segments.empty.contains(&newest) {
             return true;
         }
+        // Garbage of the active file can only be compacted once it is sealed.
         let active_waste = self.segments.active.filter(|file| {
             self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > self.config.file_header())
         });
@@ -259,7 +264,7 @@ impl LogStore {
         self.queue.blocked = false;
         false
     }
-    /// Nothing waits: forget since when.
+    /// Resets the waiting times of empty queues.
     fn calm(&mut self) {
         if self.queue.small.is_empty() {
             self.queue.lazy_at = None;
@@ -270,6 +275,7 @@ impl LogStore {
     }
 
     fn create(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        // The reserve is only for a full disk; otherwise a kept file saves the disk the work of growing one.
         let reserved = self.take_reserve(now, out);
         let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
@@ -297,7 +303,7 @@ impl LogStore {
         }
     }
 
-    /// Takes from the queue what fits into the file and one group.
+    /// Draws records from the queue that fit into the file and one group.
     fn draw(&mut self, file: u32) -> Draw {
         let start = self.segments.get(file).map_or(0, |segment| segment.len);
         let mut draw = Draw {
@@ -321,7 +327,7 @@ impl LogStore {
                 return draw;
             }
         }
-        // After a failure for want of room they are written alone.
+        // After a failed commit for want of room, and while the disk is full, small records are written alone.
         if self.reserve.is_wanted() || (self.trouble.is_full() && !draw.items.is_empty()) {
             return draw;
         }
@@ -343,6 +349,7 @@ impl LogStore {
             counter: self.counter,
             clean_below: self.segments.clean_below(self.groups.oldest_file().unwrap_or(draw.file)),
             len: self.config.file_header() as u32,
+            // A file made of another need not grow for its first byte.
             remade: self.segments.growth(draw.file, 1) == 0,
             nameless: false,
         };
@@ -353,12 +360,13 @@ impl LogStore {
         draw.full = draw.len > self.config.file_header() && draw.len + record > self.config.segment_bytes;
         !draw.full
     }
-    /// Adds a small record; gives the item back when it does not fit.
+    /// Draws a small record; returns the item if it does not fit.
     fn draw_small(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
         let record = match &item {
             Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
             Item::Counter(_) => COUNTER_RECORD,
             Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
+            // The record died or moved since it was read: no copy is needed.
             Item::Copy(copy) => {
                 self.copy_finished(copy.from.file);
                 return None;
@@ -388,9 +396,10 @@ impl LogStore {
             }
             Item::Copy(copy) => {
                 if let Owner::Bundle(bundle) = copy.owner {
-                    // Its place is known once it is durable.
+                    // The copy's place is recorded once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
+                // The record's body stays as it was read; only its header names the new file and salt.
                 let header = RecordHeader { file: draw.file, salt: self.salt, ..copy.header };
                 draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
                 draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
@@ -404,7 +413,7 @@ impl LogStore {
     fn delete_matters(&self, bundle: BundleHandle) -> bool {
         self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
     }
-    /// Adds a bundle or spill; gives the item back when it does not fit or there is no space.
+    /// Draws a bundle or spill; returns the item if it does not fit or no space is left.
     fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
         let record = match &item {
             Item::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
@@ -412,6 +421,7 @@ impl LogStore {
                 _ => return None,
             },
             Item::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
+            // The bundle was given up while its bytes waited.
             Item::Spill(arriving) => {
                 self.queue.cancel(arriving.record_len());
                 return None;
@@ -433,6 +443,7 @@ impl LogStore {
         match item {
             Item::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
+                // The place is a stand-in for the moment in which the draft is borrowed.
                 if let State::Waiting(draft) = core::mem::replace(&mut kept.state, State::Disk(NOWHERE)) {
                     let header = encoder.bundle(sequence, bundle, &draft);
                     draw.push(item, &header, &draft.payload);
@@ -501,7 +512,7 @@ impl LogStore {
                 }
                 self.segments.add(loc, Owner::Bundle(bundle));
             }
-            // Deleted meanwhile.
+            // The bundle was deleted during its commit, so this record is dead.
             _ => {
                 self.segments.add_dead(loc.file, bundle);
                 if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count == 1) {
@@ -513,6 +524,7 @@ impl LogStore {
     }
     fn delete_committed(&mut self, bundle: BundleHandle, answer: bool, loc: Loc, out: &mut impl Sink<Output>) {
         if let Some(Gone { loc: current, .. }) = self.gone.get_mut(&bundle) {
+            // A later delete record replaces an earlier one of the same bundle.
             if let Some(before) = current.replace(loc) {
                 self.segments.release(before.file, before.offset);
             }
@@ -534,10 +546,10 @@ impl LogStore {
     }
 }
 
-/// Stands for a place while a record is being encoded.
+/// Placeholder while a record is being encoded.
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
-/// A payload as extents: of the bundle's own record, the rest as the pieces say.
+/// A payload as extents: inline pieces in the bundle's own record, the others as the pieces list them.
 pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
     let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {

@@ -1,6 +1,6 @@
-//! Reading ropes back: in bounded reads, every chunk checked. The files of all records a load refers
-//! to are held from the moment it is asked for, wherever their live records go meanwhile. Short records that are wanted
-//! one after the other, and lie so, are read together.
+//! Reads ropes back from disk in bounded reads, with every chunk checked. The files of all records that a load refers
+//! to are pinned from the request on, wherever the live records move meanwhile. Short records requested one after the
+//! other are read together if they lie close together.
 
 use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
 use super::{LogStore, Op, State};
@@ -11,29 +11,29 @@ use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Extent, Payload, Refusal, Sink};
 
-/// Loads read at once, those that are read together counted as one; others wait.
+/// Most loads read at once; loads that share a read count as one. Others wait.
 const JOBS: usize = 8;
-/// Records up to this long are read together.
+/// Longest record that is read together with others, bytes.
 const SHORT: u64 = 64 << 10;
-/// Bytes read so at most.
+/// Most bytes of a shared read.
 const TOGETHER: u64 = 256 << 10;
-/// Bytes between two records that are read with them rather than passed over.
+/// Bytes between two records that are read along rather than skipped.
 const GAP: u64 = 16 << 10;
-/// Bytes of the ropes read at once; one longer than this is read alone.
+/// Most bytes of ropes in reading; a longer rope is read alone.
 const JOB_BYTES: u64 = 64 << 20;
 /// Bytes per read of a long payload.
 const WINDOW: u64 = 16 * CHUNK;
-/// Records up to this long are read with one operation: a spilled megabyte and its header.
+/// Longest record that is read with one operation: a spilled megabyte and its header.
 const WHOLE: u64 = 4 * CHUNK + 4096;
 
-/// What is asked for and under way.
+/// Loads requested and under way.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     waiting: VecDeque<Job>,
     jobs: BTreeMap<u64, Job>,
     /// Bytes of the ropes in `jobs`.
     bytes: u64,
-    /// Those of them that count.
+    /// Jobs that count against [`JOBS`].
     leads: usize,
     next: u64,
 }
@@ -51,13 +51,13 @@ struct Job {
     len: u64,
     todo: VecDeque<Step>,
     rope: Payload,
-    /// Files that must not go before the job ends.
+    /// Files that must stay until the job ends.
     pins: Vec<u32>,
-    /// Whether it counts: it was not read together with one before it.
+    /// The job counts against [`JOBS`]: it does not share the read of an earlier one.
     leads: bool,
 }
 impl Job {
-    /// The short record it begins with: its file, where it begins and ends there.
+    /// The short record that the job begins with: file, start and end.
     fn short(&self) -> Option<(u32, u64, u64)> {
         match self.todo.front() {
             Some(Step::Record { loc, .. }) if loc.size() <= SHORT => {
@@ -70,15 +70,15 @@ impl Job {
 
 #[derive(Debug)]
 enum Step {
-    /// Bytes that are here.
+    /// Bytes already in memory.
     Ready(Payload),
     /// Read this range of a record's data.
     Record { record: u64, loc: Loc, from: u64, to: u64 },
-    /// The same; its checksums are known.
+    /// Read this range of a record whose checksums are known.
     Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
 }
 impl Step {
-    /// What to read for it.
+    /// File, offset and length of the read that the step needs.
     fn read(&self) -> Option<(u32, u64, u64)> {
         match self {
             Step::Ready(_) => None,
@@ -99,14 +99,15 @@ impl Step {
         }
     }
 }
-/// The next whole chunks to read for a range of data: start and length.
+/// Start and length of the next whole chunks for a range of data.
 fn window(loc: &Loc, from: u64, to: u64) -> (u64, u64) {
+    // Checksums cover whole chunks, so reads begin and end at their bounds.
     let start = from / CHUNK * CHUNK;
     let end = (to.div_ceil(CHUNK) * CHUNK).min(loc.data).min(start + WINDOW);
     (start, end - start)
 }
-/// Steps for a range of a record's data, given whatever followed its meta part in the same read.
-/// `None`: damaged.
+/// Steps for a range of a record's data, given the bytes behind its meta part in the same read. `None` if the data
+/// are damaged.
 fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<Step> {
     if to > loc.data {
         return None;
@@ -120,7 +121,7 @@ fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64
 }
 
 impl LogStore {
-    /// A rope is wanted in memory.
+    /// Queues a load of a rope.
     pub(super) fn load(&mut self, load: u64, payload: &Payload, out: &mut impl Sink<Output>) {
         match self.steps(payload) {
             Ok(todo) => {
@@ -132,10 +133,11 @@ impl LogStore {
             Err(reason) => out.push(Output::Loaded { load, result: Err(reason) }),
         }
     }
-    /// Begins the loads there is room for.
+    /// Starts waiting loads while there is room.
     pub(super) fn start_loads(&mut self, out: &mut impl Sink<Output>) {
         while self.loads.leads < JOBS {
             let Some(job) = self.loads.waiting.front() else { return };
+            // A single long rope may exceed the bound, or it could never be read.
             if !self.loads.jobs.is_empty() && self.loads.bytes + job.len > JOB_BYTES {
                 return;
             }
@@ -155,14 +157,14 @@ impl LogStore {
         self.loads.next += 1;
         self.loads.next
     }
-    /// End of the next load's record, if it is short, follows what is read up to `end`, and fits into one job's memory.
+    /// End of the next waiting load's record, if it is short, lies close behind `end`, and fits into the bounds.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
         let next = self.loads.waiting.front()?;
         let (of, from, to) = next.short()?;
         let near = of == file && from >= end && from - end <= GAP && to - start <= TOGETHER;
         (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
-    /// Reads a record, and those of the loads behind it.
+    /// Reads a record together with those of the loads behind it.
     fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {
         let (file, start, mut end) = record;
         self.loads.jobs.insert(number, job);
@@ -178,7 +180,7 @@ impl LogStore {
         let action = DiskAction::Read { file, offset: start, len: end - start };
         self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
-    /// What to do for each chunk of the rope.
+    /// Lists the steps for each chunk of the rope.
     fn steps(&self, payload: &Payload) -> Result<VecDeque<Step>, Refusal> {
         let mut todo = VecDeque::new();
         for chunk in payload.chunks() {
@@ -190,6 +192,7 @@ impl LogStore {
                     let State::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state else {
                         return Err(Refusal::Unknown);
                     };
+                    // The agent's extents are trusted only as far as the record reaches.
                     let to = offset.checked_add(*len).filter(|to| *to <= loc.data).ok_or(Refusal::Unknown)?;
                     todo.push_back(Step::Record { record: *record, loc, from: *offset, to });
                 }
@@ -211,7 +214,7 @@ impl LogStore {
         }
         Ok(())
     }
-    /// Puts steps in front of the job's others and holds their files.
+    /// Puts steps in front of the job and pins their files.
     fn enlist(&mut self, job: &mut Job, steps: VecDeque<Step>) {
         for step in steps.into_iter().rev() {
             if let Some(loc) = step.loc() {
@@ -221,7 +224,7 @@ impl LogStore {
             job.todo.push_front(step);
         }
     }
-    /// Goes on until something must be read or the payload is whole.
+    /// Continues until a read is needed or the payload is complete.
     fn run(&mut self, number: u64, mut job: Job, out: &mut impl Sink<Output>) {
         loop {
             match job.todo.front_mut() {
@@ -249,7 +252,7 @@ impl LogStore {
         out.push(Output::Loaded { load: job.load, result: result.map(|()| job.rope) });
     }
 
-    /// Bytes of a file from `start` on came, or not.
+    /// Distributes a finished read to its jobs.
     pub(super) fn load_read(
         &mut self,
         jobs: &[u64],
@@ -266,10 +269,10 @@ impl LogStore {
                 (Ok(bytes), Some((_, offset, len))) => {
                     let from = (offset.saturating_sub(start) as usize).min(bytes.len());
                     let to = (from + len as usize).min(bytes.len());
-                    // Memory of its own: one that is kept does not keep the others.
+                    // Own memory per rope: keeping one must not keep the whole read alive.
                     self.one_read(*number, file, Ok(Bytes::copy_from_slice(&bytes[from..to])), out);
                 }
-                // One of them cannot be read, or all: each is tried by itself.
+                // The shared read failed or was short: each job reads on its own.
                 _ => {
                     if let Some(job) = self.loads.jobs.remove(number) {
                         self.run(*number, job, out);
@@ -281,6 +284,7 @@ impl LogStore {
     fn one_read(&mut self, number: u64, file: u32, result: Result<Bytes, DiskError>, out: &mut impl Sink<Output>) {
         let Some(mut job) = self.loads.jobs.remove(&number) else { return };
         let Some(step) = job.todo.pop_front() else { return };
+        // An I/O error may pass, unlike damage, so the two are refused differently.
         let Ok(bytes) = result else {
             self.report_failure(file, out);
             return self.finish_load(job, Err(Refusal::StoreFailed), out);
@@ -298,13 +302,14 @@ impl LogStore {
             }
         }
     }
-    /// The steps that follow from what was read; `None`: damaged.
+    /// Steps that follow from the bytes read; `None` if they are damaged.
     fn advance(&self, step: &Step, bytes: &Bytes) -> Option<VecDeque<Step>> {
         let mut todo = VecDeque::new();
         match step {
             Step::Ready(_) => {}
             Step::Record { record, loc, from, to } => {
                 let (meta, after) = self.open_record(loc, bytes)?;
+                // The record must name the bundle or spill asked for: a number may have been used again.
                 let crcs: Arc<[u32]> = match meta {
                     Meta::Bundle(meta) if meta.bundle.0 == *record => meta.crcs.into(),
                     Meta::Spill(meta) if meta.spill | Extent::SPILL == *record => meta.crcs.into(),
@@ -329,7 +334,7 @@ impl LogStore {
         }
         Some(todo)
     }
-    /// Checks a record's header and meta part; gives the meta part and the bytes after it.
+    /// Checks a record's header and meta part. Returns the meta part and the bytes behind it.
     fn open_record(&self, loc: &Loc, bytes: &Bytes) -> Option<(Meta, Bytes)> {
         let accel = &self.config.accel;
         let header = RecordHeader::decode(accel, Some(self.salt_of(loc.file)), loc.file, bytes)?;

@@ -1,12 +1,11 @@
-//! Finding what earlier runs kept.
+//! Recovery of bundles and deliveries that earlier runs kept.
 //!
-//! Files are read newest first: the newest header tells below which file everything was durable, so
-//! only the last files' data are checked byte by byte. Records are matched by bundle and sequence,
-//! whatever their order. A file that may hold bytes not yet durable is settled before it is read, and what was
-//! found in it is written again, and synced, before it is told: what a killed run left in the cache becomes durable, or
-//! is not found.
+//! Files are read newest first: the newest header states below which file everything was durable, so only the data of
+//! the last files are checked byte by byte. Records are matched by bundle and sequence, whatever their order. A file
+//! that may hold bytes not yet durable is settled before it is read, and its records are rewritten and synced before
+//! they are reported: bytes that a killed run left in the cache become durable or are not found.
 //!
-//! A file that cannot be read is tried again until it can: nothing is written to any file while one is unread, and a
+//! Reading an unreadable file is retried until it succeeds: nothing is written to any file while one is unread. A
 //! store with a file of a newer format stays closed.
 
 mod again;
@@ -22,31 +21,31 @@ use alloc::vec::Vec;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output, Remembered};
 use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 
-/// Recovered bundles and deliveries told at once; the rest follow on `Wake`.
+/// Recovered bundles and deliveries reported per call; the rest follow on `Wake`.
 const TOLD_AT_ONCE: usize = 1000;
 
-/// Numbers left unused because of a file in which nothing can be recognised.
+/// Numbers left unused for each file in which nothing can be recognised.
 const UNREAD: u64 = 1 << 32;
 
 /// Recovery under way.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// The files are known.
+    /// The list of files arrived.
     listed: bool,
-    /// Files not read yet, the newest last.
+    /// Files not read yet, newest last, with their lengths.
     files: Vec<(u32, u64)>,
-    /// Files whose header is damaged, read when all others have told their salts: what is found in them
-    /// must not depend on when one looks. Each with the next salt to try.
+    /// Files with a damaged header, read after the salts of all others are known, so that the result does not depend
+    /// on the order of reading. Each with its length and the index of the next salt to try.
     postponed: Vec<(u32, u64, usize)>,
     scan: Option<Scan>,
-    /// The salt to try after the one with which it is read.
+    /// Index of the salt to try after the current one.
     trying: Option<usize>,
-    /// The salts found, the newest file's first. With each the lowest number from which on it numbered bundles: one
-    /// that began later than another never used numbers of before.
+    /// Salts found, that of the newest file first, each with the lowest bundle number it began at. A salt that began
+    /// later than another never used numbers from before.
     salts: Vec<(u64, u64)>,
-    /// The file being settled.
+    /// File being settled.
     settling: Option<u32>,
-    /// Files that were settled, and where their last records end.
+    /// Files that were settled, each with the end of its last record.
     settled: BTreeMap<u32, u64>,
     again: Option<again::Again>,
     clean_below: Option<u32>,
@@ -57,20 +56,20 @@ pub(super) struct Recovery {
     bundles: VecDeque<Found>,
     wake_at: Option<Instant>,
     telling: bool,
-    /// A file is of a newer format.
+    /// A file has a newer format.
     newer: bool,
 }
 impl Recovery {
     pub fn next_timeout(&self) -> Option<Instant> {
         self.wake_at
     }
-    /// Whether the file that begins with `bytes` must wait until others have told their salts.
+    /// Whether the file that begins with `bytes` must wait until the salts of the others are known.
     fn postpones(&self, scan: &Scan, accel: &Accel, bytes: &[u8]) -> bool {
         let first = scan.next_read().is_some_and(|(at, _)| at == 0);
         let nameless = || FileHeader::decode(accel, bytes, scan.file).is_none();
         first && !self.all_looked_at && nameless() && super::format_of(accel, bytes).is_none()
     }
-    /// Numbers above this one are of bundles of another salt: those of a salt that was given up for a newer one.
+    /// Highest bundle number that can belong to `salt`: numbers above it were used under the salt that replaced it.
     fn numbers_end(&self, salt: u64) -> u64 {
         let newer = self.salts.iter().take_while(|(other, _)| *other != salt);
         newer.map(|(_, first)| *first).min().unwrap_or(u64::MAX)
@@ -110,7 +109,7 @@ impl LogStore {
             None => self.scan_on(now, out),
         }
     }
-    /// The disk did not answer: it is asked the same again after a pause.
+    /// Retries the same operation after a pause, because the disk did not answer.
     fn ask_again(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
         if let Phase::Recovering(recovery) = &mut self.phase {
             recovery.wake_at = Some(now + self.config.retry * 10);
@@ -130,7 +129,7 @@ impl LogStore {
         recovery.files = files;
         self.scan_on(now, out);
     }
-    /// Reads on, in this file or the next.
+    /// Reads the next window, of this file or the next.
     fn scan_on(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(recovery) = &mut self.phase else { return };
         loop {
@@ -140,6 +139,7 @@ impl LogStore {
                     self.disk(Op::RecoveryRead, DiskAction::Read { file, offset, len }, out);
                     return;
                 }
+                // A salt counts only if something was recognised with it.
                 let salt = scan.salt.filter(|_| scan.ours);
                 if let (Some(segment), Some(salt)) = (self.segments.get_mut(scan.file), salt) {
                     segment.salt = salt;
@@ -149,7 +149,7 @@ impl LogStore {
                     && scan.content
                 {
                     segment.foreign = true;
-                    // Nobody knows which numbers were used in it.
+                    // The file's numbers are unknown: leave a gap that covers any it may have used.
                     self.last_bundle = self.last_bundle.saturating_add(UNREAD);
                     self.sequence = self.sequence.saturating_add(UNREAD);
                     self.spills.skip(UNREAD);
@@ -164,6 +164,7 @@ impl LogStore {
             let Some((file, len, salt)) = next else { return self.write_again(now, out) };
             let first = recovery.salts.first().map(|(salt, _)| *salt);
             recovery.scan = Some(Scan::new(file, len, salt.or(first), self.config.read_bytes));
+            // Only files from `clean_below` on may hold bytes that are not durable; an empty file holds none.
             if len > 0 && file >= recovery.clean_below.unwrap_or(0) && !recovery.settled.contains_key(&file) {
                 recovery.settling = Some(file);
                 return self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out);
@@ -179,7 +180,7 @@ impl LogStore {
         if matches!(&self.phase, Phase::Recovering(recovery) if recovery.again.is_some()) {
             return self.read_back(now, result, out);
         }
-        // Taken apart while its records are sorted in.
+        // The recovery leaves `self` while its records are sorted into the store's tables.
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
         if let Some(mut scan) = recovery.scan.take() {
             match result {
@@ -200,7 +201,7 @@ impl LogStore {
                 }
             }
             if recovery.newer {
-                // Not even the rest is read: whoever wrote it knows what is in it.
+                // Reading stops here: only the newer program knows the content.
                 self.phase = Phase::Recovering(recovery);
                 return;
             }
@@ -218,6 +219,7 @@ impl LogStore {
             }
             Find::Header(header) => {
                 recovery.learn(header.salt, header.last_bundle);
+                // The first header read is the newest, so its statement is the latest.
                 let clean = *recovery.clean_below.get_or_insert(header.clean_below.min(file));
                 scan.verify = file >= clean;
                 self.sequence = self.sequence.max(header.sequence);
@@ -230,12 +232,13 @@ impl LogStore {
             }
             Find::Damage { offset, len } => self.report_damage(file, offset, len, out),
             Find::Record { sequence, loc, meta, whole } => {
+                // The end of the last record bounds the rewrite.
                 if let Some(end) = recovery.settled.get_mut(&file) {
                     *end = (*end).max(loc.offset + loc.size());
                 }
                 let number = meta.bundle().map_or(0, |bundle| bundle.0);
                 if number > scan.salt.map_or(u64::MAX, |salt| recovery.numbers_end(salt)) {
-                    // Another bundle has its number: it is left where it is.
+                    // Another bundle has this number under a newer salt; the record stays where it is.
                     self.report_damage(file, loc.offset, loc.size(), out);
                     if let Some(segment) = self.segments.get_mut(file) {
                         segment.foreign = true;
@@ -252,8 +255,8 @@ impl LogStore {
                 match meta {
                     Meta::Bundle(meta) => {
                         self.last_bundle = self.last_bundle.max(meta.bundle.0);
-                        // Its spills may be gone: should it come back, another's bytes must not be
-                        // there under the same number.
+                        // Its spills may be gone. Should a copy of this record come back, no other bundle's bytes may
+                        // lie there under the same number.
                         self.spills.skip_past(&meta.pieces);
                         if whole {
                             self.sort_bundle(recovery, Found { sequence, loc, meta });
@@ -269,6 +272,7 @@ impl LogStore {
     }
     fn sort_bundle(&mut self, recovery: &mut Recovery, found: Found) {
         let bundle = found.meta.bundle;
+        // Records come in any order: only the one with the highest sequence lives, unless a later deletion kills it.
         let newest = recovery.found.get(&bundle).map(|other| other.sequence);
         let deleted = recovery.deletes.get(&bundle).map(|(sequence, ..)| *sequence);
         if deleted.is_some_and(|at| at > found.sequence) || newest.is_some_and(|at| at >= found.sequence) {
@@ -294,7 +298,7 @@ impl LogStore {
         self.stale.entry(bundle).or_default().add(Some(file));
     }
 
-    /// A file can be read.
+    /// Continues with a file once it is settled.
     pub(super) fn recovery_settled(
         &mut self,
         now: Instant,
@@ -314,7 +318,8 @@ impl LogStore {
 
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
-        // A new store's salt differs from that of a file whose header never reached the disk.
+        // Without any salt, a new one is drawn; the next file's number makes it differ from that of a file whose
+        // header never reached the disk.
         self.salt = recovery
             .salts
             .first()
@@ -331,12 +336,13 @@ impl LogStore {
         for (bundle, found) in core::mem::take(&mut recovery.found) {
             self.adopt(bundle, found, &mut recovery, out);
         }
+        // Spills no bundle refers to are garbage only after all bundles are adopted.
         self.spills.settle(&mut self.segments);
         for file in self.segments.iter().map(|(file, _)| file).collect::<Vec<_>>() {
             self.segments.seal(file);
         }
         recovery.deliveries = self.gone.values().filter_map(|gone| gone.remember).collect();
-        // The most urgent first: what is told first is routed first.
+        // Most urgent first: bundles reported first are routed first.
         recovery.bundles.make_contiguous().sort_by_key(|found| {
             let index = &found.meta.index;
             (core::cmp::Reverse(index.priority), index.expires.unwrap_or(DtnTime(u64::MAX)), found.meta.bundle)
@@ -348,6 +354,7 @@ impl LogStore {
     }
     fn adopt(&mut self, bundle: BundleHandle, found: Found, recovery: &mut Recovery, out: &mut impl Sink<Output>) {
         let Found { loc, meta, .. } = &found;
+        // A bundle without all of its spills cannot be delivered.
         if !self.spills.cover(&meta.pieces) {
             self.report_damage(loc.file, loc.offset, loc.size(), out);
             self.dead_copy(bundle, loc.file);
@@ -364,7 +371,7 @@ impl LogStore {
         self.segments.add(*loc, Owner::Bundle(bundle));
         recovery.bundles.push_back(found);
     }
-    /// Tells the agent what was found, a bounded number at a time.
+    /// Reports recovered deliveries and bundles to the agent, [`TOLD_AT_ONCE`] per call.
     fn tell(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(recovery) = &mut self.phase else { return };
         for _ in 0..TOLD_AT_ONCE {
@@ -392,7 +399,7 @@ mod tests {
 
     const BUNDLE: BundleHandle = BundleHandle(7);
 
-    /// A store of three files, and recovery that has found nothing yet.
+    /// A store of three files, and a recovery without findings.
     fn begun() -> (LogStore, Recovery) {
         let mut store = LogStore::new(Config::new(1 << 30));
         for file in 1..=3 {
@@ -412,7 +419,7 @@ mod tests {
     fn delete(store: &mut LogStore, recovery: &mut Recovery, sequence: u64, file: u32) {
         store.sort_delete(recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember: None });
     }
-    /// Files with dead records of the bundle, and how many are counted.
+    /// Files with dead records of the bundle, and their number according to the store.
     fn dead(store: &LogStore) -> (Vec<u32>, u32) {
         let files = store.segments.iter().filter(|(_, segment)| segment.dead == [BUNDLE]);
         (files.map(|(file, _)| file).collect(), store.stale.get(&BUNDLE).map_or(0, |copies| copies.count))
@@ -421,7 +428,7 @@ mod tests {
     #[test]
     fn newer_salt_ends_older_numbers() {
         let mut recovery = Recovery::default();
-        // Each file's header, the newest file's first.
+        // Headers of the newest file first, as recovery reads them.
         for (salt, last_bundle) in [(9, 50), (9, 10), (7, 30), (7, 3)] {
             recovery.learn(salt, last_bundle);
         }

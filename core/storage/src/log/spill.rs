@@ -1,7 +1,7 @@
-//! Bytes of bundles that are still arriving: written as they come, taken by a `Put` later.
+//! Spills: bytes of arriving bundles, written as they come and taken over by a `Put` later.
 //!
-//! A spill that could not be written ends at once: its records are garbage, its room is free, and
-//! only its number is remembered until whoever asked has dropped it.
+//! A spill that could not be written ends at once: its records become garbage and its space is free. Only its number
+//! is remembered until the agent drops it.
 
 use super::LogStore;
 use super::commit::Arriving;
@@ -22,23 +22,24 @@ pub(super) struct Part {
     pub loc: Loc,
 }
 
-/// One arriving bundle's bytes on disk.
+/// Bytes of one arriving bundle on disk.
 #[derive(Debug, Default)]
 pub(super) struct Spill {
-    /// The asker's number, until a bundle took it.
+    /// Number at the agent, until a bundle refers to the spill.
     agent: Option<u64>,
-    /// Whose quota its bytes count to until then.
+    /// Quota key that its bytes count to until then.
     quota: u64,
-    /// Bytes given so far.
+    /// Bytes appended so far.
     len: u64,
-    /// Durable records by first byte.
+    /// Durable records by the offset of their first byte.
     parts: BTreeMap<u64, Loc>,
     /// Bundles that refer to it.
     holders: u32,
 }
 impl Spill {
-    /// The records that hold `offset .. offset + len`; `None` when some of it is missing.
+    /// Records that hold `offset .. offset + len`; `None` if any byte of it is missing.
     pub fn parts(&self, offset: u64, len: u64) -> Option<Vec<Part>> {
+        // Offsets come from extents that were read from disk: they may overflow.
         let end = offset.checked_add(len)?;
         let first = self.parts.range(..=offset).next_back().map_or(offset, |(start, _)| *start);
         let (mut at, mut found) = (offset, Vec::new());
@@ -55,11 +56,10 @@ impl Spill {
     }
 }
 
-/// All spills.
 #[derive(Debug, Default)]
 pub(super) struct Spills {
     table: BTreeMap<u64, Spill>,
-    /// By the asker's number; `None`: it failed.
+    /// Store's number by the agent's number; `None` if the spill failed.
     by_agent: BTreeMap<u64, Option<u64>>,
     last: u64,
 }
@@ -67,15 +67,16 @@ impl Spills {
     pub fn get(&self, spill: u64) -> Option<&Spill> {
         self.table.get(&spill)
     }
-    /// Numbers up to this one were used by earlier runs.
+    /// Marks numbers up to this one as used by earlier runs.
     pub fn skip_to(&mut self, spill: u64) {
+        // Extents mark spill numbers with that bit.
         self.last = self.last.max(spill & !Extent::SPILL);
     }
-    /// Leaves out so many numbers, which may have been used.
+    /// Skips `count` numbers, which may have been used.
     pub fn skip(&mut self, count: u64) {
         self.skip_to(self.last.saturating_add(count).min(!Extent::SPILL));
     }
-    /// The pieces of a bundle record found: the numbers in them were used.
+    /// Marks the spill numbers in a recovered bundle record as used.
     pub fn skip_past(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             if let Piece::Spill { spill, .. } = piece {
@@ -83,11 +84,11 @@ impl Spills {
             }
         }
     }
-    /// Whether the asker's spill has failed and was not dropped since.
+    /// Whether the agent's spill failed and was not dropped since.
     fn has_failed(&self, agent: u64) -> bool {
         self.by_agent.get(&agent) == Some(&None)
     }
-    /// Appends `len` bytes to the asker's spill: its number here and their offset.
+    /// Appends `len` bytes to the agent's spill. Returns the spill's number here and the offset of the bytes.
     fn append(&mut self, agent: u64, quota: u64, len: u64, quotas: &mut Quotas) -> (u64, u64) {
         let number = match self.by_agent.get(&agent).copied().flatten() {
             Some(number) => number,
@@ -105,13 +106,13 @@ impl Spills {
         });
         (number, start)
     }
-    /// Ends the asker's spill, which cannot be kept; it must drop it.
+    /// Ends a spill that cannot be kept; the agent must still drop it.
     pub fn fail(&mut self, agent: u64, segments: &mut Segments, quotas: &mut Quotas) {
         if let Some(number) = self.by_agent.insert(agent, None).flatten() {
             self.drop(number, segments, quotas);
         }
     }
-    /// Bytes of these pieces' spills that count to `quota` already.
+    /// Bytes of the pieces' spills that already count to `quota`.
     pub fn counted(&self, pieces: &[Piece], quota: u64) -> u64 {
         let spills = pieces.iter().filter_map(|piece| match piece {
             Piece::Spill { spill, .. } => self.table.get(spill),
@@ -119,7 +120,7 @@ impl Spills {
         });
         spills.filter(|spill| spill.agent.is_some() && spill.quota == quota).map(|spill| spill.len).sum()
     }
-    /// Whether all bytes the pieces refer to are durable.
+    /// Whether all spilled bytes that the pieces refer to are durable.
     pub fn cover(&self, pieces: &[Piece]) -> bool {
         pieces.iter().all(|piece| match piece {
             Piece::Spill { spill, offset, len } => {
@@ -128,17 +129,19 @@ impl Spills {
             _ => true,
         })
     }
-    /// A bundle refers to the pieces' spills from now on.
+    /// Adds a bundle that refers to the pieces' spills. Returns their numbers, each once.
     pub fn take(&mut self, pieces: &[Piece], quotas: &mut Quotas) -> Option<Box<[u64]>> {
         let mut numbers: Vec<u64> = pieces
             .iter()
             .filter_map(|piece| if let Piece::Spill { spill, .. } = piece { Some(*spill) } else { None })
             .collect();
         numbers.sort_unstable();
+        // A payload may refer to a spill in several pieces, but holds it once.
         numbers.dedup();
         for number in &numbers {
             if let Some(spill) = self.table.get_mut(number) {
                 spill.holders += 1;
+                // The bundle's size counts to the quota from now on.
                 if let Some(agent) = spill.agent.take() {
                     self.by_agent.remove(&agent);
                     quotas.remove(spill.quota, spill.len);
@@ -147,7 +150,7 @@ impl Spills {
         }
         (!numbers.is_empty()).then(|| numbers.into_boxed_slice())
     }
-    /// A bundle refers to it no longer.
+    /// Removes a bundle's reference; the last one frees the spill.
     pub fn release(&mut self, number: u64, segments: &mut Segments, quotas: &mut Quotas) {
         let Some(spill) = self.table.get_mut(&number) else { return };
         spill.holders = spill.holders.saturating_sub(1);
@@ -155,7 +158,7 @@ impl Spills {
             self.drop(number, segments, quotas);
         }
     }
-    /// The bundle that was arriving is given up.
+    /// Drops a spill whose bundle was given up.
     pub fn abandon(&mut self, agent: u64, segments: &mut Segments, quotas: &mut Quotas) {
         if let Some(number) = self.by_agent.remove(&agent).flatten() {
             self.drop(number, segments, quotas);
@@ -169,41 +172,41 @@ impl Spills {
             spill.parts.values().for_each(|loc| segments.release(loc.file, loc.offset));
         }
     }
-    /// Whether a record of it may still be written.
+    /// Whether a record of the spill may still be written.
     pub fn wants(&self, number: u64) -> bool {
         self.table.contains_key(&number)
     }
-    /// A record is durable; tells whether the spill still matters.
+    /// Enters a durable record. Returns whether the spill still exists.
     pub fn committed(&mut self, number: u64, start: u64, loc: Loc, segments: &mut Segments) -> bool {
         let Some(spill) = self.table.get_mut(&number) else { return false };
         spill.parts.insert(start, loc);
         segments.add(loc, Owner::Spill(number, start));
         true
     }
-    /// The record that begins at `start` is damaged.
+    /// Forgets the damaged record that begins at `start`.
     pub fn lose(&mut self, number: u64, start: u64) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.remove(&start);
         }
     }
-    /// Where the record that begins at `start` is.
+    /// Place of the record that begins at `start`.
     pub fn loc(&self, number: u64, start: u64) -> Option<Loc> {
         self.table.get(&number)?.parts.get(&start).copied()
     }
-    /// The record was copied.
+    /// Notes a record's place after compaction copied it.
     pub fn moved(&mut self, number: u64, start: u64, loc: Loc) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.insert(start, loc);
         }
     }
-    /// Recovery found a record; of two copies the first found stays.
+    /// Enters a recovered record; of two copies the first stays.
     pub fn found(&mut self, number: u64, start: u64, loc: Loc) {
         self.skip_to(number);
         let spill = self.table.entry(number).or_default();
         spill.len = spill.len.max(start + loc.data);
         spill.parts.entry(start).or_insert(loc);
     }
-    /// Recovery is over: spills no bundle refers to are garbage, the others are live.
+    /// Ends recovery: spills without a bundle become garbage, the records of the others live.
     pub fn settle(&mut self, segments: &mut Segments) {
         self.table.retain(|_, spill| spill.holders > 0);
         for (number, spill) in &self.table {
@@ -214,7 +217,7 @@ impl Spills {
     }
 }
 
-/// The extents a spill's bytes are known by.
+/// Extent by which a payload refers to a spill's bytes.
 pub(super) fn extents(spill: u64, offset: u64, len: u64) -> Chunk {
     Chunk::Stored { extent: Extent { record: Extent::SPILL | spill, offset }, len }
 }
@@ -224,12 +227,13 @@ impl LogStore {
         if self.spills.has_failed(spill) {
             return;
         }
-        // Patterns and extents take no memory: they are as good as spilled.
+        // Patterns and extents take no memory: nothing to spill.
         if data.resident_len() < data.len() || data.is_empty() {
             out.push(Output::Spilled { spill, result: Ok(data) });
             return;
         }
         let record = spill_record_len(data.len());
+        // Spilled bytes are bounded like bundles; otherwise arrivals could fill the store.
         let allowed = if self.quotas.allows(quota, data.len()) { Ok(()) } else { Err(Refusal::NoResources) };
         let refusal = allowed.and_then(|()| self.room_for(record)).err().or_else(|| self.refusal(now));
         if let Some(reason) = refusal {
@@ -242,7 +246,7 @@ impl LogStore {
         self.spills.fail(agent, &mut self.segments, &mut self.quotas);
         out.push(Output::Spilled { spill: agent, result: Err(reason) });
     }
-    /// A part waits for a commit no longer, and will not be written.
+    /// Drops a part that will not be written, and its spill.
     pub(super) fn spill_failed(&mut self, arriving: &Arriving, reason: Refusal, out: &mut impl Sink<Output>) {
         self.queue.cancel(arriving.record_len());
         if self.spills.get(arriving.number).is_some_and(|spill| spill.agent.is_some()) {

@@ -1,16 +1,16 @@
 //! Bounds of a store: capacity, quotas and the extents it accepts.
 
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::Payload;
 use farlink_base::store::{BundleStore, Input};
 use farlink_storage::{Config, LogStore};
 
-fn world(config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), 3);
+fn world(config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), 3);
     world.settle();
     world
 }
-fn stored(world: &World, number: u64) -> bool {
+fn stored(world: &StoreWorld, number: u64) -> bool {
     world.known[&number].stored
 }
 
@@ -54,7 +54,7 @@ fn reported_room_is_there() {
     for payload in [1, 300, 5000, 100_000] {
         let capacity = 3_000_000;
         let mut world = world(small(capacity));
-        let size = |world: &World, number: u64| {
+        let size = |world: &StoreWorld, number: u64| {
             let known = &world.known[&number];
             (known.head.len() + known.payload.len() + known.tail.len()) as u64 + LogStore::RECORD_BYTES
         };

@@ -1,26 +1,26 @@
 //! Deletions: deleted bundles stay deleted, and their records do not take room for good.
 
 use crate::common;
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 
 const CAPACITY: u64 = 256 * 1024;
 /// Garbage that compaction leaves alone: four files' worth does not pay for moving live records.
 const SLACK: u64 = 4 * 8192;
 
-fn open(seed: u64) -> World {
-    let mut world = World::open(small(CAPACITY), Disk::default(), seed);
+fn open(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(small(CAPACITY), SimDisk::default(), seed);
     world.settle();
     world
 }
 /// Lets time pass until the disk is asked to write.
-fn until_written(world: &mut World) {
+fn until_written(world: &mut StoreWorld) {
     while !world.outstanding.iter().any(|op| matches!(op.action, DiskAction::Write { .. })) {
         assert!(world.step(), "nothing is written");
     }
 }
 /// Puts and deletes until every earlier file is emptied; returns the bytes of the files then.
-fn moved_on(world: &mut World) -> u64 {
+fn moved_on(world: &mut StoreWorld) -> u64 {
     for _ in 0..300 {
         let number = world.put(1000);
         world.settle();
@@ -29,8 +29,8 @@ fn moved_on(world: &mut World) -> u64 {
     }
     world.store.usage().file_bytes
 }
-fn delete_all(world: &mut World) {
-    let alive = |known: &common::Known| known.stored && !known.delete_asked;
+fn delete_all(world: &mut StoreWorld) {
+    let alive = |known: &common::PutBundle| known.stored && !known.delete_asked;
     let left: Vec<u64> = world.known.iter().filter(|(_, known)| alive(known)).map(|(number, _)| *number).collect();
     left.into_iter().for_each(|number| world.delete(number, false));
     world.settle();

@@ -1,6 +1,6 @@
 //! Long churn of bundles: files stay within the capacity, and nothing that fits is refused.
 
-use crate::common::{World, disk::Disk, is_create, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 #[test]
 fn churn_stays_within_capacity() {
     let capacity = 512 * 1024;
-    let mut world = World::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, Disk::default(), 1);
+    let mut world = StoreWorld::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, SimDisk::default(), 1);
     world.settle();
     let (mut alive, mut live, mut written) = (VecDeque::new(), 0, 0);
     while written < 12 * capacity {
@@ -35,7 +35,7 @@ fn churn_stays_within_capacity() {
 
 #[test]
 fn numbers_stay_used_after_all_left() {
-    let mut world = World::open(small(512 * 1024), Disk::default(), 5);
+    let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 5);
     world.settle();
     for _ in 0..200 {
         let number = world.put(1000);
@@ -49,7 +49,7 @@ fn numbers_stay_used_after_all_left() {
         world.input(Input::SetCounter { value });
         world.settle();
     }
-    let mut again = World::open(world.config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
     again.settle();
     let (_, last_bundle) = again.opened.expect("opens");
     let left = again.disk.files.len();
@@ -58,7 +58,7 @@ fn numbers_stay_used_after_all_left() {
 
 #[test]
 fn full_store_takes_again_after_deletions() {
-    let mut world = World::open(small(256 * 1024), Disk::default(), 2);
+    let mut world = StoreWorld::open(small(256 * 1024), SimDisk::default(), 2);
     world.settle();
     let mut alive = Vec::new();
     while world.refused == 0 {
@@ -82,7 +82,7 @@ fn full_store_takes_again_after_deletions() {
 
 #[test]
 fn a_burst_shares_its_syncs() {
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 3);
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 3);
     world.settle();
     let before = world.syncs;
     for _ in 0..1000 {
@@ -96,7 +96,7 @@ fn a_burst_shares_its_syncs() {
 #[test]
 fn delivery_memory_forgets_the_oldest() {
     let config = Config { remembered: 10, ..small(300_000) };
-    let mut world = World::open(config, Disk::default(), 4);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 4);
     world.settle();
     for _ in 0..50 {
         let number = world.put(100);
@@ -104,7 +104,7 @@ fn delivery_memory_forgets_the_oldest() {
         world.delete(number, true);
         world.settle();
     }
-    let mut again = World::open(config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(config, world.disk.killed(), 1);
     again.settle();
     let newest: Vec<u64> = again.deliveries.iter().map(|f| (f >> 64) as u64).collect();
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
@@ -114,7 +114,7 @@ fn delivery_memory_forgets_the_oldest() {
 fn numbers_of_refused_bundles_stay_used() {
     // The store never kept them, and the following records name no bundle.
     for refused in [true, false] {
-        let mut world = World::open(small(512 * 1024), Disk::default(), 8);
+        let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 8);
         world.settle();
         let number = world.put(if refused { 600_000 } else { 100 });
         if !refused {
@@ -128,7 +128,7 @@ fn numbers_of_refused_bundles_stay_used() {
             world.input(Input::SetCounter { value });
             world.settle();
         }
-        let mut again = World::open(world.config, world.disk.killed(), 1);
+        let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
         again.settle();
         assert!(again.opened.expect("opens").1 >= if refused { number } else { 500 });
     }
@@ -137,7 +137,7 @@ fn numbers_of_refused_bundles_stay_used() {
 #[test]
 fn forgotten_deliveries_are_given_back() {
     // Forgotten deliveries must free their records and memory.
-    let mut world = World::open(Config { remembered: 10, ..small(300_000) }, Disk::default(), 6);
+    let mut world = StoreWorld::open(Config { remembered: 10, ..small(300_000) }, SimDisk::default(), 6);
     world.settle();
     for _ in 0..4000 {
         let number = world.put(10);
@@ -154,7 +154,7 @@ fn forgotten_delivery_is_still_answered() {
     // The bundle was never written, and its delivery is forgotten while it waits or is written: `Deleted` still
     // follows.
     for written in [false, true] {
-        let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
+        let mut world = StoreWorld::open(Config { remembered: 1, ..small(300_000) }, SimDisk::default(), 7);
         world.settle();
         let numbers = [world.put(100), world.put(100)];
         world.delete(numbers[0], true);
@@ -174,7 +174,7 @@ fn forgotten_delivery_is_still_answered() {
 #[test]
 fn files_of_deleted_bundles_are_removed() {
     let (capacity, segment) = (1 << 20, 16 * 1024);
-    let mut world = World::open(Config { segment_bytes: segment, ..small(capacity) }, Disk::default(), 5);
+    let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(capacity) }, SimDisk::default(), 5);
     world.settle();
     for round in 0..4 {
         let mut alive = VecDeque::new();
@@ -205,7 +205,7 @@ fn files_of_deleted_bundles_are_removed() {
 #[test]
 fn emptied_file_is_removed_at_once() {
     let segment = 8192;
-    let mut world = World::open(Config { segment_bytes: segment, ..small(4 << 20) }, Disk::default(), 6);
+    let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(4 << 20) }, SimDisk::default(), 6);
     world.settle();
     for _ in 0..2000 {
         let number = world.put(100);
@@ -222,7 +222,7 @@ fn emptied_file_is_removed_at_once() {
 
 #[test]
 fn joint_reads_isolate_a_bad_record() {
-    let mut world = World::open(Config { seed: 7, ..Config::new(1 << 30) }, Disk::default(), 4);
+    let mut world = StoreWorld::open(Config { seed: 7, ..Config::new(1 << 30) }, SimDisk::default(), 4);
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|n| world.put(if n % 50 == 49 { 100_000 } else { 5000 })).collect();
     world.settle();
@@ -230,7 +230,7 @@ fn joint_reads_isolate_a_bad_record() {
     let gone: Vec<u64> = numbers.iter().copied().filter(|number| number % 10 == 3).collect();
     gone.iter().for_each(|number| world.delete(*number, false));
     let left: Vec<u64> = numbers.iter().copied().filter(|number| !gone.contains(number)).collect();
-    let load_all = |world: &mut World| {
+    let load_all = |world: &mut StoreWorld| {
         world.loaded.clear();
         let before = world.disk.count;
         left.iter().for_each(|number| world.load(*number));

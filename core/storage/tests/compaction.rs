@@ -1,29 +1,29 @@
 //! Compaction: damaged and unreadable records, overtaken copies, and the amount read.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_remove, is_write, small};
 use farlink_base::store::{BundleStore, DiskError};
 use farlink_base::{DtnTime, Refusal};
 use farlink_storage::Config;
 
-fn open(seed: u64, config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn open(seed: u64, config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
-fn files(world: &World) -> Vec<u32> {
+fn files(world: &StoreWorld) -> Vec<u32> {
     world.disk.files.keys().copied().collect()
 }
-fn newest(world: &World) -> u32 {
+fn newest(world: &StoreWorld) -> u32 {
     *world.disk.files.keys().next_back().expect("a file")
 }
 /// Flips a bit at the only place of a file that holds these bytes.
-fn damage(world: &mut World, file: u32, needle: &[u8]) {
+fn damage(world: &mut StoreWorld, file: u32, needle: &[u8]) {
     let file = world.disk.files.get_mut(&file).expect("there");
     let at = file.cache.windows(needle.len()).position(|bytes| bytes == needle).expect("they are in it");
     file.damage(|bytes| bytes[at] ^= 1);
 }
 /// Fills the newest file with bundles and begins another; both are settled.
-fn fill(world: &mut World) -> Vec<u64> {
+fn fill(world: &mut StoreWorld) -> Vec<u64> {
     let (before, mut numbers) = (newest(world), Vec::new());
     while newest(world) == before {
         numbers.push(world.put(1500));
@@ -31,7 +31,7 @@ fn fill(world: &mut World) -> Vec<u64> {
     }
     numbers
 }
-fn delete_all(world: &mut World, numbers: &[u64]) {
+fn delete_all(world: &mut StoreWorld, numbers: &[u64]) {
     numbers.iter().for_each(|number| world.delete(*number, false));
 }
 
@@ -173,7 +173,7 @@ fn delivery_past_its_time_is_forgotten() {
     delete_all(&mut world, &passing[..passing.len() - 1]);
     world.settle();
     assert!(!files(&world).contains(&file), "nothing was compacted");
-    let mut again = World::open(world.config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
     again.settle();
     let known = |number: &u64| again.deliveries.contains(&world.known[number].index.fingerprint);
     assert!(!known(&past) && known(&lasting));

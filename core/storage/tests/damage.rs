@@ -1,12 +1,12 @@
 //! Damage tests: each byte of a store file is flipped in turn, and at most its record is lost.
 
 use crate::common;
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::Refusal;
 use farlink_base::store::Input;
 
-fn world() -> World {
-    let mut world = World::open(small(200_000), Disk::default(), 3);
+fn world() -> StoreWorld {
+    let mut world = StoreWorld::open(small(200_000), SimDisk::default(), 3);
     world.settle();
     for n in 0..14 {
         world.put(n * 20);
@@ -38,7 +38,7 @@ fn flipped_byte_costs_only_its_record() {
             let mut disk = world.disk.killed();
             disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at] ^= 1 << (at % 8));
             let what = format!("file {file} byte {at}");
-            let mut again = World::open(world.config, disk, 1);
+            let mut again = StoreWorld::open(world.config, disk, 1);
             again.settle();
             let (counter, _) = again.opened.expect("opens");
             for number in &expected {
@@ -75,7 +75,7 @@ fn flipped_byte_costs_only_its_record() {
 #[test]
 fn any_flipped_payload_byte_is_found() {
     let config = farlink_storage::Config { segment_bytes: 4 << 20, ..small(80_000_000) };
-    let mut world = World::open(config, Disk::default(), 3);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 3);
     world.settle();
     let len = 1_500_000;
     let number = world.put(len);
@@ -97,7 +97,7 @@ fn payload_like_records_is_no_record() {
     let mut world = world();
     // A sender uses the store's own bytes as payload.
     let image: Vec<u8> = world.disk.files.values().flat_map(|f| f.cache.clone()).collect();
-    let mut other = World::open(farlink_storage::Config { seed: 43, ..world.config }, Disk::default(), 8);
+    let mut other = StoreWorld::open(farlink_storage::Config { seed: 43, ..world.config }, SimDisk::default(), 8);
     other.settle();
     other.next_bundle = 1000;
     other.put_bytes(image);
@@ -105,7 +105,7 @@ fn payload_like_records_is_no_record() {
     for at in [130, 150, 170] {
         let mut disk = other.disk.killed();
         disk.files.get_mut(&1).unwrap().damage(|bytes| bytes[at] ^= 4);
-        let mut again = World::open(other.config, disk, 1);
+        let mut again = StoreWorld::open(other.config, disk, 1);
         again.settle();
         assert!(again.recovered.is_empty() && again.damage > 0, "byte {at}");
     }
@@ -115,8 +115,11 @@ fn payload_like_records_is_no_record() {
 #[test]
 fn lost_page_costs_only_its_records() {
     const PAGE: usize = 4096;
-    let mut world =
-        World::open(farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) }, Disk::default(), 3);
+    let mut world = StoreWorld::open(
+        farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) },
+        SimDisk::default(),
+        3,
+    );
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|_| world.put(100)).collect();
     world.settle();
@@ -127,7 +130,7 @@ fn lost_page_costs_only_its_records() {
         let mut disk = world.disk.killed();
         let end = len.min((page + 1) * PAGE);
         disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[page * PAGE..end].fill(0));
-        let mut again = World::open(world.config, disk, 1);
+        let mut again = StoreWorld::open(world.config, disk, 1);
         again.settle();
         assert!(again.opened.is_some() && again.damage > 0, "page {page}");
         let kept = numbers.iter().filter(|n| again.recovered.contains_key(n)).count();
@@ -144,7 +147,7 @@ fn lost_page_costs_only_its_records() {
 fn damage_to_recycled_content_is_ignored() {
     // Behind its last record a recycled file has old content in any state.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
-    let mut world = World::open(config, Disk::default(), 11);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 11);
     world.settle();
     let (mut tried, mut left, mut rng) = (0, 0, farlink_base::Rng::new(11));
     for round in 0..40 {
@@ -177,7 +180,7 @@ fn damage_to_recycled_content_is_ignored() {
 fn damaged_tail_of_recycled_file_reported() {
     // A flipped bit in one of the last records of a recycled file must not pass for the end of its records.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
-    let mut world = World::open(config, Disk::default(), 12);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 12);
     world.settle();
     let (mut tried, mut told) = (0, 0);
     for round in 0..22 {
@@ -196,7 +199,7 @@ fn damaged_tail_of_recycled_file_reported() {
                 let what = format!("round {round}, file {file}, byte {at} of {end}");
                 let mut disk = world.disk.killed();
                 disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at as usize] ^= 1 << (at % 8));
-                let mut again = World::open(world.config, disk, 1);
+                let mut again = StoreWorld::open(world.config, disk, 1);
                 again.settle();
                 for number in &kept {
                     let Some((_, _, payload, _)) = again.recovered.get(number).cloned() else { continue };

@@ -1,13 +1,13 @@
 //! Full disk and I/O errors at every operation: nothing acknowledged is lost, every request is answered, and the
 //! store continues.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_storage::Config;
 
-fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
-    let mut world = World::open(small(150_000), Disk { fail, ..Disk::default() }, seed);
+fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> StoreWorld {
+    let mut world = StoreWorld::open(small(150_000), SimDisk { fail, ..SimDisk::default() }, seed);
     world.settle();
     for _ in 0..120 {
         world.act(5000);
@@ -70,7 +70,7 @@ fn failed_sync_keeps_nothing_from_cache() {
 
 #[test]
 fn full_disk_refuses_and_keeps() {
-    let mut world = World::open(small(150_000), Disk::default(), 9);
+    let mut world = StoreWorld::open(small(150_000), SimDisk::default(), 9);
     world.settle();
     let kept = world.put(500);
     world.settle();
@@ -94,7 +94,7 @@ fn full_disk_refuses_and_keeps() {
 #[test]
 fn deletions_make_room_on_full_disk() {
     // Others fill the disk; the store's capacity is not the limit.
-    let mut world = World::open(small(400_000), Disk { space: Some(100_000), ..Disk::default() }, 9);
+    let mut world = StoreWorld::open(small(400_000), SimDisk { space: Some(100_000), ..SimDisk::default() }, 9);
     world.settle();
     let mut kept = Vec::new();
     loop {
@@ -131,7 +131,7 @@ fn deletions_make_room_on_full_disk() {
 
 #[test]
 fn freed_disk_is_used_within_seconds() {
-    let mut world = World::open(small(400_000), Disk { space: Some(50_000), ..Disk::default() }, 9);
+    let mut world = StoreWorld::open(small(400_000), SimDisk { space: Some(50_000), ..SimDisk::default() }, 9);
     world.settle();
     for _ in 0..60 {
         world.put(1000);
@@ -152,9 +152,9 @@ fn freed_disk_is_used_within_seconds() {
 }
 
 /// Fills a store of one file on a disk that others have filled; returns the kept bundles.
-fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
+fn filled(seed: u64, space: u64) -> (StoreWorld, Vec<u64>) {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    let mut world = World::open(config, Disk { space: Some(space), ..Disk::default() }, seed);
+    let mut world = StoreWorld::open(config, SimDisk { space: Some(space), ..SimDisk::default() }, seed);
     world.settle();
     let mut kept = Vec::new();
     loop {
@@ -178,7 +178,7 @@ fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
     (world, kept)
 }
 /// Lets tenths of a second pass.
-fn pass(world: &mut World, tenths: u64) {
+fn pass(world: &mut StoreWorld, tenths: u64) {
     for _ in 0..tenths {
         world.now += farlink_base::Duration::from_millis(100);
         world.input(farlink_base::store::Input::Wake);
@@ -217,7 +217,7 @@ fn full_disk_at_start_takes_nothing() {
     // The other user of the disk removed the reserve of the earlier run.
     disk.left = 0;
     disk.space = Some(disk.len() + 10_000);
-    let mut again = World::open(world.config, disk, 4);
+    let mut again = StoreWorld::open(world.config, disk, 4);
     again.known = world.known.clone();
     again.next_bundle = world.next_bundle;
     pass(&mut again, 3);
@@ -238,7 +238,7 @@ fn killed_one_file_store_delivers() {
         let (world, kept) = filled(seed, 700_000);
         let cut = world.disk.power_cut(&world.outstanding, &mut Rng::new(seed));
         let disk = if seed % 2 == 0 { cut } else { world.disk.killed() };
-        let mut again = World::open(world.config, disk, seed);
+        let mut again = StoreWorld::open(world.config, disk, seed);
         again.known = world.known.clone();
         again.next_bundle = world.next_bundle;
         pass(&mut again, 3);
@@ -256,7 +256,7 @@ fn killed_one_file_store_delivers() {
 #[test]
 fn oversized_bundle_costs_no_other() {
     let config = Config { segment_bytes: 1 << 20, ..Config::new(32 << 20) };
-    let mut world = World::open(config, Disk { space: Some(5 << 20), ..Disk::default() }, 5);
+    let mut world = StoreWorld::open(config, SimDisk { space: Some(5 << 20), ..SimDisk::default() }, 5);
     world.settle();
     for round in 0..20 {
         let long = world.put(6 << 20);
@@ -282,7 +282,7 @@ fn power_cut_after_error_loses_nothing() {
         seed += 1;
         let segment_bytes = if seed % 2 == 0 { 4096 } else { 12_000 };
         let config = Config { segment_bytes, ..small(400_000) };
-        let mut world = World::open(config, Disk::default(), seed);
+        let mut world = StoreWorld::open(config, SimDisk::default(), seed);
         world.settle();
         let mut cuts = Rng::stream(seed, 2);
         for _ in 0..150 {
@@ -327,7 +327,7 @@ fn power_cut_after_error_loses_nothing() {
 }
 
 /// Starts two groups; returns the bundle of the first and those of the second, which also has a deletion.
-fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
+fn two_groups(world: &mut StoreWorld) -> (u64, [u64; 2]) {
     let old = world.put(100);
     world.settle();
     world.stored.clear();
@@ -339,7 +339,7 @@ fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
     (first, second)
 }
 /// Performs the oldest operation under way.
-fn perform_next(world: &mut World, error: Option<DiskError>) {
+fn perform_next(world: &mut StoreWorld, error: Option<DiskError>) {
     let next = world.disk.count + 1;
     world.disk.fail = error.map(|error| (next..next + 1, error));
     let op = world.outstanding.remove(0);
@@ -348,7 +348,7 @@ fn perform_next(world: &mut World, error: Option<DiskError>) {
 
 #[test]
 fn rewritten_groups_keep_their_order() {
-    let mut world = World::open(Config { segment_bytes: 12_000, ..small(400_000) }, Disk::default(), 4);
+    let mut world = StoreWorld::open(Config { segment_bytes: 12_000, ..small(400_000) }, SimDisk::default(), 4);
     world.settle();
     let (first, [second, third]) = two_groups(&mut world);
     for error in [None, Some(DiskError::Io), None, None] {
@@ -364,7 +364,7 @@ fn rewritten_groups_keep_their_order() {
 #[test]
 fn full_disk_releases_kept_files() {
     for (creating, stays) in [(false, false), (true, false), (false, true)] {
-        let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 4);
+        let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 4);
         world.settle();
         let numbers = [(); 16].map(|()| world.put(1000));
         world.settle();
@@ -402,7 +402,7 @@ fn full_disk_releases_kept_files() {
 #[test]
 fn errors_leave_nothing_after_all_deletions() {
     // Records of failed groups may be on disk: they count until their files go, and so do the deletions they need.
-    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 12);
+    let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 12);
     world.settle();
     let mut alive = Vec::new();
     for round in 0..400 {
@@ -440,7 +440,7 @@ fn errors_leave_nothing_after_all_deletions() {
 #[test]
 fn abandoned_compaction_reads_reach_nobody() {
     // A group fails while compaction reads: the bytes read must not be taken for those of the next compaction.
-    let mut world = World::open(small(400_000), Disk::default(), 21);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 21);
     world.settle();
     let few = [world.put(100), world.put(100)];
     let many = [(); 6].map(|()| world.put(1000));

@@ -1,14 +1,14 @@
 //! A disk whose space others take and give back at random: nothing acknowledged is lost, every request is answered
 //! once there is space, the store takes bundles again, and the space of deleted bundles is freed.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_base::{Duration, Rng};
 use farlink_storage::Config;
 
 /// A store and the disk it is on.
 struct Trial {
-    world: World,
+    world: StoreWorld,
     /// Drives the disk's other users.
     others: Rng,
     what: String,
@@ -26,14 +26,14 @@ impl Trial {
             read_bytes: pick(&mut others, &[4096, 1 << 20]),
             ..small(pick(&mut others, &[20_000, 150_000, 600_000, 600_000, 4 << 20]))
         };
-        let disk = Disk {
+        let disk = SimDisk {
             space: others.chance(0.8).then(|| 10_000 + others.below(150_000)),
             tells_late: others.chance(0.25),
             reserves: others.chance(0.1).then(|| pick(&mut Rng::new(seed), &[0, 1, 100, 5000, 100_000])),
-            ..Disk::default()
+            ..SimDisk::default()
         };
         let what = format!("seed {seed}, {config:?}");
-        Trial { world: World::open(config, disk, seed), others, what }
+        Trial { world: StoreWorld::open(config, disk, seed), others, what }
     }
     /// Performs `count` disk operations or waits; a timeout that is due at once must not recur without end.
     fn steps(&mut self, count: u64) {
@@ -87,7 +87,7 @@ impl Trial {
         (disk.space, disk.fail, disk.reserves_fail) = (None, None, None);
     }
     /// Opens the store again after a power cut or a kill.
-    fn reopen(&mut self, killed: bool) -> World {
+    fn reopen(&mut self, killed: bool) -> StoreWorld {
         let mut disk = match killed {
             true => self.world.disk.killed(),
             false => self.world.disk.power_cut(&self.world.outstanding, &mut self.others),
@@ -213,9 +213,9 @@ fn completely_full_disk_delivers_all() {
 }
 
 /// A store with files of 1 MiB on a disk of `space` bytes.
-fn large(seed: u64, space: Option<u64>) -> World {
+fn large(seed: u64, space: Option<u64>) -> StoreWorld {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    World::open(config, Disk { space, ..Disk::default() }, seed)
+    StoreWorld::open(config, SimDisk { space, ..SimDisk::default() }, seed)
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn shortest_groups_come_to_an_end() {
     // The shortest possible groups, a file header with one record: compaction and deliveries continue.
     let mut world = large(5, None);
     world.config.group_bytes = 4096;
-    world = World::open(world.config, Disk::default(), 5);
+    world = StoreWorld::open(world.config, SimDisk::default(), 5);
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..120).map(|_| world.put(14_000)).collect();
     world.pass_tenths(5);

@@ -1,7 +1,7 @@
 //! Power cuts at every disk operation of a run, with torn and reordered writes: nothing acknowledged is lost, nothing
 //! delivered comes back.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{DiskAction, DiskOp};
 use farlink_storage::Config;
@@ -18,7 +18,7 @@ struct Tried {
 fn run(seed: u64, limit: u64) -> Tried {
     // Short files are recycled often; long ones take two groups.
     let config = Config { segment_bytes: if seed.is_multiple_of(2) { 4096 } else { 12_000 }, ..small(400_000) };
-    let mut world = World::open(config, Disk::default(), seed);
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     let (mut tried, mut cuts) = (0, Rng::stream(seed, 1));
     while tried < limit {
@@ -80,7 +80,7 @@ fn file_is_in_doubt_until_committed() {
         DiskAction::Write { file: of, .. } | DiskAction::Sync { file: of } => of == file,
         _ => false,
     };
-    let mut world = World::open(Config { segment_bytes: 8192, ..small(400_000) }, Disk::default(), 8);
+    let mut world = StoreWorld::open(Config { segment_bytes: 8192, ..small(400_000) }, SimDisk::default(), 8);
     world.settle();
     world.put(100);
     world.settle();
@@ -112,7 +112,7 @@ fn file_is_in_doubt_until_committed() {
 
 #[test]
 fn repeated_kills_lose_nothing() {
-    let mut world = World::open(small(400_000), Disk::default(), 5);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 5);
     world.settle();
     for kill in 0..150 {
         for _ in 0..world.rng.below(12) {
@@ -127,7 +127,7 @@ fn repeated_kills_lose_nothing() {
 
 #[test]
 fn recovered_bundles_survive_instant_power_cut() {
-    let mut world = World::open(small(400_000), Disk::default(), 6);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 6);
     let mut cuts = Rng::stream(6, 1);
     world.settle();
     for kill in 0..100 {
@@ -145,13 +145,13 @@ fn recovered_bundles_survive_instant_power_cut() {
 #[test]
 fn deletion_outlives_the_deleted_file() {
     // A file is gone once its removal is durable; until then its deleted bundles need their delete records.
-    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 3);
+    let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 3);
     world.settle();
     let (deleted, beside) = (world.put(1000), world.put(1500));
     world.settle();
     let first = *world.disk.files.keys().next_back().unwrap();
     let is_removal = |op: &DiskOp| matches!(op.action, DiskAction::Remove { file, .. } if file == first);
-    let go_on = |world: &mut World| {
+    let go_on = |world: &mut StoreWorld| {
         for _ in 0..40 {
             match world.outstanding.iter().position(|op| !is_removal(op)) {
                 Some(at) => {

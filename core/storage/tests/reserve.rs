@@ -1,33 +1,33 @@
 //! Disk space reserved for deletions: when it is used, which bundles are refused meanwhile, and how soon the store
 //! takes bundles again.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
 use farlink_base::Duration;
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_storage::Config;
 
 /// A store with files of 1 MiB that reserves 64 KiB.
-fn open(seed: u64, disk: Disk) -> World {
+fn open(seed: u64, disk: SimDisk) -> StoreWorld {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    let mut world = World::open(config, disk, seed);
+    let mut world = StoreWorld::open(config, disk, seed);
     while world.opened.is_none() {
         world.step();
     }
     world
 }
 /// Puts a bundle too long for the newest file, so that the next one is created.
-fn ask_for_file(world: &mut World) -> u64 {
+fn ask_for_file(world: &mut StoreWorld) -> u64 {
     let number = world.put(900_000);
     assert!(world.is_asked(is_create), "a file is asked for");
     number
 }
 /// Leaves no free byte to anyone.
-fn fill_disk(world: &mut World) {
+fn fill_disk(world: &mut StoreWorld) {
     world.disk.space = Some(world.disk.len());
 }
 /// Fills the disk, with deletions in the file made of the reserve. Returns the bundles left in the first file, and a
 /// longer one in the second, which also has a short one.
-fn full(world: &mut World) -> (Vec<u64>, u64) {
+fn full(world: &mut StoreWorld) -> (Vec<u64>, u64) {
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
     world.pass_tenths(2);
@@ -44,7 +44,7 @@ fn full(world: &mut World) -> (Vec<u64>, u64) {
     (numbers, middle)
 }
 /// Lets time pass until the pauses between retries are long and one has just begun.
-fn long_pause(world: &mut World) {
+fn long_pause(world: &mut StoreWorld) {
     world.pass_tenths(100);
     while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
@@ -56,7 +56,7 @@ fn long_pause(world: &mut World) {
 
 #[test]
 fn delivery_is_answered_without_new_file() {
-    let mut world = open(1, Disk::default());
+    let mut world = open(1, SimDisk::default());
     world.pass_tenths(1);
     let number = world.put(500_000);
     world.pass_tenths(2);
@@ -77,7 +77,7 @@ fn delivery_is_answered_without_new_file() {
 
 #[test]
 fn freed_disk_costs_no_reserve() {
-    let mut world = open(8, Disk::default());
+    let mut world = open(8, SimDisk::default());
     world.pass_tenths(1);
     world.put(500_000);
     world.pass_tenths(2);
@@ -98,7 +98,7 @@ fn freed_disk_costs_no_reserve() {
 #[test]
 fn file_takes_only_deletable_bundles() {
     // Three quarters of 8 KiB hold a header and 67 delete records.
-    let mut world = World::open(Config { segment_bytes: 16_384, ..small(600_000) }, Disk::default(), 11);
+    let mut world = StoreWorld::open(Config { segment_bytes: 16_384, ..small(600_000) }, SimDisk::default(), 11);
     world.settle();
     (0..150).for_each(|_| _ = world.put(1));
     world.settle();
@@ -113,7 +113,7 @@ fn file_takes_only_deletable_bundles() {
 
 #[test]
 fn deletion_after_failure_is_written_alone() {
-    let mut world = open(10, Disk::default());
+    let mut world = open(10, SimDisk::default());
     world.pass_tenths(1);
     let delivered = world.put(900_000);
     world.pass_tenths(2);
@@ -133,7 +133,7 @@ fn deletion_after_failure_is_written_alone() {
 fn refused_bundles_leave_their_room() {
     // Bundles and spills refused for want of a file give back the store's room they waited for.
     for spills in [false, true] {
-        let mut world = open(9, Disk::default());
+        let mut world = open(9, SimDisk::default());
         world.pass_tenths(1);
         world.put(500_000);
         world.pass_tenths(2);
@@ -157,7 +157,7 @@ fn refused_bundles_leave_their_room() {
 
 #[test]
 fn waiting_copies_give_way_to_deliveries() {
-    let mut world = open(2, Disk::default());
+    let mut world = open(2, SimDisk::default());
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..13).map(|_| world.put(75_000)).collect();
     world.pass_tenths(2);
@@ -182,7 +182,7 @@ fn waiting_copies_give_way_to_deliveries() {
 #[test]
 fn copy_without_room_stalls_no_compaction() {
     // The reserve is hardly longer than a file header.
-    let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
+    let mut world = open(3, SimDisk { reserves: Some(5000), ..SimDisk::default() });
     world.pass_tenths(1);
     let short = world.put(1000);
     let long: Vec<u64> = (0..8).map(|_| world.put(100_000)).collect();
@@ -213,7 +213,7 @@ fn copy_without_room_stalls_no_compaction() {
 
 #[test]
 fn overlong_bundle_costs_no_waiting_bundle() {
-    let mut world = open(4, Disk { space: Some(5 << 20), ..Disk::default() });
+    let mut world = open(4, SimDisk { space: Some(5 << 20), ..SimDisk::default() });
     world.pass_tenths(1);
     let delivered = world.put(1000);
     world.pass_tenths(2);
@@ -231,7 +231,7 @@ fn overlong_bundle_costs_no_waiting_bundle() {
 
 #[test]
 fn failed_bundle_refused_when_nothing_keeps() {
-    let mut world = open(5, Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() });
+    let mut world = open(5, SimDisk { reserves_fail: Some(DiskError::Full), ..SimDisk::default() });
     let number = world.put(1000);
     world.perform_first(is_create, None);
     world.perform_first(is_write, None);
@@ -246,7 +246,7 @@ fn failed_bundle_refused_when_nothing_keeps() {
 
 #[test]
 fn removed_file_reopens_store_at_once() {
-    let mut world = open(6, Disk::default());
+    let mut world = open(6, SimDisk::default());
     let (numbers, _) = full(&mut world);
     long_pause(&mut world);
     numbers.iter().for_each(|number| world.delete(*number, false));
@@ -261,7 +261,7 @@ fn removed_file_reopens_store_at_once() {
 
 #[test]
 fn nearly_empty_file_is_emptied() {
-    let mut world = open(12, Disk::default());
+    let mut world = open(12, SimDisk::default());
     let (_, middle) = full(&mut world);
     long_pause(&mut world);
     world.delete(middle, true);
@@ -273,7 +273,7 @@ fn nearly_empty_file_is_emptied() {
 #[test]
 fn file_empties_without_room_for_deletions() {
     // The file made of the reserve has no room for the deletion either, so no commit follows.
-    let mut world = open(13, Disk::default());
+    let mut world = open(13, SimDisk::default());
     world.pass_tenths(1);
     let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();
     let long = world.put(100_000);
@@ -287,7 +287,7 @@ fn file_empties_without_room_for_deletions() {
     short.iter().for_each(|number| world.delete(*number, true));
     world.perform_first(is_create, Some(DiskError::Full));
     world.pass_tenths(50);
-    let owed = |world: &World| short.iter().filter(|number| !world.known[number].delete_answered).count();
+    let owed = |world: &StoreWorld| short.iter().filter(|number| !world.known[number].delete_answered).count();
     assert!((1..100).contains(&owed(&world)), "{} deletions found no room", owed(&world));
     world.delete(long, true);
     world.pass_tenths(50);
@@ -299,7 +299,7 @@ fn file_empties_without_room_for_deletions() {
 #[test]
 fn removed_spare_reopens_store_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
-    let mut world = World::open(config, Disk { reserves_fail: Some(DiskError::Io), ..Disk::default() }, 7);
+    let mut world = StoreWorld::open(config, SimDisk { reserves_fail: Some(DiskError::Io), ..SimDisk::default() }, 7);
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..60).map(|_| world.put(1000)).collect();
     world.pass_tenths(5);

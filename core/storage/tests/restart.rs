@@ -1,26 +1,26 @@
 //! Restarts with lost headers, records or whole files: recovered content, counts and reports.
 
-use crate::common::disk::Disk;
-use crate::common::{World, is_read, is_sync, is_write, small};
+use crate::common::disk::SimDisk;
+use crate::common::{StoreWorld, is_read, is_sync, is_write, small};
 use farlink_base::DtnTime;
 use farlink_base::store::{DiskAction, DiskError};
 use farlink_base::{Chunk, Extent, Payload, Rng};
 use farlink_storage::Config;
 
-fn open(seed: u64, config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn open(seed: u64, config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
 /// Starts on this disk and continues with the numbers of `before`.
-fn again(before: &World, disk: Disk) -> World {
-    let mut world = World::open(before.config, disk, 1);
+fn again(before: &StoreWorld, disk: SimDisk) -> StoreWorld {
+    let mut world = StoreWorld::open(before.config, disk, 1);
     world.settle();
     assert!(world.opened.is_some());
     world.next_bundle = 1 << 40;
     world
 }
-fn newest(world: &World) -> u32 {
+fn newest(world: &StoreWorld) -> u32 {
     *world.disk.files.keys().next_back().expect("a file")
 }
 /// Flips a bit in each copy of a short header.
@@ -37,7 +37,7 @@ fn spill_of(rope: &Payload) -> u64 {
     rope.chunks().iter().filter_map(number).max().expect("it is on disk")
 }
 /// Number that the next spill gets.
-fn next_spill(world: &mut World) -> u64 {
+fn next_spill(world: &mut StoreWorld) -> u64 {
     world.spill_parts(vec![vec![5; 50]]);
     world.settle();
     let (spill, arriving) = world.arriving.pop_last().expect("it arrives");
@@ -45,7 +45,7 @@ fn next_spill(world: &mut World) -> u64 {
     spill_of(&arriving.rope())
 }
 /// Puts a bundle whose bytes are in one file and whose record is in the next; returns it and the file of its bytes.
-fn spilled_apart(world: &mut World) -> (u64, u32) {
+fn spilled_apart(world: &mut StoreWorld) -> (u64, u32) {
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
     let file = newest(world);
@@ -64,7 +64,7 @@ fn secret_is_the_same_after_restart() {
         world.put(100);
         world.settle();
         let config = Config { seed, ..world.config };
-        let mut next = World::open(config, world.disk.killed(), 1);
+        let mut next = StoreWorld::open(config, world.disk.killed(), 1);
         next.settle();
         assert_eq!(next.secret, world.secret);
         world.disk = next.disk;
@@ -182,7 +182,7 @@ fn start_continues_after_shortened_file() {
     let numbers: Vec<u64> = (0..3).map(|_| world.put(1000)).collect();
     world.settle();
     let file = newest(&world);
-    let mut next = World::open(world.config, world.disk.killed(), 1);
+    let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
     while !next.is_asked(is_read) {
         next.step();
     }
@@ -201,7 +201,7 @@ fn start_on_full_disk_reports_failure() {
         let mut world = open(10, small(400_000));
         (0..3).for_each(|_| _ = world.put(1000));
         world.settle();
-        let mut next = World::open(world.config, world.disk.killed(), 1);
+        let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
         while !next.is_asked(is) {
             assert!(next.step(), "what was found is not written again");
         }
@@ -225,7 +225,7 @@ fn doubtful_files_are_rewritten_whole() {
     world.put(7000);
     world.perform_all_but(is_sync);
     assert!(world.overlapped > 0);
-    let mut next = World::open(world.config, world.disk.killed(), 1);
+    let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
     let mut written = std::collections::BTreeMap::<u32, Vec<u64>>::new();
     while next.opened.is_none() {
         for op in next.outstanding.clone() {

@@ -1,25 +1,25 @@
 //! Ropes of extents: they stay valid wherever compaction moves their records, ranges of them are read alone, and a
 //! failed spill leaves nothing.
 
-use crate::common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
+use crate::common::{PutBundle, StoreWorld, disk::SimDisk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;
 
-fn world(config: Config, seed: u64) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn world(config: Config, seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
 /// Puts a bundle that arrived in parts and settles it.
-fn spilled(world: &mut World) -> u64 {
+fn spilled(world: &mut StoreWorld) -> u64 {
     world.spill();
     world.settle();
     world.finish_spills_surely();
     world.settle();
     world.next_bundle - 1
 }
-fn known(world: &World, number: u64) -> &Known {
+fn known(world: &StoreWorld, number: u64) -> &PutBundle {
     &world.known[&number]
 }
 
@@ -125,7 +125,7 @@ fn unwritable_spill_is_refused_once() {
         world.settle();
         let usage = world.store.usage();
         let mut out = Vec::new();
-        let tell = |world: &mut World, part: u8, out: &mut Vec<Output>| {
+        let tell = |world: &mut StoreWorld, part: u8, out: &mut Vec<Output>| {
             let data = Payload::from(vec![part; 1000]);
             world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data }, out);
         };
@@ -173,7 +173,7 @@ fn unwritable_spill_is_refused_once() {
 #[test]
 fn spilled_bytes_count_to_the_quota() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) }, 8);
-    let spill = |world: &mut World, spill: u64, len: usize| {
+    let spill = |world: &mut StoreWorld, spill: u64, len: usize| {
         let data = Payload::from(vec![1; len]);
         let mut out = Vec::new();
         world.store.handle(world.now, Input::Spill { spill, quota: 1, data }, &mut out);
@@ -203,7 +203,7 @@ fn unclaimed_spill_is_garbage_after_restart() {
         }
         world.settle();
         assert!(world.arriving.values().all(|arriving| !arriving.failed()), "round {round}: no room");
-        world = World::open(world.config, world.disk.killed(), round);
+        world = StoreWorld::open(world.config, world.disk.killed(), round);
         world.settle();
         assert_eq!(world.store.usage().bytes, 0);
     }
@@ -212,7 +212,7 @@ fn unclaimed_spill_is_garbage_after_restart() {
 #[test]
 fn long_bundle_is_read_in_windows() {
     const BLOCK: usize = 1 << 20;
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 10);
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 10);
     world.settle();
     let bytes = world.bytes(5 * BLOCK as u64 + 99);
     world.spill_parts(bytes.chunks(BLOCK).map(<[u8]>::to_vec).collect());
@@ -221,7 +221,7 @@ fn long_bundle_is_read_in_windows() {
     world.settle();
     let (rope, payload) = (known(&world, 1).rope.clone(), known(&world, 1).payload.clone());
     assert_eq!(rope.chunks().len(), 2, "one range of the spill and the bytes of the last piece: {rope:?}");
-    let reads = |world: &World| world.disk.count;
+    let reads = |world: &StoreWorld| world.disk.count;
     for at in [0, BLOCK - 1, 3 * BLOCK - 1] {
         let before = reads(&world);
         let range = world.load_rope(rope.slice(at as u64, BLOCK as u64)).unwrap();
@@ -233,7 +233,7 @@ fn long_bundle_is_read_in_windows() {
 
 #[test]
 fn long_record_is_read_in_windows() {
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 11);
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 11);
     world.settle();
     let number = world.put(9_000_000);
     world.settle();

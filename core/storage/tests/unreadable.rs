@@ -1,15 +1,15 @@
 //! Starts that cannot read all of a store, or must not: nothing is written, and nothing is lost.
 
 use crate::common;
-use crate::common::disk::{Disk, Touch};
-use crate::common::{World, small};
+use crate::common::disk::{SimDisk, Touch};
+use crate::common::{StoreWorld, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};
 
 /// A store of several files, some of them recycled.
-fn filled(seed: u64) -> World {
-    let mut world = World::open(small(150_000), Disk::default(), seed);
+fn filled(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(small(150_000), SimDisk::default(), seed);
     world.settle();
     for _ in 0..150 {
         world.act(4000);
@@ -21,7 +21,7 @@ fn filled(seed: u64) -> World {
     world
 }
 /// Lets a store open for a while.
-fn wait(world: &mut World) {
+fn wait(world: &mut StoreWorld) {
     let until = world.now + Duration::from_secs(30);
     for _ in 0..5000 {
         if world.now >= until || !world.step() {
@@ -33,7 +33,7 @@ fn wait(world: &mut World) {
 #[test]
 fn read_error_during_start_writes_nothing() {
     let before = filled(7);
-    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    let mut whole = StoreWorld::open(before.config, before.disk.killed(), 1);
     whole.settle();
     let operations = whole.opened_at.expect("it opened");
     assert!(operations > 10, "{operations} operations");
@@ -43,7 +43,7 @@ fn read_error_during_start_writes_nothing() {
         let found = disk.image();
         disk.fail = Some((at..u64::MAX, DiskError::Io));
         disk.touched = Some(Touch::default());
-        let mut world = World::open(before.config, disk, at);
+        let mut world = StoreWorld::open(before.config, disk, at);
         wait(&mut world);
         assert!(world.opened.is_none() && world.recovered.is_empty() && world.failures > 0, "{what}");
         let touched = world.disk.touched.take().expect("watched");
@@ -69,9 +69,9 @@ fn read_error_during_start_writes_nothing() {
 fn failed_start_operation_is_retried() {
     // Each operation fails once: it is repeated after a pause, and only once.
     let before = filled(12);
-    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    let mut whole = StoreWorld::open(before.config, before.disk.killed(), 1);
     whole.settle();
-    let mut world = World::open(before.config, before.disk.killed(), 1);
+    let mut world = StoreWorld::open(before.config, before.disk.killed(), 1);
     let mut failed = Vec::new();
     while world.opened.is_none() {
         let [op] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
@@ -111,7 +111,7 @@ fn unreadable_file_keeps_store_closed() {
             }
             let found = disk.image();
             disk.unreadable = Some((file, from));
-            let mut world = World::open(before.config, disk, 1);
+            let mut world = StoreWorld::open(before.config, disk, 1);
             wait(&mut world);
             assert!(world.opened.is_none() && world.failures > 0, "file {file} from {from}");
             assert!(world.disk.image() == found, "file {file} from {from}");
@@ -141,7 +141,7 @@ fn newer_format_keeps_store_closed() {
         assert_eq!(format_of(&Accel::default(), &disk.files[&file].cache), Some(FORMAT + 1));
         let found = disk.image();
         disk.touched = Some(Touch::default());
-        let mut world = World::open(before.config, disk, 1);
+        let mut world = StoreWorld::open(before.config, disk, 1);
         wait(&mut world);
         assert!(world.opened.is_none() && world.recovered.is_empty(), "file {file}");
         assert_eq!((world.damage, world.disk.image() == found), (0, true), "file {file}");
@@ -167,11 +167,11 @@ fn damaged_format_number_is_damage() {
 
 /// Two stores in one folder, the second begun later with numbers above `number`: the first store, the disk, and the
 /// bundles of each.
-fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
+fn two_stores(seed: u64, number: u64) -> (StoreWorld, SimDisk, Vec<u64>, Vec<u64>) {
     let mut first = filled(seed);
     let kept: Vec<u64> = first.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
     let config = farlink_storage::Config { seed: 999, ..first.config };
-    let mut second = World::open(config, Disk::default(), 5);
+    let mut second = StoreWorld::open(config, SimDisk::default(), 5);
     second.settle();
     second.next_bundle = 1 << 33;
     let later: Vec<u64> = (0..10).map(|n| second.put(n * 100)).collect();
@@ -193,7 +193,7 @@ fn files_with_own_salts_are_read() {
     // Earlier versions continued with another salt when a file could not be read: each file is judged by its own
     // header.
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
-    let mut again = World::open(first.config, disk, 1);
+    let mut again = StoreWorld::open(first.config, disk, 1);
     again.settle();
     for number in kept.iter().chain(&later) {
         assert!(again.recovered.contains_key(number), "bundle {number}");
@@ -208,7 +208,7 @@ fn files_with_own_salts_are_read() {
         again.delete(number, round % 2 == 0);
         again.settle();
     }
-    let mut last = World::open(first.config, again.disk.killed(), 2);
+    let mut last = StoreWorld::open(first.config, again.disk.killed(), 2);
     last.settle();
     for number in kept.iter().chain(&later) {
         let payload = last.recovered[number].2.clone();
@@ -221,7 +221,7 @@ fn headerless_file_is_read_by_salt() {
     for file in first.disk.files.keys() {
         let mut disk = disk.killed();
         disk.files.get_mut(file).expect("there").damage(|bytes| (bytes[20], bytes[84]) = (!bytes[20], !bytes[84]));
-        let mut again = World::open(first.config, disk, 1);
+        let mut again = StoreWorld::open(first.config, disk, 1);
         again.settle();
         assert!(again.damage > 0, "file {file}");
         for number in kept.iter().chain(&later) {
@@ -235,7 +235,7 @@ fn bundle_of_reused_number_is_damage() {
     // The second store gave numbers of the first to other bundles: the records of the first stay where they are.
     let (first, disk, kept, later) = two_stores(11, 4);
     let found = disk.image();
-    let mut again = World::open(first.config, disk, 1);
+    let mut again = StoreWorld::open(first.config, disk, 1);
     again.settle();
     for number in &kept {
         assert_eq!(again.recovered.contains_key(number), *number <= 4, "bundle {number}");
@@ -278,7 +278,7 @@ fn unsynced_data_is_rewritten_before_use() {
     // A sync fails, the process is killed, and the system's cache still shows bytes that never reached the disk.
     let (mut shown, mut found) = (0, 0);
     for seed in 0..common::points(300) {
-        let mut world = World::open(small(150_000), Disk { remembers: true, ..Disk::default() }, seed);
+        let mut world = StoreWorld::open(small(150_000), SimDisk { remembers: true, ..SimDisk::default() }, seed);
         world.settle();
         for _ in 0..40 {
             world.act(3000);

@@ -1,6 +1,6 @@
 //! Start of commits: which records wait for others, and which do not.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_reserve, is_write, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, Input};
 use farlink_base::{Duration, Instant};
 use farlink_storage::Config;
@@ -8,14 +8,14 @@ use farlink_storage::Config;
 const WAIT: Duration = Duration::from_millis(10);
 
 /// A store with a file, in which a lone bundle waits.
-fn open(seed: u64) -> World {
-    let mut world = World::open(Config { commit_wait: WAIT, ..small(400_000) }, Disk::default(), seed);
+fn open(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(Config { commit_wait: WAIT, ..small(400_000) }, SimDisk::default(), seed);
     world.settle();
     world.put(100);
     world.settle();
     world
 }
-fn after(world: &World, wait: Duration) -> Option<Instant> {
+fn after(world: &StoreWorld, wait: Duration) -> Option<Instant> {
     Some(world.now + wait)
 }
 
@@ -61,7 +61,7 @@ fn each_lone_deletion_waits_for_company() {
 
 #[test]
 fn delivery_is_written_at_once() {
-    let mut world = World::open(small(400_000), Disk::default(), 4);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 4);
     world.settle();
     let number = world.put(100);
     world.settle();
@@ -80,7 +80,7 @@ fn lone_counter_is_written() {
 #[test]
 fn failed_creation_is_retried_with_pauses() {
     for error in [DiskError::Full, DiskError::Io] {
-        let mut world = World::open(small(400_000), Disk::default(), 6);
+        let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 6);
         world.perform_all();
         let number = world.put(100);
         assert!(world.is_asked(is_create));
@@ -114,7 +114,8 @@ fn failed_loads_are_told() {
 
 #[test]
 fn missing_reserve_is_told() {
-    let mut world = World::open(small(600_000), Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() }, 8);
+    let mut world =
+        StoreWorld::open(small(600_000), SimDisk { reserves_fail: Some(DiskError::Full), ..SimDisk::default() }, 8);
     while !world.is_asked(is_reserve) {
         world.step();
     }
@@ -151,11 +152,11 @@ fn deletion_and_bundle_share_a_commit() {
 
 #[test]
 fn small_writes_wait_for_current_group() {
-    let mut world = World::open(small(400_000), Disk::default(), 11);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 11);
     world.settle();
     world.put(100);
     world.settle();
-    let writes = |world: &World| world.outstanding.iter().filter(|op| is_write(op)).count();
+    let writes = |world: &StoreWorld| world.outstanding.iter().filter(|op| is_write(op)).count();
     world.put(3000);
     world.put(100);
     assert_eq!(writes(&world), 1, "it is not worth a sync of its own");

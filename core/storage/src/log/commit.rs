@@ -1,13 +1,13 @@
 //! Group commit: one write and one sync for everything that waits. Two groups may be under way; they are answered in
 //! order, and a failed group fails the one behind it.
 
-use super::compact::Copy;
-use super::groups::Group;
+use super::compact::RecordCopy;
+use super::groups::CommitGroup;
 use super::header::FileHeader;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
-use super::segment::{Owner, Segment};
-use super::{Gone, Kept, LogStore, Op, State};
+use super::record::{Loc, PayloadPiece, RECORD_HEADER, RecordHeader, spill_record_len};
+use super::segment::{LogSegment, Owner};
+use super::{BundleState, Gone, KeptBundle, LogStore, Op};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
@@ -21,7 +21,7 @@ const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
 #[derive(Debug)]
-pub(super) struct Arriving {
+pub(super) struct SpillWrite {
     /// The spill's number at the agent, and in the store.
     pub agent: u64,
     pub number: u64,
@@ -31,7 +31,7 @@ pub(super) struct Arriving {
     /// Failed commits of these bytes.
     pub attempts: u8,
 }
-impl Arriving {
+impl SpillWrite {
     pub fn record_len(&self) -> u64 {
         spill_record_len(self.data.len())
     }
@@ -39,23 +39,23 @@ impl Arriving {
 
 /// A record to be written.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum QueuedRecord {
     Put(BundleHandle),
-    Spill(Arriving),
+    Spill(SpillWrite),
     Delete {
         bundle: BundleHandle,
         /// `Deleted` follows the commit.
         answer: bool,
     },
     Counter(u64),
-    Copy(Copy),
+    Copy(RecordCopy),
 }
 
 /// Records waiting for the next group. Small records go first, because they give space back.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    small: VecDeque<Item>,
-    large: VecDeque<Item>,
+pub(super) struct CommitQueue {
+    small: VecDeque<QueuedRecord>,
+    large: VecDeque<QueuedRecord>,
     /// Bytes of bundle and spill records waiting or in flight.
     bytes: u64,
     urgent_since: Option<Instant>,
@@ -63,60 +63,60 @@ pub(super) struct Queue {
     /// Bundles wait for space that compaction must free first.
     pub blocked: bool,
 }
-impl Queue {
+impl CommitQueue {
     pub fn rest(&mut self) {
         self.small.shrink_to_fit();
         self.large.shrink_to_fit();
     }
     pub fn push_put(&mut self, now: Instant, bundle: BundleHandle, record: u64) {
         self.bytes += record;
-        self.large.push_back(Item::Put(bundle));
+        self.large.push_back(QueuedRecord::Put(bundle));
         self.urge(now);
     }
-    pub fn push_spill(&mut self, now: Instant, arriving: Arriving) {
+    pub fn push_spill(&mut self, now: Instant, arriving: SpillWrite) {
         self.bytes += arriving.record_len();
-        self.large.push_back(Item::Spill(arriving));
+        self.large.push_back(QueuedRecord::Spill(arriving));
         self.urge(now);
     }
     pub fn push_counter(&mut self, now: Instant, value: u64) {
-        self.small.push_back(Item::Counter(value));
+        self.small.push_back(QueuedRecord::Counter(value));
         self.urge(now);
     }
     /// Queues a copied record, in front of the queue if `first`.
-    pub fn push_copy(&mut self, now: Instant, copy: Copy, first: bool) {
+    pub fn push_copy(&mut self, now: Instant, copy: RecordCopy, first: bool) {
         if first {
-            self.small.push_front(Item::Copy(copy));
+            self.small.push_front(QueuedRecord::Copy(copy));
         } else {
-            self.small.push_back(Item::Copy(copy));
+            self.small.push_back(QueuedRecord::Copy(copy));
         }
         self.urge(now);
     }
     pub fn is_copy_next(&self) -> bool {
-        matches!(self.small.front(), Some(Item::Copy(_)))
+        matches!(self.small.front(), Some(QueuedRecord::Copy(_)))
     }
     /// Gives up all queued copies.
     pub fn drop_copies(&mut self) {
-        self.small.retain(|item| !matches!(item, Item::Copy(_)));
+        self.small.retain(|item| !matches!(item, QueuedRecord::Copy(_)));
     }
     /// Takes the next record if it is a copy.
-    pub fn pop_copy(&mut self) -> Option<Copy> {
-        match self.small.pop_front_if(|item| matches!(item, Item::Copy(_)))? {
-            Item::Copy(copy) => Some(copy),
+    pub fn pop_copy(&mut self) -> Option<RecordCopy> {
+        match self.small.pop_front_if(|item| matches!(item, QueuedRecord::Copy(_)))? {
+            QueuedRecord::Copy(copy) => Some(copy),
             _ => None,
         }
     }
-    /// Queues a delete record, which may wait for other records until [`Queue::urge`].
+    /// Queues a delete record, which may wait for other records until [`CommitQueue::urge`].
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
-        self.small.push_back(Item::Delete { bundle, answer: false });
+        self.small.push_back(QueuedRecord::Delete { bundle, answer: false });
         self.lazy_at.get_or_insert(now);
         if self.small.len() > LAZY_MAX {
             self.urge(now);
         }
     }
     /// Puts a record of a failed group back in front of its queue.
-    pub fn requeue(&mut self, now: Instant, item: Item) {
+    pub fn requeue(&mut self, now: Instant, item: QueuedRecord) {
         match item {
-            Item::Put(_) | Item::Spill(_) => self.large.push_front(item),
+            QueuedRecord::Put(_) | QueuedRecord::Spill(_) => self.large.push_front(item),
             _ => self.small.push_front(item),
         }
         self.urge(now);
@@ -129,7 +129,7 @@ impl Queue {
     pub fn cancel(&mut self, record: u64) {
         self.bytes = self.bytes.saturating_sub(record);
     }
-    pub fn pop_large(&mut self) -> Option<Item> {
+    pub fn pop_large(&mut self) -> Option<QueuedRecord> {
         self.large.pop_front()
     }
     /// Bytes of bundle and spill records that are not durable yet.
@@ -156,7 +156,7 @@ struct Draw {
     /// Length of the file including the records drawn so far.
     len: u64,
     start: u64,
-    items: Vec<(Item, Loc)>,
+    items: Vec<(QueuedRecord, Loc)>,
     rope: Payload,
     buffer: BytesMut,
     /// Bytes of bundle and spill records drawn.
@@ -167,7 +167,7 @@ struct Draw {
     full: bool,
 }
 impl Draw {
-    fn push(&mut self, item: Item, header: &RecordHeader, data: &Payload) {
+    fn push(&mut self, item: QueuedRecord, header: &RecordHeader, data: &Payload) {
         // Patterns and extents take no bytes here; the record's pieces describe them.
         let loc = header.loc(self.file, self.len);
         for chunk in data.chunks() {
@@ -279,8 +279,10 @@ impl LogStore {
         let reserved = self.take_reserve(now, out);
         let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
-        self.segments
-            .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
+        self.segments.insert(
+            file,
+            LogSegment { salt: self.salt, named: true, reserved: reserved.is_some(), ..LogSegment::default() },
+        );
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
@@ -361,20 +363,20 @@ impl LogStore {
         !draw.full
     }
     /// Draws a small record; returns the item if it does not fit.
-    fn draw_small(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+    fn draw_small(&mut self, item: QueuedRecord, draw: &mut Draw) -> Option<QueuedRecord> {
         let record = match &item {
-            Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
-            Item::Counter(_) => COUNTER_RECORD,
-            Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
+            QueuedRecord::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
+            QueuedRecord::Counter(_) => COUNTER_RECORD,
+            QueuedRecord::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
             // The record died or moved since it was read: no copy is needed.
-            Item::Copy(copy) => {
+            QueuedRecord::Copy(copy) => {
                 self.copy_finished(copy.from.file);
                 return None;
             }
             _ => return None,
         };
         if self.is_cramped(draw.file) {
-            if !self.fits_reserved(draw.file, draw.len + record, matches!(item, Item::Copy(_))) {
+            if !self.fits_reserved(draw.file, draw.len + record, matches!(item, QueuedRecord::Copy(_))) {
                 return Some(item);
             }
         } else if !self.fits(draw, record) {
@@ -383,18 +385,18 @@ impl LogStore {
         let sequence = self.next_sequence();
         let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
-            Item::Delete { bundle, .. } => {
+            QueuedRecord::Delete { bundle, .. } => {
                 let gone = self.gone.entry(bundle).or_default();
                 gone.queued = false;
                 let answer = core::mem::take(&mut gone.answer);
                 let header = encoder.delete(sequence, bundle, gone.remember);
-                draw.push(Item::Delete { bundle, answer }, &header, &Payload::new());
+                draw.push(QueuedRecord::Delete { bundle, answer }, &header, &Payload::new());
             }
-            Item::Counter(value) => {
+            QueuedRecord::Counter(value) => {
                 let header = encoder.counter(sequence, value);
                 draw.push(item, &header, &Payload::new());
             }
-            Item::Copy(copy) => {
+            QueuedRecord::Copy(copy) => {
                 if let Owner::Bundle(bundle) = copy.owner {
                     // The copy's place is recorded once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
@@ -403,9 +405,9 @@ impl LogStore {
                 let header = RecordHeader { file: draw.file, salt: self.salt, ..copy.header };
                 draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
                 draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
-                draw.push(Item::Copy(copy), &header, &Payload::new());
+                draw.push(QueuedRecord::Copy(copy), &header, &Payload::new());
             }
-            Item::Put(_) | Item::Spill(_) => {}
+            QueuedRecord::Put(_) | QueuedRecord::Spill(_) => {}
         }
         None
     }
@@ -414,15 +416,15 @@ impl LogStore {
         self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
     }
     /// Draws a bundle or spill; returns the item if it does not fit or no space is left.
-    fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+    fn draw_large(&mut self, item: QueuedRecord, draw: &mut Draw) -> Option<QueuedRecord> {
         let record = match &item {
-            Item::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
-                Some(State::Waiting(draft)) => draft.record_len(),
+            QueuedRecord::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
+                Some(BundleState::Waiting(draft)) => draft.record_len(),
                 _ => return None,
             },
-            Item::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
+            QueuedRecord::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
             // The bundle was given up while its bytes waited.
-            Item::Spill(arriving) => {
+            QueuedRecord::Spill(arriving) => {
                 self.queue.cancel(arriving.record_len());
                 return None;
             }
@@ -441,21 +443,21 @@ impl LogStore {
         draw.bundles += 1;
         let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
-            Item::Put(bundle) => {
+            QueuedRecord::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
                 // The place is a stand-in for the moment in which the draft is borrowed.
-                if let State::Waiting(draft) = core::mem::replace(&mut kept.state, State::Disk(NOWHERE)) {
+                if let BundleState::Waiting(draft) = core::mem::replace(&mut kept.state, BundleState::Disk(NOWHERE)) {
                     let header = encoder.bundle(sequence, bundle, &draft);
                     draw.push(item, &header, &draft.payload);
-                    kept.state = State::Writing(draft);
+                    kept.state = BundleState::Writing(draft);
                 }
             }
-            Item::Spill(arriving) => {
+            QueuedRecord::Spill(arriving) => {
                 let header = encoder.spill(sequence, arriving.number, arriving.start, &arriving.data);
                 let data = arriving.data.clone();
-                draw.push(Item::Spill(arriving), &header, &data);
+                draw.push(QueuedRecord::Spill(arriving), &header, &data);
             }
-            Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+            QueuedRecord::Delete { .. } | QueuedRecord::Counter(_) | QueuedRecord::Copy(_) => {}
         }
         None
     }
@@ -487,18 +489,18 @@ impl LogStore {
             self.fail_groups(now, groups, out);
         }
     }
-    fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {
+    fn commit_group(&mut self, group: CommitGroup, out: &mut impl Sink<Output>) {
         self.segments.newest_durable = self.segments.newest_durable.max(group.file);
         self.trouble.clear();
         self.reserve.need(false);
         self.look |= self.reserve.is_wanted();
         for (item, loc) in group.items {
             match item {
-                Item::Put(bundle) => self.put_committed(bundle, loc, out),
-                Item::Delete { bundle, answer } => self.delete_committed(bundle, answer, loc, out),
-                Item::Counter(value) => out.push(Output::CounterSet { value }),
-                Item::Spill(arriving) => self.spill_committed(arriving, loc, out),
-                Item::Copy(copy) => self.copy_committed(copy, loc),
+                QueuedRecord::Put(bundle) => self.put_committed(bundle, loc, out),
+                QueuedRecord::Delete { bundle, answer } => self.delete_committed(bundle, answer, loc, out),
+                QueuedRecord::Counter(value) => out.push(Output::CounterSet { value }),
+                QueuedRecord::Spill(arriving) => self.spill_committed(arriving, loc, out),
+                QueuedRecord::Copy(copy) => self.copy_committed(copy, loc),
             }
         }
     }
@@ -506,8 +508,8 @@ impl LogStore {
         self.queue.cancel(loc.size());
         let mut payload = None;
         match self.kept.get_mut(&bundle) {
-            Some(Kept { state, .. }) if matches!(state, State::Writing(_)) => {
-                if let State::Writing(draft) = core::mem::replace(state, State::Disk(loc)) {
+            Some(KeptBundle { state, .. }) if matches!(state, BundleState::Writing(_)) => {
+                if let BundleState::Writing(draft) = core::mem::replace(state, BundleState::Disk(loc)) {
                     payload = (loc.data > 0).then(|| stored_rope(&draft.pieces, bundle));
                 }
                 self.segments.add(loc, Owner::Bundle(bundle));
@@ -535,8 +537,8 @@ impl LogStore {
             out.push(Output::Deleted { bundle });
         }
     }
-    fn spill_committed(&mut self, arriving: Arriving, loc: Loc, out: &mut impl Sink<Output>) {
-        let Arriving { agent, number, start, data, .. } = arriving;
+    fn spill_committed(&mut self, arriving: SpillWrite, loc: Loc, out: &mut impl Sink<Output>) {
+        let SpillWrite { agent, number, start, data, .. } = arriving;
         self.queue.cancel(loc.size());
         if self.spills.committed(number, start, loc, &mut self.segments) {
             let mut extents = Payload::new();
@@ -550,16 +552,16 @@ impl LogStore {
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
 /// A payload as extents: inline pieces in the bundle's own record, the others as the pieces list them.
-pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
+pub(super) fn stored_rope(pieces: &[PayloadPiece], bundle: BundleHandle) -> Payload {
     let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {
         rope.push(match *piece {
-            Piece::Inline { len } => {
+            PayloadPiece::Inline { len } => {
                 offset += len;
                 Chunk::Stored { extent: Extent { record: bundle.0, offset: offset - len }, len }
             }
-            Piece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
-            Piece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },
+            PayloadPiece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
+            PayloadPiece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },
         });
     }
     rope
@@ -572,7 +574,7 @@ mod tests {
 
     #[test]
     fn many_deletions_wait_no_longer() {
-        let (mut queue, wait) = (Queue::default(), Duration::from_millis(50));
+        let (mut queue, wait) = (CommitQueue::default(), Duration::from_millis(50));
         for number in 0..LAZY_MAX as u64 {
             queue.push_delete(Instant::ZERO, BundleHandle(number));
         }

@@ -3,7 +3,7 @@
 
 use super::record::{Loc, RecordHeader, decode_whole};
 use super::segment::Owner;
-use super::{LogStore, Op, State};
+use super::{BundleState, LogStore, Op};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
@@ -14,7 +14,7 @@ const GAP: u64 = 64 * 1024;
 
 /// A live record on its way to a newer file.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct RecordCopy {
     pub owner: Owner,
     pub from: Loc,
     pub header: RecordHeader,
@@ -152,7 +152,7 @@ impl LogStore {
                         let from = header.loc(victim, at);
                         // On a full disk a copy goes before the deletions that wait.
                         let first = self.reserve.is_wanted();
-                        self.queue.push_copy(now, Copy { owner, from, header, bytes }, first);
+                        self.queue.push_copy(now, RecordCopy { owner, from, header, bytes }, first);
                         if let Some(compaction) = &mut self.compaction {
                             compaction.copying += 1;
                         }
@@ -205,11 +205,12 @@ impl LogStore {
     }
 
     /// Whether the record is still live where it was read.
-    pub(super) fn copy_matters(&self, copy: &Copy) -> bool {
+    pub(super) fn copy_matters(&self, copy: &RecordCopy) -> bool {
         match copy.owner {
-            Owner::Bundle(bundle) => {
-                self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Disk(loc) if loc == copy.from))
-            }
+            Owner::Bundle(bundle) => self
+                .kept
+                .get(&bundle)
+                .is_some_and(|kept| matches!(kept.state, BundleState::Disk(loc) if loc == copy.from)),
             Owner::Delete(bundle) => self.gone.get(&bundle).is_some_and(|gone| gone.loc == Some(copy.from)),
             Owner::Spill(spill, start) => self.spills.loc(spill, start) == Some(copy.from),
         }
@@ -220,7 +221,7 @@ impl LogStore {
             compaction.copying = compaction.copying.saturating_sub(1);
         }
     }
-    pub(super) fn copy_committed(&mut self, copy: Copy, to: Loc) {
+    pub(super) fn copy_committed(&mut self, copy: RecordCopy, to: Loc) {
         self.copy_finished(copy.from.file);
         if !self.copy_matters(&copy) {
             // `draw_small` already counted this dead copy.
@@ -233,7 +234,7 @@ impl LogStore {
             Owner::Bundle(bundle) => {
                 self.segments.add_dead(copy.from.file, bundle);
                 if let Some(kept) = self.kept.get_mut(&bundle) {
-                    kept.state = State::Disk(to);
+                    kept.state = BundleState::Disk(to);
                 }
             }
             Owner::Delete(bundle) => {

@@ -1,10 +1,10 @@
 //! Handles disk errors: bundles being committed are refused or written again elsewhere, acknowledged ones are not
 //! touched, and the store retries after a pause.
 
-use super::commit::Item;
-use super::groups::Group;
-use super::segment::{Owner, Segment, Segments};
-use super::{Config, LogStore, State};
+use super::commit::QueuedRecord;
+use super::groups::CommitGroup;
+use super::segment::{LogSegment, Owner, Segments};
+use super::{BundleState, Config, LogStore};
 use alloc::collections::VecDeque;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Duration, Event, EventClass, Instant, Refusal, Sink};
@@ -90,20 +90,20 @@ impl LogStore {
     pub(super) fn refuse_waiting(&mut self, reason: Refusal, out: &mut impl Sink<Output>) {
         while let Some(item) = self.queue.pop_large() {
             match item {
-                Item::Put(bundle) => {
-                    if self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Waiting(_))) {
+                QueuedRecord::Put(bundle) => {
+                    if self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, BundleState::Waiting(_))) {
                         self.refuse(bundle, reason, out);
                     }
                 }
-                Item::Spill(arriving) => self.spill_failed(&arriving, reason, out),
-                Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+                QueuedRecord::Spill(arriving) => self.spill_failed(&arriving, reason, out),
+                QueuedRecord::Delete { .. } | QueuedRecord::Counter(_) | QueuedRecord::Copy(_) => {}
             }
         }
     }
     /// Refuses a bundle that is not durable.
     pub(super) fn refuse(&mut self, bundle: BundleHandle, reason: Refusal, out: &mut impl Sink<Output>) {
         if let Some(kept) = self.forget(bundle) {
-            if let State::Waiting(draft) | State::Writing(draft) = kept.state {
+            if let BundleState::Waiting(draft) | BundleState::Writing(draft) = kept.state {
                 self.queue.cancel(draft.record_len());
             }
             out.push(Output::Refused { bundle, reason });
@@ -113,8 +113,8 @@ impl LogStore {
     /// Fails all groups under way, because the oldest was not written or its fate is unknown and later groups may not
     /// be answered before it. Their files are sealed: after a failed sync a kernel may report pages clean that never
     /// reached the disk, so nothing is synced twice.
-    pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<Group>, out: &mut impl Sink<Output>) {
-        let error = groups.iter().find_map(Group::error).unwrap_or(DiskError::Io);
+    pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<CommitGroup>, out: &mut impl Sink<Output>) {
+        let error = groups.iter().find_map(CommitGroup::error).unwrap_or(DiskError::Io);
         self.trouble.note(now, refusal_of(error), self.config.retry);
         self.end_compaction();
         if error == DiskError::Full {
@@ -133,7 +133,7 @@ impl LogStore {
             self.refuse_waiting(Refusal::NoResources, out);
         }
     }
-    fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
+    fn fail_group(&mut self, now: Instant, group: CommitGroup, out: &mut impl Sink<Output>) {
         let file = group.file;
         if let Some(segment) = self.segments.get_mut(file) {
             segment.suspect = true;
@@ -145,18 +145,18 @@ impl LogStore {
         let again = group.write_error.is_none();
         for (item, _) in group.items.into_iter().rev() {
             match item {
-                Item::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
-                Item::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
-                Item::Spill(mut arriving) => {
+                QueuedRecord::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
+                QueuedRecord::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
+                QueuedRecord::Spill(mut arriving) => {
                     arriving.attempts += 1;
                     if again && arriving.attempts < ATTEMPTS && self.spills.wants(arriving.number) {
-                        self.queue.requeue(now, Item::Spill(arriving));
+                        self.queue.requeue(now, QueuedRecord::Spill(arriving));
                     } else {
                         self.spill_failed(&arriving, reason, out);
                     }
                 }
-                Item::Counter(value) => self.queue.requeue(now, Item::Counter(value)),
-                Item::Copy(copy) => {
+                QueuedRecord::Counter(value) => self.queue.requeue(now, QueuedRecord::Counter(value)),
+                QueuedRecord::Copy(copy) => {
                     if let Owner::Bundle(bundle) = copy.owner {
                         self.segments.add_dead(file, bundle);
                     }
@@ -174,20 +174,20 @@ impl LogStore {
     ) {
         // Its record may have reached the disk nevertheless.
         self.segments.add_dead(file, bundle);
-        let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, State::Writing(_))) else {
+        let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, BundleState::Writing(_))) else {
             // The bundle was deleted meanwhile; its delete record counts this copy.
             out.push(Output::Stored { bundle, payload: None });
             return;
         };
         self.stale.entry(bundle).or_default().add(Some(file));
-        if let State::Writing(draft) = &mut kept.state
+        if let BundleState::Writing(draft) = &mut kept.state
             && again
             && draft.attempts + 1 < ATTEMPTS
         {
             let mut draft = draft.clone();
             draft.attempts += 1;
-            kept.state = State::Waiting(draft);
-            self.queue.requeue(Instant::ZERO, Item::Put(bundle));
+            kept.state = BundleState::Waiting(draft);
+            self.queue.requeue(Instant::ZERO, QueuedRecord::Put(bundle));
         } else {
             self.refuse(bundle, reason, out);
         }
@@ -198,7 +198,7 @@ impl LogStore {
                 gone.answer |= answer;
                 if !core::mem::replace(&mut gone.queued, true) {
                     // `draw_small` takes the answer from `gone`.
-                    self.queue.requeue(Instant::ZERO, Item::Delete { bundle, answer: false });
+                    self.queue.requeue(Instant::ZERO, QueuedRecord::Delete { bundle, answer: false });
                 }
             }
             None if answer => out.push(Output::Deleted { bundle }),
@@ -261,7 +261,7 @@ impl LogStore {
         if gone {
             return self.reserve.hurry(now);
         }
-        self.segments.insert(file, Segment { size, ..Segment::default() });
+        self.segments.insert(file, LogSegment { size, ..LogSegment::default() });
         self.segments.seal(file);
         self.remove_later(now, file, out);
     }

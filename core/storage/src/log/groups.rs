@@ -1,6 +1,6 @@
 //! Commit groups under way: two at most, answered in order.
 
-use super::commit::Item;
+use super::commit::QueuedRecord;
 use super::record::Loc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,17 +8,17 @@ use farlink_base::store::DiskError;
 
 /// Records on their way to one file.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct CommitGroup {
     number: u64,
     pub file: u32,
-    pub items: Vec<(Item, Loc)>,
+    pub items: Vec<(QueuedRecord, Loc)>,
     /// Bytes of bundle and spill records.
     large: u64,
     pub write_error: Option<DiskError>,
     sync_error: Option<DiskError>,
     answers: u8,
 }
-impl Group {
+impl CommitGroup {
     fn is_over(&self) -> bool {
         self.answers == 2
     }
@@ -37,7 +37,7 @@ const GROUPS: usize = 2;
 /// The groups under way, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    list: VecDeque<Group>,
+    list: VecDeque<CommitGroup>,
     last: u64,
     /// Groups begun while another was under way.
     overlapped: u64,
@@ -59,15 +59,23 @@ impl Groups {
     /// Whether another group may begin, given the bytes waiting or in flight and the bytes worth a sync.
     pub fn may_begin(&self, bytes: u64, worth: u64) -> bool {
         let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
-        let all_well = !self.list.iter().any(Group::has_failed);
+        let all_well = !self.list.iter().any(CommitGroup::has_failed);
         self.is_empty() || (self.list.len() < GROUPS && all_well && bytes.saturating_sub(in_flight) >= worth)
     }
     /// Begins a group with `large` bytes of bundle and spill records; returns its number.
-    pub fn begin(&mut self, file: u32, items: Vec<(Item, Loc)>, large: u64) -> u64 {
+    pub fn begin(&mut self, file: u32, items: Vec<(QueuedRecord, Loc)>, large: u64) -> u64 {
         self.last += 1;
         self.overlapped += u64::from(!self.list.is_empty());
         let number = self.last;
-        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: None, answers: 0 });
+        self.list.push_back(CommitGroup {
+            number,
+            file,
+            items,
+            large,
+            write_error: None,
+            sync_error: None,
+            answers: 0,
+        });
         number
     }
     /// Notes the result of a group's write or sync.
@@ -81,14 +89,15 @@ impl Groups {
         }
     }
     /// Takes the oldest group once its write and sync succeeded.
-    pub fn next_committed(&mut self) -> Option<Group> {
+    pub fn next_committed(&mut self) -> Option<CommitGroup> {
         let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());
         if done { self.list.pop_front() } else { None }
     }
     /// Takes all groups once the oldest failed and all are answered. The kernel may have dropped pages of any of
     /// them, and rewriting all keeps their order.
-    pub fn failed(&mut self) -> Option<VecDeque<Group>> {
-        let failed = self.list.front().is_some_and(Group::has_failed) && self.list.iter().all(Group::is_over);
+    pub fn failed(&mut self) -> Option<VecDeque<CommitGroup>> {
+        let failed =
+            self.list.front().is_some_and(CommitGroup::has_failed) && self.list.iter().all(CommitGroup::is_over);
         failed.then(|| core::mem::take(&mut self.list))
     }
 }

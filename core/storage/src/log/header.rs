@@ -1,6 +1,6 @@
 //! File headers: two copies, with the store's state at the time the file was made.
 
-use super::record::Fields;
+use super::record::FieldReader;
 use bytes::{BufMut, Bytes, BytesMut};
 use farlink_base::Accel;
 
@@ -72,7 +72,7 @@ impl FileHeader {
     }
     fn decode_copy(accel: &Accel, copy: &[u8]) -> Option<FileHeader> {
         let version = copy_version(accel, copy).filter(|version| (VERSION_ONCE..=VERSION).contains(version))?;
-        let mut f = Fields(copy);
+        let mut f = FieldReader(copy);
         f.take(12)?;
         let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);
         let (last_bundle, counter, clean_below) = (f.u64()?, f.u64()?, f.u32()?);
@@ -86,7 +86,7 @@ impl FileHeader {
 /// Format number of a whole header copy. Every format begins a copy with the magic and its number, makes it 64 bytes
 /// long and ends it with a checksum of the rest, so a newer format can be distinguished from damage.
 fn copy_version(accel: &Accel, copy: &[u8]) -> Option<u32> {
-    let mut f = Fields(copy.get(..HEADER_COPY as usize)?);
+    let mut f = FieldReader(copy.get(..HEADER_COPY as usize)?);
     if f.take(8)? != FILE_MAGIC {
         return None;
     }

@@ -3,7 +3,7 @@
 //! other are read together if they lie close together.
 
 use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
-use super::{LogStore, Op, State};
+use super::{BundleState, LogStore, Op};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,8 +29,8 @@ const WHOLE: u64 = 4 * CHUNK + 4096;
 /// Loads requested and under way.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    waiting: VecDeque<Job>,
-    jobs: BTreeMap<u64, Job>,
+    waiting: VecDeque<LoadJob>,
+    jobs: BTreeMap<u64, LoadJob>,
     /// Bytes of the ropes in `jobs`.
     bytes: u64,
     /// Jobs that count against [`JOBS`].
@@ -45,22 +45,22 @@ impl Loads {
 }
 
 #[derive(Debug)]
-struct Job {
+struct LoadJob {
     load: u64,
     /// Length of the rope.
     len: u64,
-    todo: VecDeque<Step>,
+    todo: VecDeque<LoadStep>,
     rope: Payload,
     /// Files that must stay until the job ends.
     pins: Vec<u32>,
     /// The job counts against [`JOBS`]: it does not share the read of an earlier one.
     leads: bool,
 }
-impl Job {
+impl LoadJob {
     /// The short record that the job begins with: file, start and end.
     fn short(&self) -> Option<(u32, u64, u64)> {
         match self.todo.front() {
-            Some(Step::Record { loc, .. }) if loc.size() <= SHORT => {
+            Some(LoadStep::Record { loc, .. }) if loc.size() <= SHORT => {
                 Some((loc.file, loc.offset, loc.offset + loc.size()))
             }
             _ => None,
@@ -69,7 +69,7 @@ impl Job {
 }
 
 #[derive(Debug)]
-enum Step {
+enum LoadStep {
     /// Bytes already in memory.
     Ready(Payload),
     /// Read this range of a record's data.
@@ -77,16 +77,16 @@ enum Step {
     /// Read this range of a record whose checksums are known.
     Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
 }
-impl Step {
+impl LoadStep {
     /// File, offset and length of the read that the step needs.
     fn read(&self) -> Option<(u32, u64, u64)> {
         match self {
-            Step::Ready(_) => None,
-            Step::Record { loc, .. } => {
+            LoadStep::Ready(_) => None,
+            LoadStep::Record { loc, .. } => {
                 let len = if loc.size() <= WHOLE { loc.size() } else { RECORD_HEADER + u64::from(loc.meta) };
                 Some((loc.file, loc.offset, len))
             }
-            Step::Data { loc, from, to, .. } => {
+            LoadStep::Data { loc, from, to, .. } => {
                 let (start, len) = window(loc, *from, *to);
                 Some((loc.file, loc.data_offset() + start, len))
             }
@@ -94,8 +94,8 @@ impl Step {
     }
     fn loc(&self) -> Option<Loc> {
         match self {
-            Step::Ready(_) => None,
-            Step::Record { loc, .. } | Step::Data { loc, .. } => Some(*loc),
+            LoadStep::Ready(_) => None,
+            LoadStep::Record { loc, .. } | LoadStep::Data { loc, .. } => Some(*loc),
         }
     }
 }
@@ -108,16 +108,16 @@ fn window(loc: &Loc, from: u64, to: u64) -> (u64, u64) {
 }
 /// Steps for a range of a record's data, given the bytes behind its meta part in the same read. `None` if the data
 /// are damaged.
-fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<Step> {
+fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<LoadStep> {
     if to > loc.data {
         return None;
     }
     if (after.len() as u64) < loc.data {
-        return Some(Step::Data { loc, crcs: crcs.clone(), from, to });
+        return Some(LoadStep::Data { loc, crcs: crcs.clone(), from, to });
     }
     let data = after.slice(..loc.data as usize);
     chunks_match(&store.config.accel, &data, crcs)
-        .then(|| Step::Ready(Payload::from(data.slice(from as usize..to as usize))))
+        .then(|| LoadStep::Ready(Payload::from(data.slice(from as usize..to as usize))))
 }
 
 impl LogStore {
@@ -126,7 +126,7 @@ impl LogStore {
         match self.steps(payload) {
             Ok(todo) => {
                 let (len, rope) = (payload.len(), Payload::new());
-                let mut job = Job { load, len, todo: VecDeque::new(), rope, pins: Vec::new(), leads: false };
+                let mut job = LoadJob { load, len, todo: VecDeque::new(), rope, pins: Vec::new(), leads: false };
                 self.enlist(&mut job, todo);
                 self.loads.waiting.push_back(job);
             }
@@ -152,7 +152,7 @@ impl LogStore {
             }
         }
     }
-    fn begin(&mut self, job: &Job) -> u64 {
+    fn begin(&mut self, job: &LoadJob) -> u64 {
         self.loads.bytes += job.len;
         self.loads.next += 1;
         self.loads.next
@@ -165,7 +165,7 @@ impl LogStore {
         (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
     /// Reads a record together with those of the loads behind it.
-    fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {
+    fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: LoadJob, out: &mut impl Sink<Output>) {
         let (file, start, mut end) = record;
         self.loads.jobs.insert(number, job);
         let mut jobs = Vec::from([number]);
@@ -181,7 +181,7 @@ impl LogStore {
         self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
     /// Lists the steps for each chunk of the rope.
-    fn steps(&self, payload: &Payload) -> Result<VecDeque<Step>, Refusal> {
+    fn steps(&self, payload: &Payload) -> Result<VecDeque<LoadStep>, Refusal> {
         let mut todo = VecDeque::new();
         for chunk in payload.chunks() {
             match chunk {
@@ -189,33 +189,34 @@ impl LogStore {
                     self.spill_steps(extent.record, extent.offset, *len, &mut todo)?;
                 }
                 Chunk::Stored { extent: Extent { record, offset }, len } => {
-                    let State::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state else {
+                    let BundleState::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state
+                    else {
                         return Err(Refusal::Unknown);
                     };
                     // The agent's extents are trusted only as far as the record reaches.
                     let to = offset.checked_add(*len).filter(|to| *to <= loc.data).ok_or(Refusal::Unknown)?;
-                    todo.push_back(Step::Record { record: *record, loc, from: *offset, to });
+                    todo.push_back(LoadStep::Record { record: *record, loc, from: *offset, to });
                 }
                 here => {
                     let mut rope = Payload::new();
                     rope.push(here.clone());
-                    todo.push_back(Step::Ready(rope));
+                    todo.push_back(LoadStep::Ready(rope));
                 }
             }
         }
         Ok(todo)
     }
-    fn spill_steps(&self, record: u64, offset: u64, len: u64, todo: &mut VecDeque<Step>) -> Result<(), Refusal> {
+    fn spill_steps(&self, record: u64, offset: u64, len: u64, todo: &mut VecDeque<LoadStep>) -> Result<(), Refusal> {
         let spill = self.spills.get(record & !Extent::SPILL).ok_or(Refusal::Unknown)?;
         for part in spill.parts(offset, len).ok_or(Refusal::Damaged)? {
             let from = offset.max(part.start) - part.start;
             let to = (offset + len - part.start).min(part.loc.data);
-            todo.push_back(Step::Record { record, loc: part.loc, from, to });
+            todo.push_back(LoadStep::Record { record, loc: part.loc, from, to });
         }
         Ok(())
     }
     /// Puts steps in front of the job and pins their files.
-    fn enlist(&mut self, job: &mut Job, steps: VecDeque<Step>) {
+    fn enlist(&mut self, job: &mut LoadJob, steps: VecDeque<LoadStep>) {
         for step in steps.into_iter().rev() {
             if let Some(loc) = step.loc() {
                 self.segments.begin(loc.file);
@@ -225,11 +226,11 @@ impl LogStore {
         }
     }
     /// Continues until a read is needed or the payload is complete.
-    fn run(&mut self, number: u64, mut job: Job, out: &mut impl Sink<Output>) {
+    fn run(&mut self, number: u64, mut job: LoadJob, out: &mut impl Sink<Output>) {
         loop {
             match job.todo.front_mut() {
                 None => return self.finish_load(job, Ok(()), out),
-                Some(Step::Ready(rope)) => {
+                Some(LoadStep::Ready(rope)) => {
                     job.rope.append(core::mem::take(rope));
                     job.todo.pop_front();
                 }
@@ -243,7 +244,7 @@ impl LogStore {
             }
         }
     }
-    fn finish_load(&mut self, job: Job, result: Result<(), Refusal>, out: &mut impl Sink<Output>) {
+    fn finish_load(&mut self, job: LoadJob, result: Result<(), Refusal>, out: &mut impl Sink<Output>) {
         for file in job.pins {
             self.segments.end(file);
         }
@@ -265,7 +266,7 @@ impl LogStore {
         }
         for number in jobs {
             let Some(job) = self.loads.jobs.get(number) else { continue };
-            match (&result, job.todo.front().and_then(Step::read)) {
+            match (&result, job.todo.front().and_then(LoadStep::read)) {
                 (Ok(bytes), Some((_, offset, len))) => {
                     let from = (offset.saturating_sub(start) as usize).min(bytes.len());
                     let to = (from + len as usize).min(bytes.len());
@@ -303,11 +304,11 @@ impl LogStore {
         }
     }
     /// Steps that follow from the bytes read; `None` if they are damaged.
-    fn advance(&self, step: &Step, bytes: &Bytes) -> Option<VecDeque<Step>> {
+    fn advance(&self, step: &LoadStep, bytes: &Bytes) -> Option<VecDeque<LoadStep>> {
         let mut todo = VecDeque::new();
         match step {
-            Step::Ready(_) => {}
-            Step::Record { record, loc, from, to } => {
+            LoadStep::Ready(_) => {}
+            LoadStep::Record { record, loc, from, to } => {
                 let (meta, after) = self.open_record(loc, bytes)?;
                 // The record must name the bundle or spill asked for: a number may have been used again.
                 let crcs: Arc<[u32]> = match meta {
@@ -317,7 +318,7 @@ impl LogStore {
                 };
                 todo.push_back(range(self, *loc, &crcs, &after, *from, *to)?);
             }
-            Step::Data { loc, crcs, from, to } => {
+            LoadStep::Data { loc, crcs, from, to } => {
                 let (start, len) = window(loc, *from, *to);
                 let first = (start / CHUNK) as usize;
                 let sums = crcs.get(first..first + len.div_ceil(CHUNK) as usize)?;
@@ -326,9 +327,9 @@ impl LogStore {
                 }
                 let end = (*to).min(start + len);
                 let wanted = bytes.slice((from - start) as usize..(end - start) as usize);
-                todo.push_back(Step::Ready(Payload::from(wanted)));
+                todo.push_back(LoadStep::Ready(Payload::from(wanted)));
                 if end < *to {
-                    todo.push_back(Step::Data { loc: *loc, crcs: crcs.clone(), from: end, to: *to });
+                    todo.push_back(LoadStep::Data { loc: *loc, crcs: crcs.clone(), from: end, to: *to });
                 }
             }
         }

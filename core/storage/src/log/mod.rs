@@ -28,7 +28,7 @@ use crate::quota::Quotas;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use commit::Queue;
+use commit::CommitQueue;
 use compact::Compaction;
 use failure::Trouble;
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
@@ -36,7 +36,7 @@ use farlink_base::store::{Input, Output, Remembered, Usage};
 use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Sink};
 use groups::Groups;
 use load::Loads;
-use record::{Draft, Loc, META_MAX};
+use record::{BundleDraft, Loc, META_MAX};
 use recover::Recovery;
 use reserve::Reserve;
 use segment::Segments;
@@ -44,19 +44,19 @@ use spill::Spills;
 
 /// A bundle that was put and not deleted.
 #[derive(Debug)]
-struct Kept {
-    state: State,
+struct KeptBundle {
+    state: BundleState,
     /// Spills that its payload refers to.
     spills: Option<Box<[u64]>>,
     size: u64,
     quota: u64,
 }
 #[derive(Debug)]
-enum State {
+enum BundleState {
     /// Waits for the next commit group.
-    Waiting(Box<Draft>),
+    Waiting(Box<BundleDraft>),
     /// Is being committed.
-    Writing(Box<Draft>),
+    Writing(Box<BundleDraft>),
     /// Is durable at this place.
     Disk(Loc),
 }
@@ -125,7 +125,7 @@ enum Op {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum StorePhase {
     Closed,
     Recovering(Box<Recovery>),
     Open,
@@ -135,7 +135,7 @@ enum Phase {
 #[derive(Debug)]
 pub struct LogStore {
     config: Config,
-    phase: Phase,
+    phase: StorePhase,
     salt: u64,
     sequence: u64,
     counter: u64,
@@ -143,7 +143,7 @@ pub struct LogStore {
     next_op: u64,
     ops: BTreeMap<u64, Op>,
     segments: Segments,
-    kept: BTreeMap<BundleHandle, Kept>,
+    kept: BTreeMap<BundleHandle, KeptBundle>,
     kept_bytes: u64,
     quotas: Quotas,
     gone: BTreeMap<BundleHandle, Gone>,
@@ -154,7 +154,7 @@ pub struct LogStore {
     /// Latest wall time at which a bundle was stored.
     wall: Option<DtnTime>,
     spills: Spills,
-    queue: Queue,
+    queue: CommitQueue,
     groups: Groups,
     /// The file being created.
     creating: Option<u32>,
@@ -188,7 +188,7 @@ impl LogStore {
             salt: 0,
             quotas: Quotas::new(config.quota_bytes),
             config,
-            phase: Phase::Closed,
+            phase: StorePhase::Closed,
             sequence: 1,
             counter: 0,
             last_bundle: 0,
@@ -202,7 +202,7 @@ impl LogStore {
             remembered: BTreeSet::new(),
             wall: None,
             spills: Spills::default(),
-            queue: Queue::default(),
+            queue: CommitQueue::default(),
             groups: Groups::default(),
             creating: None,
             loads: Loads::default(),
@@ -215,7 +215,7 @@ impl LogStore {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, StorePhase::Open)
     }
     /// Emits a disk operation and remembers its purpose.
     fn disk(&mut self, op: Op, action: DiskAction, out: &mut impl Sink<Output>) {
@@ -228,7 +228,7 @@ impl LogStore {
         self.sequence - 1
     }
 
-    fn put(&mut self, now: Instant, bundle: BundleHandle, draft: Draft, out: &mut impl Sink<Output>) {
+    fn put(&mut self, now: Instant, bundle: BundleHandle, draft: BundleDraft, out: &mut impl Sink<Output>) {
         self.last_bundle = self.last_bundle.max(bundle.0);
         if draft.index.stored_at.is_some() {
             self.wall = draft.index.stored_at;
@@ -242,9 +242,9 @@ impl LogStore {
         self.quotas.add(quota, size);
         let spills = self.spills.take(&draft.pieces, &mut self.quotas);
         self.queue.push_put(now, bundle, draft.record_len());
-        self.kept.insert(bundle, Kept { state: State::Waiting(Box::new(draft)), spills, size, quota });
+        self.kept.insert(bundle, KeptBundle { state: BundleState::Waiting(Box::new(draft)), spills, size, quota });
     }
-    fn admit(&self, now: Instant, bundle: BundleHandle, draft: &Draft) -> Result<(), Refusal> {
+    fn admit(&self, now: Instant, bundle: BundleHandle, draft: &BundleDraft) -> Result<(), Refusal> {
         // Half of the meta limit for head and tail, and 100,000 pieces of 25 bytes: the rest of the meta part fits.
         let record = draft.record_len();
         if self.kept.contains_key(&bundle) {
@@ -285,15 +285,15 @@ impl LogStore {
         let mut copies = Copies::default();
         if let Some(kept) = self.forget(bundle) {
             match kept.state {
-                State::Waiting(draft) => {
+                BundleState::Waiting(draft) => {
                     // The bundle was forwarded before it was written: the promise of `Stored` holds without the
                     // record.
                     self.queue.cancel(draft.record_len());
                     out.push(Output::Stored { bundle, payload: None });
                 }
                 // Its commit answers `Stored`.
-                State::Writing(_) => copies.add(None),
-                State::Disk(loc) => {
+                BundleState::Writing(_) => copies.add(None),
+                BundleState::Disk(loc) => {
                     self.segments.release(loc.file, loc.offset);
                     self.segments.add_dead(loc.file, bundle);
                     copies.add(Some(loc.file));
@@ -325,7 +325,7 @@ impl LogStore {
         self.bound_memory();
     }
     /// Takes a bundle out of the index, the totals and its spills.
-    fn forget(&mut self, bundle: BundleHandle) -> Option<Kept> {
+    fn forget(&mut self, bundle: BundleHandle) -> Option<KeptBundle> {
         let kept = self.kept.remove(&bundle)?;
         self.kept_bytes -= kept.size;
         self.quotas.remove(kept.quota, kept.size);
@@ -424,7 +424,7 @@ impl BundleStore for LogStore {
             Input::Wake => self.recovery_wake(now, out),
             Input::Put { bundle, index, head, payload, tail } => match record::pieces(&payload) {
                 Some(pieces) => {
-                    self.put(now, bundle, Draft { index: *index, head, payload, pieces, tail, attempts: 0 }, out);
+                    self.put(now, bundle, BundleDraft { index: *index, head, payload, pieces, tail, attempts: 0 }, out);
                 }
                 None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
             },
@@ -442,9 +442,9 @@ impl BundleStore for LogStore {
     }
     fn next_timeout(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Closed => None,
-            Phase::Recovering(recovery) => recovery.next_timeout(),
-            Phase::Open => {
+            StorePhase::Closed => None,
+            StorePhase::Recovering(recovery) => recovery.next_timeout(),
+            StorePhase::Open => {
                 let waits = [self.commit_at(), self.trouble.remove_at(&self.segments), self.reserve.retry_at()];
                 waits.into_iter().flatten().min()
             }
@@ -551,7 +551,7 @@ mod tests {
         let mut store = open();
         // One failed sync: the bundle is written again to another file.
         put(&mut store, 1, 1);
-        assert!(matches!(store.kept[&BundleHandle(1)].state, State::Disk(_)), "it is written again");
+        assert!(matches!(store.kept[&BundleHandle(1)].state, BundleState::Disk(_)), "it is written again");
         assert_eq!(store.segments.len(), 1, "the file that failed is gone");
         assert!(store.stale.is_empty());
     }

@@ -44,7 +44,7 @@ impl Loc {
 /// Subject of a record; the values are the format's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     Bundle = 1,
     Delete = 2,
     Counter = 3,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
 /// The fixed part of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHeader {
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// File it was written to; 0 in records of format 1, which name none.
     pub file: u32,
     pub salt: u64,
@@ -82,15 +82,15 @@ impl RecordHeader {
     /// Decodes a header at the start of `bytes`, which were read from `file`; a known `salt` must match.
     pub fn decode(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER as usize)?;
-        let mut f = Fields(bytes);
+        let mut f = FieldReader(bytes);
         if f.take(4)? != RECORD_MAGIC {
             return None;
         }
         let kind = match f.u8()? {
-            1 => Kind::Bundle,
-            2 => Kind::Delete,
-            3 => Kind::Counter,
-            4 => Kind::Spill,
+            1 => RecordKind::Bundle,
+            2 => RecordKind::Delete,
+            3 => RecordKind::Counter,
+            4 => RecordKind::Spill,
             _ => return None,
         };
         f.take(3)?;
@@ -133,7 +133,7 @@ pub(super) fn find_header(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[
 
 /// A part of a payload as listed in a bundle record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Piece {
+pub(super) enum PayloadPiece {
     /// The next bytes of the record's own data.
     Inline { len: u64 },
     /// Bytes of a spill.
@@ -143,18 +143,18 @@ pub(super) enum Piece {
 }
 
 /// Lists the parts of a payload; `None` if it refers to extents that are no spill.
-pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
-    let mut out: Vec<Piece> = Vec::with_capacity(1);
+pub(super) fn pieces(payload: &Payload) -> Option<Vec<PayloadPiece>> {
+    let mut out: Vec<PayloadPiece> = Vec::with_capacity(1);
     for chunk in payload.chunks() {
         match (chunk, out.last_mut()) {
-            (Chunk::Bytes(bytes), Some(Piece::Inline { len })) => *len += bytes.len() as u64,
-            (Chunk::Bytes(bytes), _) => out.push(Piece::Inline { len: bytes.len() as u64 }),
+            (Chunk::Bytes(bytes), Some(PayloadPiece::Inline { len })) => *len += bytes.len() as u64,
+            (Chunk::Bytes(bytes), _) => out.push(PayloadPiece::Inline { len: bytes.len() as u64 }),
             (Chunk::Fill { seed, offset, len }, _) => {
-                out.push(Piece::Fill { seed: *seed, offset: *offset, len: *len });
+                out.push(PayloadPiece::Fill { seed: *seed, offset: *offset, len: *len });
             }
             (Chunk::Stored { extent, len }, _) => {
                 let spill = extent.record.checked_sub(Extent::SPILL)?;
-                out.push(Piece::Spill { spill, offset: extent.offset, len: *len });
+                out.push(PayloadPiece::Spill { spill, offset: extent.offset, len: *len });
             }
         }
     }
@@ -163,16 +163,16 @@ pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
 
 /// A bundle that is not written yet.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct BundleDraft {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Payload,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PayloadPiece>,
     pub tail: Bytes,
     /// Failed commits of this bundle.
     pub attempts: u8,
 }
-impl Draft {
+impl BundleDraft {
     /// Length of its record.
     pub fn record_len(&self) -> u64 {
         let data = self.payload.resident_len();
@@ -190,7 +190,7 @@ impl Draft {
 pub(super) struct BundleMeta {
     pub bundle: BundleHandle,
     pub index: IndexEntry,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PayloadPiece>,
     pub crcs: Box<[u32]>,
     pub head: Bytes,
     pub tail: Bytes,
@@ -243,7 +243,7 @@ pub(super) struct Encoder<'a> {
     pub out: &'a mut BytesMut,
 }
 impl Encoder<'_> {
-    fn record(&mut self, kind: Kind, sequence: u64, data: u64, meta: impl FnOnce(&mut BytesMut)) -> RecordHeader {
+    fn record(&mut self, kind: RecordKind, sequence: u64, data: u64, meta: impl FnOnce(&mut BytesMut)) -> RecordHeader {
         let start = self.out.len();
         // The header is filled in once the meta part's length and checksum are known.
         self.out.put_bytes(0, RECORD_HEADER as usize);
@@ -263,10 +263,10 @@ impl Encoder<'_> {
         header
     }
     /// Encodes a bundle record; the payload's bytes in memory follow as its data.
-    pub fn bundle(&mut self, sequence: u64, bundle: BundleHandle, draft: &Draft) -> RecordHeader {
+    pub fn bundle(&mut self, sequence: u64, bundle: BundleHandle, draft: &BundleDraft) -> RecordHeader {
         let accel = self.accel;
-        let Draft { index, head, payload, pieces, tail, .. } = draft;
-        self.record(Kind::Bundle, sequence, payload.resident_len(), |out| {
+        let BundleDraft { index, head, payload, pieces, tail, .. } = draft;
+        self.record(RecordKind::Bundle, sequence, payload.resident_len(), |out| {
             out.put_u64_le(bundle.0);
             out.put_u32_le(index.flags);
             out.put_u8(index.priority.number());
@@ -285,9 +285,9 @@ impl Encoder<'_> {
             out.put_u32_le(pieces.len() as u32);
             for piece in pieces {
                 let (kind, a, b, len) = match *piece {
-                    Piece::Inline { len } => (0, 0, 0, len),
-                    Piece::Spill { spill, offset, len } => (1, spill, offset, len),
-                    Piece::Fill { seed, offset, len } => (2, seed, offset, len),
+                    PayloadPiece::Inline { len } => (0, 0, 0, len),
+                    PayloadPiece::Spill { spill, offset, len } => (1, spill, offset, len),
+                    PayloadPiece::Fill { seed, offset, len } => (2, seed, offset, len),
                 };
                 out.put_u8(kind);
                 out.put_u64_le(a);
@@ -301,7 +301,7 @@ impl Encoder<'_> {
     }
     /// Encodes a delete record, with the delivery to remember if there is one.
     pub fn delete(&mut self, sequence: u64, bundle: BundleHandle, remember: Option<Remembered>) -> RecordHeader {
-        self.record(Kind::Delete, sequence, 0, |out| {
+        self.record(RecordKind::Delete, sequence, 0, |out| {
             out.put_u64_le(bundle.0);
             out.put_u8(u8::from(remember.is_some()) | HAS_DIGEST);
             out.put_u128_le(remember.map_or(0, |r| r.fingerprint));
@@ -311,12 +311,12 @@ impl Encoder<'_> {
     }
     /// Encodes a counter record.
     pub fn counter(&mut self, sequence: u64, value: u64) -> RecordHeader {
-        self.record(Kind::Counter, sequence, 0, |out| out.put_u64_le(value))
+        self.record(RecordKind::Counter, sequence, 0, |out| out.put_u64_le(value))
     }
     /// Encodes a spill record's header and meta part; the data follow.
     pub fn spill(&mut self, sequence: u64, spill: u64, start: u64, data: &Payload) -> RecordHeader {
         let accel = self.accel;
-        self.record(Kind::Spill, sequence, data.len(), |out| {
+        self.record(RecordKind::Spill, sequence, data.len(), |out| {
             out.put_u64_le(spill);
             out.put_u64_le(start);
             put_crcs(accel, data, out);
@@ -385,12 +385,14 @@ impl Meta {
         if (accel.crc32c)(0, bytes) != header.meta_crc {
             return None;
         }
-        let mut f = Fields(bytes);
+        let mut f = FieldReader(bytes);
         Some(match header.kind {
-            Kind::Bundle => Meta::Bundle(f.bundle(header.data)?),
-            Kind::Delete => Meta::Delete(f.delete()?),
-            Kind::Counter => Meta::Counter(f.u64()?),
-            Kind::Spill => Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
+            RecordKind::Bundle => Meta::Bundle(f.bundle(header.data)?),
+            RecordKind::Delete => Meta::Delete(f.delete()?),
+            RecordKind::Counter => Meta::Counter(f.u64()?),
+            RecordKind::Spill => {
+                Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? })
+            }
         })
     }
     /// The bundle it concerns, if any.
@@ -419,8 +421,8 @@ pub(super) fn decode_whole(accel: &Accel, salt: u64, file: u32, bytes: &[u8]) ->
 }
 
 /// Reads little-endian fields from the front.
-pub(super) struct Fields<'a>(pub &'a [u8]);
-impl<'a> Fields<'a> {
+pub(super) struct FieldReader<'a>(pub &'a [u8]);
+impl<'a> FieldReader<'a> {
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -468,9 +470,9 @@ impl<'a> Fields<'a> {
         for _ in 0..count {
             let (kind, a, b, len) = (self.u8()?, self.u64()?, self.u64()?, self.u64()?);
             pieces.push(match kind {
-                0 => Piece::Inline { len },
-                1 => Piece::Spill { spill: a, offset: b, len },
-                2 => Piece::Fill { seed: a, offset: b, len },
+                0 => PayloadPiece::Inline { len },
+                1 => PayloadPiece::Spill { spill: a, offset: b, len },
+                2 => PayloadPiece::Fill { seed: a, offset: b, len },
                 _ => return None,
             });
         }
@@ -528,7 +530,7 @@ mod tests {
             let mut out = BytesMut::new();
             let accel = accel();
             let mut encoder = Encoder { accel: &accel, salt: 77, file: 6, out: &mut out };
-            let draft = Draft {
+            let draft = BundleDraft {
                 index: entry,
                 head: head.clone().into(),
                 payload,

@@ -13,8 +13,8 @@ mod again;
 use super::header::FileHeader;
 use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
 use super::scan::{Find, Scan};
-use super::segment::{Owner, Segment};
-use super::{Gone, Kept, LogStore, Op, Phase, State};
+use super::segment::{LogSegment, Owner};
+use super::{BundleState, Gone, KeptBundle, LogStore, Op, StorePhase};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -49,11 +49,11 @@ pub(super) struct Recovery {
     settled: BTreeMap<u32, u64>,
     again: Option<again::Again>,
     clean_below: Option<u32>,
-    found: BTreeMap<BundleHandle, Found>,
+    found: BTreeMap<BundleHandle, RecoveredRecord>,
     deletes: BTreeMap<BundleHandle, (u64, Loc, Option<Remembered>)>,
     all_looked_at: bool,
     deliveries: VecDeque<Remembered>,
-    bundles: VecDeque<Found>,
+    bundles: VecDeque<RecoveredRecord>,
     wake_at: Option<Instant>,
     telling: bool,
     /// A file has a newer format.
@@ -82,7 +82,7 @@ impl Recovery {
     }
 }
 #[derive(Debug)]
-struct Found {
+struct RecoveredRecord {
     sequence: u64,
     loc: Loc,
     meta: BundleMeta,
@@ -90,13 +90,13 @@ struct Found {
 
 impl LogStore {
     pub(super) fn open(&mut self, out: &mut impl Sink<Output>) {
-        if matches!(self.phase, Phase::Closed) {
-            self.phase = Phase::Recovering(Box::default());
+        if matches!(self.phase, StorePhase::Closed) {
+            self.phase = StorePhase::Recovering(Box::default());
             self.disk(Op::List, DiskAction::List, out);
         }
     }
     pub(super) fn recovery_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         if recovery.wake_at.is_none_or(|at| at > now) {
             return;
         }
@@ -111,27 +111,27 @@ impl LogStore {
     }
     /// Retries the same operation after a pause, because the disk did not answer.
     fn ask_again(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
-        if let Phase::Recovering(recovery) = &mut self.phase {
+        if let StorePhase::Recovering(recovery) = &mut self.phase {
             recovery.wake_at = Some(now + self.config.retry * 10);
         }
         self.report_failure(file, out);
     }
     pub(super) fn listed(&mut self, now: Instant, result: Result<DiskAnswer, DiskError>, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Ok(DiskAnswer::Files(mut files)) = result else {
             return self.ask_again(now, 0, out);
         };
         files.sort_unstable();
         recovery.listed = true;
         for (file, len) in &files {
-            self.segments.insert(*file, Segment { len: *len, size: *len, sealed: true, ..Segment::default() });
+            self.segments.insert(*file, LogSegment { len: *len, size: *len, sealed: true, ..LogSegment::default() });
         }
         recovery.files = files;
         self.scan_on(now, out);
     }
     /// Reads the next window, of this file or the next.
     fn scan_on(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         loop {
             if let Some(scan) = &recovery.scan {
                 if let Some((offset, len)) = scan.next_read() {
@@ -177,16 +177,18 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
-        if matches!(&self.phase, Phase::Recovering(recovery) if recovery.again.is_some()) {
+        if matches!(&self.phase, StorePhase::Recovering(recovery) if recovery.again.is_some()) {
             return self.read_back(now, result, out);
         }
         // The recovery leaves `self` while its records are sorted into the store's tables.
-        let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
+        let StorePhase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, StorePhase::Closed) else {
+            return;
+        };
         if let Some(mut scan) = recovery.scan.take() {
             match result {
                 Ok(DiskAnswer::Data(bytes)) if recovery.postpones(&scan, &self.config.accel, &bytes) => {
                     recovery.postponed.push((scan.file, scan.len, 0));
-                    self.phase = Phase::Recovering(recovery);
+                    self.phase = StorePhase::Recovering(recovery);
                     return self.scan_on(now, out);
                 }
                 Ok(DiskAnswer::Data(bytes)) => {
@@ -196,18 +198,18 @@ impl LogStore {
                 _ => {
                     let file = scan.file;
                     recovery.scan = Some(scan);
-                    self.phase = Phase::Recovering(recovery);
+                    self.phase = StorePhase::Recovering(recovery);
                     return self.ask_again(now, file, out);
                 }
             }
             if recovery.newer {
                 // Reading stops here: only the newer program knows the content.
-                self.phase = Phase::Recovering(recovery);
+                self.phase = StorePhase::Recovering(recovery);
                 return;
             }
             recovery.scan = Some(scan);
         }
-        self.phase = Phase::Recovering(recovery);
+        self.phase = StorePhase::Recovering(recovery);
         self.scan_on(now, out);
     }
     fn sort_in(&mut self, recovery: &mut Recovery, scan: &mut Scan, find: Find, out: &mut impl Sink<Output>) {
@@ -259,7 +261,7 @@ impl LogStore {
                         // lie there under the same number.
                         self.spills.skip_past(&meta.pieces);
                         if whole {
-                            self.sort_bundle(recovery, Found { sequence, loc, meta });
+                            self.sort_bundle(recovery, RecoveredRecord { sequence, loc, meta });
                         }
                     }
                     Meta::Delete(meta) => self.sort_delete(recovery, sequence, loc, meta),
@@ -270,7 +272,7 @@ impl LogStore {
             }
         }
     }
-    fn sort_bundle(&mut self, recovery: &mut Recovery, found: Found) {
+    fn sort_bundle(&mut self, recovery: &mut Recovery, found: RecoveredRecord) {
         let bundle = found.meta.bundle;
         // Records come in any order: only the one with the highest sequence lives, unless a later deletion kills it.
         let newest = recovery.found.get(&bundle).map(|other| other.sequence);
@@ -309,7 +311,7 @@ impl LogStore {
         if result.is_err() {
             return self.ask_again(now, file, out);
         }
-        if let Phase::Recovering(recovery) = &mut self.phase {
+        if let StorePhase::Recovering(recovery) = &mut self.phase {
             recovery.settling = None;
             recovery.settled.insert(file, 0);
         }
@@ -317,7 +319,9 @@ impl LogStore {
     }
 
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
+        let StorePhase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, StorePhase::Closed) else {
+            return;
+        };
         // Without any salt, a new one is drawn; the next file's number makes it differ from that of a file whose
         // header never reached the disk.
         self.salt = recovery
@@ -349,11 +353,17 @@ impl LogStore {
         });
         recovery.telling = true;
         self.look = true;
-        self.phase = Phase::Recovering(recovery);
+        self.phase = StorePhase::Recovering(recovery);
         self.tell(now, out);
     }
-    fn adopt(&mut self, bundle: BundleHandle, found: Found, recovery: &mut Recovery, out: &mut impl Sink<Output>) {
-        let Found { loc, meta, .. } = &found;
+    fn adopt(
+        &mut self,
+        bundle: BundleHandle,
+        found: RecoveredRecord,
+        recovery: &mut Recovery,
+        out: &mut impl Sink<Output>,
+    ) {
+        let RecoveredRecord { loc, meta, .. } = &found;
         // A bundle without all of its spills cannot be delivered.
         if !self.spills.cover(&meta.pieces) {
             self.report_damage(loc.file, loc.offset, loc.size(), out);
@@ -367,23 +377,23 @@ impl LogStore {
         self.kept_bytes += size;
         self.wall = self.wall.max(meta.index.stored_at);
         let spills = self.spills.take(&meta.pieces, &mut self.quotas);
-        self.kept.insert(bundle, Kept { state: State::Disk(*loc), spills, size, quota });
+        self.kept.insert(bundle, KeptBundle { state: BundleState::Disk(*loc), spills, size, quota });
         self.segments.add(*loc, Owner::Bundle(bundle));
         recovery.bundles.push_back(found);
     }
     /// Reports recovered deliveries and bundles to the agent, [`TOLD_AT_ONCE`] per call.
     fn tell(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         for _ in 0..TOLD_AT_ONCE {
             if let Some(delivery) = recovery.deliveries.pop_front() {
                 out.push(Output::RecoveredDelivery(delivery));
-            } else if let Some(Found { meta, .. }) = recovery.bundles.pop_front() {
+            } else if let Some(RecoveredRecord { meta, .. }) = recovery.bundles.pop_front() {
                 let payload = super::commit::stored_rope(&meta.pieces, meta.bundle);
                 let BundleMeta { bundle, index, head, tail, .. } = meta;
                 out.push(Output::Recovered { bundle, index: Box::new(index), head, payload, tail });
             } else {
                 out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle, secret: self.salt });
-                self.phase = Phase::Open;
+                self.phase = StorePhase::Open;
                 return;
             }
         }
@@ -403,18 +413,18 @@ mod tests {
     fn begun() -> (LogStore, Recovery) {
         let mut store = LogStore::new(Config::new(1 << 30));
         for file in 1..=3 {
-            store.segments.insert(file, Segment { len: 1000, size: 1000, ..Segment::default() });
+            store.segments.insert(file, LogSegment { len: 1000, size: 1000, ..LogSegment::default() });
         }
         (store, Recovery::default())
     }
     fn loc(file: u32) -> Loc {
         Loc { file, offset: 128, meta: 100, data: 10 }
     }
-    fn bundle(sequence: u64, file: u32) -> Found {
+    fn bundle(sequence: u64, file: u32) -> RecoveredRecord {
         let index = crate::log::tests::plain_index();
         let (head, tail) = (Bytes::new(), Bytes::new());
         let meta = BundleMeta { bundle: BUNDLE, index, pieces: Vec::new(), crcs: Box::default(), head, tail };
-        Found { sequence, loc: loc(file), meta }
+        RecoveredRecord { sequence, loc: loc(file), meta }
     }
     fn delete(store: &mut LogStore, recovery: &mut Recovery, sequence: u64, file: u32) {
         store.sort_delete(recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember: None });

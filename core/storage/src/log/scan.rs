@@ -40,7 +40,7 @@ pub(super) struct Scan {
     /// Offset of the next record, or of the search for one.
     at: u64,
     damage_from: Option<u64>,
-    check: Option<Check>,
+    check: Option<DataCheck>,
     /// Check the data of records, not only their headers and meta parts.
     pub verify: bool,
     started: bool,
@@ -56,7 +56,7 @@ pub(super) struct Scan {
 }
 /// Check of a record's data under way.
 #[derive(Debug)]
-struct Check {
+struct DataCheck {
     sequence: u64,
     loc: Loc,
     meta: Meta,
@@ -197,7 +197,8 @@ impl Scan {
             }
             Some(meta) if self.verify && loc.data > 0 => {
                 let (position, sums) = (loc.data_offset(), ChunkSums::default());
-                self.check = Some(Check { sequence: header.sequence, loc, meta, position, sums, found: Vec::new() });
+                self.check =
+                    Some(DataCheck { sequence: header.sequence, loc, meta, position, sums, found: Vec::new() });
             }
             Some(meta) => {
                 self.at += loc.size();
@@ -215,7 +216,7 @@ impl Scan {
         let end = check.loc.offset + check.loc.size();
         let available = bytes.get((check.position - self.read_from) as usize..).unwrap_or_default();
         let n = available.len().min((end - check.position) as usize);
-        let Check { sums, found, .. } = &mut check;
+        let DataCheck { sums, found, .. } = &mut check;
         sums.add(accel, &available[..n], |crc| found.push(crc));
         check.position += n as u64;
         if check.position < end {
@@ -232,7 +233,7 @@ impl Scan {
         check.found.extend(check.sums.finish());
         let whole = check.found == check.meta.crcs();
         self.at = end;
-        let Check { sequence, loc, meta, .. } = check;
+        let DataCheck { sequence, loc, meta, .. } = check;
         find(self, Find::Record { sequence, loc, meta, whole });
         true
     }

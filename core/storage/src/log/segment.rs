@@ -20,7 +20,7 @@ pub(super) enum Owner {
 
 /// One file.
 #[derive(Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     /// Bytes given to records, written or in flight.
     pub len: u64,
     /// Length of the file, bytes; more than `len` in a file made of another.
@@ -52,7 +52,7 @@ pub(super) struct Segment {
     /// Not recognisable as a file of this store: never touched.
     pub foreign: bool,
 }
-impl Segment {
+impl LogSegment {
     fn compactable(&self, longest: u64) -> bool {
         let idle = self.sealed && !self.removing && self.size <= longest;
         idle && !self.unreadable && !self.foreign && !self.records.is_empty()
@@ -70,7 +70,7 @@ struct Spare {
 /// All files.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    table: BTreeMap<u32, Segment>,
+    table: BTreeMap<u32, LogSegment>,
     /// The file that records are added to.
     pub active: Option<u32>,
     /// Number of the next file.
@@ -95,20 +95,20 @@ impl Segments {
     pub fn new() -> Segments {
         Segments { next: 1, ..Segments::default() }
     }
-    pub fn get(&self, file: u32) -> Option<&Segment> {
+    pub fn get(&self, file: u32) -> Option<&LogSegment> {
         self.table.get(&file)
     }
-    pub fn get_mut(&mut self, file: u32) -> Option<&mut Segment> {
+    pub fn get_mut(&mut self, file: u32) -> Option<&mut LogSegment> {
         self.table.get_mut(&file)
     }
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &LogSegment)> {
         self.table.iter().map(|(file, segment)| (*file, segment))
     }
     pub fn len(&self) -> usize {
         self.table.len()
     }
     /// Adds a file.
-    pub fn insert(&mut self, file: u32, segment: Segment) {
+    pub fn insert(&mut self, file: u32, segment: LogSegment) {
         self.bytes += segment.size;
         self.next = self.next.max(file.saturating_add(1));
         self.table.insert(file, segment);
@@ -139,7 +139,7 @@ impl Segments {
     /// Whether a file about to be removed may be kept instead: fewer than `most` are kept, its length is between half
     /// and all of `segment_bytes`, and the store is at most half full.
     pub fn may_keep(&self, file: u32, most: usize, segment_bytes: u64, capacity: u64) -> bool {
-        let fits = |s: &Segment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
+        let fits = |s: &LogSegment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
         self.spares.len() < most && self.bytes <= capacity / 2 && self.table.get(&file).is_some_and(fits)
     }
     /// Marks a file that is about to be kept.
@@ -267,7 +267,7 @@ impl Segments {
     /// The sealed file with the least live data that frees more than `least` bytes of a full disk and whose live
     /// records fit into `room`.
     pub fn vacant(&self, room: u64, least: u64) -> Option<u32> {
-        let gives = |s: &Segment| s.live <= room && s.size.saturating_sub(s.live) > least;
+        let gives = |s: &LogSegment| s.live <= room && s.size.saturating_sub(s.live) > least;
         let vacant = self.iter().filter(|(_, s)| s.compactable(u64::MAX) && gives(s));
         vacant.min_by_key(|(_, s)| s.live).map(|(file, _)| file)
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn only_sealed_empty_idle_files_go() {
         let mut segments = Segments::default();
-        segments.insert(1, Segment { len: 1000, size: 1000, ..Segment::default() });
+        segments.insert(1, LogSegment { len: 1000, size: 1000, ..LogSegment::default() });
         segments.active = Some(1);
         segments.add(loc(1, 128, 100), Owner::Bundle(BundleHandle(5)));
         assert_eq!((segments.bytes, segments.live, segments.garbage()), (1000, 200, 800));
@@ -312,7 +312,7 @@ mod tests {
         let mut segments = Segments::new();
         for file in 1..=4 {
             let size = if file == 4 { 400 } else { 1000 };
-            segments.insert(file, Segment { len: size, size, named: file != 2, ..Segment::default() });
+            segments.insert(file, LogSegment { len: size, size, named: file != 2, ..LogSegment::default() });
         }
         let may = |segments: &Segments, file| segments.may_keep(file, 2, 1000, 10_000);
         assert!(!may(&segments, 2), "records that do not say whose they are");
@@ -331,7 +331,7 @@ mod tests {
         segments.kept(3, Some(1000));
         segments.kept(1, None);
         assert_eq!((segments.bytes, segments.garbage()), (2400, 1400));
-        segments.insert(5, Segment::default());
+        segments.insert(5, LogSegment::default());
         assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some((3, 1000)), None, 1400));
         segments.remade(5, 1000);
         segments.extend(5, 800, 2);
@@ -344,7 +344,7 @@ mod tests {
     fn suspect_then_emptiest_file_is_compacted() {
         let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
-            segments.insert(file, Segment { len: 1000, size: 1000, sealed: true, ..Segment::default() });
+            segments.insert(file, LogSegment { len: 1000, size: 1000, sealed: true, ..LogSegment::default() });
             segments.add(loc(file, 128, data), Owner::Delete(BundleHandle(1)));
         }
         assert_eq!(segments.victim(9999).map(|(file, _)| file), Some(2));

@@ -4,8 +4,8 @@
 //! is remembered until the agent drops it.
 
 use super::LogStore;
-use super::commit::Arriving;
-use super::record::{Loc, Piece, spill_record_len};
+use super::commit::SpillWrite;
+use super::record::{Loc, PayloadPiece, spill_record_len};
 use super::segment::{Owner, Segments};
 use crate::quota::Quotas;
 use alloc::boxed::Box;
@@ -16,7 +16,7 @@ use farlink_base::{Chunk, Extent, Instant, Payload, Refusal, Sink};
 
 /// One record of a spill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
+pub(super) struct SpillPart {
     /// Offset of its first byte in the spill.
     pub start: u64,
     pub loc: Loc,
@@ -38,7 +38,7 @@ pub(super) struct Spill {
 }
 impl Spill {
     /// Records that hold `offset .. offset + len`; `None` if any byte of it is missing.
-    pub fn parts(&self, offset: u64, len: u64) -> Option<Vec<Part>> {
+    pub fn parts(&self, offset: u64, len: u64) -> Option<Vec<SpillPart>> {
         // Offsets come from extents that were read from disk: they may overflow.
         let end = offset.checked_add(len)?;
         let first = self.parts.range(..=offset).next_back().map_or(offset, |(start, _)| *start);
@@ -48,7 +48,7 @@ impl Spill {
                 return None;
             }
             if start + loc.data > at {
-                found.push(Part { start, loc });
+                found.push(SpillPart { start, loc });
                 at = start + loc.data;
             }
         }
@@ -77,9 +77,9 @@ impl Spills {
         self.skip_to(self.last.saturating_add(count).min(!Extent::SPILL));
     }
     /// Marks the spill numbers in a recovered bundle record as used.
-    pub fn skip_past(&mut self, pieces: &[Piece]) {
+    pub fn skip_past(&mut self, pieces: &[PayloadPiece]) {
         for piece in pieces {
-            if let Piece::Spill { spill, .. } = piece {
+            if let PayloadPiece::Spill { spill, .. } = piece {
                 self.skip_to(*spill);
             }
         }
@@ -113,27 +113,27 @@ impl Spills {
         }
     }
     /// Bytes of the pieces' spills that already count to `quota`.
-    pub fn counted(&self, pieces: &[Piece], quota: u64) -> u64 {
+    pub fn counted(&self, pieces: &[PayloadPiece], quota: u64) -> u64 {
         let spills = pieces.iter().filter_map(|piece| match piece {
-            Piece::Spill { spill, .. } => self.table.get(spill),
+            PayloadPiece::Spill { spill, .. } => self.table.get(spill),
             _ => None,
         });
         spills.filter(|spill| spill.agent.is_some() && spill.quota == quota).map(|spill| spill.len).sum()
     }
     /// Whether all spilled bytes that the pieces refer to are durable.
-    pub fn cover(&self, pieces: &[Piece]) -> bool {
+    pub fn cover(&self, pieces: &[PayloadPiece]) -> bool {
         pieces.iter().all(|piece| match piece {
-            Piece::Spill { spill, offset, len } => {
+            PayloadPiece::Spill { spill, offset, len } => {
                 self.table.get(spill).is_some_and(|s| s.parts(*offset, *len).is_some())
             }
             _ => true,
         })
     }
     /// Adds a bundle that refers to the pieces' spills. Returns their numbers, each once.
-    pub fn take(&mut self, pieces: &[Piece], quotas: &mut Quotas) -> Option<Box<[u64]>> {
+    pub fn take(&mut self, pieces: &[PayloadPiece], quotas: &mut Quotas) -> Option<Box<[u64]>> {
         let mut numbers: Vec<u64> = pieces
             .iter()
-            .filter_map(|piece| if let Piece::Spill { spill, .. } = piece { Some(*spill) } else { None })
+            .filter_map(|piece| if let PayloadPiece::Spill { spill, .. } = piece { Some(*spill) } else { None })
             .collect();
         numbers.sort_unstable();
         // A payload may refer to a spill in several pieces, but holds it once.
@@ -240,14 +240,14 @@ impl LogStore {
             return self.refuse_spill(spill, reason, out);
         }
         let (number, start) = self.spills.append(spill, quota, data.len(), &mut self.quotas);
-        self.queue.push_spill(now, Arriving { agent: spill, number, start, data, attempts: 0 });
+        self.queue.push_spill(now, SpillWrite { agent: spill, number, start, data, attempts: 0 });
     }
     fn refuse_spill(&mut self, agent: u64, reason: Refusal, out: &mut impl Sink<Output>) {
         self.spills.fail(agent, &mut self.segments, &mut self.quotas);
         out.push(Output::Spilled { spill: agent, result: Err(reason) });
     }
     /// Drops a part that will not be written, and its spill.
-    pub(super) fn spill_failed(&mut self, arriving: &Arriving, reason: Refusal, out: &mut impl Sink<Output>) {
+    pub(super) fn spill_failed(&mut self, arriving: &SpillWrite, reason: Refusal, out: &mut impl Sink<Output>) {
         self.queue.cancel(arriving.record_len());
         if self.spills.get(arriving.number).is_some_and(|spill| spill.agent.is_some()) {
             self.refuse_spill(arriving.agent, reason, out);
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!((start, quotas.used(5)), (0, 10));
         let loc = Loc { file: 1, offset: 128, meta: 16, data: 10 };
         assert!(spills.committed(number, 0, loc, &mut segments));
-        let pieces = [Piece::Spill { spill: number, offset: 2, len: 8 }];
+        let pieces = [PayloadPiece::Spill { spill: number, offset: 2, len: 8 }];
         assert!(spills.cover(&pieces));
         assert_eq!((spills.counted(&pieces, 5), spills.counted(&pieces, 6)), (10, 0));
         let held = spills.take(&pieces, &mut quotas).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     fn bundle_holds_each_spill_once() {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let numbers = [1, 2].map(|agent| spills.append(agent, 0, 10, &mut quotas).0);
-        let piece = |spill| Piece::Spill { spill, offset: 0, len: 1 };
+        let piece = |spill| PayloadPiece::Spill { spill, offset: 0, len: 1 };
         let held = spills.take(&[piece(numbers[1]), piece(numbers[0]), piece(numbers[1])], &mut quotas).unwrap();
         assert_eq!(*held, numbers);
         held.iter().for_each(|number| spills.release(*number, &mut segments, &mut quotas));
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn spill_numbers_of_records_stay_used() {
         let (mut spills, mut quotas) = (Spills::default(), Quotas::new(100));
-        spills.skip_past(&[Piece::Inline { len: 3 }, Piece::Spill { spill: 41, offset: 0, len: 1 }]);
+        spills.skip_past(&[PayloadPiece::Inline { len: 3 }, PayloadPiece::Spill { spill: 41, offset: 0, len: 1 }]);
         assert_eq!(spills.append(1, 0, 1, &mut quotas).0, 42);
         spills.skip(100);
         assert_eq!(spills.append(2, 0, 1, &mut quotas).0, 143);

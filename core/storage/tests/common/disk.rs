@@ -21,7 +21,7 @@ pub struct SimFile {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Disk {
+pub struct SimDisk {
     pub files: BTreeMap<u32, SimFile>,
     /// Removed files that are kept to be written over.
     pub kept: BTreeMap<u32, SimFile>,
@@ -116,7 +116,7 @@ impl SimFile {
     }
 }
 
-impl Disk {
+impl SimDisk {
     /// Takes one of the outstanding operations, in any order that syncs allow.
     pub fn choose(&self, outstanding: &mut Vec<DiskOp>, rng: &mut Rng) -> Option<DiskOp> {
         let is_sync = |op: &DiskOp| matches!(op.action, DiskAction::Sync { .. });
@@ -296,7 +296,7 @@ impl Disk {
         }
     }
     /// The disk as it is found after a power cut.
-    pub fn power_cut(&self, outstanding: &[DiskOp], rng: &mut Rng) -> Disk {
+    pub fn power_cut(&self, outstanding: &[DiskOp], rng: &mut Rng) -> SimDisk {
         let mut disk = self.clone();
         // Operations under way may have been performed or not.
         for op in outstanding {
@@ -334,7 +334,7 @@ impl Disk {
         (self.count, self.fail) = (0, None);
     }
     /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
-    pub fn killed(&self) -> Disk {
+    pub fn killed(&self) -> SimDisk {
         let mut disk = self.clone();
         disk.begin_next_run();
         disk

@@ -3,7 +3,7 @@
 
 pub mod disk;
 
-use disk::Disk;
+use disk::SimDisk;
 use farlink_base::store::{
     BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp, IndexEntry, Input, Output, Remembered,
 };
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A bundle as the agent knows it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct PutBundle {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Bytes,
@@ -29,14 +29,14 @@ pub struct Known {
 
 /// A bundle that arrives in parts.
 #[derive(Clone, Debug)]
-pub struct Arriving {
+pub struct ArrivingBundle {
     bytes: Vec<u8>,
     rope: Payload,
     left: u32,
     failed: bool,
 }
 
-impl Arriving {
+impl ArrivingBundle {
     pub fn failed(&self) -> bool {
         self.failed
     }
@@ -47,15 +47,15 @@ impl Arriving {
 }
 
 /// One node's store on a simulated disk.
-pub struct World {
+pub struct StoreWorld {
     pub config: Config,
     pub store: LogStore,
-    pub disk: Disk,
+    pub disk: SimDisk,
     pub now: Instant,
     pub rng: Rng,
     pub outstanding: Vec<DiskOp>,
-    pub known: BTreeMap<u64, Known>,
-    pub arriving: BTreeMap<u64, Arriving>,
+    pub known: BTreeMap<u64, PutBundle>,
+    pub arriving: BTreeMap<u64, ArrivingBundle>,
     pub counter: u64,
     /// Highest value that the store was asked to keep.
     pub counter_asked: u64,
@@ -89,10 +89,10 @@ pub fn small(capacity: u64) -> Config {
     Config { segment_bytes: 8192, read_bytes: 4096, second_group: 1500, seed: 42, ..Config::new(capacity) }
 }
 
-impl World {
+impl StoreWorld {
     /// Opens a store on this disk.
-    pub fn open(config: Config, disk: Disk, seed: u64) -> World {
-        let mut world = World {
+    pub fn open(config: Config, disk: SimDisk, seed: u64) -> StoreWorld {
+        let mut world = StoreWorld {
             config,
             store: LogStore::new(config),
             disk,
@@ -267,7 +267,7 @@ impl World {
         self.next_bundle += 1;
         let index = self.index(number);
         let (head, tail) = (Bytes::from(self.bytes(number % 40 + 1)), Bytes::from(self.bytes(number % 5)));
-        let known = Known {
+        let known = PutBundle {
             index,
             head: head.clone(),
             payload,
@@ -381,7 +381,7 @@ impl World {
     }
     fn spill_parts_as(&mut self, spill: u64, parts: Vec<Vec<u8>>) {
         let (bytes, left) = (parts.concat(), parts.len() as u32);
-        let arriving = Arriving { bytes, rope: Payload::new(), left, failed: false };
+        let arriving = ArrivingBundle { bytes, rope: Payload::new(), left, failed: false };
         self.arriving.insert(spill, arriving);
         for data in parts {
             self.input(Input::Spill { spill, quota: spill % 3, data: data.into() });
@@ -450,8 +450,8 @@ impl World {
     }
 
     /// Opens the store on this disk and checks all promises; the agent continues from there.
-    pub fn reopen(&self, disk: Disk, what: &str) -> World {
-        let mut world = World::open(self.config, disk, self.rng.clone().next_u64());
+    pub fn reopen(&self, disk: SimDisk, what: &str) -> StoreWorld {
+        let mut world = StoreWorld::open(self.config, disk, self.rng.clone().next_u64());
         world.settle();
         let (counter, last_bundle) = world.opened.unwrap_or_else(|| panic!("{what}: not opened"));
         assert!(counter >= self.counter, "{what}: counter {counter} < {}", self.counter);
@@ -490,7 +490,7 @@ impl World {
         world
     }
     /// Checks that everything recovered is exactly as it was put.
-    pub fn check_contents(&mut self, before: &World, what: &str) {
+    pub fn check_contents(&mut self, before: &StoreWorld, what: &str) {
         let recovered = self.recovered.clone();
         for (number, (index, head, rope, tail)) in &recovered {
             let known = before.known.get(number).unwrap_or_else(|| panic!("{what}: {number} was never put"));

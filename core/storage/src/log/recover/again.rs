@@ -4,7 +4,7 @@
 //! have reached the disk. So records of files that may not be durable are read back, written in place and synced,
 //! after every file was read and before any of them is reported.
 
-use super::super::{LogStore, Op, Phase, data};
+use super::super::{LogStore, Op, StorePhase, data};
 use alloc::vec::Vec;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{Instant, Payload, Sink};
@@ -22,7 +22,7 @@ impl LogStore {
     /// Reads the next window back, or syncs the file at its end, or ends recovery when no file is left.
     pub(super) fn write_again(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let window = self.config.read_bytes;
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         recovery.scan = None;
         // A settled file in which no record was found has nothing to rewrite.
         let mut settled = || core::mem::take(&mut recovery.settled).into_iter().filter(|(_, end)| *end > 0).collect();
@@ -42,7 +42,7 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Some((again, &(file, _))) = recovery.again.as_mut().and_then(|again| {
             let file = again.files.last()?;
             Some((&mut again.at, file))
@@ -70,7 +70,7 @@ impl LogStore {
         synced: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Some(again) = &mut recovery.again else { return };
         let Some(&(file, _)) = again.files.last() else { return };
         // It is unknown which pages an I/O error concerned, so the file starts over.
@@ -87,7 +87,7 @@ impl LogStore {
         if synced || result.is_err() { self.next_again(now, out) } else { self.write_again(now, out) }
     }
     fn next_again(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        if let Phase::Recovering(recovery) = &mut self.phase
+        if let StorePhase::Recovering(recovery) = &mut self.phase
             && let Some(again) = &mut recovery.again
         {
             again.files.pop();

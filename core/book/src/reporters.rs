@@ -1,11 +1,12 @@
-//! Who told what of a bounded table, so that whoever talks much pushes nobody else's words out.
+//! Attribution of the entries of a bounded table to the peers that reported them, so that a flood evicts only its
+//! sender's entries.
 
 use crate::peers::{Identity, Peer};
 use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::NodeId;
 
-/// Of each entry of a table that was told, by whom, and in which order. Where there is no room, whoever told most
-/// loses what it did not tell again for longest ([`Reporters::loser`]): a flood ends in a flood's own place.
+/// Reporter and order of each reported entry of a table. When the table is full, the peer with the most entries loses
+/// the one it has not repeated for longest ([`Reporters::loser`]).
 #[derive(Clone, Debug)]
 pub struct Reporters<K> {
     told: BTreeMap<K, (NodeId, u64)>,
@@ -20,25 +21,27 @@ impl<K> Default for Reporters<K> {
 }
 
 impl<K: Ord + Copy> Reporters<K> {
-    /// As whom a neighbour tells something: those that only claim a name are one and the same, null, however many
-    /// names they claim.
+    /// Name under which a neighbour reports. Unauthenticated neighbours share the null node, however many names they
+    /// claim.
     pub fn name(peer: &Peer) -> NodeId {
         if peer.identity() >= Identity::Address { peer.node } else { NodeId::NULL }
     }
-    /// Somebody tells this. What another told already becomes its own only where it told less than that one: else
-    /// whoever repeats everything could have everything forgotten.
+    /// Notes that a peer reported an entry. The entry of another peer changes hands only to a peer with fewer
+    /// entries: otherwise a peer that repeats everything could have everything evicted.
     pub fn note(&mut self, key: K, teller: NodeId) {
         if let Some((before, _)) = self.told.get(&key).copied() {
+            // The peer with fewer entries is believed to know the entry first-hand.
             if before != teller && self.of(teller) >= self.of(before) {
                 return;
             }
             self.forget(key);
         }
+        // The count orders the entries of one reporter by their last report.
         self.count += 1;
         self.told.insert(key, (teller, self.count));
         self.by_teller.entry(teller).or_default().insert((self.count, key));
     }
-    /// It is in the table no more, or this node knows it of its own.
+    /// Removes an entry that left the table or that this node now knows first-hand.
     pub fn forget(&mut self, key: K) {
         let Some((teller, number)) = self.told.remove(&key) else { return };
         if let Some(all) = self.by_teller.get_mut(&teller) {
@@ -48,29 +51,30 @@ impl<K: Ord + Copy> Reporters<K> {
             }
         }
     }
-    /// Forgets what is in the table no more.
+    /// Removes the entries that left the table.
     pub fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
         let gone: alloc::vec::Vec<K> = self.told.keys().filter(|key| !stays(key)).copied().collect();
         gone.into_iter().for_each(|key| self.forget(key));
     }
-    /// What is to leave where there is no room; `None`: nothing was told.
+    /// Entry to evict from a full table; `None` if nothing was reported.
     pub fn loser(&self) -> Option<K> {
+        // The reporter with the most entries pays for the space.
         let longest = self.by_teller.values().max_by_key(|told| told.len())?;
         longest.first().map(|(_, key)| *key)
     }
-    /// Whether it was told.
+    /// Whether the entry was reported.
     pub fn has(&self, key: K) -> bool {
         self.told.contains_key(&key)
     }
-    /// How much whoever told most did.
+    /// Number of entries of the peer that reported most.
     pub fn most(&self) -> usize {
         self.by_teller.values().map(BTreeSet::len).max().unwrap_or(0)
     }
-    /// How much was told.
+    /// Number of reported entries.
     pub fn len(&self) -> usize {
         self.told.len()
     }
-    /// Whether nothing was.
+    /// Whether there are no reported entries.
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
@@ -101,6 +105,7 @@ mod tests {
     fn flood_evicts_its_own() {
         let mut tellers = Reporters::default();
         (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
+        // The flood outgrows the table many times over.
         (1_000..90_000).for_each(|key| tell(&mut tellers, key, LIAR));
         assert!((0..40).all(|key| tellers.told.contains_key(&key)));
         assert_eq!((tellers.len(), tellers.most(), tellers.by_teller.len()), (100, 60, 2));
@@ -115,6 +120,7 @@ mod tests {
         (0..40).for_each(|key| tell(&mut tellers, key, LIAR));
         (1_000..9_000).for_each(|key| tell(&mut tellers, key, LIAR));
         assert!((0..40).all(|key| tellers.told.get(&key).is_some_and(|(teller, _)| *teller == HONEST)));
+        // A peer without entries takes over one of the largest reporter.
         tell(&mut tellers, 8_999, NodeId(4));
         assert_eq!(tellers.told[&8_999].0, NodeId(4), "it told nothing else, and is believed to know it itself");
     }

@@ -30,19 +30,19 @@ fn on_processor() -> u64 {
 
 /// Row of the table: mean cost of a step and the duration of each, the best of all runs, since other programs use the
 /// machine too.
-struct Row {
+struct SpeedRow {
     name: &'static str,
     mean_ns: f64,
     took_ns: Vec<u32>,
 }
 
-struct Table {
-    rows: Vec<Row>,
+struct SpeedTable {
+    rows: Vec<SpeedRow>,
     run: usize,
     at: usize,
 }
 
-impl Table {
+impl SpeedTable {
     /// Runs the steps: the first half for the mean, each of the second half timed on its own.
     fn row(&mut self, name: &'static str, count: usize, mut step: impl FnMut(usize)) {
         let half = count / 2;
@@ -54,7 +54,7 @@ impl Table {
             on_processor().checked_sub(processor).filter(|spent| *spent > 0).map_or(wall, |spent| spent.min(wall));
         let mean_ns = spent as f64 / half as f64;
         if self.run == 0 {
-            self.rows.push(Row { name, mean_ns, took_ns: vec![u32::MAX; count - half] });
+            self.rows.push(SpeedRow { name, mean_ns, took_ns: vec![u32::MAX; count - half] });
         }
         let row = &mut self.rows[self.at];
         // The best of all runs is the one least disturbed.
@@ -69,7 +69,7 @@ impl Table {
     }
     fn print(mut self, title: &str) {
         println!("\n{title}\nstep                   | mean ns | slowest three, us          | over 1 ms");
-        for Row { name, mean_ns, took_ns } in &mut self.rows {
+        for SpeedRow { name, mean_ns, took_ns } in &mut self.rows {
             took_ns.sort_unstable();
             let us = |from_last: usize| f64::from(took_ns[took_ns.len() - from_last]) / 1e3;
             let over = took_ns.iter().filter(|ns| **ns > 1_000_000).count();
@@ -79,7 +79,7 @@ impl Table {
 }
 
 fn measure(title: &str, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
-    let mut table = Table { rows: Vec::new(), run: 0, at: 0 };
+    let mut table = SpeedTable { rows: Vec::new(), run: 0, at: 0 };
     for run in 0..RUNS {
         (table.run, table.at) = (run, 0);
         one_run(&mut table, destinations, &expires_ms);
@@ -87,7 +87,7 @@ fn measure(title: &str, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) 
     table.print(title);
 }
 
-fn one_run(table: &mut Table, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
+fn one_run(table: &mut SpeedTable, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
     let mut rng = Rng::new(11);
     let mut random_new = |i: usize| {
         let id = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());

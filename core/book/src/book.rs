@@ -3,7 +3,7 @@
 //! Entries live in slots, with three lists threaded through them. No step takes long: every table grows by a page
 //! (`pages`), a bucket (`buckets`) or a run (`calendar`).
 
-use crate::buckets::Key;
+use crate::buckets::BucketKey;
 use crate::calendar::Calendar;
 use crate::cursors::Cursors;
 use crate::destinations::Destinations;
@@ -30,7 +30,7 @@ pub struct Book {
     cursors: Option<Box<Cursors>>,
     /// Slot of the oldest entry.
     oldest: u32,
-    key: Key,
+    key: BucketKey,
     last: u64,
     bytes: u64,
     /// Entries per class of service.
@@ -49,7 +49,7 @@ impl Book {
             calendar: Calendar::new(),
             cursors: None,
             oldest: NIL,
-            key: Key::new(seed),
+            key: BucketKey::new(seed),
             last: 0,
             bytes: 0,
             classes: [0; Priority::ALL.len()],

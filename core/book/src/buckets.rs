@@ -7,11 +7,11 @@ use farlink_base::{NodeId, Rng};
 /// Secret key of the placement in buckets, so that senders cannot aim at one bucket. Identities themselves are the
 /// same on all nodes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key(u64);
+pub(crate) struct BucketKey(u64);
 
-impl Key {
-    pub fn new(seed: u64) -> Key {
-        Key(Rng::new(seed).next_u64())
+impl BucketKey {
+    pub fn new(seed: u64) -> BucketKey {
+        BucketKey(Rng::new(seed).next_u64())
     }
     /// Hash of a bundle identity.
     #[inline]
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn new_bucket_splits_one_other() {
-        let (key, mut buckets) = (Key::new(3), Buckets::new());
+        let (key, mut buckets) = (BucketKey::new(3), Buckets::new());
         let hashes: alloc::vec::Vec<u64> = (0..2000).map(|node| key.node(NodeId::ipn(node))).collect();
         for entries in 1..1500 {
             let before: alloc::vec::Vec<u32> =
@@ -107,8 +107,9 @@ mod tests {
 
     #[test]
     fn the_seed_places() {
-        let (one, two) = (Key::new(1), Key::new(2));
-        let low = |key: Key| (0..64u128).map(|id| key.identity(id << 64 | 5) & 1023).collect::<alloc::vec::Vec<_>>();
+        let (one, two) = (BucketKey::new(1), BucketKey::new(2));
+        let low =
+            |key: BucketKey| (0..64u128).map(|id| key.identity(id << 64 | 5) & 1023).collect::<alloc::vec::Vec<_>>();
         assert_ne!(low(one), low(two));
         let mut distinct = low(one);
         // Identities that differ in their upper half only must not share a bucket.

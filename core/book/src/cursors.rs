@@ -5,16 +5,16 @@
 //! cursors pays nothing, and thousands of cursors at the end of the book cost nothing when bundles come and leave
 //! there.
 
-use crate::held::Links;
+use crate::held::ListLinks;
 use crate::lists::Slots;
 use crate::pages::{NIL, Pool};
 use alloc::collections::BTreeMap;
 
 /// A cursor: its stand, and its neighbours there.
 #[derive(Debug)]
-struct Cursor {
+struct BookCursor {
     stand: u32,
-    beside: Links,
+    beside: ListLinks,
 }
 
 /// Stand: all cursors on one entry.
@@ -29,7 +29,7 @@ struct Stand {
 /// All cursors of a book.
 #[derive(Debug)]
 pub(crate) struct Cursors {
-    cursors: Pool<Cursor, 2>,
+    cursors: Pool<BookCursor, 2>,
     stands: Pool<Stand, 2>,
     by_slot: BTreeMap<u32, u32>,
 }
@@ -40,7 +40,7 @@ impl Cursors {
     }
     /// Opens a cursor before the oldest entry.
     pub fn open(&mut self, slots: &mut Slots) -> u32 {
-        let cursor = self.cursors.insert(Cursor { stand: NIL, beside: Links::NONE });
+        let cursor = self.cursors.insert(BookCursor { stand: NIL, beside: ListLinks::NONE });
         self.enter(slots, cursor, NIL);
         cursor
     }
@@ -122,14 +122,14 @@ impl Cursors {
         let onto = &mut self.stands[stand];
         let next = core::mem::replace(&mut onto.first, cursor);
         onto.count += 1;
-        self.cursors[cursor] = Cursor { stand, beside: Links { prev: NIL, next } };
+        self.cursors[cursor] = BookCursor { stand, beside: ListLinks { prev: NIL, next } };
         if next != NIL {
             self.cursors[next].beside.prev = cursor;
         }
     }
     /// Takes a cursor off its stand, and removes the stand with its last cursor.
     fn leave(&mut self, slots: &mut Slots, cursor: u32) {
-        let Cursor { stand, beside: Links { prev, next } } = self.cursors[cursor];
+        let BookCursor { stand, beside: ListLinks { prev, next } } = self.cursors[cursor];
         if next != NIL {
             self.cursors[next].beside.prev = prev;
         }

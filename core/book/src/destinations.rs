@@ -2,7 +2,7 @@
 //! its bundles, and the lists of one bucket are chained through their ends. So a bucket with a million bundles for
 //! one node splits as fast as any, and a destination costs nothing beyond its bucket's head.
 
-use crate::buckets::{Buckets, Key};
+use crate::buckets::{BucketKey, Buckets};
 use crate::lists::{Slots, Thread, end_with, is_end, written};
 use crate::pages::NIL;
 use farlink_base::NodeId;
@@ -25,7 +25,7 @@ impl Destinations {
         written(slots.links(TOWARDS, slots.links(TOWARDS, head).prev).next)
     }
     /// The oldest entry for a node, or [`NIL`].
-    pub fn find(&self, slots: &Slots, key: Key, node: NodeId) -> u32 {
+    pub fn find(&self, slots: &Slots, key: BucketKey, node: NodeId) -> u32 {
         let mut head = self.buckets.find(key.node(node));
         while head != NIL && slots[head].destination() != node {
             head = Self::after(slots, head);
@@ -33,7 +33,7 @@ impl Destinations {
         head
     }
     /// Adds an entry to its destination's list.
-    pub fn insert(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    pub fn insert(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         let node = slots[slot].destination();
         let head = self.find(slots, key, node);
         if head != NIL {
@@ -49,7 +49,7 @@ impl Destinations {
         self.buckets.set(place, slot);
     }
     /// Splits a bucket's destinations between itself and a new one.
-    fn split(&mut self, slots: &mut Slots, key: Key, from: u32, to: u32) {
+    fn split(&mut self, slots: &mut Slots, key: BucketKey, from: u32, to: u32) {
         let mut head = self.buckets.head(from);
         self.buckets.set(from, NIL);
         while head != NIL {
@@ -62,7 +62,7 @@ impl Destinations {
         }
     }
     /// Removes an entry from its destination's list.
-    pub fn remove(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         // An inner entry leaves the heads and ends alone, which are all a bucket refers to.
         if slots.is_inner(TOWARDS, slot) {
             slots.unlink(TOWARDS, NIL, slot);
@@ -90,7 +90,7 @@ impl Destinations {
         }
     }
     /// Checks that each entry is in the list of its destination, and each list in its bucket.
-    pub fn audit(&self, slots: &Slots, key: Key) {
+    pub fn audit(&self, slots: &Slots, key: BucketKey) {
         let (mut entries, mut lists) = (0, 0);
         for place in 0..self.buckets.len() {
             let mut head = self.buckets.head(place);

@@ -12,7 +12,7 @@ const UNIT: i128 = 8_000_000_000;
 
 /// Bundles that arrive or leave at a constant rate for some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flow {
+pub struct StoreFlow {
     /// Start of the flow.
     pub start: Instant,
     /// End of the flow.
@@ -25,7 +25,7 @@ pub struct Flow {
 
 /// Fill level at a time at which its slope changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Level {
+pub struct StoreLevel {
     /// Time of this level.
     pub at: Instant,
     /// Bytes in the store, rounded up.
@@ -36,14 +36,14 @@ pub struct Level {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Forecast {
     /// Levels from start to end in order of time; in between the level changes linearly.
-    pub levels: Vec<Level>,
+    pub levels: Vec<StoreLevel>,
     /// Time at which the store is first full; `None` if it never is.
     pub full: Option<Instant>,
 }
 
 impl Forecast {
     /// The highest level, the first of several; `None` for an empty forecast.
-    pub fn peak(&self) -> Option<Level> {
+    pub fn peak(&self) -> Option<StoreLevel> {
         self.levels.iter().copied().reduce(|most, level| if level.bytes > most.bytes { level } else { most })
     }
 }
@@ -51,7 +51,7 @@ impl Forecast {
 /// Forecasts a store that holds `occupied` bytes at `from`, under these flows, until `until`. A store of `capacity`
 /// bytes is full; arrivals beyond that are still counted, so that the peak shows the space needed. Flows may overlap
 /// and come in any order.
-pub fn forecast(occupied: u64, capacity: u64, flows: &[Flow], from: Instant, until: Instant) -> Forecast {
+pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant, until: Instant) -> Forecast {
     let mut forecast = Forecast::default();
     if until < from {
         return forecast;
@@ -102,7 +102,7 @@ impl Forecast {
         match self.levels.last_mut() {
             // Several changes at one time leave one level.
             Some(last) if last.at == at => last.bytes = bytes,
-            _ => self.levels.push(Level { at, bytes }),
+            _ => self.levels.push(StoreLevel { at, bytes }),
         }
     }
 }
@@ -115,8 +115,8 @@ mod tests {
         Instant(s * 1_000_000_000)
     }
     /// A flow of `kilobytes` kB/s.
-    fn flow(start: u64, end: u64, kilobytes: u64, comes: bool) -> Flow {
-        Flow { start: at(start), end: at(end), rate: DataRate::from_bytes_per_second(kilobytes * 1000), comes }
+    fn flow(start: u64, end: u64, kilobytes: u64, comes: bool) -> StoreFlow {
+        StoreFlow { start: at(start), end: at(end), rate: DataRate::from_bytes_per_second(kilobytes * 1000), comes }
     }
     fn levels(forecast: &Forecast) -> Vec<(u64, u64)> {
         forecast.levels.iter().map(|level| (level.at.0 / 1_000_000_000, level.bytes / 1000)).collect()
@@ -130,7 +130,7 @@ mod tests {
         let expected = [(5, 10), (10, 10), (12, 20), (16, 32), (20, 52), (30, 52), (43, 0), (60, 0), (70, 0)];
         assert_eq!(levels(&seen), expected);
         assert_eq!(seen.full, Some(Instant(19_600_000_000)), "32 kB at 16 s, and 5 kB/s more");
-        assert_eq!(seen.peak(), Some(Level { at: at(20), bytes: 52_000 }));
+        assert_eq!(seen.peak(), Some(StoreLevel { at: at(20), bytes: 52_000 }));
     }
 
     #[test]
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn absurd_numbers_saturate() {
         // Sums of such flows overflow 64 bits.
-        let much = Flow { start: Instant::ZERO, end: Instant::MAX, rate: DataRate(u64::MAX), comes: true };
+        let much = StoreFlow { start: Instant::ZERO, end: Instant::MAX, rate: DataRate(u64::MAX), comes: true };
         let seen = forecast(u64::MAX, u64::MAX, &[much; 3], Instant::ZERO, Instant::MAX);
         assert_eq!((seen.full, seen.levels.len()), (Some(Instant::ZERO), 2));
         assert_eq!(seen.peak().map(|level| level.bytes), Some(u64::MAX));
-        let leaves = Flow { comes: false, ..much };
+        let leaves = StoreFlow { comes: false, ..much };
         assert_eq!(forecast(9, 10, &[leaves], Instant::ZERO, Instant::MAX).peak().map(|level| level.bytes), Some(9));
     }
 }

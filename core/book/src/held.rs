@@ -131,7 +131,7 @@ fn millis(at: Instant) -> i64 {
 /// Data for a new entry of the book.
 #[derive(Clone, Debug)]
 pub struct New {
-    /// The bundle itself.
+    /// The bundle, shared with other holders.
     pub bundle: Arc<BundleMeta>,
     /// Its number from an earlier run; `None` for the next free one.
     pub number: Option<u64>,
@@ -139,9 +139,9 @@ pub struct New {
     pub born: Birth,
     /// End of its lifetime.
     pub expires: Instant,
-    /// Previous node.
+    /// Previous node (RFC 9171 section 4.4.1).
     pub from: PeerId,
-    /// Hops so far.
+    /// Hops the bundle has made so far.
     pub hops: u8,
     /// Labels of the router and of the control.
     pub labels: [u32; 2],
@@ -153,12 +153,12 @@ pub struct New {
 
 /// Predecessor and successor of an entry in one of the book's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Links {
+pub(crate) struct ListLinks {
     pub prev: u32,
     pub next: u32,
 }
-impl Links {
-    pub const NONE: Links = Links { prev: NIL, next: NIL };
+impl ListLinks {
+    pub const NONE: ListLinks = ListLinks { prev: NIL, next: NIL };
 }
 
 /// An entry of the book: a bundle held by this node.
@@ -174,11 +174,11 @@ pub struct Held {
     pub expires: Instant,
     /// Labels of the router and of the control; they travel with it.
     pub labels: [u32; 2],
-    /// Previous node.
+    /// Previous node (RFC 9171 section 4.4.1).
     pub from: PeerId,
     /// Its first next hop in the link queues, for the queues' owner.
     pub leg: u32,
-    /// Hops so far.
+    /// Hops the bundle has made so far.
     pub hops: u8,
     /// Transmissions under way.
     pub sends: u8,
@@ -196,7 +196,7 @@ pub struct Held {
     /// Its own slot.
     pub(crate) slot: u32,
     /// Links in the lists by arrival, destination and expiry bucket.
-    pub(crate) links: [Links; 3],
+    pub(crate) links: [ListLinks; 3],
 }
 
 impl Held {
@@ -220,7 +220,7 @@ impl Held {
             tag: 0,
             chain: NIL,
             slot: NIL,
-            links: [Links::NONE; 3],
+            links: [ListLinks::NONE; 3],
         }
     }
     /// Handle of the entry.

@@ -1,6 +1,6 @@
 //! Index of held bundles by identity. Anonymous bundles have none (RFC 9171 4.2.3).
 
-use crate::buckets::{Buckets, Key};
+use crate::buckets::{BucketKey, Buckets};
 use crate::held::Held;
 use crate::lists::Slots;
 use crate::pages::NIL;
@@ -24,7 +24,7 @@ impl Identities {
         Identities { buckets: Buckets::new(), count: 0 }
     }
     /// Entry with this identity, compared as a whole.
-    pub fn find<'a>(&self, slots: &'a Slots, key: Key, id: u128) -> Option<&'a Held> {
+    pub fn find<'a>(&self, slots: &'a Slots, key: BucketKey, id: u128) -> Option<&'a Held> {
         let hash = key.identity(id);
         let mut at = self.buckets.find(hash);
         while at != NIL {
@@ -38,7 +38,7 @@ impl Identities {
         None
     }
     /// Adds an entry, unless its bundle is anonymous.
-    pub fn insert(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    pub fn insert(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         if slots[slot].bundle.is_anonymous() {
             return;
         }
@@ -53,7 +53,7 @@ impl Identities {
         self.buckets.set(place, slot);
     }
     /// Splits a bucket's entries between itself and a new one, by the next binary digit of their hashes.
-    fn split(&mut self, slots: &mut Slots, key: Key, from: u32, to: u32) {
+    fn split(&mut self, slots: &mut Slots, key: BucketKey, from: u32, to: u32) {
         let digit = to.ilog2();
         let mut at = self.buckets.head(from);
         self.buckets.set(from, NIL);
@@ -68,7 +68,7 @@ impl Identities {
         }
     }
     /// Removes an entry.
-    pub fn remove(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         let held = &slots[slot];
         if held.bundle.is_anonymous() {
             return;
@@ -87,7 +87,7 @@ impl Identities {
         self.count -= 1;
     }
     /// Checks that each entry is in its bucket exactly once, and no others are.
-    pub fn audit(&self, slots: &Slots, key: Key) {
+    pub fn audit(&self, slots: &Slots, key: BucketKey) {
         let mut count = 0;
         for place in 0..self.buckets.len() {
             let mut at = self.buckets.head(place);

@@ -27,7 +27,7 @@ mod policy;
 mod reporters;
 
 pub use book::{Book, CursorId};
-pub use forecast::{Flow, Forecast, Level, forecast};
+pub use forecast::{Forecast, StoreFlow, StoreLevel, forecast};
 pub use held::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints};
 pub use journeys::{Journey, Journeys};
 pub use peers::{Identity, Newest, Origin, Peer, PeerName, Peers};

@@ -5,7 +5,7 @@
 //! (its upper bit is set) and moves along when the tail changes, so an owner may store a value there: the lists of
 //! destinations in one bucket are chained by it.
 
-use crate::held::{Held, Links};
+use crate::held::{Held, ListLinks};
 use crate::pages::{NIL, Pool};
 
 /// Entries of the book; 8 in the first page.
@@ -39,23 +39,23 @@ pub(crate) const fn end_with(slot: u32) -> u32 {
 impl Slots {
     /// Links of an entry in one of its lists.
     #[inline]
-    pub fn links(&self, thread: Thread, slot: u32) -> Links {
+    pub fn links(&self, thread: Thread, slot: u32) -> ListLinks {
         self[slot].links[thread as usize]
     }
     #[inline]
-    pub fn links_mut(&mut self, thread: Thread, slot: u32) -> &mut Links {
+    pub fn links_mut(&mut self, thread: Thread, slot: u32) -> &mut ListLinks {
         &mut self[slot].links[thread as usize]
     }
     /// Starts a list with one entry.
     pub fn begin(&mut self, thread: Thread, slot: u32, end: u32) {
-        *self.links_mut(thread, slot) = Links { prev: slot, next: end };
+        *self.links_mut(thread, slot) = ListLinks { prev: slot, next: end };
     }
     /// Appends an entry to the list with this head.
     pub fn push_back(&mut self, thread: Thread, head: u32, slot: u32) {
         // The head's `prev` is the tail, and the old tail's `next` holds the owner's value: it moves to the new tail.
         let tail = core::mem::replace(&mut self.links_mut(thread, head).prev, slot);
         let end = core::mem::replace(&mut self.links_mut(thread, tail).next, slot);
-        *self.links_mut(thread, slot) = Links { prev: tail, next: end };
+        *self.links_mut(thread, slot) = ListLinks { prev: tail, next: end };
     }
     /// Whether an entry is neither head nor tail, so that its list's owner need not be found.
     pub fn is_inner(&self, thread: Thread, slot: u32) -> bool {
@@ -65,7 +65,7 @@ impl Slots {
     /// Removes an entry; `head` is the list's head, or [`NIL`] for an inner entry. Returns the new head, or the end
     /// of the list if it is empty.
     pub fn unlink(&mut self, thread: Thread, head: u32, slot: u32) -> u32 {
-        let Links { prev, next } = core::mem::replace(self.links_mut(thread, slot), Links::NONE);
+        let ListLinks { prev, next } = core::mem::replace(self.links_mut(thread, slot), ListLinks::NONE);
         // The head's predecessor is the tail, which the next head takes over.
         if head == slot {
             if !is_end(next) {
@@ -79,8 +79,8 @@ impl Slots {
         head
     }
     /// Iterates over the list with this head; over nothing for [`NIL`].
-    pub fn walk(&self, thread: Thread, head: u32) -> Walk<'_> {
-        Walk { slots: self, thread, at: head }
+    pub fn walk(&self, thread: Thread, head: u32) -> ListWalk<'_> {
+        ListWalk { slots: self, thread, at: head }
     }
     /// Checks a list's links; returns its length.
     pub fn audit_list(&self, thread: Thread, head: u32) -> usize {
@@ -98,12 +98,12 @@ impl Slots {
 }
 
 /// Iterator over one list, from its head.
-pub(crate) struct Walk<'a> {
+pub(crate) struct ListWalk<'a> {
     slots: &'a Slots,
     thread: Thread,
     at: u32,
 }
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for ListWalk<'a> {
     type Item = &'a Held;
     fn next(&mut self) -> Option<&'a Held> {
         if is_end(self.at) {

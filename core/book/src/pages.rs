@@ -86,7 +86,7 @@ const MANY: u32 = 4096;
 
 /// A slot: in use, or free with the number of the next free one.
 #[derive(Debug)]
-enum Slot<T> {
+enum PoolSlot<T> {
     Used(T),
     Free(u32),
 }
@@ -94,7 +94,7 @@ enum Slot<T> {
 /// Elements in slots: each keeps its slot until it is removed; free slots are reused.
 #[derive(Debug)]
 pub(crate) struct Pool<T, const FIRST: u32> {
-    slots: Pages<Slot<T>, FIRST>,
+    slots: Pages<PoolSlot<T>, FIRST>,
     free: u32,
     used: u32,
 }
@@ -116,13 +116,13 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
         // A new page links all of its slots as free, in order.
         if self.free == NIL {
             let first = self.slots.len();
-            self.slots.grow(|slot| Slot::Free(slot + 1));
+            self.slots.grow(|slot| PoolSlot::Free(slot + 1));
             let last = self.slots.len() - 1;
-            self.slots[last] = Slot::Free(NIL);
+            self.slots[last] = PoolSlot::Free(NIL);
             self.free = first;
         }
         let slot = self.free;
-        if let Slot::Free(next) = core::mem::replace(&mut self.slots[slot], Slot::Used(thing)) {
+        if let PoolSlot::Free(next) = core::mem::replace(&mut self.slots[slot], PoolSlot::Used(thing)) {
             self.free = next;
         }
         self.used += 1;
@@ -131,8 +131,8 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
     /// Removes the element of a slot.
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         self.get(slot)?;
-        match core::mem::replace(&mut self.slots[slot], Slot::Free(self.free)) {
-            Slot::Used(thing) => {
+        match core::mem::replace(&mut self.slots[slot], PoolSlot::Free(self.free)) {
+            PoolSlot::Used(thing) => {
                 self.free = slot;
                 self.used -= 1;
                 // Freed pages are not needed slot by slot, only as a whole.
@@ -141,14 +141,14 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
                 }
                 Some(thing)
             }
-            Slot::Free(_) => None,
+            PoolSlot::Free(_) => None,
         }
     }
     /// The element in a slot.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         match self.slots.get(slot) {
-            Some(Slot::Used(thing)) => Some(thing),
+            Some(PoolSlot::Used(thing)) => Some(thing),
             _ => None,
         }
     }
@@ -161,7 +161,7 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
         assert_eq!(self.iter().count(), self.used as usize, "slots in use");
         let (mut free, mut at) = (0, self.free);
         while at != NIL {
-            let Slot::Free(next) = self.slots[at] else { panic!("slot {at} is in use and free") };
+            let PoolSlot::Free(next) = self.slots[at] else { panic!("slot {at} is in use and free") };
             (free, at) = (free + 1, next);
             assert!(free <= self.slots(), "free slots go round");
         }
@@ -173,8 +173,8 @@ impl<T, const FIRST: u32> Index<u32> for Pool<T, FIRST> {
     #[inline]
     fn index(&self, slot: u32) -> &T {
         match &self.slots[slot] {
-            Slot::Used(thing) => thing,
-            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+            PoolSlot::Used(thing) => thing,
+            PoolSlot::Free(_) => panic!("slot {slot} of the book is free"),
         }
     }
 }
@@ -182,8 +182,8 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pool<T, FIRST> {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut T {
         match &mut self.slots[slot] {
-            Slot::Used(thing) => thing,
-            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+            PoolSlot::Used(thing) => thing,
+            PoolSlot::Free(_) => panic!("slot {slot} of the book is free"),
         }
     }
 }
@@ -232,6 +232,6 @@ mod tests {
 
     #[test]
     fn free_slot_costs_one_entry() {
-        assert_eq!(size_of::<Slot<Held>>(), size_of::<Held>());
+        assert_eq!(size_of::<PoolSlot<Held>>(), size_of::<Held>());
     }
 }

@@ -85,7 +85,7 @@ pub struct Peer {
     /// End of the time that processing its hellos used up.
     pub hellos_until: Instant,
     /// Low halves of the identities of bundles it is known to have.
-    has: Known,
+    has: KnownBundles,
 }
 
 /// Newest hello of a neighbour: its creation time and its arrival.
@@ -119,7 +119,7 @@ const HAS_MAX: usize = 1 << 20;
 /// would halt the node for 15 ms each time it doubles. A handful, as for most neighbours of moving nodes, are kept in
 /// a vector, where a table would cost more than it saves.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownBundles {
     handful: Vec<u64>,
     tables: Option<Box<Tables>>,
     seed: u64,
@@ -131,13 +131,13 @@ struct Tables {
     few: Set<u64>,
     many: Vec<Set<u64>>,
 }
-impl Known {
+impl KnownBundles {
     const HANDFUL: usize = 32;
     const FEW: usize = 4096;
     const SHARD_BITS: u32 = 5;
 
     fn new(seed: u64) -> Self {
-        Known { handful: Vec::new(), tables: None, seed, len: 0 }
+        KnownBundles { handful: Vec::new(), tables: None, seed, len: 0 }
     }
     /// Shard of an identity, by its upper bits; the shard's own table hashes all of them.
     fn shard(id: u64) -> usize {
@@ -227,7 +227,7 @@ impl Peer {
     }
     /// Forgets which bundles it has.
     pub fn forget(&mut self) {
-        self.has = Known::new(u64::from(self.id.0));
+        self.has = KnownBundles::new(u64::from(self.id.0));
     }
     /// Learns a name, unless a stronger one displaces it. Returns whether its node number changed.
     pub fn learn(&mut self, id: EndpointId, identity: Identity) -> bool {
@@ -314,7 +314,7 @@ impl Peers {
             heard: false,
             newest_hello: Newest::default(),
             hellos_until: Instant::ZERO,
-            has: Known::new(u64::from(id.0)),
+            has: KnownBundles::new(u64::from(id.0)),
         };
         self.peers.insert(id, Box::new(peer));
         id
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn known_bundles_scale_to_many() {
-        let mut known = Known::new(1);
+        let mut known = KnownBundles::new(1);
         let id = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Enough for the shards, and every identity twice.
         for n in (0..20_000).chain(0..20_000) {

@@ -2,7 +2,7 @@
 //! ([`Action`]). The contracts `Router` (`core/routing`) and `Control` (`core/congestion`) build on it.
 
 use crate::book::Book;
-use crate::forecast::Flow;
+use crate::forecast::StoreFlow;
 use crate::held::{Handle, Held};
 use crate::journeys::Journeys;
 use crate::peers::{Peer, Peers};
@@ -129,19 +129,19 @@ impl Why {
 pub enum PolicyEvent<'a> {
     /// A neighbour became reachable: its first link is up.
     Up {
-        /// The neighbour.
+        /// Neighbour that changed state.
         peer: PeerId,
     },
     /// A neighbour became unreachable: its last link is down.
     Down {
-        /// The neighbour.
+        /// Neighbour that changed state.
         peer: PeerId,
     },
     /// A link to a neighbour came up.
     LinkUp {
         /// Neighbour at the other end.
         peer: PeerId,
-        /// The link.
+        /// Link that changed state.
         link: LinkId,
         /// Rate of the link, if known.
         rate: Option<DataRate>,
@@ -152,7 +152,7 @@ pub enum PolicyEvent<'a> {
     LinkDown {
         /// Neighbour at the other end.
         peer: PeerId,
-        /// The link.
+        /// Link that changed state.
         link: LinkId,
     },
     /// A message from the same policy at a neighbour.
@@ -334,7 +334,7 @@ pub trait DeliveryForecast {
     }
     /// Flows into and out of this node that the contact plan allows from now to `until`: some 1,024 contacts at most,
     /// in no particular order. Empty if the router reads no plan.
-    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         let _ = (node, until);
         Vec::new()
     }

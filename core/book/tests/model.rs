@@ -20,7 +20,7 @@ fn bundle(id: u128, to: u64) -> Arc<BundleMeta> {
 
 /// A bundle as the model knows it.
 #[derive(Clone)]
-struct Known {
+struct ModelBundle {
     handle: Handle,
     number: u64,
     bundle: Arc<BundleMeta>,
@@ -31,9 +31,9 @@ struct Known {
 }
 
 #[derive(Default)]
-struct Model {
+struct BookModel {
     /// Bundles in order of arrival.
-    held: Vec<Known>,
+    held: Vec<ModelBundle>,
     last: u64,
     /// Number of the last bundle that each cursor returned.
     cursors: BTreeMap<u32, u64>,
@@ -85,7 +85,7 @@ fn instant(ms: u16) -> Instant {
     }
 }
 
-impl Model {
+impl BookModel {
     fn pick(&self, chosen: u16) -> Option<usize> {
         (!self.held.is_empty()).then(|| chosen as usize % self.held.len())
     }
@@ -111,7 +111,14 @@ impl Model {
         self.last = number.unwrap_or(self.last + 1);
         let handle = book.keep(new(bundle.clone(), number, expires));
         let (armed, number) = (expires != Instant::MAX, self.last);
-        self.held.push(Known { handle, number, bundle, expires, armed, reasons: vec![RetentionConstraint::Route] });
+        self.held.push(ModelBundle {
+            handle,
+            number,
+            bundle,
+            expires,
+            armed,
+            reasons: vec![RetentionConstraint::Route],
+        });
     }
     fn expire(&mut self, book: &mut Book, now: Instant, again: Option<Instant>) {
         while let Some(handle) = book.pop_expired(now) {
@@ -191,10 +198,11 @@ impl Model {
             (self.held.len(), self.held.is_empty(), self.last)
         );
         assert_eq!(book.bytes(), self.held.iter().map(|known| known.bundle.size()).sum::<u64>());
-        let numbers = |known: &mut dyn Iterator<Item = &Known>| known.map(|known| known.number).collect::<Vec<_>>();
+        let numbers =
+            |known: &mut dyn Iterator<Item = &ModelBundle>| known.map(|known| known.number).collect::<Vec<_>>();
         assert_eq!(book.all().map(|held| held.number).collect::<Vec<_>>(), numbers(&mut self.held.iter()));
         for to in 0..7 {
-            let theirs = |known: &&Known| known.bundle.destination_node() == NodeId::ipn(to);
+            let theirs = |known: &&ModelBundle| known.bundle.destination_node() == NodeId::ipn(to);
             let there: Vec<u64> = book.to(NodeId::ipn(to)).map(|held| held.number).collect();
             assert_eq!(there, numbers(&mut self.held.iter().filter(theirs)));
         }
@@ -221,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn book_matches_plain_list_model(seed: u64, ops in prop::collection::vec(op(), 1..300)) {
-        let (mut book, mut model, mut rng) = (Book::new(seed), Model::default(), Rng::new(seed));
+        let (mut book, mut model, mut rng) = (Book::new(seed), BookModel::default(), Rng::new(seed));
         for op in ops {
             model.step(&mut book, op);
             book.rest();

@@ -44,6 +44,7 @@ mod tests {
     fn quota_limits_key_until_empty() {
         let mut quotas = Quotas::new(100);
         quotas.add(7, 60);
+        // Each key has a limit of its own.
         assert!(quotas.allows(7, 40) && !quotas.allows(7, 41) && quotas.allows(8, 100));
         quotas.remove(7, 60);
         assert_eq!(quotas.used(7), 0);

@@ -96,7 +96,7 @@ fn quota_bounds_only_its_own_bundles() {
 }
 
 #[test]
-fn bundle_of_unwritten_spill_is_refused() {
+fn bundle_of_unwritten_spill_refused() {
     let mut world = world(small(300_000));
     world.spill_parts(vec![vec![7; 2000], vec![8; 2000]]);
     world.settle();

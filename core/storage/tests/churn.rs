@@ -111,7 +111,7 @@ fn delivery_memory_forgets_the_oldest() {
 }
 
 #[test]
-fn numbers_of_refused_bundles_stay_used() {
+fn refused_bundle_numbers_stay_used() {
     // The store never kept them, and the following records name no bundle.
     for refused in [true, false] {
         let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 8);
@@ -172,7 +172,7 @@ fn forgotten_delivery_is_still_answered() {
 }
 
 #[test]
-fn files_of_deleted_bundles_are_removed() {
+fn files_of_deleted_bundles_removed() {
     let (capacity, segment) = (1 << 20, 16 * 1024);
     let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(capacity) }, SimDisk::default(), 5);
     world.settle();
@@ -203,7 +203,7 @@ fn files_of_deleted_bundles_are_removed() {
 }
 
 #[test]
-fn emptied_file_is_removed_at_once() {
+fn emptied_file_removed_at_once() {
     let segment = 8192;
     let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(4 << 20) }, SimDisk::default(), 6);
     world.settle();

@@ -138,7 +138,7 @@ fn unreadable_file_is_left_alone() {
 }
 
 #[test]
-fn short_records_are_read_at_once() {
+fn short_records_read_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     let mut world = open(5, config);
     for _ in 0..6 {
@@ -161,7 +161,7 @@ fn short_records_are_read_at_once() {
 }
 
 #[test]
-fn delivery_past_its_time_is_forgotten() {
+fn delivery_past_its_time_forgotten() {
     let mut world = open(6, small(400_000));
     let (past, lasting) = (world.put(100), world.put(100));
     world.settle();
@@ -299,7 +299,7 @@ fn second_deletion_replaces_the_first() {
 }
 
 #[test]
-fn failed_removal_is_retried_with_pauses() {
+fn failed_removal_retried_with_pauses() {
     // The file is one without live records, or one kept to be written over.
     for spare in [false, true] {
         let mut world = open(11, small(400_000));

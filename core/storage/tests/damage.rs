@@ -73,7 +73,7 @@ fn flipped_byte_costs_only_its_record() {
 }
 
 #[test]
-fn any_flipped_payload_byte_is_found() {
+fn any_flipped_payload_byte_found() {
     let config = farlink_storage::Config { segment_bytes: 4 << 20, ..small(80_000_000) };
     let mut world = StoreWorld::open(config, SimDisk::default(), 3);
     world.settle();
@@ -144,7 +144,7 @@ fn lost_page_costs_only_its_records() {
 }
 
 #[test]
-fn damage_to_recycled_content_is_ignored() {
+fn damage_to_recycled_content_ignored() {
     // Behind its last record a recycled file has old content in any state.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
     let mut world = StoreWorld::open(config, SimDisk::default(), 11);

@@ -130,7 +130,7 @@ fn deletions_make_room_on_full_disk() {
 }
 
 #[test]
-fn freed_disk_is_used_within_seconds() {
+fn freed_disk_used_within_seconds() {
     let mut world = StoreWorld::open(small(400_000), SimDisk { space: Some(50_000), ..SimDisk::default() }, 9);
     world.settle();
     for _ in 0..60 {

@@ -74,7 +74,7 @@ fn power_cut_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn file_is_in_doubt_until_committed() {
+fn file_in_doubt_until_committed() {
     // The next file is durable, but a group of the file before it is not: its records must be checked byte by byte.
     let is = |op: &DiskOp, file: u32| match op.action {
         DiskAction::Write { file: of, .. } | DiskAction::Sync { file: of } => of == file,

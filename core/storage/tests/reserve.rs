@@ -55,7 +55,7 @@ fn long_pause(world: &mut StoreWorld) {
 }
 
 #[test]
-fn delivery_is_answered_without_new_file() {
+fn delivery_answered_without_new_file() {
     let mut world = open(1, SimDisk::default());
     world.pass_tenths(1);
     let number = world.put(500_000);

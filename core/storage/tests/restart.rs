@@ -89,7 +89,7 @@ fn file_without_header_is_read() {
 }
 
 #[test]
-fn headerless_file_is_read_behind_damage() {
+fn headerless_file_read_behind_damage() {
     let mut world = open(3, small(400_000));
     let numbers: Vec<u64> = (0..12).map(|_| world.put(1000)).collect();
     world.settle();
@@ -130,7 +130,7 @@ fn recovered_bundles_count_to_their_quotas() {
 }
 
 #[test]
-fn number_of_lost_spill_stays_used() {
+fn lost_spill_number_stays_used() {
     let mut world = open(6, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let used = spill_of(&world.known[&number].rope);
@@ -151,7 +151,7 @@ fn number_of_lost_spill_stays_used() {
 }
 
 #[test]
-fn number_of_damaged_spill_stays_used() {
+fn damaged_spill_number_stays_used() {
     let mut world = open(7, small(400_000));
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
@@ -164,7 +164,7 @@ fn number_of_damaged_spill_stays_used() {
 }
 
 #[test]
-fn numbers_of_unreadable_file_stay_used() {
+fn unreadable_file_numbers_stay_used() {
     let mut world = open(8, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let mut disk = world.disk.killed();

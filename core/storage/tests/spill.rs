@@ -195,7 +195,7 @@ fn spilled_bytes_count_to_the_quota() {
 }
 
 #[test]
-fn unclaimed_spill_is_garbage_after_restart() {
+fn unclaimed_spill_garbage_after_restart() {
     let mut world = world(small(100_000), 9);
     for round in 0..30 {
         for _ in 0..6 {
@@ -210,7 +210,7 @@ fn unclaimed_spill_is_garbage_after_restart() {
 }
 
 #[test]
-fn long_bundle_is_read_in_windows() {
+fn long_bundle_read_in_windows() {
     const BLOCK: usize = 1 << 20;
     let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 10);
     world.settle();
@@ -232,7 +232,7 @@ fn long_bundle_is_read_in_windows() {
 }
 
 #[test]
-fn long_record_is_read_in_windows() {
+fn long_record_read_in_windows() {
     let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 11);
     world.settle();
     let number = world.put(9_000_000);
@@ -262,7 +262,7 @@ fn patterns_are_kept_as_patterns() {
 }
 
 #[test]
-fn bundle_of_foreign_extents_is_refused() {
+fn bundle_of_foreign_extents_refused() {
     let mut world = world(small(300_000), 13);
     let number = world.put(500);
     world.settle();
@@ -299,7 +299,7 @@ fn waiting_spills_count_to_the_room() {
 }
 
 #[test]
-fn failed_syncs_are_tried_three_times() {
+fn failed_syncs_tried_three_times() {
     // A bundle and a part of another whose sync fails are written again, and refused at the third failure; after a
     // failed write they are refused at once.
     for (fails, is, taken) in
@@ -326,7 +326,7 @@ fn failed_syncs_are_tried_three_times() {
 }
 
 #[test]
-fn very_long_rope_is_read_alone() {
+fn very_long_rope_read_alone() {
     // The rope is longer than the bound on ropes in reading.
     let mut world = world(small(300_000), 17);
     let numbers = [world.put(500), world.put(500)];

@@ -216,7 +216,7 @@ fn files_with_own_salts_are_read() {
     }
 }
 #[test]
-fn headerless_file_is_read_by_salt() {
+fn headerless_file_read_by_salt() {
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
     for file in first.disk.files.keys() {
         let mut disk = disk.killed();
@@ -274,7 +274,7 @@ fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
 }
 
 #[test]
-fn unsynced_data_is_rewritten_before_use() {
+fn unsynced_data_rewritten_before_use() {
     // A sync fails, the process is killed, and the system's cache still shows bytes that never reached the disk.
     let (mut shown, mut found) = (0, 0);
     for seed in 0..common::points(300) {

@@ -33,7 +33,7 @@ fn each_lone_bundle_waits_for_company() {
 }
 
 #[test]
-fn bundle_after_cancellation_waits_for_group() {
+fn bundle_after_cancellation_waits() {
     let mut world = open(2);
     let cancelled = world.put(100);
     world.delete(cancelled, false);
@@ -78,7 +78,7 @@ fn lone_counter_is_written() {
 }
 
 #[test]
-fn failed_creation_is_retried_with_pauses() {
+fn failed_creation_retried_with_pauses() {
     for error in [DiskError::Full, DiskError::Io] {
         let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 6);
         world.perform_all();

@@ -579,6 +579,7 @@ mod tests {
             queue.push_delete(Instant::ZERO, BundleHandle(number));
         }
         assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO + wait));
+        // One more than may wait.
         queue.push_delete(Instant::ZERO, BundleHandle(u64::MAX));
         assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO));
     }

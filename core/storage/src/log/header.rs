@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_older_format_are_read() {
+    fn records_of_older_format_read() {
         let header = FileHeader { file: 7, salt: 9, len: SHORT_HEADER as u32, ..FileHeader::default() };
         let (mut bytes, mut record) = (BytesMut::new(), BytesMut::new());
         header.encode(&accel(), &mut bytes);

@@ -366,11 +366,12 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_whole_chunks_and_bounded() {
+    fn windows_are_bounded_whole_chunks() {
         let loc = Loc { file: 1, offset: 0, meta: 100, data: 10 * WINDOW + 5 };
         assert_eq!(window(&loc, 1, 2), (0, CHUNK));
         assert_eq!(window(&loc, CHUNK, loc.data), (CHUNK, WINDOW));
         assert_eq!(window(&loc, 10 * WINDOW + 1, loc.data), (10 * WINDOW, 5));
+        // Two bytes across a boundary need both chunks.
         assert_eq!(window(&loc, CHUNK - 1, CHUNK + 1), (0, 2 * CHUNK));
     }
 }

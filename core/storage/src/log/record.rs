@@ -520,6 +520,7 @@ mod tests {
         let mut rng = Rng::new(5);
         for _ in 0..200 {
             let mut payload = Payload::new();
+            // Up to three checksum chunks.
             let data: Vec<u8> = (0..rng.below(700_000)).map(|n| n as u8).collect();
             payload.push_bytes(data.clone().into());
             payload.push(Chunk::Fill { seed: 2, offset: 1, len: rng.below(9) });
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_of_strangers_are_not_taken() {
+    fn foreign_extents_are_not_taken() {
         let mut payload = Payload::new();
         payload.push(Chunk::Stored { extent: Extent { record: 3, offset: 0 }, len: 1 });
         assert_eq!(pieces(&payload), None);

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn file_shortened_during_read_is_damaged() {
+    fn file_shortened_during_read_damaged() {
         // The listing reported more bytes than there are at the time of the read.
         let (accel, bytes) = (Accel::default(), file());
         for end in [2000, 15_000, 25_000] {
@@ -391,6 +391,7 @@ mod tests {
     #[test]
     fn torn_tail_costs_last_record_only() {
         let bytes = file();
+        // In the data, and in the header of the last record.
         for cut in [1, 47, 5000, 10_063] {
             let torn = &bytes[..bytes.len() - cut];
             assert_eq!(scan(torn, 4096).0, 5, "{cut} bytes missing");

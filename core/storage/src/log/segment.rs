@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn suspect_then_emptiest_file_is_compacted() {
+    fn suspect_then_emptiest_file_compacted() {
         let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
             segments.insert(file, LogSegment { len: 1000, size: 1000, sealed: true, ..LogSegment::default() });

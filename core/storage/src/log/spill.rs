@@ -266,6 +266,7 @@ mod tests {
         spill.parts.insert(0, loc(0, 10));
         spill.parts.insert(10, loc(100, 10));
         spill.parts.insert(25, loc(200, 10));
+        // The third record leaves a hole between 20 and 25.
         let starts = |offset, len| spill.parts(offset, len).map(|p| p.iter().map(|p| p.start).collect::<Vec<_>>());
         assert_eq!(starts(0, 20), Some(alloc::vec![0, 10]));
         assert_eq!(starts(3, 2), Some(alloc::vec![0]));
@@ -313,6 +314,7 @@ mod tests {
         let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
         let numbers = [1, 2].map(|agent| spills.append(agent, 0, 10, &mut quotas).0);
         let piece = |spill| PayloadPiece::Spill { spill, offset: 0, len: 1 };
+        // Two pieces of the second spill, in any order.
         let held = spills.take(&[piece(numbers[1]), piece(numbers[0]), piece(numbers[1])], &mut quotas).unwrap();
         assert_eq!(*held, numbers);
         held.iter().for_each(|number| spills.release(*number, &mut segments, &mut quotas));

@@ -122,7 +122,11 @@ mod tests {
         assert!((0..40).all(|key| reporters.told.get(&key).is_some_and(|(reporter, _)| *reporter == HONEST)));
         // A peer without entries takes over one of the largest reporter.
         tell(&mut reporters, 8_999, NodeId(4));
-        assert_eq!(reporters.told[&8_999].0, NodeId(4), "it told nothing else, and is believed to know it itself");
+        assert_eq!(
+            reporters.told[&8_999].0,
+            NodeId(4),
+            "it has no other entry, so it is taken to know this one first-hand"
+        );
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl BookModel {
     fn expire(&mut self, book: &mut Book, now: Instant, again: Option<Instant>) {
         while let Some(handle) = book.pop_expired(now) {
             let known = self.held.iter_mut().find(|known| known.handle == handle).expect("it is held");
-            assert!(known.armed && known.expires <= now, "only what has expired");
+            assert!(known.armed && known.expires <= now, "expired bundles only");
             let earliest = known.expires;
             known.armed = false;
             if let Some(at) = again.filter(|at| *at > now) {

@@ -50,6 +50,6 @@ mod tests {
         assert_eq!(room(200), Some(vec![bundles[3], bundles[2]]));
         // Bundles 1 and 2 are below the mean.
         assert_eq!(room(201), None);
-        assert_eq!(site.fits(&Afner, 100), None, "without an oracle it gives nothing up");
+        assert_eq!(site.fits(&Afner, 100), None, "without an oracle it evicts nothing");
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         let here_is = there.meet(1);
         let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer: here_is });
         let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
-        assert_eq!(bytes.len(), 2 * 24, "of what was forwarded");
+        assert_eq!(bytes.len(), 2 * 24, "forwarded bundles only");
         // The bundles of this node have the same identities as those of the other.
         let mut site = ControlSite::new(1000);
         let ours = theirs.map(|_| site.keep(9, 100));
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(held.bundle.id >> 64, 0);
         there.peers.get_mut(peer).unwrap().up.clear();
         on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
-        assert_eq!(there.label(bundles[0]), 1, "it is not there");
+        assert_eq!(there.label(bundles[0]), 1, "the neighbour is down");
         there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
         on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
         assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);

@@ -154,7 +154,7 @@ mod tests {
         hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 620, keep: false });
         assert_eq!(credit(&control, &site), 620);
         hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
-        assert_eq!(credit(&control, &site), 720, "no neighbour lies");
+        assert_eq!(credit(&control, &site), 720, "a forged credit is bounded");
     }
 
     #[test]

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(victims(100, Priority::Normal), Some(vec![bulk]));
         assert_eq!(victims(150, Priority::Normal), Some(vec![bulk, older]));
         assert_eq!(victims(300, Priority::Normal), Some(vec![bulk, older, newer]));
-        assert_eq!(victims(400, Priority::Normal), None, "nothing more urgent, and nothing in vain");
+        assert_eq!(victims(400, Priority::Normal), None, "no more urgent bundle, and no useless eviction");
         assert_eq!(victims(400, Priority::Expedited), Some(vec![bulk, older, newer, urgent]));
         // One bulk bundle is not enough.
         assert_eq!(victims(200, Priority::Bulk), None);
@@ -189,7 +189,7 @@ mod tests {
             );
         }
         assert!(seen.len() == 10 && times.iter().all(|times| (60..150).contains(times)), "{times:?}");
-        assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "looking changes nothing");
+        assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "asking changes nothing");
         let worth = |seed| DropPolicy::new(DropOrder::Random, &[], seed).worth(&site.node(), site.held(bundles[0]));
         assert_ne!(worth(7), worth(8), "each node draws for itself");
     }

@@ -220,10 +220,10 @@ mod tests {
         // Bundles created here evict any other.
         let own = |size| site.room(&gbsd, &site.node_with(Some(&Knows)), &site.newcomer(size)).map(|them| them.len());
         assert_eq!(own(400), Some(4), "made here");
-        assert_eq!(site.fits(&gbsd, 100), None, "without an oracle it gives nothing up");
+        assert_eq!(site.fits(&gbsd, 100), None, "without an oracle it evicts nothing");
         let new = site.newcomer(201);
         let room = site.room(&Gbsd::new(&[1.0]), &site.node_with(Some(&Knows)), &new);
-        assert_eq!(room.map(|them| them.len()), Some(3), "where none is refused");
+        assert_eq!(room.map(|them| them.len()), Some(3), "without refusals");
     }
 
     #[test]
@@ -248,8 +248,12 @@ mod tests {
         };
         let ranks = bundles.map(|bundle| rank(Some(&Knows), bundle));
         assert!(ranks[0] < ranks[1] && ranks[2] == 0, "{ranks:?}");
-        assert_eq!(rank(None, bundles[0]), 7, "without an oracle as the router says");
+        assert_eq!(rank(None, bundles[0]), 7, "without an oracle the router's rank holds");
         let node = site.node_with(Some(&Knows));
-        assert_eq!(gbsd.allow(&node, site.peer(peer), site.held(bundles[0]), None), None, "it wishes nothing itself");
+        assert_eq!(
+            gbsd.allow(&node, site.peer(peer), site.held(bundles[0]), None),
+            None,
+            "it offers no copies of its own"
+        );
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         }
         site.now = at(1600);
         let asked = hear(&mut control, &site.node(), PolicyEvent::Up { peer: PeerId(1) });
-        assert_eq!(asked.len(), 1, "it tells the first what the others said");
+        assert_eq!(asked.len(), 1, "it relays the reports of the others");
         let (young, old) = (keep(&mut site, 1600), keep(&mut site, 1300));
         let between = keep(&mut site, 1250);
         let worth = |bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
@@ -219,6 +219,10 @@ mod tests {
         // The same message counts from an authenticated neighbour.
         let known = site.meet(5);
         assert_eq!(others(&mut control, &site, known), bytes.len());
-        assert_ne!(others(&mut Hbsd::new(&[0.0, 0.0, 60.0, 1.0]), &site, liar), 0, "where it is to be believed");
+        assert_ne!(
+            others(&mut Hbsd::new(&[0.0, 0.0, 60.0, 1.0]), &site, liar),
+            0,
+            "if the parameter allows claimed names"
+        );
     }
 }

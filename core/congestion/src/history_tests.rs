@@ -85,7 +85,7 @@ fn own_and_invalid_records_are_ignored() {
     }
     for (said, times) in [(u64::MAX, 50 << 32), (9_000, 50 << 32 | 60)] {
         let _ = history.heard(&site.node(), TELLER, &bundle(said, times, 2));
-        assert!(history.records.is_empty(), "said when it was older than it is");
+        assert!(history.records.is_empty(), "reported at a later age than the bundle has");
     }
     let good = bundle(100, 50 << 32 | 60, 2);
     assert_eq!(history.heard(&site.node(), TELLER, &good[..63]), None, "cut");
@@ -93,7 +93,7 @@ fn own_and_invalid_records_are_ignored() {
     assert_eq!(history.heard(&site.node(), TELLER, &good), Some(()));
     // A count of holders without the holders.
     let lies = bundle(100, 50 << 32 | 60, 2).iter().copied().take(32).chain(u64::MAX.to_be_bytes()).collect::<Vec<_>>();
-    assert_eq!(history.heard(&site.node(), TELLER, &lies), None, "of so many holders none follows");
+    assert_eq!(history.heard(&site.node(), TELLER, &lies), None, "the holders are missing");
 }
 
 #[test]
@@ -141,14 +141,14 @@ fn invented_records_evict_the_inventors() {
             (0..20).flat_map(|n| says(1_000 + 20 * round + n, 900_000 + 60 * n..900_060 + 60 * n)).collect();
         history.heard(&site.node(), liar, &message).unwrap();
     }
-    assert!((0..40).all(|id| history.records.contains_key(&id)), "what another told of stays");
+    assert!((0..40).all(|id| history.records.contains_key(&id)), "entries of the other reporter stay");
     assert!(history.records.len() == BUNDLES_MAX && history.reporters.len() == BUNDLES_MAX);
     let known = |history: &History, node| history.nodes.last.contains_key(&NodeId(node));
     assert!((10..51).chain([7_777]).all(|node| known(&history, node)) && others == 42.0);
     for number in 0..2_000 {
         history.met(NodeId(1), site.now, NodeId(50_000 + number));
     }
-    assert!(known(&history, 50_500) && known(&history, 7_777), "who is met finds room");
+    assert!(known(&history, 50_500) && known(&history, 7_777), "met nodes find space");
     assert_eq!((history.nodes.last.len(), history.nodes.reporters.len()), (NODES_MAX, 0));
 }
 

@@ -147,14 +147,18 @@ mod tests {
         // 1,000 B will arrive until 200 s.
         assert_eq!(admits(&control, &site, 500, |_| ()), IN);
         assert_eq!(admits(&control, &site, 501, |_| ()), OUT);
-        assert_eq!(admits(&control, &site, 501, |new| new.from = PeerId(1)), IN, "it came: only room decides");
+        assert_eq!(
+            admits(&control, &site, 501, |new| new.from = PeerId(1)),
+            IN,
+            "from a neighbour: only space decides"
+        );
         let near = IonControl::new(&[1.0, 100.0]);
-        assert_eq!(admits(&near, &site, 1500, |_| ()), IN, "so far nothing is seen to come");
+        assert_eq!(admits(&near, &site, 1500, |_| ()), IN, "no inflow within the horizon");
         let site_later = |site: &mut ControlSite, second: u64| site.now = Instant(second * 1_000_000_000);
         site_later(&mut site, 150);
         assert_eq!((admits(&control, &site, 1000, |_| ()), admits(&control, &site, 1001, |_| ())), (IN, OUT));
         site_later(&mut site, 200);
-        assert_eq!(admits(&control, &site, 1500, |_| ()), IN, "it only leaves from now on");
+        assert_eq!(admits(&control, &site, 1500, |_| ()), IN, "only outflow from now on");
     }
 
     #[test]

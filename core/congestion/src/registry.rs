@@ -35,14 +35,14 @@ pub struct ControlInfo {
 const CONTROLS: &[ControlInfo] = &[
     ControlInfo {
         name: "none",
-        help: "Takes what fits and refuses the rest: nothing accepted is ever given up.",
+        help: "Accepts bundles that fit and refuses the rest; never evicts.",
         params: &[],
         oracle: false,
         make: |_, _| Box::new(NoControl),
     },
     ControlInfo {
         name: "drop-oldest",
-        help: "Makes room by deleting the least urgent bundles, longest kept first; limits how full the store gets.",
+        help: "Evicts the least urgent bundles, longest kept first; can limit the fill level of the store.",
         params: DropPolicy::PARAMS,
         oracle: false,
         make: |params, seed| Box::new(DropPolicy::new(DropOrder::Oldest, params, seed)),
@@ -84,14 +84,14 @@ const CONTROLS: &[ControlInfo] = &[
     },
     ControlInfo {
         name: "storage-routing",
-        help: "Moves the oldest bundles to a neighbour with room and asks them back (Seligman et al., 2007).",
+        help: "Moves the oldest bundles to a neighbour with space and requests them back later (Seligman et al., 2007).",
         params: StorageRouting::PARAMS,
         oracle: false,
         make: |params, _| Box::new(StorageRouting::new(params)),
     },
     ControlInfo {
         name: "marginal-utility",
-        help: "Keeps and gives first what adds most per byte to the chance of arrival, by plan or by encounters.",
+        help: "Keeps and sends first the copies that add most per byte to the chance of delivery, by plan or by encounters.",
         params: MarginalUtility::PARAMS,
         oracle: false,
         make: |params, _| Box::new(MarginalUtility::new(params)),
@@ -355,7 +355,7 @@ mod tests {
         for info in controls() {
             let most = live(&mut *make_control(info.name, &[], 7).unwrap(), &lies());
             // At most one action for each of the 24 bundles held, and a few more.
-            assert!(most <= 24 + 4, "{}: {most} orders for one message", info.name);
+            assert!(most <= 24 + 4, "{}: {most} actions for one message", info.name);
         }
     }
 }

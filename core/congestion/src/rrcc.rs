@@ -260,7 +260,7 @@ mod tests {
         hear(&mut control, &site, PolicyEvent::Handed { bundle, to: peer, gave: 0, keep: true });
         assert!(!allow(&control, &site, bundle) && allow(&control, &site, theirs));
         hear(&mut control, &site, PolicyEvent::Failed { bundle, to: peer, gave: 0, keep: true });
-        assert!(allow(&control, &site, bundle), "what was not taken is no copy");
+        assert!(allow(&control, &site, bundle), "a failed transfer is no copy");
     }
 
     #[test]

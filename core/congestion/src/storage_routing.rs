@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[0]]));
         let rehome = |site: &ControlSite| control.rehome(&site.node(), site.held(bundles[0]));
         let [full, slow, fast, silent] = [2, 3, 4, 5].map(|number| site.meet(number));
-        assert_eq!(rehome(&site), None, "none said hello");
+        assert_eq!(rehome(&site), None, "no hello received yet");
         let rate = |bits| Some(DataRate(bits));
         site.says(full, 99, rate(1_000_000));
         site.says(slow, 500, rate(1));
@@ -169,7 +169,7 @@ mod tests {
         site.says(slow, 1000, rate(100_000));
         assert_eq!(rehome(&site), Some(slow), "a bit slower, but empty");
         site.peers.get_mut(slow).unwrap().note_has(1);
-        assert_eq!(rehome(&site), Some(fast), "who has it need not take it");
+        assert_eq!(rehome(&site), Some(fast), "a neighbour with a copy does not get another");
         assert_eq!(site.peer(silent).free, None);
     }
 
@@ -215,6 +215,6 @@ mod tests {
         assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Migrate { bundle: kept, to: owner }]);
         (100..2_000u64).for_each(|id| bytes.extend([0u64.to_be_bytes(), id.to_be_bytes()].concat()));
         control.on(&site.node(), &PolicyEvent::Heard { from: owner, bytes: &bytes }, &mut out);
-        assert_eq!(out.drain().count(), 1, "and of so many no more are looked for");
+        assert_eq!(out.drain().count(), 1, "and a request for too many ends there");
     }
 }

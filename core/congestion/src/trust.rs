@@ -53,7 +53,7 @@ mod tests {
             assert_eq!(heeded, [0, 1, 2, 3].map(|sure| sure >= trust), "{trust}");
         }
         site.peers.get_mut(peers[3]).unwrap().up.clear();
-        assert!(Trust::of(0.0).heeds(&site.node(), peers[3]).is_none(), "it is gone");
-        assert!(Trust::of(0.0).heeds(&site.node(), PeerId(77)).is_none(), "nobody");
+        assert!(Trust::of(0.0).heeds(&site.node(), peers[3]).is_none(), "the neighbour is down");
+        assert!(Trust::of(0.0).heeds(&site.node(), PeerId(77)).is_none(), "an unknown neighbour");
     }
 }

@@ -33,7 +33,7 @@ mod tests {
             DirectDelivery.route(&site.node(), site.held(bundle), &[], &mut Actions::default()),
             RouteDecision::Carry
         );
-        assert!(DirectDelivery.copies(), "else its destination is not offered it");
+        assert!(DirectDelivery.copies(), "otherwise it would not be offered to its destination");
         // No other neighbour gets a copy.
         assert_eq!(DirectDelivery.wants(&site.node(), site.peer(peer), site.held(bundle)), None);
     }

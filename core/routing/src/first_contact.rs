@@ -188,7 +188,7 @@ mod tests {
         on(&mut router, &mut site, sent(bundles[0]));
         let gone = |bundle, why| PolicyEvent::Gone { bundle, why };
         assert_eq!(on(&mut router, &mut site, gone(bundles[0], Why::Forwarded)), [told(there, &ids[..1])]);
-        assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "it was lost, and may come again");
+        assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "a lost bundle may come again");
         site.held_mut(bundles[2]).expires = Instant(5);
         on(&mut router, &mut site, sent(bundles[2]));
         on(&mut router, &mut site, gone(bundles[2], Why::Forwarded));
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(said, [told(four, &[ids[2], ids[0]])], "the newest first");
         site.now = Instant(5);
         let (five, said) = meet(&mut router, &mut site, 5, 3);
-        assert_eq!(said, [told(five, &ids[..1])], "what lives");
+        assert_eq!(said, [told(five, &ids[..1])], "unexpired bundles only");
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
         assert_eq!(given(&router, &site), [false, true]);
         // A neighbour's report is forgotten when it leaves.
         on(&mut router, &mut site, PolicyEvent::Down { peer });
-        assert_eq!(given(&router, &site), [false, false], "it is not there");
+        assert_eq!(given(&router, &site), [false, false], "the neighbour is down");
         on(&mut router, &mut site, PolicyEvent::Up { peer });
-        assert_eq!(given(&router, &site), [true, true], "until it says so again");
+        assert_eq!(given(&router, &site), [true, true], "until it reports the bundle again");
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         let bundle = site.keep(9, 100);
         let (there, _) = meet(&mut router, &mut site, 2, 0);
         on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
-        assert!(wants(&router, &site, there, bundle).is_some(), "whatever label it comes with");
+        assert!(wants(&router, &site, there, bundle).is_some(), "a label from the wire is ignored");
         on(&mut router, &mut site, PolicyEvent::Gone { bundle, why: Why::Forwarded });
         on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(wants(&router, &site, there, bundle), None);
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(
             (want.keep, want.labels[0]),
             (false, LabelSplit { ours: 1, theirs: 0 }),
-            "where it fails, it waits still"
+            "after a failure it still waits"
         );
     }
 

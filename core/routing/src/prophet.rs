@@ -275,7 +275,7 @@ mod tests {
         let wants =
             |router: &Prophet, site: &RouterSite| router.wants(&site.node(), site.peer(likely), site.held(bundle));
         greeting(&mut router, &site, likely);
-        assert_eq!(wants(&router, &site), None, "it said nothing yet");
+        assert_eq!(wants(&router, &site), None, "no table received yet");
         let mut table = Vec::new();
         put_number(&mut table, 3);
         put_number(&mut table, 0.8f64.to_bits());
@@ -284,8 +284,8 @@ mod tests {
         let mut out = Actions::default();
         router.on(&site.node(), &PolicyEvent::Heard { from: likely, bytes: &table }, &mut out);
         assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Reask(likely)]);
-        assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through it");
-        assert_eq!(router.chance(NodeId(4)), 0.0, "no number, no chance");
+        assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through the neighbour");
+        assert_eq!(router.chance(NodeId(4)), 0.0, "an invalid number is ignored");
         assert!(wants(&router, &site).unwrap().keep);
         let at = |via| router.prospect(&site.node(), site.held(bundle), via).unwrap().chance;
         assert_eq!((at(None), at(Some(site.peer(likely)))), (0.5 * 0.8 * 0.9, 0.8));
@@ -312,14 +312,14 @@ mod tests {
         assert_eq!((router.known.len(), router.reporters.len()), (NODES_MAX, NODES_MAX - 2));
         let met = site.meet(99, 2);
         greeting(&mut router, &site, met);
-        assert_eq!(router.chance(NodeId(99)), 0.5, "it was not let in while lies filled the table");
+        assert_eq!(router.chance(NodeId(99)), 0.5, "a met node enters a table full of invented ones");
         // Long enough for all predictabilities to fade.
         site.now = Instant(20_000_000_000_000);
         greeting(&mut router, &site, met);
-        assert_eq!((router.known.len(), router.reporters.len()), (1, 0), "what is forgotten leaves nothing");
+        assert_eq!((router.known.len(), router.reporters.len()), (1, 0), "forgotten nodes leave no reporter");
         (0..5_000).for_each(|node| router.meet(site.now, NodeId(1_000_000 + node)));
         router.meet(site.now, NodeId(7));
-        assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "whoever all were");
+        assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "even if all others were met");
     }
 
     fn table_of(chances: &[(u64, f64)]) -> Vec<u8> {
@@ -359,7 +359,10 @@ mod tests {
         assert!((router.chance(NodeId(2)) - 0.5 * 0.999 * 0.999).abs() < 1e-12);
         site.now = Instant(4_000_000_000);
         hear(&mut router, &site, peers[1], &[]);
-        assert!((router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12, "also when something is heard");
+        assert!(
+            (router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12,
+            "aging also happens on a message"
+        );
     }
 
     #[test]

@@ -57,14 +57,14 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "direct-delivery",
-        help: "A bundle stays where it was made until that node meets its destination (Spyropoulos et al., 2004).",
+        help: "A bundle stays at its source until that node meets the destination (Spyropoulos et al., 2004).",
         params: &[],
         oracle: false,
         make: |_| Box::new(DirectDelivery),
     },
     RouterInfo {
         name: "first-contact",
-        help: "One copy, which moves to whoever is met first and is not given back (Jain et al., 2004).",
+        help: "One copy, which moves to the first neighbour met and is not given back (Jain et al., 2004).",
         params: &[],
         oracle: false,
         make: |_| Box::new(FirstContact::default()),
@@ -85,7 +85,7 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "prophet",
-        help: "Copies to whoever meets the destination more often (PRoPHETv2, RFC 6693).",
+        help: "Copies to neighbours that meet the destination more often (PRoPHETv2, RFC 6693).",
         params: Prophet::PARAMS,
         oracle: false,
         make: |setup| Box::new(Prophet::new(setup.params)),
@@ -99,7 +99,7 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "rapid",
-        help: "Copies where one more shortens delays most, or keeps most deadlines (Balasubramanian et al., 2007).",
+        help: "Copies where one more shortens delays most, or meets most deadlines (Balasubramanian et al., 2007).",
         params: Rapid::PARAMS,
         oracle: false,
         make: |setup| Box::new(Rapid::new(setup.params, setup.seed)),
@@ -275,7 +275,7 @@ mod tests {
             live(&mut *make_router(info.name, &[], &[NodeId(1)], 7).unwrap(), &lies());
             let most = live(&mut *make_router(info.name, &params, &[NodeId(1)], 7).unwrap(), &lies());
             // Of eight bundles, those for the neighbour are deleted and banned at its word; one action asks it again.
-            assert!(most <= 2 * 8 + 1, "{}: {most} orders for one message", info.name);
+            assert!(most <= 2 * 8 + 1, "{}: {most} actions for one message", info.name);
         }
     }
 }

@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             said(&mut router, &site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) }),
             Some(8),
-            "no neighbour lies"
+            "a forged label is bounded"
         );
         site.held_mut(bundle).labels[0] = 4;
         let failed = |gave| PolicyEvent::Failed { bundle, to: PeerId(1), gave, keep: true };

@@ -88,7 +88,7 @@ mod tests {
             [const { Action::RerouteTo(farlink_base::NodeId::ipn(2)) }; 2]
         );
         assert_eq!((ask(&mut router, bundle, &[]), ask(&mut router, other, &[])), (Some(1), None));
-        assert_eq!(ask(&mut router, bundle, &[peer]), None, "it refused");
+        assert_eq!(ask(&mut router, bundle, &[peer]), None, "the neighbour refused");
         router.on(&site.node(), &PolicyEvent::LinkDown { peer, link: LinkId(1) }, &mut out);
         assert_eq!(ask(&mut router, bundle, &[]), Some(0));
     }

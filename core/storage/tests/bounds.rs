@@ -30,7 +30,7 @@ fn full_store_refuses_until_room_returns() {
     world.settle();
     let number = world.put(20_000);
     world.settle();
-    assert!(stored(&world, number), "what was deleted made room");
+    assert!(stored(&world, number), "deletions made room");
 }
 
 #[test]

@@ -262,5 +262,5 @@ fn joint_reads_isolate_a_bad_record() {
     load_all(&mut world);
     world.disk.fail = None;
     let failed = left.iter().filter(|number| world.loaded[number].is_err()).count();
-    assert!((1..=4).contains(&failed), "{failed}: the damaged one, and what failed again");
+    assert!((1..=4).contains(&failed), "{failed}: the damaged record, and reads that failed again");
 }

@@ -50,7 +50,7 @@ fn damaged_bundle_is_reported_and_forgotten() {
     world.settle();
     assert_eq!(world.damage, 1);
     assert!(!files(&world).contains(&file), "nothing lives in it");
-    assert!(!world.disk.kept.contains_key(&file), "what damages records is not written over");
+    assert!(!world.disk.kept.contains_key(&file), "a file with damaged records is not recycled");
     assert_eq!(world.store.usage().bundles, before.bundles - passing.len() as u64);
     assert_eq!(world.load_rope(rope), Err(Refusal::Unknown));
     let rope = world.known[&whole].rope.clone();

@@ -210,11 +210,11 @@ fn damaged_tail_of_recycled_file_reported() {
                 let back = again.recovered.keys().filter(|n| !whole.recovered.contains_key(n)).count();
                 let forgotten = whole.deliveries.difference(&again.deliveries).count();
                 assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {back} back, {forgotten} forgotten");
-                assert!(again.damage > 0 || lost + back + forgotten == 0, "{what}: damage not told");
+                assert!(again.damage > 0 || lost + back + forgotten == 0, "{what}: damage not reported");
                 tried += 1;
                 told += usize::from(again.damage > 0);
             }
         }
     }
-    assert!(tried > 300 && told > 200, "{told} of {tried} told");
+    assert!(tried > 300 && told > 200, "{told} of {tried} reported");
 }

@@ -467,6 +467,6 @@ fn abandoned_compaction_reads_reach_nobody() {
     assert!(others > 0, "another compaction reads");
     world.perform(read);
     world.settle();
-    assert_eq!(world.damage, 0, "what was read is whole");
+    assert_eq!(world.damage, 0, "the data read are whole");
     world.reopen(world.disk.killed(), "after a compaction was given up");
 }

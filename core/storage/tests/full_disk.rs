@@ -164,7 +164,7 @@ fn foreign_use_of_disk_loses_nothing() {
         (refused, remade) = (refused + trial.world.refused, remade + trial.world.remade);
         (failures, used) = (failures + trial.world.failures, used + trial.world.disk.reserves_used);
     }
-    println!("{refused} refused, {remade} files written over, {failures} failures, {used} times of what was kept");
+    println!("{refused} refused, {remade} files recycled, {failures} failures, reserve used {used} times");
     assert!(used > 5 && failures > 100, "{used} {failures}");
 }
 
@@ -209,7 +209,7 @@ fn completely_full_disk_delivers_all() {
         assert!(trial.is_stored(number), "{}: {:?}", trial.what, trial.world.store.usage());
         (used, most) = (used + trial.world.disk.reserves_used, most.max(trial.world.disk.files.len()));
     }
-    println!("{used} times of what was kept, {most} files left at most");
+    println!("reserve used {used} times, {most} files left at most");
 }
 
 /// A store with files of 1 MiB on a disk of `space` bytes.
@@ -305,7 +305,7 @@ fn arrivals_wait_for_recycled_file() {
             return;
         }
     }
-    panic!("what was kept is not used");
+    panic!("the reserve is not used");
 }
 
 #[test]

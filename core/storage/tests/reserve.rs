@@ -256,7 +256,7 @@ fn removed_file_reopens_store_at_once() {
     let number = world.put(1000);
     world.perform_all();
     assert!(world.known[&number].stored);
-    assert_eq!(world.store.usage().file_bytes, world.disk.len(), "what was kept counts once");
+    assert_eq!(world.store.usage().file_bytes, world.disk.len(), "the reserve counts once");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn nearly_empty_file_is_emptied() {
     world.delete(middle, true);
     world.perform_first(is_write, None);
     world.perform_first(is_sync, None);
-    assert!(world.is_asked(is_read), "what is left in its file is moved");
+    assert!(world.is_asked(is_read), "the rest of its file is moved");
 }
 
 #[test]

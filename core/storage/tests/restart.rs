@@ -173,7 +173,7 @@ fn unreadable_file_numbers_stay_used() {
     assert!(!next.recovered.contains_key(&number) && next.damage > 0);
     let (_, last_bundle) = next.opened.expect("open");
     assert!(last_bundle >= 1 << 32 && next_spill(&mut next) >= 1 << 32);
-    assert!(next.disk.files.contains_key(&file), "nobody knows whose it is");
+    assert!(next.disk.files.contains_key(&file), "its store is unknown");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn start_on_full_disk_reports_failure() {
         world.settle();
         let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
         while !next.is_asked(is) {
-            assert!(next.step(), "what was found is not written again");
+            assert!(next.step(), "recovered bundles are not written again");
         }
         next.perform_first(is, Some(DiskError::Full));
         assert_eq!(next.failures, 1);

@@ -120,7 +120,7 @@ mod tests {
         met.settle(HOUR, 600.0);
         let rate = |node| met.rates(NodeId(node), HOUR, 600.0).own;
         assert_eq!((rate(2), rate(3)), (1.0 / 1_200.0, 1.0 / 3_600.0));
-        assert_eq!(rate(4), 1.0 / 24_200.0, "never heard of");
+        assert_eq!(rate(4), 1.0 / 24_200.0, "never reported");
         assert_eq!(met.rates(NodeId(4), HOUR, 600.0).others, f64::midpoint(1.0 / 1_200.0, 1.0 / 3_600.0));
         assert_eq!(met.told(HOUR, 1), [(NodeId(2), 600)]);
     }
@@ -134,10 +134,10 @@ mod tests {
         (1_000..9_000).for_each(|node| met.hear(NodeId(node), 9_000.0, liar));
         let known = |met: &Encounters, node| met.met.contains_key(&NodeId(node));
         assert_eq!(met.met.len(), NODES_MAX);
-        assert!((10..60).chain([1, 2, 8_999]).all(|node| known(&met, node)), "what others told stays");
+        assert!((10..60).chain([1, 2, 8_999]).all(|node| known(&met, node)), "entries of other reporters stay");
         assert!(!known(&met, 1_000), "the oldest of the flood leaves");
         met.hear(NodeId(99), 6.0, NodeId(4));
-        assert!(known(&met, 99), "and who is honest finds room");
+        assert!(known(&met, 99), "and honest reports find space");
     }
 
     #[test]
@@ -155,6 +155,6 @@ mod tests {
         assert!(!known(&met, 9_999), "all were met: the one met longest ago leaves");
         met.meet(NodeId(7), 90.0, false);
         met.hear(NodeId(8), 90.0, NodeId(4));
-        assert!(!known(&met, 7) && !known(&met, 8), "a claim and a word push nobody out who was met");
+        assert!(!known(&met, 7) && !known(&met, 8), "neither a claim nor a report displaces a node that was met");
     }
 }

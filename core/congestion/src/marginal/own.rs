@@ -71,7 +71,7 @@ mod tests {
         }
         let keeps = |own: &OwnBundles| [1, 3, 5, 9].map(|number| own.keeps(number));
         assert_eq!(keeps(&own), [false, false, true, true]);
-        assert!(!own.keeps(7), "it is none of ours");
+        assert!(!own.keeps(7), "not created here");
         own.remove(9);
         assert_eq!(keeps(&own), [false, true, true, false]);
         own.allow(100);

@@ -113,17 +113,17 @@ fn hearsay_devalues_destination_ack_deletes() {
         let id = site.held(bundle).bundle.id;
         let said = says_arrived(&mut control, &site, neighbour, id, true);
         assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. } | Action::Ban { .. })), "{said:?}");
-        assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it makes room first");
-        assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "nobody gets another copy");
+        assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it is evicted first");
+        assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "no neighbour gets another copy");
         let direct = Some(CopyOffer::give(site.held(bundle), 0));
         assert_eq!(
             control.allow(&site.node(), site.peer(nine), site.held(bundle), direct),
             direct,
-            "but its destination"
+            "except its destination"
         );
         let said = says_arrived(&mut control, &site, nine, id, false);
         let deletes = |order: &Action| matches!(order, Action::Delete { .. } | Action::Ban { .. });
-        assert!(!said.iter().any(deletes), "a destination that repeats what a liar said has it not: {said:?}");
+        assert!(!said.iter().any(deletes), "a report relayed by the destination is no proof: {said:?}");
         let said = says_arrived(&mut control, &site, nine, id, true);
         assert!(said.contains(&Action::Delete { bundle, why: Why::Acked }));
     }
@@ -141,7 +141,7 @@ fn unauthenticated_neighbour_is_ignored() {
     assert!(control.worth(&site.node(), site.held(bundle)).unwrap() > 0.0);
     let mut credulous = MarginalUtility::new(&[600.0, 16.0, 0.8, 0.9, 0.1, 0.2, 10_000.0, 1.0, 1.0]);
     let said = says_arrived(&mut credulous, &site, liar, id, true);
-    assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. })), "a claim is no vouching");
+    assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. })), "a claimed name is no proof");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn planned_copies_need_independent_paths() {
     let node = Node { plan: Some(&plan), ..site.node() };
     let want = copy(&control, &node, two, bundle).expect("it meets the destination");
     assert_eq!(want.labels[1].theirs, 0b11, "both had it");
-    assert_eq!(copy(&control, &node, three, bundle), None, "it does not");
+    assert_eq!(copy(&control, &node, three, bundle), None, "it does not meet the destination");
     let worth = |label: u32, site: &ControlSite| {
         let mut other = ControlSite::new(1000);
         let twin = of_others(&mut other, 9, 100);
@@ -221,8 +221,8 @@ fn planned_copies_need_independent_paths() {
         let node = Node { plan: Some(&plan), peers: &site.peers, ..other.node() };
         control.value(&node, other.held(twin))
     };
-    assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has it and can make it, if later");
-    assert_eq!(worth(0b10, &site), 0.0, "the only way leads through one that has it");
+    assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has a copy and can deliver it, if later");
+    assert_eq!(worth(0b10, &site), 0.0, "the only route leads through a carrier");
     let said = hear(&mut control, &node, PolicyEvent::Kept { bundle, wire: Some(0b1000) });
     assert_eq!(said, [Action::Label { bundle, label: 0b1001 }]);
     let failed = PolicyEvent::Failed { bundle, to: two, gave: 0, keep: true };
@@ -240,7 +240,7 @@ fn spare_room_adds_planned_copies() {
         let node = Node { plan: Some(&plan), ..site.node() };
         control.allow(&node, site.peer(two), site.held(bundle), want)
     };
-    assert_eq!(allow(&site, None), None, "it did not say that it has room");
+    assert_eq!(allow(&site, None), None, "it reported no free space");
     // One byte too few.
     site.says(two, 99, None);
     assert_eq!(allow(&site, None), None);
@@ -278,9 +278,9 @@ fn failed_plan_loses_trust() {
         copy(control, &node, two, bundle).is_some()
     };
     site.now = at(1000);
-    assert!(!meets(&mut control, &site), "the plan says that nothing leads on");
+    assert!(!meets(&mut control, &site), "in the plan no contact leads on");
     site.now = at(2000);
-    assert!(meets(&mut control, &site), "nor did it say that they would meet now");
+    assert!(meets(&mut control, &site), "this meeting was not planned either");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn booked_bundle_is_not_evicted() {
         new.reasons = RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Queue]);
     });
     assert_eq!(control.worth(&site.node(), site.held(booked)), None);
-    assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
+    assert_eq!(site.fits(&control, 100), None, "not even for a bundle created here");
 }
 
 #[test]
@@ -329,7 +329,11 @@ fn forged_own_source_is_not_protected() {
     let strange = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
         new.flags.set(farlink_book::Flags::STRANGE, true);
     };
-    assert_eq!(site.victims(&control, 200, strange), None, "nor does a stranger's, or one kept over a restart");
+    assert_eq!(
+        site.victims(&control, 200, strange),
+        None,
+        "neither for an unconfigured neighbour, nor for one recovered after a restart"
+    );
     assert_eq!(site.victims(&control, 200, |_, _| {}).map(|them| them.len()), Some(2), "made here");
     let mut other = ControlSite::new(500);
     let kept = other.keep_with(9, 100, forged);
@@ -376,7 +380,7 @@ fn searches_for_labels_are_limited() {
     };
     // A label with all other nodes as carriers.
     let (_, first) = weigh(0, liar, !(1 << 8), 100);
-    assert!(first > 30, "each of 32 said to have had it is asked about: {first}");
+    assert!(first > 30, "a search for each of the 32 claimed carriers: {first}");
     // 16 s at half a millisecond per search, and one second more each second.
     let flood = |weigh: &mut dyn FnMut(u64, PeerId, u32, usize) -> (f64, u32), second: u64| {
         let labels = if second == 0 { 40_000u32 } else { 4_000 };
@@ -387,9 +391,9 @@ fn searches_for_labels_are_limited() {
     let spent = (flood(&mut weigh, 1), flood(&mut weigh, 2));
     assert!(spent.0 < 2_100 && spent.1 < 2_100, "{spent:?}");
     let (worth, searches) = weigh(2, honest, 0b1000, 100);
-    assert!(worth > 0.0 && searches > 0, "what another gave is weighed as ever");
+    assert!(worth > 0.0 && searches > 0, "bundles of another previous node are judged as before");
     let (worth, searches) = weigh(2, liar, 0x0f0f_0c0f, 100);
-    assert!(worth >= 0.0 && searches == 0, "by what is known: {worth}");
+    assert!(worth >= 0.0 && searches == 0, "from memory only: {worth}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ mod tests {
         // Alone; beside one other; beside one other and with a lower rate.
         let gains = [rates(0.01).gain(0.0, 0.001), rates(0.01).gain(1.0, 0.001), rates(0.001).gain(1.0, 0.001)];
         assert!(gains.is_sorted_by(|a, b| a > b), "{gains:?}");
-        assert!((gains[0] - 10.0 / 11.0).abs() < 1e-12, "alone: it meets before it dies");
+        assert!((gains[0] - 10.0 / 11.0).abs() < 1e-12, "alone: the chance to meet before the copy is lost");
     }
 
     #[test]

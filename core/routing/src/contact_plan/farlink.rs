@@ -150,13 +150,13 @@ impl FarlinkReader<'_> {
         let fields = fields(line, words)?;
         let window = fields.window.ok_or_else(|| PlanError {
             line,
-            message: "this contact does not say when".into(),
+            message: "this contact has no time span".into(),
             hint: EXAMPLE.into(),
         })?;
         let (start, end) = window_times(line, window)?;
         let rate = fields.rate.as_deref().ok_or_else(|| PlanError {
             line,
-            message: "this contact does not say how fast".into(),
+            message: "this contact has no rate".into(),
             hint: EXAMPLE.into(),
         })?;
         let rate: DataRate = rate.parse().map_err(|_| PlanError {

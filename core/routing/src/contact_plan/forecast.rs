@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(
             full(UNEVEN, ForecastRequest { node: NodeId(3), ..question(limit, 200_000) }),
             None,
-            "it gives more"
+            "it sends more than it receives"
         );
     }
 

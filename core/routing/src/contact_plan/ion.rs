@@ -124,7 +124,7 @@ impl IonReader {
         let (from, to) = (node(line, from)?, node(line, to)?);
         let no_contact = match (start, end) {
             ("-1", _) | (_, "-1") => Some("a registration or discovered contact (time -1) is no part of a plan"),
-            ("0", _) => Some("a hypothetical contact (time 0) says not when nodes meet"),
+            ("0", _) => Some("a hypothetical contact (time 0) has no meeting time"),
             _ if from == to => Some("a contact of a node with itself is part of no route"),
             _ => None,
         };
@@ -206,15 +206,15 @@ impl IonReader {
                 None => self.warnings.push(Warning {
                     line: *line,
                     message: format!(
-                        "no range says how far {} is from {} when this contact starts; taken as 0 light seconds",
-                        contact.to.0, contact.from.0
+                        "no range from {} to {} covers the start of this contact; taken as 0 light seconds",
+                        contact.from.0, contact.to.0
                     ),
                 }),
             }
         }
         for (command, (line, count)) in self.skipped {
             let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
-            let message = format!("`{command}` is not about contacts; read over{times}");
+            let message = format!("`{command}` is not about contacts; skipped{times}");
             self.warnings.push(Warning { line, message });
         }
         self.warnings.sort_by_key(|w| w.line);
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(plan.contacts[0].rate, DataRate(1_000_000));
         assert_eq!(plan.contacts[0].confidence, 0.5);
         let delays: Vec<u64> = plan.contacts.iter().map(|c| c.one_way_delay.as_secs()).collect();
-        assert_eq!(delays, [7, 7, 9, 0], "symmetric, then the reverse of its own; none");
+        assert_eq!(delays, [7, 7, 9, 0], "symmetric twice, then its own direction, then no range");
         assert_eq!(plan.contacts[2].start, PlanTime::from_secs(3600));
         assert_eq!(plan.contacts[3].start, PlanTime::from_secs(7200));
         let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();

@@ -201,8 +201,8 @@ mod tests {
         let reach = meetings.reach(ME);
         let of = |node| reach.get(&NodeId(node)).copied();
         assert_eq!((of(2), of(9)), (Some(150.0), Some(1.0)), "at least a second");
-        assert_eq!((of(3), of(4)), (Some(200.0), Some(260.0)), "by 2 sooner than its own 400 s");
-        assert_eq!((of(5), of(6)), (Some(530.0), None), "by 3 at once: by 2 it would be a fourth meeting");
+        assert_eq!((of(3), of(4)), (Some(200.0), Some(260.0)), "through 2 sooner than in its own 400 s");
+        assert_eq!((of(5), of(6)), (Some(530.0), None), "directly through 3: through 2 it would need a fourth meeting");
         assert_eq!(meetings.reach(NodeId(3)).get(&NodeId(6)).copied(), Some(131.0));
     }
 
@@ -227,7 +227,7 @@ mod tests {
         ours.meet(ME, at(190), (NodeId(2), true), &mut change);
         let second = told(&ours, 0, 1000);
         assert_eq!(read(200, &second), Some(95.0));
-        assert_eq!(read(200, &first), Some(95.0), "it was said before");
+        assert_eq!(read(200, &first), Some(95.0), "an older report");
         for cut in (8..first.len()).step_by(8) {
             assert_eq!(read(900, &first[..cut]), None, "{cut}");
         }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!((meetings.rows.len(), meetings.reporters.len()), (NODES_MAX, NODES_MAX));
         assert_eq!(meetings.means, meetings.rows.values().map(|row| row.means.len()).sum::<usize>());
         hear(&mut meetings, honest, &lies(60..70, 20));
-        assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and who is honest finds room");
+        assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and honest reports find space");
     }
 
     #[test]

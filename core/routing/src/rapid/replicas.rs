@@ -161,7 +161,7 @@ mod tests {
         (0..100).for_each(|id| replicas.learn(id, copy(5, 0.5, 1), NodeId(4), &mut change));
         (1_000..60_000).for_each(|id| replicas.learn(id, copy(6, 1.0, 1), NodeId(3), &mut change));
         assert_eq!((replicas.len(), replicas.reporters.len()), (BUNDLES_MAX, BUNDLES_MAX));
-        assert!((0..100).all(|id| replicas.rate(id, NOBODY) == 0.5), "what another told of stays");
+        assert!((0..100).all(|id| replicas.rate(id, NOBODY) == 0.5), "entries of the other reporter stay");
         replicas.forget(7);
         assert_eq!((replicas.len(), replicas.reporters.len()), (BUNDLES_MAX - 1, BUNDLES_MAX - 1));
     }

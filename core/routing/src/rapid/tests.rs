@@ -80,7 +80,7 @@ fn deadline_metric_favours_borderline_bundles() {
     let (site, router) = (RouterSite::new(), Rapid::new(&[1.0], 7));
     let left = Duration::from_secs(1000);
     close(router.gain(0.001, 0.001, left), libm::exp(-1.0) - libm::exp(-2.0));
-    assert!(router.gain(0.01, 0.001, left) < 1e-4, "it arrives in time anyhow");
+    assert!(router.gain(0.01, 0.001, left) < 1e-4, "it arrives in time without the copy");
     close(router.gain(0.0, 0.0, left), 0.0);
     assert_eq!(router.gain(0.001, 0.001, Duration::ZERO), 0.0, "too late");
     let mean = Rapid::new(&[0.0], 7);
@@ -89,7 +89,7 @@ fn deadline_metric_favours_borderline_bundles() {
     let mut other = RouterSite::new();
     let (bundle, peer) = (other.keep(9, 100), other.meet(2, 0));
     let want = router.wants(&other.node(), other.peer(peer), other.held(bundle)).unwrap();
-    assert_eq!((want.keep, want.rank), (true, u64::MAX), "of no known use: last, but it goes");
+    assert_eq!((want.keep, want.rank), (true, u64::MAX), "a copy without known benefit goes last");
     assert_eq!(site.book.len(), 0);
 }
 
@@ -184,7 +184,7 @@ fn delivered_bundles_are_purged() {
     hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Acked });
     assert_eq!(router.replicas.len(), 0);
     let told: Vec<u64> = numbers(&greeting(&mut router, &site, peer)).skip(2).take(4).collect();
-    assert_eq!(told, [1_000_000, 1, 0, id as u64], "and told on");
+    assert_eq!(told, [1_000_000, 1, 0, id as u64], "and relayed");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn unconfirmed_state_is_sent_again() {
     assert_eq!(copies(&hello), 10, "the first was lost");
     hear_one(&mut theirs, &there, us, &hello);
     hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
-    assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it says it has them");
+    assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it confirmed them");
     learn(&mut ours, 10..12);
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 2);
     // A restart: a new counter and three of the ten copies.
@@ -235,7 +235,7 @@ fn unconfirmed_state_is_sent_again() {
     learn(&mut ours, 0..3);
     hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
     let told = copies(&greeting(&mut ours, &here, them));
-    assert_eq!(told, 10, "it began anew, with three of these ten: what they have is of its life before");
+    assert_eq!(told, 10, "after a restart its earlier counter is void, and it sends all ten");
 }
 
 #[test]

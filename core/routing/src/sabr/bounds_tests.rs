@@ -101,7 +101,7 @@ fn bounds_fit_window_destination_size() {
     assert!(!Arc::ptr_eq(&first, &ask(2, 221, 10_000)), "a window later");
     let serves = |to, at, volume| first.serves(&index, NodeId(to), PlanTime(at * SECOND), volume);
     assert!(serves(2, 100, 10_000) && !serves(3, 100, 10_000) && !serves(2, 99, 10_000) && !serves(2, 230, 10_000));
-    assert!(!serves(2, 100, 9_000), "what takes less arrives sooner");
+    assert!(!serves(2, 100, 9_000), "a smaller volume arrives sooner");
     let small = Arc::new(PlanIndex::new(crate::contact_plan::parse("contact 1 2 +0..+9 rate 1 B/s").unwrap().plan));
     assert!(guide.bounds(&small, NodeId(2), PlanTime(0), 1).is_none());
 }

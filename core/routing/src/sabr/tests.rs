@@ -283,12 +283,12 @@ fn unplanned_links_used_while_up() {
 fn critical_bundles_go_over_every_neighbour() {
     let mut bench = SabrBench::new(DIAMOND);
     let critical = bench.with(4, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));
-    let RouteDecision::All(legs) = bench.way(0, critical, &[]) else { panic!("one leg only") };
+    let RouteDecision::All(legs) = bench.way(0, critical, &[]) else { panic!("one next hop only") };
     assert_eq!(legs.iter().map(|leg| leg.link.0).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(bench.router.booked(), (4, 2));
     let to = bench.peer(3);
     bench.hear(0, failed(critical, to));
-    assert_eq!(bench.router.booked(), (2, 1), "the other leg keeps what it holds");
+    assert_eq!(bench.router.booked(), (2, 1), "the other next hop keeps its booking");
 }
 
 #[test]
@@ -365,7 +365,10 @@ fn departed_bundles_leave_no_booking() {
         for contact in 0..4 {
             let most =
                 100 * bench.router.loaded.as_ref().unwrap().index.contacts(GroupId(contact))[0].end / 1_000_000_000;
-            assert!(bench.router.ledger.booked.bytes(contact, Priority::Bulk) <= most, "what no longer fits is bumped");
+            assert!(
+                bench.router.ledger.booked.bytes(contact, Priority::Bulk) <= most,
+                "bookings that no longer fit are displaced"
+            );
         }
     }
     for bundle in bundles {
@@ -393,7 +396,7 @@ fn control_sees_flows_of_plan() {
         flows
     };
     let (to, from, late) = (flow(0, 50, 10, false), flow(0, 50, 20, true), flow(200, 300, 3, false));
-    assert_eq!(flows(0, 90), [to, from], "what begins at the end does not count");
+    assert_eq!(flows(0, 90), [to, from], "a contact that begins at the end does not count");
     assert_eq!(flows(52, 300), [flow(90, 95, 1, true), late]);
     assert_eq!(flows(300, 900), []);
     assert_eq!(Sabr::new(&[], &[], 7).flows(&bench.site.node(), Instant::MAX), [], "no plan");

@@ -150,7 +150,7 @@ mod tests {
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));
             groups.list.truncate(1);
-            assert!(!groups.may_begin(u64::MAX, 0), "what began now would fail, too");
+            assert!(!groups.may_begin(u64::MAX, 0), "a group begun now would fail too");
             // The second succeeded, but may not be answered before the first.
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));

@@ -155,7 +155,7 @@ mod tests {
         });
         let [(before, old), (own, new)] = headers;
         let decode = |bytes: &[u8]| FileHeader::decode(&accel(), bytes, 12);
-        assert_eq!(decode(&old), Some((before, false)), "the header of what it was");
+        assert_eq!(decode(&old), Some((before, false)), "the header of the original file");
         // A write may reach the disk in either order: the new copy before or behind the old one.
         let half = PAGE as usize;
         assert_eq!(decode(&[&new[..half], &old[half..]].concat()), Some((own, false)));

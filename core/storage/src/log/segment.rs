@@ -315,12 +315,12 @@ mod tests {
             segments.insert(file, LogSegment { len: size, size, named: file != 2, ..LogSegment::default() });
         }
         let may = |segments: &Segments, file| segments.may_keep(file, 2, 1000, 10_000);
-        assert!(!may(&segments, 2), "records that do not say whose they are");
+        assert!(!may(&segments, 2), "records that do not name their file");
         assert!(!may(&segments, 4), "short");
         assert!(!segments.may_keep(1, 2, 1000, 6000), "more than half full");
         assert!(!segments.may_keep(1, 2, 900, 10_000), "long");
         segments.get_mut(3).unwrap().suspect = true;
-        assert!(!may(&segments, 3), "what was written to it may not have reached the disk");
+        assert!(!may(&segments, 3), "its content may not have reached the disk");
         segments.get_mut(3).unwrap().suspect = false;
         for file in [1, 3] {
             assert!(may(&segments, file));

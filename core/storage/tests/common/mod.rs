@@ -141,7 +141,7 @@ impl StoreWorld {
             }
             Output::Stored { bundle, payload } => {
                 // Without extents the agent keeps its own bytes.
-                let known = self.known.get_mut(&bundle.0).expect("stored what was put");
+                let known = self.known.get_mut(&bundle.0).expect("stored a bundle that was put");
                 known.rope = payload.unwrap_or(core::mem::take(&mut known.rope));
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
@@ -149,13 +149,13 @@ impl StoreWorld {
                 self.stored.push(bundle.0);
             }
             Output::Refused { bundle, .. } => {
-                let known = self.known.get_mut(&bundle.0).expect("refused what was put");
+                let known = self.known.get_mut(&bundle.0).expect("refused a bundle that was put");
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
                 self.refused += 1;
             }
             Output::Deleted { bundle } => {
-                let known = self.known.get_mut(&bundle.0).expect("deleted what was put");
+                let known = self.known.get_mut(&bundle.0).expect("deleted a bundle that was put");
                 assert!(!known.delete_answered, "{bundle:?} deleted twice");
                 known.delete_answered = true;
             }

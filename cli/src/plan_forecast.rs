@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::plan::{load, node_json, print, tell};
 use farlink_base::{DataRate, DataVolume};
-use farlink_routing::contact_plan::{Forecast, Parsed, Question, draw_forecast, forecast};
+use farlink_routing::contact_plan::{Forecast, ForecastRequest, Parsed, draw_forecast, forecast};
 use farlink_routing::{ContactPlan, NodeId, PlanTime, parse_time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let until = args.until.as_deref().map(|text| time("--until", text)).transpose()?;
     let until = until.or(last).unwrap_or(from).max(from);
     let nodes = if args.node.is_empty() { parsed.plan.nodes() } else { named(&parsed, &args.node)? };
-    let question = |node| Question {
+    let question = |node| ForecastRequest {
         node,
         occupied: occupied.bytes(),
         capacity: capacity.unwrap_or(u64::MAX),

@@ -114,7 +114,7 @@ const NODES: &[(&str, &str, &str)] = &[
 
 /// A plan, and what the message says.
 const PLANS: &[(&str, &str)] = &[
-    ("contact 1 2 +0..+5", "line 1: this contact does not say how fast"),
+    ("contact 1 2 +0..+5", "line 1: this contact has no rate"),
     ("contact 1 2 +5..+0 rate 1 bit/s", "line 1: error: contact 1 ends at +0 s"),
     ("kontact 1 2", "line 1: `kontact` begins no line of a contact plan"),
     ("contact 1 1 +0..+5 rate 1 bit/s", "line 1: error: contact 1 joins ipn:1 to itself"),

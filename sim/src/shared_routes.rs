@@ -9,7 +9,8 @@
 use crate::own::OwnPolicies;
 use farlink_base::{Duration, EndpointId, Facts, Instant, NodeId, PeerId, Rng};
 use farlink_book::{
-    Actions, DeliveryEstimate, DeliveryForecast, EventMask, Flow, Held, NextHop, Node, Peer, PolicyEvent, RouteDecision,
+    Actions, DeliveryEstimate, DeliveryForecast, EventMask, Held, NextHop, Node, Peer, PolicyEvent, RouteDecision,
+    StoreFlow,
 };
 use farlink_congestion::Control;
 use farlink_routing::sabr::{Guide, Sabr};
@@ -96,7 +97,7 @@ impl DeliveryForecast for Follower {
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         self.own.prospect(node, held, via)
     }
-    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         self.own.flows(node, until)
     }
 }

@@ -239,9 +239,8 @@ fn the_tutorial_does_what_it_says() {
 
 #[test]
 fn the_templates_compile_and_their_tests_pass_beside_those_of_the_registries() {
-    let tests =
-        ["tried_out::tests::a_neighbour_that_is_up_gets_its_bundles", "tried_out::tests::the_oldest_makes_room"];
-    let registries = ["every_router_is_made_under_its_name", "every_control_is_made_under_its_name"];
+    let tests = ["tried_out::tests::neighbour_up_gets_its_bundles", "tried_out::tests::oldest_makes_room"];
+    let registries = ["every_registered_router_is_made", "every_registered_control_is_made"];
     let registries = registries.map(|name| format!("registry::tests::{name}"));
     let tests: Vec<String> = tests.map(String::from).into_iter().chain(registries).collect();
     WORKSHOP.passes("cargo test -p farlink-routing -p farlink-congestion --lib", &tests);

@@ -1,5 +1,5 @@
-//! How fast the book is with a million bundles, and its longest step:
-//! `cargo run --release -p farlink-book --example book_speed`.
+//! Speed of a book with a million bundles, and its longest step: `cargo run --release -p farlink-book --example
+//! book_speed`.
 
 #[path = "../tests/parts/mod.rs"]
 mod parts;
@@ -16,47 +16,48 @@ fn new(bundle: Arc<BundleMeta>, expires_ms: u64) -> New {
     parts::new(bundle, None, Instant::from_nanos(expires_ms * 1_000_000))
 }
 
-/// Wall clock.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Time this thread had a processor, ns; 0 where the system does not say.
+/// Processor time of this thread, ns; 0 where the system does not report it.
 #[allow(clippy::disallowed_methods)]
 fn on_processor() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// One row of the table: what a step costs on average and how long each took, the best of all runs,
-/// since other programs use the machine too.
-struct Row {
+/// Row of the table: mean cost of a step and the duration of each, the best of all runs, since other programs use the
+/// machine too.
+struct SpeedRow {
     name: &'static str,
     mean_ns: f64,
     took_ns: Vec<u32>,
 }
 
-struct Table {
-    rows: Vec<Row>,
+struct SpeedTable {
+    rows: Vec<SpeedRow>,
     run: usize,
     at: usize,
 }
 
-impl Table {
-    /// The first half of the steps is for the mean; each of the second is timed by itself.
+impl SpeedTable {
+    /// Runs the steps: the first half for the mean, each of the second half timed on its own.
     fn row(&mut self, name: &'static str, count: usize, mut step: impl FnMut(usize)) {
         let half = count / 2;
         let (clock, processor) = (now(), on_processor());
         (0..half).for_each(&mut step);
         let wall = clock.elapsed().as_nanos() as u64;
+        // Time on the processor rather than elapsed time, because other programs run as well.
         let spent =
             on_processor().checked_sub(processor).filter(|spent| *spent > 0).map_or(wall, |spent| spent.min(wall));
         let mean_ns = spent as f64 / half as f64;
         if self.run == 0 {
-            self.rows.push(Row { name, mean_ns, took_ns: vec![u32::MAX; count - half] });
+            self.rows.push(SpeedRow { name, mean_ns, took_ns: vec![u32::MAX; count - half] });
         }
         let row = &mut self.rows[self.at];
+        // The best of all runs is the one least disturbed.
         row.mean_ns = row.mean_ns.min(mean_ns);
         for i in half..count {
             let clock = now();
@@ -68,7 +69,7 @@ impl Table {
     }
     fn print(mut self, title: &str) {
         println!("\n{title}\nstep                   | mean ns | slowest three, us          | over 1 ms");
-        for Row { name, mean_ns, took_ns } in &mut self.rows {
+        for SpeedRow { name, mean_ns, took_ns } in &mut self.rows {
             took_ns.sort_unstable();
             let us = |from_last: usize| f64::from(took_ns[took_ns.len() - from_last]) / 1e3;
             let over = took_ns.iter().filter(|ns| **ns > 1_000_000).count();
@@ -78,7 +79,7 @@ impl Table {
 }
 
 fn measure(title: &str, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
-    let mut table = Table { rows: Vec::new(), run: 0, at: 0 };
+    let mut table = SpeedTable { rows: Vec::new(), run: 0, at: 0 };
     for run in 0..RUNS {
         (table.run, table.at) = (run, 0);
         one_run(&mut table, destinations, &expires_ms);
@@ -86,7 +87,7 @@ fn measure(title: &str, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) 
     table.print(title);
 }
 
-fn one_run(table: &mut Table, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
+fn one_run(table: &mut SpeedTable, destinations: u64, expires_ms: impl Fn(usize, &mut Rng) -> u64) {
     let mut rng = Rng::new(11);
     let mut random_new = |i: usize| {
         let id = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
@@ -99,6 +100,7 @@ fn one_run(table: &mut Table, destinations: u64, expires_ms: impl Fn(usize, &mut
     let sought: Vec<u128> = order.iter().map(|i| ids[*i]).collect();
     let mut handles: Vec<Handle> = Vec::with_capacity(MILLION);
     let mut book = Book::new(1);
+    // Taken from the end, in the order of `ids`.
     news.reverse();
     table.row("keep, growing", MILLION, |_| handles.extend(news.pop().map(|new| book.keep(new))));
     drop(news);

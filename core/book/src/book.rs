@@ -1,9 +1,9 @@
-//! All bundles a node holds, found by handle, identity, destination, arrival and end of lifetime.
+//! Index of all held bundles, by handle, identity, destination, arrival and end of lifetime.
 //!
-//! Entries live in slots; three lists are threaded through them. No step of the book is long: what
-//! grows grows by a page (`pages`), a bucket (`buckets`) or a run (`calendar`).
+//! Entries live in slots, with three lists threaded through them. No step takes long: every table grows by a page
+//! (`pages`), a bucket (`buckets`) or a run (`calendar`).
 
-use crate::buckets::Key;
+use crate::buckets::BucketKey;
 use crate::calendar::Calendar;
 use crate::cursors::Cursors;
 use crate::destinations::Destinations;
@@ -16,12 +16,11 @@ use farlink_base::{Instant, NodeId, Priority, Rng};
 
 const ARRIVAL: Thread = Thread::Arrival;
 
-/// A place in the order of arrival that survives what leaves the book around it. The number of one
-/// that was closed is used again.
+/// Position in the order of arrival that survives departures around it. The number of a closed cursor is used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CursorId(pub u32);
 
-/// The book.
+/// All bundles held by a node.
 #[derive(Debug)]
 pub struct Book {
     slots: Slots,
@@ -29,19 +28,19 @@ pub struct Book {
     destinations: Destinations,
     calendar: Calendar,
     cursors: Option<Box<Cursors>>,
-    /// The oldest entry.
+    /// Slot of the oldest entry.
     oldest: u32,
-    key: Key,
+    key: BucketKey,
     last: u64,
     bytes: u64,
-    /// Entries of each class of service.
+    /// Entries per class of service.
     classes: [u32; Priority::ALL.len()],
-    /// Whether the order of arrival is that of numbers: until something brings a number from an earlier run.
+    /// Whether arrival order equals number order; false after a bundle with a number from an earlier run.
     in_order: bool,
 }
 
 impl Book {
-    /// Empty; `seed` keys the placement in buckets.
+    /// Empty book; `seed` keys the placement in buckets.
     pub fn new(seed: u64) -> Self {
         Book {
             slots: Slots::new(),
@@ -50,23 +49,22 @@ impl Book {
             calendar: Calendar::new(),
             cursors: None,
             oldest: NIL,
-            key: Key::new(seed),
+            key: BucketKey::new(seed),
             last: 0,
             bytes: 0,
             classes: [0; Priority::ALL.len()],
             in_order: true,
         }
     }
-    /// Bundles held.
+    /// Number of bundles held.
     pub fn len(&self) -> usize {
         self.slots.len() as usize
     }
-    /// Whether none is held.
+    /// Whether no bundle is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Gives back the room of a time when many were held, if none is: at a time when nothing happens, for letting go of
-    /// very many takes milliseconds.
+    /// Releases memory of a fuller time if no bundle is held. For idle times: releasing very much takes milliseconds.
     pub fn rest(&mut self) {
         if self.is_empty() && self.slots.slots() > 0 {
             self.slots = Slots::new();
@@ -75,72 +73,76 @@ impl Book {
             self.calendar = Calendar::new();
         }
     }
-    /// Their encoded bytes.
+    /// Sum of encoded lengths, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// The highest number given.
+    /// Highest number given so far.
     pub fn last_number(&self) -> u64 {
         self.last
     }
-    /// Numbers up to this one were used by earlier runs.
+    /// Marks numbers up to this one as used by earlier runs.
     pub fn skip_to(&mut self, number: u64) {
         self.last = self.last.max(number);
     }
-    /// One by handle; `None` once it left.
+    /// Looks up an entry by handle; `None` once it left.
     #[inline]
     pub fn get(&self, bundle: Handle) -> Option<&Held> {
         self.slots.get(bundle.slot).filter(|held| held.number as u32 == bundle.stamp)
     }
-    /// One by handle, to change its labels, giver, leg, counts and flags. Its bundle (but for where
-    /// the payload's bytes are), number and times are the book's: [`Book::rearm`] changes an end.
+    /// Entry by handle, for changes to its labels, previous node, next hop, counts and flags. Its bundle (except
+    /// where the payload's bytes are), number and times belong to the book: [`Book::rearm`] changes its expiry.
     #[inline]
     pub fn get_mut(&mut self, bundle: Handle) -> Option<&mut Held> {
         self.get(bundle)?;
         Some(&mut self.slots[bundle.slot])
     }
-    /// One by identity; anonymous bundles are not found.
+    /// Looks up an entry by identity; anonymous bundles are not found.
     pub fn find(&self, id: u128) -> Option<&Held> {
         self.identities.find(&self.slots, self.key, id)
     }
-    /// One by number, for operators: walks.
+    /// Looks up an entry by number, for operators; takes linear time.
     pub fn by_number(&self, number: u64) -> Option<&Held> {
         self.all().find(|held| held.number == number)
     }
-    /// All, oldest first.
+    /// Entries in order of arrival, oldest first.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.slots.walk(ARRIVAL, self.oldest)
     }
-    /// Whether all have the same class of service, and their order of arrival is that of their numbers.
+    /// Whether all have one class of service and arrived in the order of their numbers.
     pub fn is_even(&self) -> bool {
         self.in_order && self.classes.iter().filter(|count| **count > 0).count() <= 1
     }
-    /// Those for a node, oldest first.
+    /// Entries for a destination node, oldest first.
     pub fn to(&self, destination: NodeId) -> impl Iterator<Item = &Held> {
         self.slots.walk(Thread::Towards, self.destinations.find(&self.slots, self.key, destination))
     }
-    /// The one for the same destination that came next.
+    /// Next entry for the same destination.
     pub fn next_to(&self, bundle: Handle) -> Option<Handle> {
         let next = self.slots.links(Thread::Towards, self.get(bundle)?.slot).next;
         (!is_end(next)).then(|| self.slots[next].handle())
     }
-    /// Any, drawn at random: each as likely as the others, unless the book is nearly empty and was
-    /// much fuller; then one of the 256 oldest.
+    /// Draws a random entry: uniformly, unless the book is nearly empty and was much fuller; then one of the 256
+    /// oldest.
     pub fn draw(&self, rng: &mut Rng) -> Option<&Held> {
         const TRIES: usize = 64;
         const WALK: u64 = 256;
         if self.is_empty() {
             return None;
         }
+        // Drawing slots rather than walking keeps the cost constant.
         let slots = u64::from(self.slots.slots());
+        // Each try hits a used slot with the book's share of used slots.
         let drawn = (0..TRIES).find_map(|_| self.slots.get(rng.below(slots) as u32));
         drawn.or_else(|| self.all().nth(rng.below(WALK.min(self.len() as u64)) as usize))
     }
-    /// Begins to hold a bundle: the last in order of arrival, whatever its number. The caller has made
-    /// sure that neither its identity nor a number it brings is held.
+    /// Enters a bundle as the last in order of arrival, whatever its number. The caller ensures that neither its
+    /// identity nor a number it brings is held.
     pub fn keep(&mut self, new: New) -> Handle {
         debug_assert!(new.bundle.is_anonymous() || self.find(new.bundle.id).is_none(), "it is held already");
+        // Numbers are never used twice, so a stale handle misses.
         let number = new.number.unwrap_or(self.last + 1);
+        // A book that became empty starts a new order.
         self.in_order = number > self.last && (self.in_order || self.is_empty());
         self.last = self.last.max(number);
         self.classes[usize::from(new.bundle.priority.number())] += 1;
@@ -148,6 +150,7 @@ impl Book {
         self.bytes += held.size();
         let slot = self.slots.insert(held);
         self.slots[slot].slot = slot;
+        // A list of one has no tail to append to.
         if self.oldest == NIL {
             self.slots.begin(ARRIVAL, slot, NIL);
             self.oldest = slot;
@@ -159,13 +162,13 @@ impl Book {
         self.calendar.insert(&mut self.slots, slot);
         self.slots[slot].handle()
     }
-    /// Adds a reason.
+    /// Adds a retention constraint.
     pub fn hold(&mut self, bundle: Handle, reason: RetentionConstraint) {
         if let Some(held) = self.get_mut(bundle) {
             held.reasons = held.reasons.with(reason);
         }
     }
-    /// Takes a reason away. True: it was there and it was the last, so the bundle is to leave.
+    /// Removes a retention constraint. Returns true if it was the last one, so that the bundle must leave.
     #[must_use]
     pub fn release(&mut self, bundle: Handle, reason: RetentionConstraint) -> bool {
         let Some(held) = self.get_mut(bundle) else { return false };
@@ -173,11 +176,13 @@ impl Book {
         held.reasons = held.reasons.without(reason);
         had && held.reasons.is_empty()
     }
-    /// Ends to hold a bundle, whatever reasons it has.
+    /// Removes a bundle, whatever its constraints.
     pub fn remove(&mut self, bundle: Handle) -> Option<Held> {
         let marked = self.get(bundle)?.marked;
         let slot = bundle.slot;
+        // Only marked entries have cursors, so others cost nothing here.
         if let Some(cursors) = self.cursors.as_mut().filter(|_| marked) {
+            // The oldest entry's `prev` is the tail, not a predecessor.
             let before = if slot == self.oldest { NIL } else { self.slots.links(ARRIVAL, slot).prev };
             cursors.fall_back(&mut self.slots, slot, before);
         }
@@ -191,19 +196,19 @@ impl Book {
         self.classes[usize::from(held.bundle.priority.number())] -= 1;
         Some(held)
     }
-    /// When [`Book::pop_expired`] may have something: the end of the earliest bucket of lifetimes, up
-    /// to 16.8 ms after the first of them ends.
+    /// Time at which [`Book::pop_expired`] may have something: the end of the earliest bucket of lifetimes, at most
+    /// 16.8 ms after its first bundle expires.
     #[inline]
     pub fn next_expiry(&self) -> Option<Instant> {
         self.calendar.next()
     }
-    /// Takes a bundle whose lifetime is over from the order of lifetimes; it stays in the book. The
-    /// caller removes it, or gives it back with [`Book::rearm`].
+    /// Takes an expired bundle out of the order of lifetimes; it stays in the book. The caller removes it, or puts it
+    /// back with [`Book::rearm`].
     pub fn pop_expired(&mut self, now: Instant) -> Option<Handle> {
         let slot = self.calendar.pop(&mut self.slots, now)?;
         Some(self.slots[slot].handle())
     }
-    /// Puts a bundle back into the order of lifetimes, with another end where given.
+    /// Puts a bundle back into the order of lifetimes, with this expiry.
     pub fn rearm(&mut self, bundle: Handle, expires: Instant) {
         if self.get(bundle).is_some() {
             self.calendar.remove(&mut self.slots, bundle.slot);
@@ -211,50 +216,51 @@ impl Book {
             self.calendar.insert(&mut self.slots, bundle.slot);
         }
     }
-    /// A new cursor, before the oldest bundle.
+    /// Opens a cursor before the oldest bundle.
     pub fn open_cursor(&mut self) -> CursorId {
         let cursors = self.cursors.get_or_insert_with(|| Box::new(Cursors::new()));
         CursorId(cursors.open(&mut self.slots))
     }
-    /// Cursors that are open.
+    /// Number of open cursors.
     pub fn cursors(&self) -> usize {
         self.cursors.as_ref().map_or(0, |cursors| cursors.len())
     }
-    /// Ends a cursor.
+    /// Closes a cursor; its number may be used again.
     pub fn close_cursor(&mut self, cursor: CursorId) {
         if let Some(cursors) = &mut self.cursors {
             cursors.close(&mut self.slots, cursor.0);
         }
     }
-    /// Puts a cursor before the oldest bundle.
+    /// Moves a cursor before the oldest bundle.
     pub fn rewind(&mut self, cursor: CursorId) {
         if let Some(cursors) = &mut self.cursors {
             cursors.go(&mut self.slots, cursor.0, NIL);
         }
     }
-    /// The next bundle in order of arrival; `None` at the end, until more come. A cursor stands on
-    /// its last bundle; when that leaves, on the one before it.
+    /// Moves a cursor to the next bundle in order of arrival; `None` at the end, until more arrive. A cursor stands
+    /// on the bundle it returned last, or on the one before it after that one left.
     pub fn advance(&mut self, cursor: CursorId) -> Option<Handle> {
         let next = self.ahead(cursor)?;
         self.stand(cursor, next);
         Some(next)
     }
-    /// What [`Book::advance`] would give: the cursor stays where it is.
+    /// Next bundle of a cursor, without moving it.
     #[inline]
     pub fn ahead(&self, cursor: CursorId) -> Option<Handle> {
         let next = match self.cursors.as_ref()?.slot(cursor.0)? {
+            // Before the oldest bundle, the next one is the oldest.
             NIL => self.oldest,
             slot => self.slots.links(ARRIVAL, slot).next,
         };
         (!is_end(next)).then(|| self.slots[next].handle())
     }
-    /// The bundle that came next after this one.
+    /// Bundle that arrived next after this one.
     #[inline]
     pub fn after(&self, bundle: Handle) -> Option<Handle> {
         let next = self.slots.links(ARRIVAL, self.get(bundle)?.slot).next;
         (!is_end(next)).then(|| self.slots[next].handle())
     }
-    /// Puts a cursor on a bundle, if that is held.
+    /// Moves a cursor to a bundle, if the bundle is held.
     pub fn stand(&mut self, cursor: CursorId, bundle: Handle) {
         if let (Some(slot), Some(cursors)) = (self.get(bundle).map(|held| held.slot), &mut self.cursors) {
             cursors.go(&mut self.slots, cursor.0, slot);
@@ -263,7 +269,7 @@ impl Book {
     /// Checks every list and index against every entry; for tests and debug builds.
     ///
     /// # Panics
-    /// When something does not agree.
+    /// On any inconsistency.
     pub fn audit(&self) {
         self.slots.audit();
         for (slot, held) in self.slots.iter() {

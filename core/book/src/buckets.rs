@@ -1,37 +1,37 @@
-//! The heads of a hash table's buckets, split one at a time (linear hashing, Litwin 1980): adding
-//! an entry never moves more than one bucket. What is in a bucket is chained through the slots.
+//! Heads of a hash table's buckets, split one at a time (linear hashing, Litwin 1980): adding an entry never moves
+//! more than one bucket. Entries of a bucket are chained through the slots.
 
 use crate::pages::{NIL, Pages};
 use farlink_base::{NodeId, Rng};
 
-/// Keys the placement in buckets, so that nobody can aim at one. Identities themselves are the same
-/// on all nodes.
+/// Secret key of the placement in buckets, so that senders cannot aim at one bucket. Identities themselves are the
+/// same on all nodes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key(u64);
+pub(crate) struct BucketKey(u64);
 
-impl Key {
-    pub fn new(seed: u64) -> Key {
-        Key(Rng::new(seed).next_u64())
+impl BucketKey {
+    pub fn new(seed: u64) -> BucketKey {
+        BucketKey(Rng::new(seed).next_u64())
     }
-    /// Of an identity.
+    /// Hash of a bundle identity.
     #[inline]
     pub fn identity(self, id: u128) -> u64 {
         fold(id as u64 ^ self.0, (id >> 64) as u64 ^ self.0.rotate_left(32))
     }
-    /// Of a node.
+    /// Hash of a node number.
     #[inline]
     pub fn node(self, node: NodeId) -> u64 {
         fold(node.0 ^ self.0, self.0.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15)
     }
 }
 
-/// Both halves of the product, as in wyhash and foldhash.
+/// Folds both halves of the product, as in wyhash and foldhash.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Heads of buckets.
+/// Heads of all buckets.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     heads: Pages<u32, 4>,
@@ -42,23 +42,25 @@ impl Buckets {
     pub const fn new() -> Self {
         Buckets { heads: Pages::new(), count: 0 }
     }
-    /// How many.
+    /// Number of buckets.
     pub fn len(&self) -> u32 {
         self.count
     }
-    /// The bucket of a hash; there is one.
+    /// Bucket of a hash; at least one bucket must exist.
     #[inline]
     pub fn place(&self, hash: u64) -> u32 {
+        // As many binary digits as the highest bucket number needs.
         let low = u32::MAX >> self.count.leading_zeros();
         let place = hash as u32 & low;
+        // That bucket does not exist yet: its hashes are still in the one it will split from.
         if place < self.count { place } else { place & (low >> 1) }
     }
-    /// The head of a bucket, or [`NIL`].
+    /// Head of a bucket, or [`NIL`].
     #[inline]
     pub fn head(&self, place: u32) -> u32 {
         self.heads[place]
     }
-    /// The head of a hash's bucket, or [`NIL`].
+    /// Head of a hash's bucket, or [`NIL`].
     #[inline]
     pub fn find(&self, hash: u64) -> u32 {
         if self.count == 0 { NIL } else { self.heads[self.place(hash)] }
@@ -67,8 +69,8 @@ impl Buckets {
     pub fn set(&mut self, place: u32, head: u32) {
         self.heads[place] = head;
     }
-    /// Adds a bucket when there are fewer than `entries`. Which one is to be shared with it, and its
-    /// number; of the first there is nothing to share.
+    /// Adds a bucket if there are fewer than `entries`. Returns the bucket to be split and the new one; nothing for
+    /// the first.
     pub fn grow(&mut self, entries: u32) -> Option<(u32, u32)> {
         if entries <= self.count {
             return None;
@@ -87,11 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_bucket_takes_from_one_other() {
-        let (key, mut buckets) = (Key::new(3), Buckets::new());
+    fn new_bucket_splits_one_other() {
+        let (key, mut buckets) = (BucketKey::new(3), Buckets::new());
         let hashes: alloc::vec::Vec<u64> = (0..2000).map(|node| key.node(NodeId::ipn(node))).collect();
         for entries in 1..1500 {
             let before: alloc::vec::Vec<u32> =
+                // Before the first bucket there is no place.
                 hashes.iter().map(|h| if entries == 1 { 0 } else { buckets.place(*h) }).collect();
             let (from, new) = buckets.grow(entries).unwrap_or((0, 0));
             for (hash, before) in hashes.iter().zip(before) {
@@ -104,10 +107,12 @@ mod tests {
 
     #[test]
     fn the_seed_places() {
-        let (one, two) = (Key::new(1), Key::new(2));
-        let low = |key: Key| (0..64u128).map(|id| key.identity(id << 64 | 5) & 1023).collect::<alloc::vec::Vec<_>>();
+        let (one, two) = (BucketKey::new(1), BucketKey::new(2));
+        let low =
+            |key: BucketKey| (0..64u128).map(|id| key.identity(id << 64 | 5) & 1023).collect::<alloc::vec::Vec<_>>();
         assert_ne!(low(one), low(two));
         let mut distinct = low(one);
+        // Identities that differ in their upper half only must not share a bucket.
         distinct.sort_unstable();
         distinct.dedup();
         assert!(distinct.len() > 50, "{}", distinct.len());

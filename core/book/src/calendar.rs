@@ -1,9 +1,9 @@
-//! When held bundles expire: buckets of 2^24 ns (16.8 ms), each a list of its bundles. A bucket is
-//! looked at when all of it is over, so that each bundle is taken once and never passed over; a
-//! bundle is up to one bucket late. Who sends or delivers compares its end exactly.
+//! Index of held bundles by expiry: buckets of 2^24 ns (16.8 ms), each a list of its bundles. A bucket is processed
+//! once it is over as a whole, so that each bundle is taken once and none is skipped; a bundle is at most one bucket
+//! late. Sending and delivery compare the expiry exactly.
 //!
-//! The buckets in use stand in order, in runs of at most 64. That costs 8 bytes a bucket where a
-//! library's map costs 30: many bundles have a bucket of their own.
+//! Buckets in use are kept in order, in runs of at most 64. That costs 8 bytes per bucket instead of the 30 of a
+//! library's map: many bundles have a bucket of their own.
 
 use crate::lists::{Slots, Thread, is_end};
 use crate::pages::NIL;
@@ -12,24 +12,24 @@ use alloc::vec::Vec;
 use farlink_base::Instant;
 
 const EXPIRY: Thread = Thread::Expiry;
-/// Most buckets of one run.
+/// Most buckets per run.
 const RUN_MAX: usize = 64;
-/// Binary digits of a bucket's width in ns.
+/// Binary logarithm of a bucket's width in ns.
 const WIDTH: u32 = 24;
 
-/// The bucket of an instant.
+/// Bucket of an instant.
 fn bucket(expires: Instant) -> u64 {
     expires.as_nanos() >> WIDTH
 }
-/// The last instant of a bucket.
+/// Last instant of a bucket.
 fn end(bucket: u64) -> Instant {
     Instant::from_nanos(bucket << WIDTH | ((1 << WIDTH) - 1))
 }
 
-/// One bucket in use.
+/// A bucket in use.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// How far it is after the least that its run may have.
+    /// Distance from the lower bound of its run, in buckets.
     after: u32,
     /// Its first entry.
     head: u32,
@@ -38,15 +38,15 @@ struct Bucket {
 /// The order of lifetimes.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    /// Runs by the least bucket that each may have. None is empty, none has a bucket 2^32 after its
-    /// least (2.3 years).
+    /// Runs by their lower bounds. No run is empty, and none spans 2^32 buckets (2.3 years).
     runs: BTreeMap<u64, Vec<Bucket>>,
-    /// When the earliest bucket is over, or never: asked much more often than it changes.
+    /// End of the earliest bucket, or never; cached because it is read far more often than it changes.
     next: Instant,
 }
 
-/// Where a bucket is, or belongs, in a run.
+/// Index of a bucket in a run, or the index at which it belongs.
 fn place(run: &[Bucket], after: u32) -> Result<usize, usize> {
+    // New buckets usually come last: try that before the search.
     match run.last() {
         Some(last) if last.after < after => Err(run.len()),
         _ => run.binary_search_by_key(&after, |bucket| bucket.after),
@@ -57,7 +57,7 @@ impl Calendar {
     pub const fn new() -> Self {
         Calendar { runs: BTreeMap::new(), next: Instant::MAX }
     }
-    /// The run that has a bucket, or should, and how far it is after the least of that.
+    /// Lower bound of the run that has a bucket, or should, and the bucket's distance from it.
     fn run_of(&self, wanted: u64) -> (u64, u32) {
         let least = self.runs.range(..=wanted).next_back().map_or(0, |(least, _)| *least);
         u32::try_from(wanted - least).map_or((wanted, 0), |after| (least, after))
@@ -65,6 +65,7 @@ impl Calendar {
     /// Adds an entry, unless it never expires.
     pub fn insert(&mut self, slots: &mut Slots, slot: u32) {
         let expires = slots[slot].expires;
+        // Bundles without an end are in no list, so they never wake the node.
         if expires == Instant::MAX {
             return;
         }
@@ -73,17 +74,19 @@ impl Calendar {
         let new = Bucket { after, head: slot };
         let run = self.runs.entry(least).or_default();
         match place(run, after) {
+            // The bucket exists: its list gets longer, the run does not.
             Ok(i) => return slots.push_back(EXPIRY, run[i].head, slot),
             Err(i) if run.len() < RUN_MAX => put(run, i, new),
             Err(i) => self.put_in_full(least, i, new),
         }
         slots.begin(EXPIRY, slot, NIL);
     }
-    /// Adds a bucket to a full run: a new run begins with it if this is the last, else with half of
-    /// the run.
+    /// Adds a bucket to a full run. If the bucket is the last of the last run, it begins a new run, else the run is
+    /// halved.
     fn put_in_full(&mut self, least: u64, i: usize, new: Bucket) {
         let is_last = self.runs.last_key_value().is_some_and(|(last, _)| *last == least);
         let Some(run) = self.runs.get_mut(&least) else { return };
+        // Appending must not leave half-empty runs behind.
         let at = if is_last && i == run.len() { i } else { run.len() / 2 };
         let mut upper = run.split_off(at);
         if i < at {
@@ -91,16 +94,19 @@ impl Calendar {
         } else {
             put(&mut upper, i - at, new);
         }
+        // A halved run gives its memory back.
         run.shrink_to(at + SPARE);
+        // The upper half counts from its own first bucket.
         let first = upper[0].after;
         upper.iter_mut().for_each(|bucket| bucket.after -= first);
         self.runs.insert(least + u64::from(first), upper);
     }
-    /// Takes an entry out, if it is in.
+    /// Removes an entry, if it is in the calendar.
     pub fn remove(&mut self, slots: &mut Slots, slot: u32) {
         if !slots[slot].is_armed() {
             return;
         }
+        // Only heads and tails are known to the bucket.
         if slots.is_inner(EXPIRY, slot) {
             slots.unlink(EXPIRY, NIL, slot);
             return;
@@ -110,7 +116,7 @@ impl Calendar {
             self.cut(slots, least, i, slot);
         }
     }
-    /// Takes the head or tail of bucket `i` of a run out.
+    /// Removes the head or tail of bucket `i` of a run.
     fn cut(&mut self, slots: &mut Slots, least: u64, i: usize, slot: u32) {
         let Some(run) = self.runs.get_mut(&least) else { return };
         let head = slots.unlink(EXPIRY, run[i].head, slot);
@@ -124,23 +130,25 @@ impl Calendar {
         } else if run.capacity() > 2 * run.len() + SPARE {
             run.shrink_to(run.len() + SPARE);
         }
+        // Only the first bucket of a run can be the earliest.
         if i == 0 {
             self.next = self.first().map_or(Instant::MAX, |(_, _, end)| end);
         }
     }
-    /// The earliest run, its first bucket's head, and when that is over.
+    /// The earliest run, the head of its first bucket, and the end of that bucket.
     fn first(&self) -> Option<(u64, u32, Instant)> {
         let (&least, run) = self.runs.first_key_value()?;
         let first = run.first()?;
         Some((least, first.head, end(least + u64::from(first.after))))
     }
-    /// When the earliest bucket is over.
+    /// End of the earliest bucket.
     #[inline]
     pub fn next(&self) -> Option<Instant> {
         (self.next < Instant::MAX).then_some(self.next)
     }
-    /// Takes an entry out that has expired.
+    /// Removes an entry that has expired.
     pub fn pop(&mut self, slots: &mut Slots, now: Instant) -> Option<u32> {
+        // The bucket is over only after its last instant.
         if self.next > now {
             return None;
         }
@@ -148,7 +156,7 @@ impl Calendar {
         self.cut(slots, least, 0, head);
         Some(head)
     }
-    /// Checks the order of runs and buckets, and that each entry is in its own.
+    /// Checks the order of runs and buckets, and the bucket of each entry.
     pub fn audit(&self, slots: &Slots) {
         let (mut entries, mut least) = (0, 0);
         assert_eq!(self.next(), self.first().map(|(_, _, end)| end), "the earliest bucket of the calendar");
@@ -167,10 +175,10 @@ impl Calendar {
     }
 }
 
-/// Room for so many buckets is added to a run at a time.
+/// Number of buckets by which a run's allocation grows.
 const SPARE: usize = 8;
 
-/// Adds a bucket to a run.
+/// Inserts a bucket into a run.
 fn put(run: &mut Vec<Bucket>, i: usize, bucket: Bucket) {
     if run.len() == run.capacity() {
         run.reserve_exact(SPARE);

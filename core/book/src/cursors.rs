@@ -1,26 +1,26 @@
-//! Places in the order of arrival that survive what leaves around them.
+//! Cursors: positions in the order of arrival that survive departures around them.
 //!
-//! Cursors that stand on the same bundle share a stand. When the bundle leaves, the stand falls back
-//! to the bundle before it; if that has one, the smaller of the two joins the larger. So no bundle
-//! knows its cursors, a bundle without any pays nothing, and thousands of cursors at the end of the
-//! book cost nothing when bundles come and leave there.
+//! Cursors on the same bundle share a stand. When the bundle leaves, the stand falls back to the bundle before it; if
+//! that has a stand, the smaller of the two joins the larger. So no bundle knows its cursors, a bundle without
+//! cursors pays nothing, and thousands of cursors at the end of the book cost nothing when bundles come and leave
+//! there.
 
-use crate::held::Links;
+use crate::held::ListLinks;
 use crate::lists::Slots;
 use crate::pages::{NIL, Pool};
 use alloc::collections::BTreeMap;
 
-/// One cursor: its stand, and those beside it there.
+/// A cursor: its stand, and its neighbours there.
 #[derive(Debug)]
-struct Cursor {
+struct BookCursor {
     stand: u32,
-    beside: Links,
+    beside: ListLinks,
 }
 
-/// The cursors on one entry.
+/// Stand: all cursors on one entry.
 #[derive(Debug)]
 struct Stand {
-    /// The entry; [`NIL`]: before the oldest.
+    /// The entry; [`NIL`] is the position before the oldest.
     slot: u32,
     first: u32,
     count: u32,
@@ -29,7 +29,7 @@ struct Stand {
 /// All cursors of a book.
 #[derive(Debug)]
 pub(crate) struct Cursors {
-    cursors: Pool<Cursor, 2>,
+    cursors: Pool<BookCursor, 2>,
     stands: Pool<Stand, 2>,
     by_slot: BTreeMap<u32, u32>,
 }
@@ -38,28 +38,28 @@ impl Cursors {
     pub const fn new() -> Self {
         Cursors { cursors: Pool::new(), stands: Pool::new(), by_slot: BTreeMap::new() }
     }
-    /// A new one, before the oldest entry.
+    /// Opens a cursor before the oldest entry.
     pub fn open(&mut self, slots: &mut Slots) -> u32 {
-        let cursor = self.cursors.insert(Cursor { stand: NIL, beside: Links::NONE });
+        let cursor = self.cursors.insert(BookCursor { stand: NIL, beside: ListLinks::NONE });
         self.enter(slots, cursor, NIL);
         cursor
     }
-    /// How many there are.
+    /// Number of cursors.
     pub fn len(&self) -> usize {
         self.cursors.len() as usize
     }
-    /// Ends one.
+    /// Closes a cursor.
     pub fn close(&mut self, slots: &mut Slots, cursor: u32) {
         if self.cursors.get(cursor).is_some() {
             self.leave(slots, cursor);
             self.cursors.remove(cursor);
         }
     }
-    /// The entry on which a cursor stands, [`NIL`] for before the oldest.
+    /// Entry on which a cursor stands; [`NIL`] before the oldest.
     pub fn slot(&self, cursor: u32) -> Option<u32> {
         Some(self.stands[self.cursors.get(cursor)?.stand].slot)
     }
-    /// Puts a cursor on an entry, or before the oldest.
+    /// Moves a cursor to an entry, or before the oldest.
     pub fn go(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
         let Some(here) = self.slot(cursor).filter(|here| *here != slot) else { return };
         let stand = self.cursors[cursor].stand;
@@ -67,7 +67,7 @@ impl Cursors {
             self.leave(slots, cursor);
             return self.enter(slots, cursor, slot);
         }
-        // It is alone here and will be there: its stand moves along.
+        // Alone on both ends: the stand moves along instead of being made again.
         self.by_slot.remove(&here);
         if here != NIL {
             slots[here].marked = false;
@@ -75,7 +75,7 @@ impl Cursors {
         self.stands[stand].slot = slot;
         self.register(slots, stand, slot);
     }
-    /// An entry leaves: who stands on it stands on `before` from now on.
+    /// Moves the cursors of a leaving entry to `before`.
     pub fn fall_back(&mut self, slots: &mut Slots, slot: u32, before: u32) {
         let Some(falls) = self.by_slot.remove(&slot) else { return };
         slots[slot].marked = false;
@@ -83,26 +83,29 @@ impl Cursors {
             self.stands[falls].slot = before;
             return self.register(slots, falls, before);
         };
+        // Joining the smaller to the larger bounds the moves of each cursor.
         let (small, large) =
             if self.stands[falls].count < self.stands[stays].count { (falls, stays) } else { (stays, falls) };
         let mut at = self.stands[small].first;
         while at != NIL {
+            // `join` overwrites the link.
             let next = self.cursors[at].beside.next;
             self.join(at, large);
             at = next;
         }
         self.stands.remove(small);
+        // The merged stand may be either one, so it is registered again.
         self.stands[large].slot = before;
         self.register(slots, large, before);
     }
-    /// This stand is the one on this entry.
+    /// Makes this stand the one of an entry.
     fn register(&mut self, slots: &mut Slots, stand: u32, slot: u32) {
         self.by_slot.insert(slot, stand);
         if slot != NIL {
             slots[slot].marked = true;
         }
     }
-    /// Puts a cursor that has no stand on an entry.
+    /// Puts a cursor without a stand on an entry.
     fn enter(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
         let stand = match self.by_slot.get(&slot) {
             Some(&stand) => stand,
@@ -119,14 +122,14 @@ impl Cursors {
         let onto = &mut self.stands[stand];
         let next = core::mem::replace(&mut onto.first, cursor);
         onto.count += 1;
-        self.cursors[cursor] = Cursor { stand, beside: Links { prev: NIL, next } };
+        self.cursors[cursor] = BookCursor { stand, beside: ListLinks { prev: NIL, next } };
         if next != NIL {
             self.cursors[next].beside.prev = cursor;
         }
     }
-    /// Takes a cursor off its stand; the last one takes the stand along.
+    /// Takes a cursor off its stand, and removes the stand with its last cursor.
     fn leave(&mut self, slots: &mut Slots, cursor: u32) {
-        let Cursor { stand, beside: Links { prev, next } } = self.cursors[cursor];
+        let BookCursor { stand, beside: ListLinks { prev, next } } = self.cursors[cursor];
         if next != NIL {
             self.cursors[next].beside.prev = prev;
         }
@@ -136,6 +139,7 @@ impl Cursors {
             NIL => from.first = next,
             prev => self.cursors[prev].beside.next = next,
         }
+        // An entry keeps no mark without cursors.
         if self.stands[stand].count == 0 {
             let slot = self.stands[stand].slot;
             self.stands.remove(stand);
@@ -145,7 +149,7 @@ impl Cursors {
             }
         }
     }
-    /// Checks that each cursor is on a stand and each stand on an entry that is marked.
+    /// Checks that each cursor is on a stand and each stand on a marked entry.
     pub fn audit(&self, slots: &Slots) {
         self.cursors.audit();
         self.stands.audit();

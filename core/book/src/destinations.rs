@@ -1,9 +1,8 @@
-//! Which held bundles are for a node. A bucket holds destinations, not bundles: each destination is
-//! a list of its bundles, and the lists of one bucket are chained through their ends. So a bucket
-//! with a million bundles for one node is split as fast as any, and a destination costs nothing
-//! beyond its bucket's head.
+//! Index of held bundles by destination node. A bucket holds destinations, not bundles: each destination is a list of
+//! its bundles, and the lists of one bucket are chained through their ends. So a bucket with a million bundles for
+//! one node splits as fast as any, and a destination costs nothing beyond its bucket's head.
 
-use crate::buckets::{Buckets, Key};
+use crate::buckets::{BucketKey, Buckets};
 use crate::lists::{Slots, Thread, end_with, is_end, written};
 use crate::pages::NIL;
 use farlink_base::NodeId;
@@ -21,20 +20,20 @@ impl Destinations {
     pub const fn new() -> Self {
         Destinations { buckets: Buckets::new(), count: 0 }
     }
-    /// The head of the list after the one with this head, in its bucket.
+    /// Head of the next list in the same bucket.
     fn after(slots: &Slots, head: u32) -> u32 {
         written(slots.links(TOWARDS, slots.links(TOWARDS, head).prev).next)
     }
     /// The oldest entry for a node, or [`NIL`].
-    pub fn find(&self, slots: &Slots, key: Key, node: NodeId) -> u32 {
+    pub fn find(&self, slots: &Slots, key: BucketKey, node: NodeId) -> u32 {
         let mut head = self.buckets.find(key.node(node));
         while head != NIL && slots[head].destination() != node {
             head = Self::after(slots, head);
         }
         head
     }
-    /// Adds an entry.
-    pub fn insert(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    /// Adds an entry to its destination's list.
+    pub fn insert(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         let node = slots[slot].destination();
         let head = self.find(slots, key, node);
         if head != NIL {
@@ -46,10 +45,11 @@ impl Destinations {
         }
         let place = self.buckets.place(key.node(node));
         slots.begin(TOWARDS, slot, end_with(self.buckets.head(place)));
+        // A new destination goes in front, so its end carries the old head.
         self.buckets.set(place, slot);
     }
-    /// Shares a bucket's destinations with a new one.
-    fn split(&mut self, slots: &mut Slots, key: Key, from: u32, to: u32) {
+    /// Splits a bucket's destinations between itself and a new one.
+    fn split(&mut self, slots: &mut Slots, key: BucketKey, from: u32, to: u32) {
         let mut head = self.buckets.head(from);
         self.buckets.set(from, NIL);
         while head != NIL {
@@ -61,8 +61,9 @@ impl Destinations {
             head = written(core::mem::replace(&mut slots.links_mut(TOWARDS, tail).next, end));
         }
     }
-    /// Takes an entry out.
-    pub fn remove(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    /// Removes an entry from its destination's list.
+    pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
+        // An inner entry leaves the heads and ends alone, which are all a bucket refers to.
         if slots.is_inner(TOWARDS, slot) {
             slots.unlink(TOWARDS, NIL, slot);
             return;
@@ -76,7 +77,9 @@ impl Destinations {
             }
             (before, head) = (tail, written(slots.links(TOWARDS, tail).next));
         }
+        // The heads before it in the bucket must be passed to find the one that refers to this list.
         let mut now = slots.unlink(TOWARDS, head, slot);
+        // The list is empty: its end holds the head of the next list.
         if is_end(now) {
             self.count -= 1;
             now = written(now);
@@ -86,8 +89,8 @@ impl Destinations {
             tail => slots.links_mut(TOWARDS, tail).next = end_with(now),
         }
     }
-    /// Checks that each entry is in the list of its destination, and that this is in its bucket.
-    pub fn audit(&self, slots: &Slots, key: Key) {
+    /// Checks that each entry is in the list of its destination, and each list in its bucket.
+    pub fn audit(&self, slots: &Slots, key: BucketKey) {
         let (mut entries, mut lists) = (0, 0);
         for place in 0..self.buckets.len() {
             let mut head = self.buckets.head(place);

@@ -1,71 +1,74 @@
-//! How full a store will be, by the rates at which bundles are to come and to leave: what ION's
-//! planners call a congestion forecast.
+//! Fill level of a store over time, from the rates at which bundles will arrive and leave: ION's planners call it a
+//! congestion forecast.
 //!
-//! Exact: occupancy is counted in bits times nanoseconds. What leaves is taken to leave as fast as
-//! it may while there is something, so that a store that runs empty stays empty.
+//! The computation is exact: occupancy is counted in bits times nanoseconds. Outflow takes place at its full rate
+//! while the store has bundles, so an empty store stays empty.
 
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Instant};
 
-/// Bits times nanoseconds in a byte that is there for a second.
+/// Bits times nanoseconds of one byte held for a second.
 const UNIT: i128 = 8_000_000_000;
 
-/// Bundles that come, or leave, at a rate for some time.
+/// Bundles that arrive or leave at a constant rate for some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flow {
-    /// From when.
+pub struct StoreFlow {
+    /// Start of the flow.
     pub start: Instant,
-    /// Until when.
+    /// End of the flow.
     pub end: Instant,
-    /// How fast.
+    /// Data rate of the flow.
     pub rate: DataRate,
-    /// Whether they come to the store; else they leave it.
+    /// Direction: into the store if true, out of it if false.
     pub comes: bool,
 }
 
-/// How full a store is at a moment at which that begins to change in another way.
+/// Fill level at a time at which its slope changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Level {
-    /// When.
+pub struct StoreLevel {
+    /// Time of this level.
     pub at: Instant,
-    /// Bytes in it, rounded up.
+    /// Bytes in the store, rounded up.
     pub bytes: u64,
 }
 
-/// A forecast.
+/// Course of the fill level.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Forecast {
-    /// From its beginning to its end, in order of time; between two the level changes evenly.
-    pub levels: Vec<Level>,
-    /// When the store is full for the first time; `None`: it never is.
+    /// Levels from start to end in order of time; in between the level changes linearly.
+    pub levels: Vec<StoreLevel>,
+    /// Time at which the store is first full; `None` if it never is.
     pub full: Option<Instant>,
 }
 
 impl Forecast {
-    /// The highest level, the first where there are several; `None` where nothing was forecast.
-    pub fn peak(&self) -> Option<Level> {
+    /// The highest level, the first of several; `None` for an empty forecast.
+    pub fn peak(&self) -> Option<StoreLevel> {
         self.levels.iter().copied().reduce(|most, level| if level.bytes > most.bytes { level } else { most })
     }
 }
 
-/// What becomes of a store that holds `occupied` bytes at `from`, by these flows, until `until`.
-/// `capacity` bytes make it full; what it would take beyond is counted on, so that the peak says how
-/// much room is needed. Flows may be of any order and number.
-pub fn forecast(occupied: u64, capacity: u64, flows: &[Flow], from: Instant, until: Instant) -> Forecast {
+/// Forecasts a store that holds `occupied` bytes at `from`, under these flows, until `until`. A store of `capacity`
+/// bytes is full; arrivals beyond that are still counted, so that the peak shows the space needed. Flows may overlap
+/// and come in any order.
+pub fn forecast(occupied: u64, capacity: u64, flows: &[StoreFlow], from: Instant, until: Instant) -> Forecast {
     let mut forecast = Forecast::default();
     if until < from {
         return forecast;
     }
+    // Each flow changes the slope at its start and at its end, cut to the interval.
     let mut changes = Vec::with_capacity(2 * flows.len());
     for flow in flows.iter().filter(|flow| flow.start < flow.end && flow.end > from && flow.start < until) {
         let rate = if flow.comes { i128::from(flow.rate.0) } else { -i128::from(flow.rate.0) };
         changes.push((flow.start.max(from), rate));
         changes.push((flow.end.min(until), -rate));
     }
+    // A change of nothing at the end makes the last level.
     changes.push((until, 0));
     changes.sort_unstable();
     let (full, mut at, mut growth) = (i128::from(capacity) * UNIT, from, 0);
     let mut level = i128::from(occupied) * UNIT;
+    // A store may be full from the start.
     forecast.full = (level >= full).then_some(from);
     forecast.note(from, level);
     for (next, change) in changes {
@@ -73,9 +76,10 @@ pub fn forecast(occupied: u64, capacity: u64, flows: &[Flow], from: Instant, unt
         let before = level;
         let after = before.saturating_add(i128::saturating_mul(growth, time));
         if after < 0 {
-            // It is empty before.
+            // The store runs empty before the slope changes.
             forecast.note(Instant(at.0.saturating_add(ceil(before, -growth))), 0);
         }
+        // A store cannot hold less than nothing, however much may leave.
         level = after.max(0);
         if forecast.full.is_none() && level >= full {
             forecast.full = Some(Instant(at.0.saturating_add(ceil(full - before, growth))));
@@ -86,18 +90,19 @@ pub fn forecast(occupied: u64, capacity: u64, flows: &[Flow], from: Instant, unt
     forecast
 }
 
-/// A quotient of what is positive, rounded up.
+/// Quotient of two positive numbers, rounded up.
 fn ceil(what: i128, by: i128) -> u64 {
     u64::try_from(what.saturating_add(by - 1) / by).unwrap_or(u64::MAX)
 }
 
 impl Forecast {
-    /// Notes a level once.
+    /// Appends a level; the last one at a time wins.
     fn note(&mut self, at: Instant, level: i128) {
         let bytes = ceil(level, UNIT);
         match self.levels.last_mut() {
+            // Several changes at one time leave one level.
             Some(last) if last.at == at => last.bytes = bytes,
-            _ => self.levels.push(Level { at, bytes }),
+            _ => self.levels.push(StoreLevel { at, bytes }),
         }
     }
 }
@@ -109,35 +114,36 @@ mod tests {
     fn at(s: u64) -> Instant {
         Instant(s * 1_000_000_000)
     }
-    /// Kilobytes a second.
-    fn flow(start: u64, end: u64, kilobytes: u64, comes: bool) -> Flow {
-        Flow { start: at(start), end: at(end), rate: DataRate::from_bytes_per_second(kilobytes * 1000), comes }
+    /// A flow of `kilobytes` kB/s.
+    fn flow(start: u64, end: u64, kilobytes: u64, comes: bool) -> StoreFlow {
+        StoreFlow { start: at(start), end: at(end), rate: DataRate::from_bytes_per_second(kilobytes * 1000), comes }
     }
     fn levels(forecast: &Forecast) -> Vec<(u64, u64)> {
         forecast.levels.iter().map(|level| (level.at.0 / 1_000_000_000, level.bytes / 1000)).collect()
     }
 
     #[test]
-    fn what_comes_less_what_leaves_is_what_fills_a_store() {
+    fn inflow_less_outflow_fills_store() {
         // 10 kB; +5 kB/s for 10 s, of these 4 s with -2 kB/s; then -4 kB/s for 30 s.
         let flows = [flow(30, 60, 4, false), flow(10, 20, 5, true), flow(12, 16, 2, false)];
         let seen = forecast(10_000, 50_000, &flows, at(5), at(70));
         let expected = [(5, 10), (10, 10), (12, 20), (16, 32), (20, 52), (30, 52), (43, 0), (60, 0), (70, 0)];
         assert_eq!(levels(&seen), expected);
         assert_eq!(seen.full, Some(Instant(19_600_000_000)), "32 kB at 16 s, and 5 kB/s more");
-        assert_eq!(seen.peak(), Some(Level { at: at(20), bytes: 52_000 }));
+        assert_eq!(seen.peak(), Some(StoreLevel { at: at(20), bytes: 52_000 }));
     }
 
     #[test]
-    fn an_empty_store_stays_empty_while_more_could_leave() {
+    fn empty_store_stays_empty() {
         let flows = [flow(0, 100, 3, false), flow(50, 100, 4, true)];
+        // Outflow before any arrival must not count as a debt.
         let seen = forecast(0, 1_000_000, &flows, at(0), at(100));
         assert_eq!(levels(&seen), [(0, 0), (50, 0), (100, 50)]);
         assert_eq!(seen.full, None);
     }
 
     #[test]
-    fn only_what_lies_between_beginning_and_end_counts() {
+    fn only_flows_within_interval_count() {
         let flows = [flow(0, 100, 1, true), flow(200, 300, 1, true), flow(40, 30, 9, true), flow(0, 10, 9, true)];
         assert_eq!(levels(&forecast(0, 1_000_000, &flows, at(50), at(80))), [(50, 0), (80, 30)]);
         assert_eq!(levels(&forecast(7_000, 0, &flows, at(50), at(50))), [(50, 7)]);
@@ -146,12 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_make_no_sense_are_only_large() {
-        let much = Flow { start: Instant::ZERO, end: Instant::MAX, rate: DataRate(u64::MAX), comes: true };
+    fn absurd_numbers_saturate() {
+        // Sums of such flows overflow 64 bits.
+        let much = StoreFlow { start: Instant::ZERO, end: Instant::MAX, rate: DataRate(u64::MAX), comes: true };
         let seen = forecast(u64::MAX, u64::MAX, &[much; 3], Instant::ZERO, Instant::MAX);
         assert_eq!((seen.full, seen.levels.len()), (Some(Instant::ZERO), 2));
         assert_eq!(seen.peak().map(|level| level.bytes), Some(u64::MAX));
-        let leaves = Flow { comes: false, ..much };
+        let leaves = StoreFlow { comes: false, ..much };
         assert_eq!(forecast(9, 10, &[leaves], Instant::ZERO, Instant::MAX).peak().map(|level| level.bytes), Some(9));
     }
 }

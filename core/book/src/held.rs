@@ -1,49 +1,50 @@
-//! A bundle this node holds, and why.
+//! Held bundles and their retention constraints.
 
 use crate::lists::Thread;
 use crate::pages::NIL;
 use alloc::sync::Arc;
 use farlink_base::{BundleHandle, BundleMeta, Duration, Facts, Instant, NodeId, PeerId};
 
-/// Finds a held bundle without a map: its slot, and the low half of its number, by which a handle
-/// of a bundle that is gone misses.
+/// Finds a held bundle without a map: its slot, and the low half of its number, which differs once the slot is used
+/// by another bundle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle {
     /// Low half of the bundle's number.
     pub stamp: u32,
-    /// Its slot.
+    /// Slot in the book.
     pub slot: u32,
 }
 
-/// Why a bundle is held (RFC 9171 3.1: retention constraints). Each has one owner in the agent.
+/// Retention constraint of a bundle (RFC 9171 section 3.1). Each has one owner in the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RetentionConstraint {
-    /// The store has not said that it is durable.
+    /// The store has not made it durable yet.
     Commit,
-    /// It is to be forwarded, and no send under way will do all of it.
+    /// It must be forwarded, and no transmission under way covers all of it.
     Route,
-    /// It is in the queue of one link or several.
+    /// It is queued for one link or several.
     Queue,
-    /// Convergence layers are sending it.
+    /// Convergence layers are transmitting it.
     Send,
     /// This node has custody of it.
     Custody,
-    /// An application here is to have it.
+    /// It must be delivered to an application of this node.
     Deliver,
     /// It is a fragment that waits for the others.
     Fragment,
-    /// Something else refers to it: a whole that it is part of, or members of its group here that are to have it.
+    /// Something else refers to it: the whole it is a fragment of, or local members of a group that must still get
+    /// it.
     Whole,
 }
 
-/// A set of reasons. A bundle leaves when its set is empty.
+/// Set of retention constraints. A bundle leaves when its set is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RetentionConstraints(u8);
 impl RetentionConstraints {
-    /// None.
+    /// Empty set.
     pub const NONE: RetentionConstraints = RetentionConstraints(0);
-    /// These.
+    /// Set of the given constraints.
     pub const fn of(reasons: &[RetentionConstraint]) -> RetentionConstraints {
         let (mut bits, mut i) = (0, 0);
         while i < reasons.len() {
@@ -52,15 +53,15 @@ impl RetentionConstraints {
         }
         RetentionConstraints(bits)
     }
-    /// Whether this is one of them.
+    /// Whether the constraint is in the set.
     pub const fn has(self, reason: RetentionConstraint) -> bool {
         self.0 & (1 << reason as u8) != 0
     }
-    /// Whether there is none but these.
+    /// Whether the set has no constraint outside `others`.
     pub const fn within(self, others: RetentionConstraints) -> bool {
         self.0 & !others.0 == 0
     }
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -72,31 +73,31 @@ impl RetentionConstraints {
     }
 }
 
-/// Small facts about a held bundle.
+/// Flags of a held bundle, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(pub u8);
 impl Flags {
-    /// The store keeps it (or the node keeps bundles in memory only).
+    /// The store keeps it, or the node keeps bundles in memory only.
     pub const DURABLE: u8 = 1;
-    /// It was found in the store after a restart, or delivered before without an answer.
+    /// Found in the store after a restart, or delivered before without an answer.
     pub const SEEN_BEFORE: u8 = 2;
-    /// The agent keeps more about it in tables aside (neighbours tried, ranges still to go).
+    /// The agent has more about it in side tables (neighbours tried, ranges left to send).
     pub const ASIDE: u8 = 4;
-    /// The store has no record of it: a whole made of its parts, a hello.
+    /// The store has no record of it: a reassembled whole, a hello.
     pub const VIRTUAL: u8 = 8;
-    /// The store refused it; it is only on its way through.
+    /// The store refused it, so it only passes through.
     pub const UNRECORDED: u8 = 16;
-    /// It is queued because the control moves it to a neighbour.
+    /// Queued because the control moves it to a neighbour.
     pub const MOVES: u8 = 32;
-    /// A neighbour nobody configured gave it.
+    /// Received from a neighbour that is not configured.
     pub const STRANGE: u8 = 64;
     /// Its payload shares no memory with anything else.
     pub const SETTLED: u8 = 128;
-    /// Whether it is set.
+    /// Whether the flag is set.
     pub const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
     }
-    /// Sets or clears.
+    /// Sets or clears a flag.
     pub fn set(&mut self, flag: u8, on: bool) {
         if on {
             self.0 |= flag;
@@ -106,19 +107,19 @@ impl Flags {
     }
 }
 
-/// When a bundle had no age, on the clock of this process: what it came with is counted back from its arrival, so that
-/// its age grows by the time it is here (RFC 9171 5.4 step 4).
+/// Time of zero age of a bundle on the clock of this process: the age it arrived with is subtracted from the time of
+/// arrival, so that its age grows by its time here (RFC 9171 5.4 step 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Birth {
-    /// Before the process began where negative.
+    /// Milliseconds on this process's clock; negative before its start.
     at_ms: i64,
 }
 impl Birth {
-    /// Of a bundle of this age.
+    /// Time of zero age for a bundle that has `age_ms` now.
     pub fn of(now: Instant, age_ms: u64) -> Birth {
         Birth { at_ms: millis(now).saturating_sub_unsigned(age_ms) }
     }
-    /// Its age.
+    /// Age at `now`, ms.
     pub fn age_ms(self, now: Instant) -> u64 {
         millis(now).saturating_sub(self.at_ms).max(0) as u64
     }
@@ -127,82 +128,83 @@ fn millis(at: Instant) -> i64 {
     (at.as_nanos() / 1_000_000) as i64
 }
 
-/// What begins an entry of the book.
+/// Data for a new entry of the book.
 #[derive(Clone, Debug)]
 pub struct New {
-    /// The bundle.
+    /// The bundle, shared with other holders.
     pub bundle: Arc<BundleMeta>,
-    /// Its number from an earlier run; `None`: the next one.
+    /// Its number from an earlier run; `None` for the next free one.
     pub number: Option<u64>,
-    /// What its age is counted from.
+    /// Origin of its age.
     pub born: Birth,
-    /// When its lifetime ends.
+    /// End of its lifetime.
     pub expires: Instant,
-    /// Who gave it.
+    /// Previous node (RFC 9171 section 4.4.1).
     pub from: PeerId,
-    /// Hops so far.
+    /// Hops the bundle has made so far.
     pub hops: u8,
     /// Labels of the router and of the control.
     pub labels: [u32; 2],
-    /// Why it is held.
+    /// Retention constraints it starts with.
     pub reasons: RetentionConstraints,
-    /// Small facts.
+    /// Flags it starts with.
     pub flags: Flags,
 }
 
-/// Neighbours in one of the book's lists.
+/// Predecessor and successor of an entry in one of the book's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Links {
+pub(crate) struct ListLinks {
     pub prev: u32,
     pub next: u32,
 }
-impl Links {
-    pub const NONE: Links = Links { prev: NIL, next: NIL };
+impl ListLinks {
+    pub const NONE: ListLinks = ListLinks { prev: NIL, next: NIL };
 }
 
-/// One held bundle.
+/// An entry of the book: a bundle held by this node.
 #[derive(Debug)]
 pub struct Held {
-    /// The bundle, shared with whoever else holds it in this process.
+    /// The bundle, shared with other holders in this process.
     pub bundle: Arc<BundleMeta>,
-    /// Its number in this node: in events, in the store, in order of arrival.
+    /// Its number at this node, in order of arrival; used in events and in the store.
     pub number: u64,
-    /// What its age is counted from.
+    /// Origin of its age.
     pub born: Birth,
-    /// When its lifetime ends.
+    /// End of its lifetime.
     pub expires: Instant,
-    /// Labels of the router and of the control; travel with it.
+    /// Labels of the router and of the control; they travel with it.
     pub labels: [u32; 2],
-    /// Who gave it.
+    /// Previous node (RFC 9171 section 4.4.1).
     pub from: PeerId,
-    /// Its first leg in the queues of links, for their owner.
+    /// Its first next hop in the link queues, for the queues' owner.
     pub leg: u32,
-    /// Hops so far.
+    /// Hops the bundle has made so far.
     pub hops: u8,
-    /// Sends under way.
+    /// Transmissions under way.
     pub sends: u8,
-    /// Failures in a row, for back-off.
+    /// Consecutive failures, for backoff.
     pub failures: u8,
-    /// Small facts.
+    /// Flags of the entry.
     pub flags: Flags,
     pub(crate) reasons: RetentionConstraints,
-    /// Whether cursors stand on it.
+    /// A cursor stands on it.
     pub(crate) marked: bool,
     /// Some bits of its identity's hash.
     pub(crate) tag: u16,
-    /// The next one in its bucket of identities.
+    /// Next entry in its bucket of identities.
     pub(crate) chain: u32,
     /// Its own slot.
     pub(crate) slot: u32,
-    /// Its neighbours by arrival, towards its destination and in its bucket of expiry.
-    pub(crate) links: [Links; 3],
+    /// Links in the lists by arrival, destination and expiry bucket.
+    pub(crate) links: [ListLinks; 3],
 }
 
 impl Held {
-    /// An entry that is in no book: how a newcomer is shown to a policy.
+    /// Makes an entry outside any book, to show a newcomer to a policy.
     pub fn newcomer(new: New) -> Held {
         Held {
             bundle: new.bundle,
+            // A number above all others ranks a newcomer as the latest arrival.
             number: new.number.unwrap_or(u64::MAX),
             born: new.born,
             expires: new.expires,
@@ -218,22 +220,22 @@ impl Held {
             tag: 0,
             chain: NIL,
             slot: NIL,
-            links: [Links::NONE; 3],
+            links: [ListLinks::NONE; 3],
         }
     }
-    /// Its handle.
+    /// Handle of the entry.
     pub fn handle(&self) -> Handle {
         Handle { stamp: self.number as u32, slot: self.slot }
     }
-    /// Its number, as events and the store know it.
+    /// Number under which events and the store know the bundle.
     pub fn name(&self) -> BundleHandle {
         BundleHandle(self.number)
     }
-    /// Why it is held.
+    /// Retention constraints of the bundle.
     pub fn reasons(&self) -> RetentionConstraints {
         self.reasons
     }
-    /// Whether it is held for this reason.
+    /// Whether this constraint retains it.
     pub fn has(&self, reason: RetentionConstraint) -> bool {
         self.reasons.has(reason)
     }
@@ -241,33 +243,34 @@ impl Held {
     pub(crate) fn is_armed(&self) -> bool {
         self.links[Thread::Expiry as usize].prev != NIL
     }
-    /// Encoded length.
+    /// Encoded length, bytes.
     pub fn size(&self) -> u64 {
         self.bundle.size()
     }
-    /// Where it is to go, in numbers.
+    /// Node number of its destination.
     pub fn destination(&self) -> NodeId {
         self.bundle.destination.node()
     }
-    /// What is left of its lifetime.
+    /// Remaining lifetime.
     pub fn remaining(&self, now: Instant) -> Duration {
         self.expires.since(now)
     }
-    /// Its age, ms.
+    /// Age at `now`, ms.
     pub fn age_ms(&self, now: Instant) -> u64 {
         self.born.age_ms(now)
     }
-    /// Whether nobody gave it: an application here made it, or this node itself. Its source alone does not say so, as
-    /// whoever gives a bundle writes what it likes there; nor does this alone, where a restart forgot who gave it.
+    /// Whether it was created here, by an application or the node itself. The source endpoint is no proof, because
+    /// any sender may claim it; nor is this, where a restart lost the previous node.
     pub fn is_own(&self) -> bool {
         self.from == PeerId::NONE && !self.flags.has(Flags::STRANGE)
     }
-    /// Whether another hop would exceed its limit.
+    /// Whether another hop would exceed its hop limit.
     pub fn is_tired(&self) -> bool {
         self.bundle.facts.has(Facts::HOPS) && self.hops >= self.bundle.hop_limit
     }
-    /// Whether a policy may give it up: nothing is owed about it but forwarding.
+    /// Whether a policy may delete it: it is retained for forwarding only.
     pub fn is_removable(&self) -> bool {
+        // Custody, delivery and transmissions under way are promises that a policy cannot end.
         const GIVEN_UP: RetentionConstraints =
             RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Queue]);
         self.reasons.within(GIVEN_UP) && !self.reasons.is_empty()
@@ -285,12 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_what_came_and_the_time_since() {
+    fn age_grows_from_arrival_value() {
         let at = |ms: u64| Instant(ms * 1_000_000);
         for age_ms in [0, 5_000, 1 << 62] {
             let born = Birth::of(at(300), age_ms);
             assert_eq!([300, 301, 2_300].map(|ms| born.age_ms(at(ms))), [0, 1, 2_000].map(|more| age_ms + more));
         }
+        // The age saturates rather than wraps.
         assert_eq!(Birth::of(at(300), u64::MAX).age_ms(Instant::MAX), i64::MAX as u64, "older than anything");
     }
 

@@ -1,6 +1,6 @@
-//! Which held bundle has an identity. Anonymous bundles have none (RFC 9171 4.2.3).
+//! Index of held bundles by identity. Anonymous bundles have none (RFC 9171 4.2.3).
 
-use crate::buckets::{Buckets, Key};
+use crate::buckets::{BucketKey, Buckets};
 use crate::held::Held;
 use crate::lists::Slots;
 use crate::pages::NIL;
@@ -12,8 +12,8 @@ pub(crate) struct Identities {
     count: u32,
 }
 
-/// Some bits of the hash, kept in the entry: most entries of a bucket that are not meant are known
-/// by them without a look at their bundle, and from 65,536 buckets on which bucket an entry goes to.
+/// Some bits of the hash, kept in the entry: they rule out most other entries of a bucket without a look at the
+/// bundle, and from 65,536 buckets on they also decide the split.
 fn tag(hash: u64) -> u16 {
     (hash >> TAG) as u16
 }
@@ -23,12 +23,13 @@ impl Identities {
     pub const fn new() -> Self {
         Identities { buckets: Buckets::new(), count: 0 }
     }
-    /// The entry with this identity; the whole of it is compared.
-    pub fn find<'a>(&self, slots: &'a Slots, key: Key, id: u128) -> Option<&'a Held> {
+    /// Entry with this identity, compared as a whole.
+    pub fn find<'a>(&self, slots: &'a Slots, key: BucketKey, id: u128) -> Option<&'a Held> {
         let hash = key.identity(id);
         let mut at = self.buckets.find(hash);
         while at != NIL {
             let held = &slots[at];
+            // The tag rejects nearly all others without touching the bundle's memory.
             if held.tag == tag(hash) && held.bundle.id == id {
                 return Some(held);
             }
@@ -36,8 +37,8 @@ impl Identities {
         }
         None
     }
-    /// Adds an entry.
-    pub fn insert(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    /// Adds an entry, unless its bundle is anonymous.
+    pub fn insert(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         if slots[slot].bundle.is_anonymous() {
             return;
         }
@@ -51,13 +52,14 @@ impl Identities {
         (held.tag, held.chain) = (tag(hash), self.buckets.head(place));
         self.buckets.set(place, slot);
     }
-    /// Shares a bucket's entries with a new one: those go there whose hash has one more digit.
-    fn split(&mut self, slots: &mut Slots, key: Key, from: u32, to: u32) {
+    /// Splits a bucket's entries between itself and a new one, by the next binary digit of their hashes.
+    fn split(&mut self, slots: &mut Slots, key: BucketKey, from: u32, to: u32) {
         let digit = to.ilog2();
         let mut at = self.buckets.head(from);
         self.buckets.set(from, NIL);
         while at != NIL {
             let held = &slots[at];
+            // A tag of 16 bits holds the digits from `TAG` on, so large tables split without hashing again.
             let hash = if digit < TAG { key.identity(held.bundle.id) } else { u64::from(held.tag) << TAG };
             let place = if hash >> digit & 1 == 1 { to } else { from };
             let next = core::mem::replace(&mut slots[at].chain, self.buckets.head(place));
@@ -65,14 +67,15 @@ impl Identities {
             at = next;
         }
     }
-    /// Takes an entry out.
-    pub fn remove(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+    /// Removes an entry.
+    pub fn remove(&mut self, slots: &mut Slots, key: BucketKey, slot: u32) {
         let held = &slots[slot];
         if held.bundle.is_anonymous() {
             return;
         }
         let (place, after) = (self.buckets.place(key.identity(held.bundle.id)), held.chain);
         let mut at = self.buckets.head(place);
+        // The chain is singly linked: its entries have no room for a second link.
         if at == slot {
             self.buckets.set(place, after);
         } else {
@@ -83,8 +86,8 @@ impl Identities {
         }
         self.count -= 1;
     }
-    /// Checks that each entry is in its bucket, once, and nothing else is.
-    pub fn audit(&self, slots: &Slots, key: Key) {
+    /// Checks that each entry is in its bucket exactly once, and no others are.
+    pub fn audit(&self, slots: &Slots, key: BucketKey) {
         let mut count = 0;
         for place in 0..self.buckets.len() {
             let mut at = self.buckets.head(place);

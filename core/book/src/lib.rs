@@ -1,9 +1,9 @@
-//! What a node holds and knows, and the words its policies use: the book of held bundles, its
-//! peers, what a policy sees ([`Node`]), hears ([`PolicyEvent`]) and says ([`Action`]).
+//! Bundles a node holds, its neighbours, and the vocabulary of its policies: the book of held bundles, the table of
+//! peers, a policy's view of the node ([`Node`]), the events it receives ([`PolicyEvent`]) and the actions it returns
+//! ([`Action`]).
 //!
-//! It decides nothing and knows no wire format: the agent (`core/bpa`) keeps the book, routers
-//! (`core/routing`) and congestion controls (`core/congestion`) look at it. Read [`Held`] and
-//! [`Node`] first.
+//! This crate decides nothing and knows no wire format: the agent (`core/bpa`) keeps the book, and routers
+//! (`core/routing`) and congestion controls (`core/congestion`) read it. Start with [`Held`] and [`Node`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -27,7 +27,7 @@ mod policy;
 mod reporters;
 
 pub use book::{Book, CursorId};
-pub use forecast::{Flow, Forecast, Level, forecast};
+pub use forecast::{Forecast, StoreFlow, StoreLevel, forecast};
 pub use held::{Birth, Flags, Handle, Held, New, RetentionConstraint, RetentionConstraints};
 pub use journeys::{Journey, Journeys};
 pub use peers::{Identity, Newest, Origin, Peer, PeerName, Peers};

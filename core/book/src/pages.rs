@@ -1,24 +1,24 @@
-//! Arrays that grow by a page and never move: no step copies more than their table of pages.
+//! Arrays that grow by a page and never move their elements: no step copies more than the table of pages.
 //!
-//! Pages begin small, so that a book of a few bundles is small, and get larger with the array: 16
-//! pages of `FIRST` elements, 16 of twice that, and so on five times; all later ones are 32 times
-//! the first. So at most a sixteenth of the room is empty.
+//! Pages start small, so that a small book stays small, and grow with the array: 16 pages of `1 << FIRST` elements,
+//! 16 of twice that, and so on five times; all later ones are 32 times the first. So at most a sixteenth of the space
+//! is empty.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// No slot.
+/// Marks the absence of a slot.
 pub(crate) const NIL: u32 = u32::MAX;
-/// Slots of one array at most: the upper bit of a slot's number has another meaning in lists.
+/// Most slots of one array: lists use the upper bit of a slot's number.
 pub(crate) const SLOTS_MAX: u32 = 1 << 31;
 
-/// 2^4 pages of each size.
+/// Binary logarithm of the pages per size.
 const LANE: u32 = 4;
-/// Sizes of pages before the largest.
+/// Number of page sizes below the largest.
 const TIERS: u32 = 5;
 
-/// Elements in pages; the first pages have `1 << FIRST` of them.
+/// Array in pages; the first pages have `1 << FIRST` elements.
 #[derive(Debug)]
 pub(crate) struct Pages<T, const FIRST: u32> {
     pages: Vec<Box<[T]>>,
@@ -29,13 +29,14 @@ impl<T, const FIRST: u32> Pages<T, FIRST> {
     pub const fn new() -> Self {
         Pages { pages: Vec::new(), len: 0 }
     }
-    /// How many elements there are.
+    /// Number of elements.
     pub fn len(&self) -> u32 {
         self.len
     }
-    /// Page and place in it.
+    /// Page of an element, and its place there.
     #[inline]
     const fn place(index: u32) -> (usize, usize) {
+        // Pages of one tier start where the power of two does, so that a logarithm finds the tier.
         let at = index as usize + (1 << (FIRST + LANE));
         let tier = at.ilog2() - (FIRST + LANE);
         let (tier, from) = if tier < TIERS { (tier, 1 << at.ilog2()) } else { (TIERS, 1 << (FIRST + LANE + TIERS)) };
@@ -46,14 +47,16 @@ impl<T, const FIRST: u32> Pages<T, FIRST> {
     pub fn grow(&mut self, make: impl FnMut(u32) -> T) {
         let tier = (self.pages.len() as u32 >> LANE).min(TIERS);
         let end = self.len + (1 << (FIRST + tier));
+        // The upper bit of a slot number marks the end of a list.
         assert!(end <= SLOTS_MAX, "an array of the book is full");
+        // One more per eight pages: the table of pages stays small beside them.
         if self.pages.len() == self.pages.capacity() {
             self.pages.reserve_exact(1 + self.pages.len() / 8);
         }
         self.pages.push((self.len..end).map(make).collect());
         self.len = end;
     }
-    /// The element, if there is one of this index.
+    /// The element with this index, if it exists.
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
         let (page, place) = Self::place(index);
@@ -76,22 +79,22 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
     }
 }
 
-/// Slots whose pages are given back when none is in use: not so few that they are made anew for every
-/// other bundle, and not so many that letting them go takes long.
+/// Slots whose pages are released when none is in use: not so few that they are made again for every other bundle,
+/// and not so many that the release takes long.
 const FEW: u32 = 64;
 const MANY: u32 = 4096;
 
-/// A slot: in use, or the next free one.
+/// A slot: in use, or free with the number of the next free one.
 #[derive(Debug)]
-enum Slot<T> {
+enum PoolSlot<T> {
     Used(T),
     Free(u32),
 }
 
-/// Things in slots: what is put in keeps its slot until it is taken out; free slots are used again.
+/// Elements in slots: each keeps its slot until it is removed; free slots are reused.
 #[derive(Debug)]
 pub(crate) struct Pool<T, const FIRST: u32> {
-    slots: Pages<Slot<T>, FIRST>,
+    slots: Pages<PoolSlot<T>, FIRST>,
     free: u32,
     used: u32,
 }
@@ -104,59 +107,61 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
     pub fn len(&self) -> u32 {
         self.used
     }
-    /// Slots, in use or not.
+    /// All slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len()
     }
-    /// Puts something in; its slot.
+    /// Inserts an element; returns its slot.
     pub fn insert(&mut self, thing: T) -> u32 {
+        // A new page links all of its slots as free, in order.
         if self.free == NIL {
             let first = self.slots.len();
-            self.slots.grow(|slot| Slot::Free(slot + 1));
+            self.slots.grow(|slot| PoolSlot::Free(slot + 1));
             let last = self.slots.len() - 1;
-            self.slots[last] = Slot::Free(NIL);
+            self.slots[last] = PoolSlot::Free(NIL);
             self.free = first;
         }
         let slot = self.free;
-        if let Slot::Free(next) = core::mem::replace(&mut self.slots[slot], Slot::Used(thing)) {
+        if let PoolSlot::Free(next) = core::mem::replace(&mut self.slots[slot], PoolSlot::Used(thing)) {
             self.free = next;
         }
         self.used += 1;
         slot
     }
-    /// Takes something out.
+    /// Removes the element of a slot.
     pub fn remove(&mut self, slot: u32) -> Option<T> {
         self.get(slot)?;
-        match core::mem::replace(&mut self.slots[slot], Slot::Free(self.free)) {
-            Slot::Used(thing) => {
+        match core::mem::replace(&mut self.slots[slot], PoolSlot::Free(self.free)) {
+            PoolSlot::Used(thing) => {
                 self.free = slot;
                 self.used -= 1;
+                // Freed pages are not needed slot by slot, only as a whole.
                 if self.used == 0 && (FEW..=MANY).contains(&self.slots.len()) {
                     *self = Pool::new();
                 }
                 Some(thing)
             }
-            Slot::Free(_) => None,
+            PoolSlot::Free(_) => None,
         }
     }
-    /// What is in a slot.
+    /// The element in a slot.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         match self.slots.get(slot) {
-            Some(Slot::Used(thing)) => Some(thing),
+            Some(PoolSlot::Used(thing)) => Some(thing),
             _ => None,
         }
     }
-    /// All that is in slots, with them.
+    /// All elements with their slots.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..self.slots()).filter_map(|slot| Some((slot, self.get(slot)?)))
     }
-    /// Checks that every slot is in use or free, and none both.
+    /// Checks that every slot is either in use or in the list of free ones.
     pub fn audit(&self) {
         assert_eq!(self.iter().count(), self.used as usize, "slots in use");
         let (mut free, mut at) = (0, self.free);
         while at != NIL {
-            let Slot::Free(next) = self.slots[at] else { panic!("slot {at} is in use and free") };
+            let PoolSlot::Free(next) = self.slots[at] else { panic!("slot {at} is in use and free") };
             (free, at) = (free + 1, next);
             assert!(free <= self.slots(), "free slots go round");
         }
@@ -168,8 +173,8 @@ impl<T, const FIRST: u32> Index<u32> for Pool<T, FIRST> {
     #[inline]
     fn index(&self, slot: u32) -> &T {
         match &self.slots[slot] {
-            Slot::Used(thing) => thing,
-            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+            PoolSlot::Used(thing) => thing,
+            PoolSlot::Free(_) => panic!("slot {slot} of the book is free"),
         }
     }
 }
@@ -177,8 +182,8 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pool<T, FIRST> {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut T {
         match &mut self.slots[slot] {
-            Slot::Used(thing) => thing,
-            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+            PoolSlot::Used(thing) => thing,
+            PoolSlot::Free(_) => panic!("slot {slot} of the book is free"),
         }
     }
 }
@@ -212,7 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn empty_pools_give_their_pages_back_unless_that_takes_long() {
+    fn empty_pools_release_pages_within_limit() {
+        // Few slots are kept, some are released, many would take too long to release.
         for (things, left) in [(5, 8), (500, 0), (10_000, 10_000)] {
             let mut pool: Pool<u32, 2> = Pool::new();
             let slots: Vec<u32> = (0..things).map(|thing| pool.insert(thing)).collect();
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_slot_costs_no_more_than_an_entry() {
-        assert_eq!(size_of::<Slot<Held>>(), size_of::<Held>());
+    fn free_slot_costs_one_entry() {
+        assert_eq!(size_of::<PoolSlot<Held>>(), size_of::<Held>());
     }
 }

@@ -1,4 +1,4 @@
-//! Neighbours: who they are and how surely, what of them is up, what they have.
+//! Neighbours: their names and the certainty of each, the links that are up, and the bundles they have.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,92 +7,92 @@ use farlink_base::{
     set,
 };
 
-/// Names of one neighbour that it only claims: beyond that no more are learned.
+/// Most names that one neighbour may merely claim.
 const NAMES_MAX: usize = 64;
 
-/// How surely a neighbour's name is known. Ordered: a weaker one never displaces a stronger one.
+/// Certainty of a neighbour's name, ordered: a weaker one never displaces a stronger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Identity {
-    /// Not at all.
+    /// No name known.
     #[default]
     Unknown,
-    /// It says so itself.
+    /// Claimed by the neighbour only.
     Claimed,
-    /// It answers at the address configured for it.
+    /// It answers at the address configured for this name.
     Address,
-    /// It proved it (TLS certificate).
+    /// Proven by authentication (TLS certificate).
     Proven,
 }
 
-/// How a neighbour came to be known.
+/// Origin of the knowledge of a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// Configured.
+    /// Named in the configuration.
     Configured,
-    /// Its radio is heard, and everybody knows whose it is (simulations of nodes that move): as good as
-    /// configured while it is there, and forgotten afterwards.
+    /// In radio contact and known by the simulation (nodes that move): as good as configured while it is there,
+    /// forgotten afterwards.
     Met,
-    /// Found by announcements.
+    /// Found by its announcements.
     Discovered,
-    /// It came by itself.
+    /// It connected to this node.
     Came,
 }
 impl Origin {
-    /// Whether somebody who knows said who it is.
+    /// Whether its identity comes from a source other than itself: the configuration or the simulation.
     pub fn is_told(self) -> bool {
         matches!(self, Origin::Configured | Origin::Met)
     }
 }
 
-/// One of a neighbour's names.
+/// A name of a neighbour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerName {
-    /// Its node ID.
+    /// Node ID of the neighbour.
     pub id: EndpointId,
-    /// How surely it is known.
+    /// Certainty of this name.
     pub identity: Identity,
 }
 
-/// One neighbour.
+/// A neighbour of this node.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its number here.
+    /// Its number at this node.
     pub id: PeerId,
-    /// Its node in numbers, of its surest name; null while it has none.
+    /// Node number of its most certain name; null without names.
     pub node: NodeId,
-    /// Its names, the surest first.
+    /// Its names, the most certain first.
     pub names: Vec<PeerName>,
-    /// How it came to be known.
+    /// Origin of the knowledge of it.
     pub origin: Origin,
-    /// Links to it.
+    /// All links to it.
     pub links: Vec<LinkId>,
-    /// Links of those over which bundles may leave now.
+    /// Links over which bundles may leave now.
     pub up: Vec<LinkId>,
-    /// Until when it is reachable, where the contact plan says.
+    /// Planned end of its reachability, if the contact plan has one.
     pub until: Option<Instant>,
-    /// When it will be again, where the contact plan says.
+    /// Planned time at which it is reachable again, if the contact plan has one.
     pub next_up: Option<Instant>,
-    /// How fast its best link is, where known.
+    /// Rate of its fastest link, if known.
     pub rate: Option<DataRate>,
-    /// Free bytes of its store, as its last hello said.
+    /// Free bytes of its store, from its last hello.
     pub free: Option<u64>,
-    /// Bytes its store may hold, as its last hello said.
+    /// Capacity of its store in bytes, from its last hello.
     pub capacity: Option<u64>,
-    /// Whether it said hello since it came up.
+    /// Whether a hello arrived since it came up.
     pub heard: bool,
     /// Its newest hello of this encounter.
     pub newest_hello: Newest,
-    /// Until when the time is spent that its hellos may take here.
+    /// End of the time that processing its hellos used up.
     pub hellos_until: Instant,
-    /// Low halves of identities it is known to have.
-    has: Known,
+    /// Low halves of the identities of bundles it is known to have.
+    has: KnownBundles,
 }
 
-/// The newest hello heard of a neighbour.
+/// Newest hello of a neighbour: its creation time and its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Newest {
     made: CreationTimestamp,
-    /// When it came here; never: none did.
+    /// Time of arrival; `Instant::MAX` before the first.
     came: Instant,
 }
 impl Default for Newest {
@@ -101,7 +101,8 @@ impl Default for Newest {
     }
 }
 impl Newest {
-    /// Whether one made then is newer, or the newest came longer ago than it counts; it is noted then.
+    /// Whether a hello is newer than the last one, or the last one is older than `counts`; if so, it becomes the
+    /// newest.
     pub fn is_news(&mut self, made: CreationTimestamp, now: Instant, counts: Duration) -> bool {
         let news = self.came == Instant::MAX || made > self.made || self.came + counts <= now;
         if news {
@@ -111,34 +112,34 @@ impl Newest {
     }
 }
 
-/// Identities remembered of one neighbour; more than this and the memory begins anew.
+/// Most identities remembered of one neighbour; beyond that the memory is cleared.
 const HAS_MAX: usize = 1 << 20;
 
-/// Identities of bundles, by their low halves. Many are spread over shards, which grow one by one: a
-/// single table of a million would halt the node for 15 ms each time it doubles. A handful, as of most that nodes
-/// which move meet, stand in a row: a table costs more than it saves there.
+/// Low halves of bundle identities. Many are spread over shards that grow one by one: a single table of a million
+/// would halt the node for 15 ms each time it doubles. A handful, as for most neighbours of moving nodes, are kept in
+/// a vector, where a table would cost more than it saves.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownBundles {
     handful: Vec<u64>,
     tables: Option<Box<Tables>>,
     seed: u64,
     len: usize,
 }
-/// Where they are when they are more than a handful.
+/// Tables for more than a handful.
 #[derive(Clone, Debug)]
 struct Tables {
     few: Set<u64>,
     many: Vec<Set<u64>>,
 }
-impl Known {
+impl KnownBundles {
     const HANDFUL: usize = 32;
     const FEW: usize = 4096;
     const SHARD_BITS: u32 = 5;
 
     fn new(seed: u64) -> Self {
-        Known { handful: Vec::new(), tables: None, seed, len: 0 }
+        KnownBundles { handful: Vec::new(), tables: None, seed, len: 0 }
     }
-    /// The upper bits say which; the table of a shard uses others.
+    /// Shard of an identity, by its upper bits; the shard's own table hashes all of them.
     fn shard(id: u64) -> usize {
         (id >> (64 - Self::SHARD_BITS)) as usize
     }
@@ -149,6 +150,7 @@ impl Known {
         self.handful.contains(&id) || self.tables.as_ref().is_some_and(|tables| in_tables(tables))
     }
     fn insert(&mut self, id: u64) {
+        // `len` counts distinct identities.
         if self.contains(id) {
             return;
         }
@@ -165,6 +167,7 @@ impl Known {
         if tables.few.len() < Self::FEW {
             tables.few.insert(id);
         } else {
+            // Each shard is a small table, so growing one is quick.
             if tables.many.is_empty() {
                 tables.many = (0..1 << Self::SHARD_BITS).map(set).collect();
             }
@@ -188,20 +191,20 @@ impl Peer {
     pub fn is_up(&self) -> bool {
         !self.up.is_empty()
     }
-    /// Whether this is one of its nodes.
+    /// Whether this is one of its node numbers.
     #[inline]
     pub fn is(&self, node: NodeId) -> bool {
         node != NodeId::NULL && (self.node == node || self.names.iter().any(|name| name.id.node() == node))
     }
-    /// How surely its name is known.
+    /// Certainty of its most certain name.
     pub fn identity(&self) -> Identity {
         self.names.first().map_or(Identity::Unknown, |name| name.identity)
     }
-    /// How surely this is one of its nodes; `None`: it does not bear that name.
+    /// Certainty with which it is this node; `None` if it has no such name.
     pub fn identity_as(&self, node: NodeId) -> Option<Identity> {
         self.names.iter().filter(|name| name.id.node() == node).map(|name| name.identity).max()
     }
-    /// Its surest name; null while it has none.
+    /// Its most certain name; null without names.
     pub fn endpoint(&self) -> EndpointId {
         self.names.first().map_or(EndpointId::Null, |name| name.id.clone())
     }
@@ -212,21 +215,23 @@ impl Peer {
     }
     /// Remembers that it has a bundle, by the low half of its identity.
     pub fn note_has(&mut self, id: u64) {
+        // Forgetting costs at worst copies that the neighbour refuses.
         if self.has.len >= HAS_MAX {
             self.forget();
         }
         self.has.insert(id);
     }
-    /// It has it no longer, or never had.
+    /// Remembers that it does not have the bundle.
     pub fn note_lacks(&mut self, id: u64) {
         self.has.remove(id);
     }
-    /// Forgets what it has.
+    /// Forgets which bundles it has.
     pub fn forget(&mut self) {
-        self.has = Known::new(u64::from(self.id.0));
+        self.has = KnownBundles::new(u64::from(self.id.0));
     }
-    /// Learns a name; a weaker one does not displace a stronger one. Whether its number changed.
+    /// Learns a name, unless a stronger one displaces it. Returns whether its node number changed.
     pub fn learn(&mut self, id: EndpointId, identity: Identity) -> bool {
+        // The null endpoint names no node.
         if id.node() == NodeId::NULL {
             return false;
         }
@@ -234,10 +239,11 @@ impl Peer {
         match self.names.iter_mut().find(|name| name.id == id) {
             Some(name) => name.identity = name.identity.max(identity),
             None if more => {
+                // Most neighbours have one name: growing by doubling would waste memory.
                 self.names.reserve_exact(1);
                 self.names.push(PeerName { id, identity });
             }
-            // Whoever claims another name in each session leaves no more of them.
+            // A neighbour that claims another name in each session must not grow the table.
             None => return false,
         }
         self.names.sort_by_key(|name| core::cmp::Reverse(name.identity));
@@ -246,7 +252,7 @@ impl Peer {
     }
 }
 
-/// All neighbours.
+/// All neighbours of a node.
 #[derive(Clone, Debug)]
 pub struct Peers {
     peers: Few<PeerId, Box<Peer>>,
@@ -255,41 +261,41 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// None; `seed` is that of the map.
+    /// Empty table; `seed` keys its hash map.
     pub fn new(seed: u64) -> Self {
         Peers { peers: Few::new(), by_node: map(seed), last: 0 }
     }
-    /// One by number.
+    /// Looks up a neighbour by number.
     #[inline]
     pub fn get(&self, id: PeerId) -> Option<&Peer> {
         self.peers.get(&id).map(|peer| &**peer)
     }
-    /// One by number, to change.
+    /// Looks up a neighbour by number, for changes.
     #[inline]
     pub fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
         self.peers.get_mut(&id).map(|peer| &mut **peer)
     }
-    /// The one that is this node.
+    /// The neighbour most certain to be this node.
     pub fn of(&self, node: NodeId) -> Option<&Peer> {
         self.get(*self.by_node.get(&node)?)
     }
-    /// Those reachable now, in the order they were met.
+    /// Neighbours reachable now, in order of first contact.
     pub fn up(&self) -> impl Iterator<Item = &Peer> {
         self.all().filter(|peer| peer.is_up())
     }
-    /// All, in the order they were met.
+    /// All neighbours, in order of first contact.
     pub fn all(&self) -> impl Iterator<Item = &Peer> {
         self.peers.values().map(|peer| &**peer)
     }
-    /// How many.
+    /// Number of neighbours.
     pub fn len(&self) -> usize {
         self.peers.len()
     }
-    /// Whether there is none.
+    /// Whether there are no neighbours.
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
-    /// Adds one without a name.
+    /// Adds a neighbour without a name.
     pub fn add(&mut self, origin: Origin) -> PeerId {
         self.last += 1;
         let id = PeerId(self.last);
@@ -308,13 +314,13 @@ impl Peers {
             heard: false,
             newest_hello: Newest::default(),
             hellos_until: Instant::ZERO,
-            has: Known::new(u64::from(id.0)),
+            has: KnownBundles::new(u64::from(id.0)),
         };
         self.peers.insert(id, Box::new(peer));
         id
     }
-    /// One learns a name. [`Peers::of`] finds the one that is surest to be that node; of several the
-    /// first that was.
+    /// Learns a neighbour's name. [`Peers::of`] finds the neighbour that is most certain to be a node; among equals,
+    /// the first.
     pub fn learn(&mut self, id: PeerId, name: EndpointId, identity: Identity) {
         let node = name.node();
         let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -323,15 +329,17 @@ impl Peers {
             return;
         }
         let owner = self.of(node).and_then(|owner| owner.identity_as(node));
+        // On equal certainty the earlier neighbour keeps the number.
         if owner.is_none_or(|owner| owner < identity) {
             self.by_node.insert(node, id);
         }
     }
-    /// Removes one. Its nodes' numbers find another that bears the name, the surest first.
+    /// Removes a neighbour. Each of its node numbers passes to the most certain other neighbour of that name.
     pub fn remove(&mut self, id: PeerId) -> Option<Peer> {
         let peer = self.peers.remove(&id)?;
         for name in &peer.names {
             let node = name.id.node();
+            // Another neighbour already owns this number.
             if self.by_node.get(&node) != Some(&id) {
                 continue;
             }
@@ -342,8 +350,9 @@ impl Peers {
         }
         Some(*peer)
     }
-    /// Who is surest to be this node; of several the one met first.
+    /// The neighbour most certain to be this node; among equals, the one met first.
     fn surest(&self, node: NodeId) -> Option<PeerId> {
+        // The lower number was met first.
         let sure = |peer: &Peer| Some((peer.identity_as(node)?, core::cmp::Reverse(peer.id)));
         self.all().filter_map(sure).max().map(|(_, id)| id.0)
     }
@@ -354,9 +363,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_neighbour_has_is_known_however_much_it_is() {
-        let mut known = Known::new(1);
+    fn known_bundles_scale_to_many() {
+        let mut known = KnownBundles::new(1);
         let id = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Enough for the shards, and every identity twice.
         for n in (0..20_000).chain(0..20_000) {
             known.insert(id(n));
         }
@@ -379,13 +389,14 @@ mod tests {
         peers.learn(proven, EndpointId::dtn("mars", ""), Identity::Claimed);
         let peer = peers.get(proven).unwrap();
         assert!(peer.is(NodeId::named("mars")) && peer.node == NodeId::ipn(2));
+        // Its number passes to the neighbour that claims the name.
         peers.remove(proven);
         assert_eq!(peers.of(NodeId::ipn(2)).map(|p| p.id), Some(claims));
         assert!(peers.of(NodeId::named("mars")).is_none());
         assert_eq!(peers.add(Origin::Came), PeerId(3), "numbers are not used again");
     }
     #[test]
-    fn a_number_is_handed_over_to_the_surest_that_is_left() {
+    fn surest_remaining_peer_inherits_number() {
         let mut peers = Peers::new(0);
         let (owner, claims, address) =
             (peers.add(Origin::Came), peers.add(Origin::Came), peers.add(Origin::Configured));
@@ -404,10 +415,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_claims_another_name_each_time_leaves_no_more_of_them() {
+    fn claimed_names_are_bounded() {
         let mut peers = Peers::new(0);
         let peer = peers.add(Origin::Configured);
         peers.learn(peer, EndpointId::ipn(2, 0), Identity::Address);
+        // A proven name is learned even when the claims have used up the room.
         (1000..3000).for_each(|node| peers.learn(peer, EndpointId::ipn(node, 0), Identity::Claimed));
         assert_eq!((peers.get(peer).map(|peer| peer.names.len()), peers.by_node.len()), (Some(NAMES_MAX), NAMES_MAX));
         peers.learn(peer, EndpointId::ipn(3, 0), Identity::Proven);
@@ -416,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_of_one_name_does_not_guard_a_claim_of_another() {
+    fn proof_covers_only_its_name() {
         let mut peers = Peers::new(0);
         let (claims, proves) = (peers.add(Origin::Came), peers.add(Origin::Came));
         peers.learn(claims, EndpointId::ipn(3, 0), Identity::Proven);

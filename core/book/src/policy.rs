@@ -1,8 +1,8 @@
-//! What a policy sees ([`Node`]), hears ([`PolicyEvent`]) and says ([`Action`]). The two contracts built of
-//! these words are `Router` (`core/routing`) and `Control` (`core/congestion`).
+//! Interface between a node and its policies: its view of the node ([`Node`]), events ([`PolicyEvent`]) and actions
+//! ([`Action`]). The contracts `Router` (`core/routing`) and `Control` (`core/congestion`) build on it.
 
 use crate::book::Book;
-use crate::forecast::Flow;
+use crate::forecast::StoreFlow;
 use crate::held::{Handle, Held};
 use crate::journeys::Journeys;
 use crate::peers::{Peer, Peers};
@@ -12,108 +12,108 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{DataRate, DeleteReason, Instant, LinkId, NodeId, PeerId, Rng};
 
-/// Which of a node's two policies; also which label of a bundle is whose.
+/// One of a node's two policies; also selects the label of a bundle that belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Side {
-    /// The router's.
+    /// The router and its label.
     Router = 0,
-    /// The congestion control's.
+    /// The congestion control and its label.
     Control = 1,
 }
 
 /// A node as its policies see it.
 pub struct Node<'a> {
-    /// Now.
+    /// Current time on the node's monotonic clock.
     pub now: Instant,
-    /// This node in numbers.
+    /// Node number of this node.
     pub me: NodeId,
-    /// Who is asked.
+    /// The policy that is called.
     pub side: Side,
-    /// What it holds.
+    /// Bundles the node holds.
     pub book: &'a Book,
-    /// Its neighbours.
+    /// Neighbours of the node.
     pub peers: &'a Peers,
-    /// Most bytes it may hold.
+    /// Most bytes the node may hold.
     pub capacity: u64,
-    /// What the router expects; given to the control only.
+    /// Delivery forecast of the router; given to the control only.
     pub router: Option<&'a dyn DeliveryForecast>,
-    /// Knowledge no node can have, where a driver gives it: simulations only.
+    /// Global knowledge that no real node has; given in simulations only.
     pub oracle: Option<&'a dyn Oracle>,
-    /// The contact plan, where the node has one; given to the control only.
+    /// Contact plan of the node, if it has one; given to the control only.
     pub plan: Option<&'a dyn Journeys>,
 }
 
 impl Node<'_> {
-    /// The asking policy's label of a bundle.
+    /// Label of a bundle that belongs to the called policy.
     pub fn label(&self, held: &Held) -> u32 {
         held.labels[self.side as usize]
     }
-    /// Free bytes of its store.
+    /// Free bytes of the node's store.
     pub fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.book.bytes())
     }
-    /// How full its store is, 0 to 1.
+    /// Fill level of the node's store, 0 to 1.
     pub fn fill(&self) -> f64 {
         if self.capacity == 0 { 1.0 } else { self.book.bytes() as f64 / self.capacity as f64 }
     }
-    /// A held bundle.
+    /// Looks up a held bundle; `None` after it left the book.
     pub fn get(&self, bundle: Handle) -> Option<&Held> {
         self.book.get(bundle)
     }
 }
 
-/// Knowledge no node can have. A policy that asks for it is registered `oracle: true`, and gets it
-/// only where a driver gives it to the agent. The agent tells it what the node does.
+/// Global knowledge that no real node has. A policy that uses it is registered with `oracle: true`, and gets it only
+/// where a driver gives it to the agent. The agent reports the node's own events to it.
 pub trait Oracle {
     /// Copies of a bundle in the whole network.
     fn copies(&self, id: u128) -> u64;
-    /// How often a bundle was forwarded in the whole network.
+    /// Number of times a bundle was forwarded in the whole network.
     fn forwards(&self, id: u128) -> u64;
-    /// Mean of that over all bundles.
+    /// Mean number of forwards over all bundles.
     fn mean_forwards(&self) -> f64;
-    /// Nodes that hold a bundle or held it, where it was made not counted.
+    /// Nodes that hold or held a bundle, without its source.
     fn seen(&self, id: u128) -> u64 {
         self.forwards(id)
     }
-    /// Nodes in the whole network.
+    /// Number of nodes in the network.
     fn nodes(&self) -> u64 {
         0
     }
-    /// The node holds a bundle from now on.
+    /// Notes that the node now holds a bundle.
     fn kept(&mut self, id: u128) {
         let _ = id;
     }
-    /// The node forwarded it: a neighbour has it now.
+    /// Notes that the node forwarded a bundle to a neighbour.
     fn forwarded(&mut self, id: u128) {
         let _ = id;
     }
-    /// The node holds it no more.
+    /// Notes that the node no longer holds a bundle.
     fn gone(&mut self, id: u128) {
         let _ = id;
     }
 }
 
-/// Why a bundle left.
+/// Cause of a bundle's departure from the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// An application here has it.
+    /// Delivered to an application of this node.
     Delivered,
-    /// A neighbour has it.
+    /// Forwarded to a neighbour.
     Forwarded,
-    /// A neighbour took it to make room here.
+    /// Moved to a neighbour to free space here.
     Migrated(PeerId),
-    /// A policy learned that it arrived.
+    /// A policy learned that it was delivered elsewhere.
     Acked,
-    /// It made room for another.
+    /// Evicted in favour of another bundle.
     Overflow,
-    /// Nobody vouched for it, and it had the identity of one that somebody vouches for.
+    /// Unauthenticated, and replaced by an authenticated bundle with the same identity.
     Displaced,
-    /// For another reason.
+    /// Deleted for another reason.
     Deleted(DeleteReason),
 }
 impl Why {
-    /// As events and status reports say it.
+    /// Deletion reason used in events and status reports.
     pub const fn reason(self) -> DeleteReason {
         match self {
             Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked => DeleteReason::Done,
@@ -124,101 +124,101 @@ impl Why {
     }
 }
 
-/// What a policy hears. A bundle named in it can still be looked at.
+/// Notification to a policy. A bundle named in it can still be looked up.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PolicyEvent<'a> {
-    /// A neighbour can be reached: the first of its links is up.
+    /// A neighbour became reachable: its first link is up.
     Up {
-        /// Who.
+        /// Neighbour that changed state.
         peer: PeerId,
     },
-    /// It cannot any more: the last of its links is down.
+    /// A neighbour became unreachable: its last link is down.
     Down {
-        /// Who.
+        /// Neighbour that changed state.
         peer: PeerId,
     },
-    /// One link is up.
+    /// A link to a neighbour came up.
     LinkUp {
-        /// To whom.
+        /// Neighbour at the other end.
         peer: PeerId,
-        /// Which.
+        /// Link that changed state.
         link: LinkId,
-        /// How fast, where known.
+        /// Rate of the link, if known.
         rate: Option<DataRate>,
-        /// Until when, where the contact plan says.
+        /// Planned end of the contact, if the contact plan has one.
         until: Option<Instant>,
     },
-    /// One link is down.
+    /// A link to a neighbour went down.
     LinkDown {
-        /// To whom.
+        /// Neighbour at the other end.
         peer: PeerId,
-        /// Which.
+        /// Link that changed state.
         link: LinkId,
     },
-    /// The same policy at a neighbour says this.
+    /// A message from the same policy at a neighbour.
     Heard {
-        /// Who.
+        /// Neighbour that sent it.
         from: PeerId,
-        /// What, in the policy's own format.
+        /// Content in the policy's own format.
         bytes: &'a [u8],
     },
-    /// Held from now on.
+    /// A bundle entered the book.
     Kept {
-        /// Which.
+        /// The new bundle.
         bundle: Handle,
-        /// The label it came with, also 0 where only the other policy's is not; `None`: it came with
-        /// none, both were 0, or it was made here.
+        /// Label of this policy that it arrived with; 0 if only the other policy's label is nonzero. `None` if it
+        /// came without labels (both 0) or was created here.
         wire: Option<u32>,
     },
-    /// It was handed to the layer for this neighbour; our part of a split label is written.
+    /// A bundle was passed to the convergence layer for a neighbour, and the local part of a split label was written.
     Handed {
-        /// Which.
+        /// Bundle being sent.
         bundle: Handle,
-        /// To whom.
+        /// Neighbour it is sent to.
         to: PeerId,
-        /// The label that travels with it.
+        /// Label that travels with it.
         gave: u32,
-        /// Whether a copy stays.
+        /// Whether a copy stays here.
         keep: bool,
     },
-    /// That neighbour has it.
+    /// A neighbour received a bundle.
     Sent {
-        /// Which.
+        /// Bundle that was sent.
         bundle: Handle,
-        /// Who.
+        /// Neighbour that now has it.
         to: PeerId,
-        /// The label that travelled with it.
+        /// Label that travelled with it.
         gave: u32,
-        /// Whether a copy stays.
+        /// Whether a copy stays here.
         keep: bool,
     },
-    /// That neighbour does not have it, or had it before: the label that travelled is given back.
+    /// A neighbour did not receive a bundle or had it before: the label that travelled returns.
     Failed {
-        /// Which.
+        /// Bundle that was sent.
         bundle: Handle,
-        /// Who.
+        /// Neighbour it was sent to.
         to: PeerId,
-        /// The label that came back.
+        /// Label that returned.
         gave: u32,
-        /// Whether a copy was to stay.
+        /// Whether a copy was to stay here.
         keep: bool,
     },
-    /// The last look: it leaves the book after this.
+    /// A bundle leaves the book after this call.
     Gone {
-        /// Which.
+        /// Bundle that leaves.
         bundle: Handle,
-        /// Why.
+        /// Cause of its departure.
         why: Why,
     },
-    /// The moment asked for with [`Action::Wake`] has come.
+    /// The time requested with [`Action::Wake`] has come.
     Wake,
 }
 
-/// Which news a policy wants; the others are not made for it.
+/// Set of events that a policy wants; others are not generated for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventMask(pub u16);
 impl EventMask {
-    /// Nothing.
+    /// Empty set.
     pub const NOTHING: EventMask = EventMask(0);
     /// [`PolicyEvent::Up`] and [`PolicyEvent::Down`].
     pub const PEERS: EventMask = EventMask(1);
@@ -232,15 +232,15 @@ impl EventMask {
     pub const OUTCOMES: EventMask = EventMask(1 << 4);
     /// [`PolicyEvent::Gone`].
     pub const GONE: EventMask = EventMask(1 << 5);
-    /// Everything.
+    /// Set of all events.
     pub const ALL: EventMask = EventMask(u16::MAX);
-    /// These and those.
+    /// Union of both sets.
     pub const fn and(self, other: EventMask) -> EventMask {
         EventMask(self.0 | other.0)
     }
-    /// Whether this is wanted. What was asked for (messages, wake-ups) is always told.
-    pub const fn wants(self, news: &PolicyEvent<'_>) -> bool {
-        let class = match news {
+    /// Whether the event is in the set. Events that a policy causes itself (messages, wake-ups) are always delivered.
+    pub const fn wants(self, event: &PolicyEvent<'_>) -> bool {
+        let class = match event {
             PolicyEvent::Up { .. } | PolicyEvent::Down { .. } => Self::PEERS,
             PolicyEvent::LinkUp { .. } | PolicyEvent::LinkDown { .. } => Self::LINKS,
             PolicyEvent::Kept { .. } => Self::KEPT,
@@ -253,175 +253,175 @@ impl EventMask {
     }
 }
 
-/// How a label is shared out when a copy is handed over. Where both policies let 0 travel, no labels
-/// travel at all, and the receiver's [`PolicyEvent::Kept`] says `wire: None`.
+/// Division of a label when a copy is passed on. If both policies let 0 travel, no labels travel at all, and the
+/// receiver's [`PolicyEvent::Kept`] has `wire: None`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LabelSplit {
-    /// Stays here.
+    /// Part that stays here.
     pub ours: u32,
-    /// Travels.
+    /// Part that travels.
     pub theirs: u32,
 }
 
-/// That a neighbour should get a bundle, and how.
+/// Offer of a bundle to a neighbour, with its rank and the division of its labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyOffer {
-    /// Least first.
+    /// Position in the sending order, lowest first.
     pub rank: u64,
     /// Whether a copy stays here.
     pub keep: bool,
-    /// Both labels; a policy fills in its own.
+    /// Division of both labels; each policy sets its own.
     pub labels: [LabelSplit; 2],
 }
 impl CopyOffer {
-    /// A copy: both keep their labels as they are, nothing travels.
+    /// Offers a copy: both policies keep their labels, and nothing travels.
     pub fn copy(held: &Held, rank: u64) -> CopyOffer {
         let stays = |side: usize| LabelSplit { ours: held.labels[side], theirs: 0 };
         CopyOffer { rank, keep: true, labels: [stays(0), stays(1)] }
     }
-    /// The bundle itself: it leaves with its labels.
+    /// Offers the bundle itself: it leaves with both labels.
     pub fn give(held: &Held, rank: u64) -> CopyOffer {
         let goes = |side: usize| LabelSplit { ours: 0, theirs: held.labels[side] };
         CopyOffer { rank, keep: false, labels: [goes(0), goes(1)] }
     }
-    /// With this split of the asking policy's label.
+    /// Sets the division of the called policy's label.
     pub fn with(mut self, node: &Node<'_>, ours: u32, theirs: u32) -> CopyOffer {
         self.labels[node.side as usize] = LabelSplit { ours, theirs };
         self
     }
 }
 
-/// One way a bundle may leave.
+/// Next hop of a bundle: a link and the time in which it may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
-    /// Over which link.
+    /// Outgoing link to use.
     pub link: LinkId,
-    /// Not before then (the contact's start), where the router knows.
+    /// Earliest time of departure (the contact's start), where the router knows it.
     pub not_before: Instant,
-    /// Ask again if it has not left by then (the contact's end).
+    /// Latest time of departure (the contact's end); afterwards the router is asked again.
     pub until: Instant,
 }
 
-/// What a router answers about a bundle.
+/// Decision of a router about a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RouteDecision {
-    /// Keep it and offer it to neighbours as they come ([`Action`]s and `wants` decide).
+    /// Carry it and offer it to neighbours as they come up; `wants` and [`Action`]s decide.
     Carry,
-    /// No way yet; ask again then, or when something changes.
+    /// No route yet: ask again at this time, or when something changes.
     Wait(Instant),
-    /// It belongs to this link and leaves this node over it.
+    /// Send it over this next hop; the bundle belongs to that link.
     One(NextHop),
-    /// A copy over each of these; the first takes the bundle itself.
+    /// Send a copy over each next hop; the first takes the bundle itself.
     All(Vec<NextHop>),
 }
 
-/// How a router expects a bundle to fare.
+/// Delivery estimate of a router for a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeliveryEstimate {
-    /// Chance that it is delivered at all, 0 to 1.
+    /// Probability of delivery, 0 to 1.
     pub chance: f64,
-    /// When.
+    /// Expected time of arrival at the destination.
     pub arrival: Instant,
 }
 
-/// What a control may ask of a router.
+/// Forecasts that a control may ask of a router.
 pub trait DeliveryForecast {
-    /// How the bundle is expected to fare from here, or given to this neighbour; `None`: the router
-    /// has no idea.
+    /// Estimates a bundle's delivery from this node, or via a neighbour it is passed to; `None` if the router cannot
+    /// tell.
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let _ = (node, held, via);
         None
     }
-    /// What the contact plan says may come to this node and leave it from now until then, some 1,024
-    /// contacts at most, in no order; nothing where the router reads no plan.
-    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+    /// Flows into and out of this node that the contact plan allows from now to `until`: some 1,024 contacts at most,
+    /// in no particular order. Empty if the router reads no plan.
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         let _ = (node, until);
         Vec::new()
     }
 }
 
-/// What a policy says.
+/// Action requested by a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Tell the same policy at a neighbour; travels with the node's hello.
+    /// Sends a message to the same policy at a neighbour, with the node's hello.
     Tell {
-        /// Whom.
+        /// Receiving neighbour.
         to: PeerId,
-        /// What.
+        /// Content in the policy's own format.
         bytes: Vec<u8>,
     },
-    /// Write the policy's label of a bundle.
+    /// Writes the policy's label of a bundle.
     Label {
-        /// Which.
+        /// Bundle to label.
         bundle: Handle,
-        /// The label.
+        /// New value of the label.
         label: u32,
     },
-    /// Ask again where this bundle goes.
+    /// Asks the router again about this bundle.
     Reroute(Handle),
-    /// Ask again about every bundle that waits. Those in a queue stay there until their leg ends;
-    /// [`Action::Reroute`] takes one out.
+    /// Asks the router again about every waiting bundle. Bundles queued for a link stay there until their next hop
+    /// ends; [`Action::Reroute`] takes one out.
     RerouteAll,
-    /// Ask again about bundles for this node that wait.
+    /// Asks the router again about waiting bundles for this node.
     RerouteTo(NodeId),
-    /// Ask again what this neighbour wants.
+    /// Asks again which bundles this neighbour should get.
     Reask(PeerId),
-    /// Give a bundle up. It ends no custody and no delivery.
+    /// Deletes a bundle as far as the policy is concerned. Custody and delivery go on.
     Delete {
-        /// Which.
+        /// Bundle to delete.
         bundle: Handle,
-        /// Why.
+        /// Cause to report.
         why: Why,
     },
-    /// Refuse this identity from now on (never bundles for this node).
+    /// Refuses bundles of this identity from now on, except those for this node.
     Ban {
-        /// Which.
+        /// Identity to refuse.
         id: u128,
     },
-    /// Send a bundle to this neighbour to make room here.
+    /// Moves a bundle to this neighbour to free space here.
     Migrate {
-        /// Which.
+        /// Bundle to move.
         bundle: Handle,
-        /// Whither.
+        /// Neighbour that takes it.
         to: PeerId,
     },
-    /// Send [`PolicyEvent::Wake`] then.
+    /// Requests a [`PolicyEvent::Wake`] at this time.
     Wake(Instant),
 }
 
-/// The orders of one call.
+/// Actions requested in one call.
 #[derive(Clone, Default, Debug)]
 pub struct Actions {
-    orders: Vec<Action>,
+    actions: Vec<Action>,
 }
 impl Actions {
-    /// Says something.
-    pub fn push(&mut self, order: Action) {
-        self.orders.push(order);
+    /// Requests an action.
+    pub fn push(&mut self, action: Action) {
+        self.actions.push(action);
     }
-    /// [`Action::Tell`].
+    /// Requests [`Action::Tell`]: a message to a neighbour.
     pub fn tell(&mut self, to: PeerId, bytes: Vec<u8>) {
         self.push(Action::Tell { to, bytes });
     }
-    /// [`Action::Label`].
+    /// Requests [`Action::Label`]: a new label of a bundle.
     pub fn label(&mut self, bundle: Handle, label: u32) {
         self.push(Action::Label { bundle, label });
     }
-    /// [`Action::Delete`].
+    /// Requests [`Action::Delete`]: a bundle's deletion.
     pub fn delete(&mut self, bundle: Handle, why: Why) {
         self.push(Action::Delete { bundle, why });
     }
-    /// Whether nothing was said.
+    /// Whether no action was requested.
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty()
+        self.actions.is_empty()
     }
-    /// What was said, in order.
+    /// Actions in the order of their requests.
     pub fn iter(&self) -> core::slice::Iter<'_, Action> {
-        self.orders.iter()
+        self.actions.iter()
     }
-    /// Takes what was said.
+    /// Takes all actions out.
     pub fn drain(&mut self) -> alloc::vec::Drain<'_, Action> {
-        self.orders.drain(..)
+        self.actions.drain(..)
     }
 }
 
@@ -429,24 +429,23 @@ impl Actions {
 pub fn put_number(message: &mut Vec<u8>, number: u64) {
     message.extend_from_slice(&number.to_be_bytes());
 }
-/// The numbers of a policy's message; what is left over is ignored.
+/// Numbers in a policy's message; trailing bytes are ignored.
 pub fn numbers(message: &[u8]) -> impl Iterator<Item = u64> + '_ {
     message.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
 }
 
-/// Bundles up to which a book looks at all of them, rather than at some it draws.
+/// Most bundles of which a book examines all rather than a random sample.
 const EXACT: usize = 1024;
 
-/// Bundles in order of their scores, the least first; of those with the same the oldest. Each costs what
-/// finding one in a heap does.
+/// Bundles in ascending order of score, oldest first among equals. Each step costs a heap operation.
 pub struct Ranking<'b>(Ranked<'b>);
 enum Ranked<'b> {
-    /// All there are.
+    /// Remaining bundles, least score on top.
     Heap(BinaryHeap<Reverse<Rank>>),
-    /// In the order in which they came.
+    /// Bundles in order of arrival, which is that of their scores.
     Walk(Box<dyn Iterator<Item = Handle> + 'b>),
 }
-/// A score as a number, the bundle's number, and the bundle.
+/// Score as an integer, the bundle's number, and the bundle.
 type Rank = (i64, u64, Handle);
 
 impl Iterator for Ranking<'_> {
@@ -459,18 +458,17 @@ impl Iterator for Ranking<'_> {
     }
 }
 
-/// Where a bundle with this score stands; nowhere without, or with one that is no number.
+/// Rank of a bundle with this score; `None` if it has none or it is not a number.
 fn rank(held: &Held, score: Option<f64>) -> Option<Rank> {
-    // Adding zero makes the two zeros one; the bits of what is negative are turned around, as in
-    // `f64::total_cmp`.
+    // Adding zero merges the two zeros; negative numbers have their bits inverted, as in `f64::total_cmp`.
     let bits = (score.filter(|score| !score.is_nan())? + 0.0).to_bits().cast_signed();
     let order = bits ^ ((bits >> 63) & i64::MAX);
     Some((order, held.number, held.handle()))
 }
 
 impl Book {
-    /// The bundles by score (`None`: not a candidate), each asked for once. `None` where there are more
-    /// than 1,024: see [`Book::least`].
+    /// Ranks bundles by score (`None`: not a candidate), each scored once. Returns `None` beyond 1,024 bundles: see
+    /// [`Book::least`].
     pub fn ranking(&self, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Ranking<'_>> {
         if self.len() > EXACT {
             return None;
@@ -478,8 +476,8 @@ impl Book {
         let ranks = self.all().filter_map(|held| rank(held, score(held)));
         Some(Ranking(Ranked::Heap(ranks.map(Reverse).collect())))
     }
-    /// The same for scores that grow with the class of service first and then with the number: where all are of one
-    /// class, none is looked at before its turn.
+    /// Like [`Book::ranking`], for scores that grow with the class of service first and then with the number: if all
+    /// bundles have one class, each is scored only at its turn.
     pub fn ranking_of_newest<'b>(&'b self, mut score: impl FnMut(&Held) -> Option<f64> + 'b) -> Option<Ranking<'b>> {
         if self.len() > EXACT || !self.is_even() {
             return self.ranking(score);
@@ -487,8 +485,8 @@ impl Book {
         let ranks = self.all().filter_map(move |held| rank(held, score(held)));
         Some(Ranking(Ranked::Walk(Box::new(ranks.map(|(_, _, bundle)| bundle)))))
     }
-    /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, of 64
-    /// drawn ones beyond, so that it costs the same however many there are.
+    /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, beyond that of 64 drawn
+    /// ones, so that the cost stays bounded.
     pub fn least(&self, rng: &mut Rng, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Handle> {
         const DRAWN: usize = 64;
         let mut look = |held: &Held| rank(held, score(held));

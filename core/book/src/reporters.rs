@@ -1,81 +1,85 @@
-//! Who told what of a bounded table, so that whoever talks much pushes nobody else's words out.
+//! Attribution of the entries of a bounded table to the peers that reported them, so that a flood evicts only its
+//! sender's entries.
 
 use crate::peers::{Identity, Peer};
 use alloc::collections::{BTreeMap, BTreeSet};
 use farlink_base::NodeId;
 
-/// Of each entry of a table that was told, by whom, and in which order. Where there is no room, whoever told most
-/// loses what it did not tell again for longest ([`Reporters::loser`]): a flood ends in a flood's own place.
+/// Reporter and order of each reported entry of a table. When the table is full, the peer with the most entries loses
+/// the one it has not repeated for longest ([`Reporters::loser`]).
 #[derive(Clone, Debug)]
 pub struct Reporters<K> {
     told: BTreeMap<K, (NodeId, u64)>,
-    by_teller: BTreeMap<NodeId, BTreeSet<(u64, K)>>,
+    by_reporter: BTreeMap<NodeId, BTreeSet<(u64, K)>>,
     count: u64,
 }
 
 impl<K> Default for Reporters<K> {
     fn default() -> Self {
-        Reporters { told: BTreeMap::new(), by_teller: BTreeMap::new(), count: 0 }
+        Reporters { told: BTreeMap::new(), by_reporter: BTreeMap::new(), count: 0 }
     }
 }
 
 impl<K: Ord + Copy> Reporters<K> {
-    /// As whom a neighbour tells something: those that only claim a name are one and the same, null, however many
-    /// names they claim.
+    /// Name under which a neighbour reports. Unauthenticated neighbours share the null node, however many names they
+    /// claim.
     pub fn name(peer: &Peer) -> NodeId {
         if peer.identity() >= Identity::Address { peer.node } else { NodeId::NULL }
     }
-    /// Somebody tells this. What another told already becomes its own only where it told less than that one: else
-    /// whoever repeats everything could have everything forgotten.
-    pub fn note(&mut self, key: K, teller: NodeId) {
+    /// Notes that a peer reported an entry. The entry of another peer changes hands only to a peer with fewer
+    /// entries: otherwise a peer that repeats everything could have everything evicted.
+    pub fn note(&mut self, key: K, reporter: NodeId) {
         if let Some((before, _)) = self.told.get(&key).copied() {
-            if before != teller && self.of(teller) >= self.of(before) {
+            // The peer with fewer entries is believed to know the entry first-hand.
+            if before != reporter && self.of(reporter) >= self.of(before) {
                 return;
             }
             self.forget(key);
         }
+        // The count orders the entries of one reporter by their last report.
         self.count += 1;
-        self.told.insert(key, (teller, self.count));
-        self.by_teller.entry(teller).or_default().insert((self.count, key));
+        self.told.insert(key, (reporter, self.count));
+        self.by_reporter.entry(reporter).or_default().insert((self.count, key));
     }
-    /// It is in the table no more, or this node knows it of its own.
+    /// Removes an entry that left the table or that this node now knows first-hand.
     pub fn forget(&mut self, key: K) {
-        let Some((teller, number)) = self.told.remove(&key) else { return };
-        if let Some(all) = self.by_teller.get_mut(&teller) {
+        let Some((reporter, number)) = self.told.remove(&key) else { return };
+        if let Some(all) = self.by_reporter.get_mut(&reporter) {
             all.remove(&(number, key));
             if all.is_empty() {
-                self.by_teller.remove(&teller);
+                self.by_reporter.remove(&reporter);
             }
         }
     }
-    /// Forgets what is in the table no more.
+    /// Removes the entries that left the table.
     pub fn retain(&mut self, mut stays: impl FnMut(&K) -> bool) {
         let gone: alloc::vec::Vec<K> = self.told.keys().filter(|key| !stays(key)).copied().collect();
         gone.into_iter().for_each(|key| self.forget(key));
     }
-    /// What is to leave where there is no room; `None`: nothing was told.
+    /// Entry to evict from a full table; `None` if nothing was reported.
     pub fn loser(&self) -> Option<K> {
-        let longest = self.by_teller.values().max_by_key(|told| told.len())?;
+        // The reporter with the most entries pays for the space.
+        let longest = self.by_reporter.values().max_by_key(|told| told.len())?;
         longest.first().map(|(_, key)| *key)
     }
-    /// Whether it was told.
+    /// Whether the entry was reported.
     pub fn has(&self, key: K) -> bool {
         self.told.contains_key(&key)
     }
-    /// How much whoever told most did.
+    /// Number of entries of the peer that reported most.
     pub fn most(&self) -> usize {
-        self.by_teller.values().map(BTreeSet::len).max().unwrap_or(0)
+        self.by_reporter.values().map(BTreeSet::len).max().unwrap_or(0)
     }
-    /// How much was told.
+    /// Number of reported entries.
     pub fn len(&self) -> usize {
         self.told.len()
     }
-    /// Whether nothing was.
+    /// Whether there are no reported entries.
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
-    fn of(&self, teller: NodeId) -> usize {
-        self.by_teller.get(&teller).map_or(0, BTreeSet::len)
+    fn of(&self, reporter: NodeId) -> usize {
+        self.by_reporter.get(&reporter).map_or(0, BTreeSet::len)
     }
 }
 
@@ -89,50 +93,61 @@ mod tests {
     const LIAR: NodeId = NodeId(3);
 
     /// A table of a hundred.
-    fn tell(tellers: &mut Reporters<u64>, key: u64, teller: NodeId) {
-        if tellers.len() >= 100 && !tellers.told.contains_key(&key) {
-            let loser = tellers.loser().unwrap();
-            tellers.forget(loser);
+    fn tell(reporters: &mut Reporters<u64>, key: u64, reporter: NodeId) {
+        if reporters.len() >= 100 && !reporters.told.contains_key(&key) {
+            let loser = reporters.loser().unwrap();
+            reporters.forget(loser);
         }
-        tellers.note(key, teller);
+        reporters.note(key, reporter);
     }
 
     #[test]
-    fn a_flood_pushes_out_the_floods_own() {
-        let mut tellers = Reporters::default();
-        (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
-        (1_000..90_000).for_each(|key| tell(&mut tellers, key, LIAR));
-        assert!((0..40).all(|key| tellers.told.contains_key(&key)));
-        assert_eq!((tellers.len(), tellers.most(), tellers.by_teller.len()), (100, 60, 2));
-        assert!(tellers.told.contains_key(&89_999) && !tellers.told.contains_key(&1_000));
+    fn flood_evicts_its_own() {
+        let mut reporters = Reporters::default();
+        (0..40).for_each(|key| tell(&mut reporters, key, HONEST));
+        // The flood outgrows the table many times over.
+        (1_000..90_000).for_each(|key| tell(&mut reporters, key, LIAR));
+        assert!((0..40).all(|key| reporters.told.contains_key(&key)));
+        assert_eq!((reporters.len(), reporters.most(), reporters.by_reporter.len()), (100, 60, 2));
+        assert!(reporters.told.contains_key(&89_999) && !reporters.told.contains_key(&1_000));
     }
 
     #[test]
-    fn whoever_repeats_what_others_say_does_not_own_it_unless_it_says_less() {
-        let mut tellers = Reporters::default();
-        (0..40).for_each(|key| tell(&mut tellers, key, HONEST));
-        (100..140).for_each(|key| tell(&mut tellers, key, LIAR));
-        (0..40).for_each(|key| tell(&mut tellers, key, LIAR));
-        (1_000..9_000).for_each(|key| tell(&mut tellers, key, LIAR));
-        assert!((0..40).all(|key| tellers.told.get(&key).is_some_and(|(teller, _)| *teller == HONEST)));
-        tell(&mut tellers, 8_999, NodeId(4));
-        assert_eq!(tellers.told[&8_999].0, NodeId(4), "it told nothing else, and is believed to know it itself");
+    fn repeating_takes_over_from_larger_reporter() {
+        let mut reporters = Reporters::default();
+        (0..40).for_each(|key| tell(&mut reporters, key, HONEST));
+        (100..140).for_each(|key| tell(&mut reporters, key, LIAR));
+        (0..40).for_each(|key| tell(&mut reporters, key, LIAR));
+        (1_000..9_000).for_each(|key| tell(&mut reporters, key, LIAR));
+        assert!((0..40).all(|key| reporters.told.get(&key).is_some_and(|(reporter, _)| *reporter == HONEST)));
+        // A peer without entries takes over one of the largest reporter.
+        tell(&mut reporters, 8_999, NodeId(4));
+        assert_eq!(
+            reporters.told[&8_999].0,
+            NodeId(4),
+            "it has no other entry, so it is taken to know this one first-hand"
+        );
     }
 
     #[test]
-    fn what_is_told_again_stays_longest_and_nothing_is_left_of_what_is_gone() {
-        let mut tellers = Reporters::default();
-        [1, 2, 3, 1].into_iter().for_each(|key| tellers.note(key, LIAR));
-        assert_eq!(tellers.loser(), Some(2));
-        tellers.retain(|key| *key == 1);
-        tellers.forget(7);
-        assert_eq!((tellers.loser(), tellers.len()), (Some(1), 1));
-        tellers.forget(1);
-        assert!(tellers.loser().is_none() && tellers.is_empty() && tellers.by_teller.is_empty() && tellers.most() == 0);
+    fn repeated_entry_leaves_last() {
+        let mut reporters = Reporters::default();
+        [1, 2, 3, 1].into_iter().for_each(|key| reporters.note(key, LIAR));
+        assert_eq!(reporters.loser(), Some(2));
+        reporters.retain(|key| *key == 1);
+        reporters.forget(7);
+        assert_eq!((reporters.loser(), reporters.len()), (Some(1), 1));
+        reporters.forget(1);
+        assert!(
+            reporters.loser().is_none()
+                && reporters.is_empty()
+                && reporters.by_reporter.is_empty()
+                && reporters.most() == 0
+        );
     }
 
     #[test]
-    fn whoever_only_claims_names_is_one_teller() {
+    fn unauthenticated_peers_are_one_reporter() {
         let mut peers = Peers::new(0);
         let mut name = |number, identity| {
             let id = peers.add(Origin::Came);

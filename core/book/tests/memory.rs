@@ -1,5 +1,5 @@
-//! What the book costs: bytes asked of the allocator, per bundle and per book.
-//! One test: the allocator counts for the whole process.
+//! Memory of the book: bytes allocated per bundle and per book. One test, because the allocator counts for the whole
+//! process.
 
 mod parts;
 
@@ -13,7 +13,7 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const MILLION: u64 = 1_000_000;
 
-/// A bundle for one of so many destinations.
+/// A bundle for one of `destinations` random destinations.
 fn bundle(rng: &mut Rng, destinations: u64) -> Arc<BundleMeta> {
     let id = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
     Arc::new(parts::bundle(id, 1 + rng.below(destinations)))
@@ -23,29 +23,30 @@ fn keep(book: &mut Book, bundle: Arc<BundleMeta>, expires_ms: u64) {
     book.keep(parts::new(bundle, None, Instant::from_nanos(expires_ms * 1_000_000)));
 }
 
-/// Bytes in use more than `before`, each of `count`.
+/// Bytes in use beyond `before`, per bundle.
 fn each(before: usize, count: u64) -> f64 {
     (MEMORY.current_usage() - before) as f64 / count as f64
 }
 
-/// A million of so many destinations, all expiries within `spread_ms`: bytes in the book, and with
-/// their bundles.
+/// A million bundles for random destinations, expiring within `spread_ms`: bytes in the book, and with the bundles.
 fn million(destinations: u64, spread_ms: u64) -> (f64, f64) {
     let mut rng = Rng::new(7);
     let before = MEMORY.current_usage();
     let mut bundles: Vec<_> = (0..MILLION).map(|_| bundle(&mut rng, destinations)).collect();
     bundles.shrink_to_fit();
+    // The vector's own pointers are not part of a bundle.
     let metas = each(before, MILLION) - size_of::<Arc<BundleMeta>>() as f64;
     let before = MEMORY.current_usage();
     let mut book = Book::new(1);
     for bundle in &bundles {
         keep(&mut book, bundle.clone(), 1 + rng.below(spread_ms));
     }
+    // A book's fixed part counts once per million bundles.
     let own = each(before, MILLION) + size_of::<Book>() as f64 / MILLION as f64;
     (own, own + metas)
 }
 
-/// Many books with `count` each of the same bundles: bytes of a further holder, the book included.
+/// Many books that share bundles, `count` in each: bytes of a further holder, the book included.
 fn further(count: u64) -> f64 {
     const BOOKS: u64 = 1000;
     let mut rng = Rng::new(9);
@@ -56,6 +57,7 @@ fn further(count: u64) -> f64 {
         let mut book = Book::new(seed);
         while book.len() < count as usize {
             let bundle = &pool[rng.below(5_000) as usize];
+            // Drawn at random, so the same bundle may come twice.
             if book.find(bundle.id).is_none() {
                 keep(&mut book, bundle.clone(), 1 + rng.below(86_400_000));
             }
@@ -65,9 +67,10 @@ fn further(count: u64) -> f64 {
     each(before, BOOKS * count) + size_of::<Book>() as f64 / count as f64
 }
 
-/// A million destinations one after another, and as many cursors.
+/// Uses a million destinations one after another, and as many cursors.
 fn leaves_nothing() {
     let mut book = Book::new(1);
+    // One entry at a time: whatever stays behind would add up.
     let turn = |book: &mut Book, to: u64| {
         keep(book, Arc::new(parts::bundle(u128::from(to), to)), 1 + to);
         let cursor = book.open_cursor();
@@ -87,7 +90,7 @@ fn leaves_nothing() {
     assert!(MEMORY.current_usage() <= peak, "numbers of cursors are used again");
 }
 
-/// What took twenty thousand entries is given back at rest, once none of them is left.
+/// Checks that the memory of twenty thousand entries is released at rest, once none is left.
 fn rests() {
     let mut book = Book::new(1);
     keep(&mut book, Arc::new(parts::bundle(1, 1)), 1);
@@ -130,6 +133,7 @@ fn a_held_bundle_is_small() {
         println!("{name:28} | {own:9.1} B | {all:9.1} B");
         worst = (worst.0.max(own), worst.1.max(all));
     }
+    // The bounds of the design: 120 B per entry, 400 B with its bundle.
     assert!(worst.0 <= 120.0 && worst.1 <= 400.0, "{worst:?}");
     for count in [20, 50, 100, 1000] {
         let further = further(count);

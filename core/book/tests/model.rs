@@ -1,5 +1,4 @@
-//! The book against a model that is a plain list: random operations, everything compared, audited
-//! after every step.
+//! The book against a plain list as a model: random operations, with a full comparison and audit after every step.
 
 mod parts;
 
@@ -10,18 +9,18 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How late a bundle may be found expired.
+/// Largest delay with which an expired bundle is found.
 const BUCKET: Duration = Duration::from_nanos(1 << 24);
 
-/// A bundle with this identity and destination; identities that end in 7 are of anonymous ones.
+/// A bundle with this identity and destination; identities ending in 7 are anonymous.
 fn bundle(id: u128, to: u64) -> Arc<BundleMeta> {
     let source = if id % 10 == 7 { EndpointId::Null } else { EndpointId::ipn(1, 1) };
     Arc::new(BundleMeta { source, head: vec![0; (id % 50) as usize].into(), ..parts::bundle(id, to) })
 }
 
-/// What the model knows of a bundle.
+/// A bundle as the model knows it.
 #[derive(Clone)]
-struct Known {
+struct ModelBundle {
     handle: Handle,
     number: u64,
     bundle: Arc<BundleMeta>,
@@ -32,16 +31,16 @@ struct Known {
 }
 
 #[derive(Default)]
-struct Model {
-    /// In order of arrival.
-    held: Vec<Known>,
+struct BookModel {
+    /// Bundles in order of arrival.
+    held: Vec<ModelBundle>,
     last: u64,
-    /// Number of the last bundle each cursor gave.
+    /// Number of the last bundle that each cursor returned.
     cursors: BTreeMap<u32, u64>,
     gone: Vec<Handle>,
 }
 
-/// One operation; numbers choose among what there is.
+/// One operation; numbers select among existing objects.
 #[derive(Clone, Debug)]
 enum Op {
     Keep { id: u8, to: u8, expires_ms: u16, skips: u8 },
@@ -77,7 +76,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn reason(number: u8) -> RetentionConstraint {
     [RetentionConstraint::Route, RetentionConstraint::Send, RetentionConstraint::Custody][number as usize]
 }
-/// 0 is never, and multiples of 100 are years apart.
+/// Expiry of a test bundle: 0 is never, and multiples of 100 are years apart.
 fn instant(ms: u16) -> Instant {
     match u64::from(ms) {
         0 => Instant::MAX,
@@ -86,7 +85,7 @@ fn instant(ms: u16) -> Instant {
     }
 }
 
-impl Model {
+impl BookModel {
     fn pick(&self, chosen: u16) -> Option<usize> {
         (!self.held.is_empty()).then(|| chosen as usize % self.held.len())
     }
@@ -97,30 +96,41 @@ impl Model {
         let known = self.held.remove(i);
         let held = book.remove(known.handle).expect("it is held");
         assert_eq!((held.number, held.bundle.id), (known.number, known.bundle.id));
+        // A handle of a departed bundle must miss.
         assert!(book.remove(known.handle).is_none());
         self.gone.push(known.handle);
     }
     fn keep(&mut self, book: &mut Book, id: u8, to: u8, expires: Instant, skips: u8) {
         let bundle = bundle(u128::from(id) << 70 | u128::from(id), u64::from(to));
+        // The caller of `keep` guarantees that the identity is not held.
         if !bundle.is_anonymous() && self.held.iter().any(|known| known.bundle.id == bundle.id) {
             return;
         }
+        // Recovered bundles bring numbers with gaps.
         let number = (skips > 0).then(|| self.last + u64::from(skips));
         self.last = number.unwrap_or(self.last + 1);
         let handle = book.keep(new(bundle.clone(), number, expires));
         let (armed, number) = (expires != Instant::MAX, self.last);
-        self.held.push(Known { handle, number, bundle, expires, armed, reasons: vec![RetentionConstraint::Route] });
+        self.held.push(ModelBundle {
+            handle,
+            number,
+            bundle,
+            expires,
+            armed,
+            reasons: vec![RetentionConstraint::Route],
+        });
     }
     fn expire(&mut self, book: &mut Book, now: Instant, again: Option<Instant>) {
         while let Some(handle) = book.pop_expired(now) {
             let known = self.held.iter_mut().find(|known| known.handle == handle).expect("it is held");
-            assert!(known.armed && known.expires <= now, "only what has expired");
+            assert!(known.armed && known.expires <= now, "expired bundles only");
             let earliest = known.expires;
             known.armed = false;
             if let Some(at) = again.filter(|at| *at > now) {
                 (known.expires, known.armed) = (at, at != Instant::MAX);
                 book.rearm(handle, at);
             }
+            // Within a bucket any order is fine.
             let before = self.held.iter().any(|known| known.armed && known.expires.saturating_add(BUCKET) <= earliest);
             assert!(!before, "bucket by bucket");
         }
@@ -180,7 +190,7 @@ impl Model {
             assert_eq!(book.release(known.handle, reason), had && known.reasons.is_empty());
         }
     }
-    /// Everything that can be asked.
+    /// Compares every query of the book with the model.
     fn compare(&self, book: &Book, rng: &mut Rng) {
         book.audit();
         assert_eq!(
@@ -188,10 +198,11 @@ impl Model {
             (self.held.len(), self.held.is_empty(), self.last)
         );
         assert_eq!(book.bytes(), self.held.iter().map(|known| known.bundle.size()).sum::<u64>());
-        let numbers = |known: &mut dyn Iterator<Item = &Known>| known.map(|known| known.number).collect::<Vec<_>>();
+        let numbers =
+            |known: &mut dyn Iterator<Item = &ModelBundle>| known.map(|known| known.number).collect::<Vec<_>>();
         assert_eq!(book.all().map(|held| held.number).collect::<Vec<_>>(), numbers(&mut self.held.iter()));
         for to in 0..7 {
-            let theirs = |known: &&Known| known.bundle.destination_node() == NodeId::ipn(to);
+            let theirs = |known: &&ModelBundle| known.bundle.destination_node() == NodeId::ipn(to);
             let there: Vec<u64> = book.to(NodeId::ipn(to)).map(|held| held.number).collect();
             assert_eq!(there, numbers(&mut self.held.iter().filter(theirs)));
         }
@@ -199,6 +210,7 @@ impl Model {
             let held = book.get(known.handle).expect("it is held");
             assert_eq!((held.number, held.expires, held.handle()), (known.number, known.expires, known.handle));
             assert_eq!(held.reasons(), RetentionConstraints::of(&known.reasons));
+            // Anonymous bundles have no identity to be found by.
             let found = book.find(known.bundle.id).map(|held| held.number);
             assert_eq!(found, (!known.bundle.is_anonymous()).then_some(known.number));
         }
@@ -216,8 +228,8 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_book_does_what_a_plain_list_does(seed: u64, ops in prop::collection::vec(op(), 1..300)) {
-        let (mut book, mut model, mut rng) = (Book::new(seed), Model::default(), Rng::new(seed));
+    fn book_matches_plain_list_model(seed: u64, ops in prop::collection::vec(op(), 1..300)) {
+        let (mut book, mut model, mut rng) = (Book::new(seed), BookModel::default(), Rng::new(seed));
         for op in ops {
             model.step(&mut book, op);
             book.rest();
@@ -226,9 +238,9 @@ proptest! {
     }
 }
 
-/// Large enough for several sizes of pages, runs of the calendar and splits of buckets.
 #[test]
 fn a_large_book_agrees_with_itself() {
+    // The book is large enough for several page sizes, runs of the calendar and splits of buckets.
     let (mut book, mut rng, mut held) = (Book::new(5), Rng::new(5), Vec::new());
     let cursors: Vec<CursorId> = (0..50).map(|_| book.open_cursor()).collect();
     for step in 0..30_000u128 {
@@ -261,7 +273,7 @@ fn a_large_book_agrees_with_itself() {
 }
 
 #[test]
-fn a_draw_reaches_every_bundle_also_in_a_book_that_was_fuller() {
+fn draw_reaches_bundles_after_shrinking() {
     let (mut book, mut rng) = (Book::new(1), Rng::new(1));
     let handles: Vec<Handle> = (0..20_000).map(|id| book.keep(new(bundle(id * 10, 1), None, Instant::MAX))).collect();
     for left in [20_000, 200, 20] {
@@ -274,10 +286,10 @@ fn a_draw_reaches_every_bundle_also_in_a_book_that_was_fuller() {
     }
 }
 
-/// The caller's mistake: both are held and findable by what is theirs.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "it is held already"))]
 fn an_identity_kept_twice_corrupts_nothing() {
+    // The caller breaks the rule, yet both bundles stay held and can be found by their own handles.
     let mut book = Book::new(1);
     let first = book.keep(new(bundle(1, 1), None, Instant::MAX));
     let second = book.keep(new(bundle(1, 2), None, Instant::MAX));

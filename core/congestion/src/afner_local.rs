@@ -1,10 +1,9 @@
-//! AFNER without an oracle: how often a bundle was forwarded travels with its copies, and nodes that
-//! meet tell each other of what they hold; the mean is that of what is held here.
+//! AFNER without an oracle: a bundle's forwarding count travels with its copies, and nodes that meet exchange the
+//! counts of their bundles; the mean is taken over the bundles held here.
 //!
-//! The papers' [`crate::afner`] counts in the whole network. Here the label is the highest count
-//! heard of, and never less than the hops made: two branches of copies that do not meet do not know
-//! of each other, so it is no more than the true one, but for transfers that broke off while another
-//! was under way.
+//! The paper's [`crate::afner`] counts in the whole network. Here the label is the highest count received, and never
+//! less than the hops made. Two branches of copies that do not meet do not know of each other, so the label never
+//! exceeds the true count, except for transfers that failed while another was under way.
 
 use crate::control::Control;
 use crate::trust::Trust;
@@ -12,16 +11,16 @@ use alloc::vec::Vec;
 use farlink_base::Param;
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, numbers, put_number};
 
-/// More is not counted, and not believed.
+/// Highest count that is kept or believed.
 const MOST: u32 = 65_535;
-/// Bundles looked at, the oldest: for the mean, and to find what is told in one meeting.
+/// Bundles examined, the oldest: for the mean, and for a message.
 const LOOKED_AT: usize = 4096;
-/// Bundles told of in one meeting, and listened to.
+/// Most bundles per message, sent or read.
 const TOLD: usize = 256;
-/// The mean is counted anew after so large a part of the bundles changed.
+/// The mean is recounted after one in so many bundles changed.
 const PART: usize = 8;
 
-/// Average forwarding number, as far as it is heard of.
+/// Control by average forwarding number, as far as it is known here.
 #[derive(Clone, Copy, Debug)]
 pub struct AfnerLocal {
     trust: Trust,
@@ -30,16 +29,17 @@ pub struct AfnerLocal {
 }
 
 impl AfnerLocal {
-    /// Parameters.
+    /// Parameters of the control.
     pub const PARAMS: &'static [Param] = &[Trust::PARAM];
 
-    /// `params` are values of [`AfnerLocal::PARAMS`].
+    /// Control with values of [`AfnerLocal::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let trust = params.first().copied().unwrap_or(Trust::PARAM.default);
         AfnerLocal { trust: Trust::of(trust), mean: 0.0, changes: 0 }
     }
 
     fn count(&mut self, node: &Node<'_>) {
+        // Recounting at each change would walk the book for every bundle.
         self.changes += 1;
         let many = node.book.len().min(LOOKED_AT);
         if self.changes * PART >= many {
@@ -50,9 +50,10 @@ impl AfnerLocal {
     }
 }
 
-/// Of what is held: which, and how often it was forwarded.
+/// Message with the identities and counts of bundles held here.
 fn told(node: &Node<'_>) -> Vec<u8> {
     let mut message = Vec::new();
+    // A count of 0 tells the neighbour nothing.
     let forwarded = node.book.all().take(LOOKED_AT).filter(|held| node.label(held) > 0);
     for held in forwarded.take(TOLD) {
         put_number(&mut message, (held.bundle.id >> 64) as u64);
@@ -62,11 +63,12 @@ fn told(node: &Node<'_>) -> Vec<u8> {
     message
 }
 
-/// Learns of more of what is held.
+/// Raises the counts of bundles held here to those in a message.
 fn hear(node: &Node<'_>, bytes: &[u8], out: &mut Actions) {
     let mut numbers = numbers(bytes);
     for _ in 0..TOLD {
         let (Some(high), Some(low), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return };
+        // A forged count cannot exceed the bound.
         let count = u32::try_from(count).unwrap_or(MOST).min(MOST);
         let held = node.book.find(u128::from(high) << 64 | u128::from(low));
         if let Some(held) = held.filter(|held| node.label(held) < count) {
@@ -79,8 +81,8 @@ impl Control for AfnerLocal {
     fn hears(&self) -> EventMask {
         EventMask::PEERS.and(EventMask::KEPT).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Up { peer } => {
                 let message = told(node);
                 if !message.is_empty() {
@@ -88,13 +90,13 @@ impl Control for AfnerLocal {
                 }
             }
             PolicyEvent::Heard { from, bytes } if self.trust.heeds(node, from).is_some() => hear(node, bytes, out),
-            // Who moves bundles by a plan counts none: their hops do.
+            // A node that routes by a plan counts nothing, but its hops count.
             PolicyEvent::Kept { bundle, wire } => {
                 let hops = node.get(bundle).map_or(0, |held| u32::from(held.hops));
                 out.label(bundle, wire.unwrap_or(0).clamp(hops, MOST));
             }
-            // It was not forwarded after all. Where nothing was given, as with what only waited for its contact and with
-            // pieces, nothing was counted.
+            // The transfer failed, so it does not count. With a label of 0 nothing was counted, as for fragments and
+            // for bundles that only waited for their contact.
             PolicyEvent::Failed { bundle, gave, keep, .. } if gave > 0 => {
                 if let Some(held) = node.get(bundle) {
                     let counted = if keep { node.label(held) } else { gave };
@@ -112,6 +114,7 @@ impl Control for AfnerLocal {
     fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let want = want?;
         let count = node.label(held).saturating_add(1).min(MOST);
+        // Both copies have been forwarded once more.
         Some(want.with(node, if want.keep { count } else { 0 }, count))
     }
 }
@@ -119,26 +122,26 @@ impl Control for AfnerLocal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
     use alloc::vec;
     use farlink_base::PeerId;
     use farlink_book::{Action, LabelSplit};
 
-    fn on(control: &mut AfnerLocal, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+    fn on(control: &mut AfnerLocal, site: &mut ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
-        control.on(&site.node(), &news, &mut out);
+        control.on(&site.node(), &event, &mut out);
         site.follow(&mut out)
     }
 
     #[test]
-    fn a_count_travels_with_each_copy_and_is_taken_back_where_it_was_none() {
-        let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+    fn count_travels_with_each_copy() {
+        let (mut site, mut control) = (ControlSite::new(1000), AfnerLocal::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         for (wire, label) in [(Some(u32::MAX), MOST), (None, 0), (Some(3), 3)] {
             on(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
             assert_eq!(site.label(bundle), label);
         }
-        let split = |site: &Site, want| {
+        let split = |site: &ControlSite, want| {
             control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want)).unwrap().labels[1]
         };
         assert_eq!(split(&site, CopyOffer::copy(site.held(bundle), 0)), LabelSplit { ours: 4, theirs: 4 });
@@ -152,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn what_came_far_was_forwarded_at_least_as_often() {
-        let (mut site, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+    fn hop_count_bounds_forward_count() {
+        let (mut site, mut control) = (ControlSite::new(1000), AfnerLocal::new(&[]));
         let bundle = site.keep_with(9, 100, |_, new| new.hops = 5);
         for (wire, label) in [(None, 5), (Some(3), 5), (Some(8), 8)] {
             on(&mut control, &mut site, PolicyEvent::Kept { bundle, wire });
@@ -162,20 +165,21 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_of_some_thousands_however_many_are_held() {
-        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+    fn mean_samples_some_thousands() {
+        let (mut site, mut control) = (ControlSite::new(u64::MAX), AfnerLocal::new(&[]));
         let peer = site.meet(2);
         for label in [2].repeat(LOOKED_AT).into_iter().chain([50_000]) {
             let bundle = site.keep(9, 1);
             site.set_label(bundle, label);
         }
+        // Enough changes for a recount.
         (0..LOOKED_AT / PART).for_each(|_| drop(on(&mut control, &mut site, PolicyEvent::Down { peer })));
         assert_eq!(control.mean, 2.0);
     }
 
     #[test]
-    fn who_meets_tells_and_the_higher_count_is_believed_of_whom_it_trusts() {
-        let (mut there, mut control) = (Site::new(1000), AfnerLocal::new(&[]));
+    fn higher_count_of_trusted_neighbour_wins() {
+        let (mut there, mut control) = (ControlSite::new(1000), AfnerLocal::new(&[]));
         let theirs = [5, 0, 2].map(|label| {
             let bundle = there.keep(9, 100);
             there.set_label(bundle, label);
@@ -184,9 +188,9 @@ mod tests {
         let here_is = there.meet(1);
         let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer: here_is });
         let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
-        assert_eq!(bytes.len(), 2 * 24, "of what was forwarded");
-        // The first three are the same bundles as there.
-        let mut site = Site::new(1000);
+        assert_eq!(bytes.len(), 2 * 24, "forwarded bundles only");
+        // The bundles of this node have the same identities as those of the other.
+        let mut site = ControlSite::new(1000);
         let ours = theirs.map(|_| site.keep(9, 100));
         site.set_label(ours[2], 7);
         let liar = site.peers.add(farlink_book::Origin::Came);
@@ -202,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn the_most_forwarded_make_room_and_those_below_the_mean_none() {
-        let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
+    fn only_most_forwarded_make_room() {
+        let (mut site, mut control) = (ControlSite::new(400), AfnerLocal::new(&[]));
         let bundles = [1, 2, 3, 4].map(|label| {
             let bundle = site.keep(9, 100);
             site.set_label(bundle, label);
@@ -217,8 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forwarded_as_often_as_the_mean_stays() {
-        let (mut site, mut control) = (Site::new(400), AfnerLocal::new(&[]));
+    fn bundle_at_the_mean_stays() {
+        let (mut site, mut control) = (ControlSite::new(400), AfnerLocal::new(&[]));
         for _ in 0..4 {
             let bundle = site.keep(9, 100);
             site.set_label(bundle, 2);
@@ -229,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_counted_anew_after_an_eighth_changed() {
-        let (mut site, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+    fn mean_recounted_after_eighth_changed() {
+        let (mut site, mut control) = (ControlSite::new(u64::MAX), AfnerLocal::new(&[]));
         let bundles = [(); 80].map(|()| site.keep(9, 1));
         let peer = site.meet(2);
         let mut means = Vec::new();
-        for news in 1..=20 {
-            bundles.iter().for_each(|bundle| site.set_label(*bundle, news));
+        for label in 1..=20 {
+            bundles.iter().for_each(|bundle| site.set_label(*bundle, label));
             on(&mut control, &mut site, PolicyEvent::Down { peer });
             means.push(control.mean);
         }
@@ -243,17 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_messages_are_bounded_and_who_is_not_there_is_not_heard() {
-        let (mut there, mut control) = (Site::new(u64::MAX), AfnerLocal::new(&[]));
+    fn counts_and_messages_are_bounded() {
+        let (mut there, mut control) = (ControlSite::new(u64::MAX), AfnerLocal::new(&[]));
         let bundles = [(); TOLD + 1].map(|()| there.keep(9, 1));
         bundles.iter().for_each(|bundle| there.set_label(*bundle, 1));
         let peer = there.meet(2);
         let mut said = on(&mut control, &mut there, PolicyEvent::Up { peer });
         let Some(Action::Tell { bytes, .. }) = said.pop() else { panic!("{said:?}") };
         assert_eq!(bytes.len(), 24 * TOLD);
+        // A count at the bound must not grow.
         let held = there.held(bundles[0]);
         let want = |label| {
-            let mut site = Site::new(1000);
+            let mut site = ControlSite::new(1000);
             let (bundle, peer) = (site.keep(9, 1), site.meet(2));
             site.set_label(bundle, label);
             let held = site.held(bundle);
@@ -274,7 +279,7 @@ mod tests {
         assert_eq!(held.bundle.id >> 64, 0);
         there.peers.get_mut(peer).unwrap().up.clear();
         on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
-        assert_eq!(there.label(bundles[0]), 1, "it is not there");
+        assert_eq!(there.label(bundles[0]), 1, "the neighbour is down");
         there.peers.get_mut(peer).unwrap().up.push(farlink_base::LinkId(2));
         on(&mut control, &mut there, PolicyEvent::Heard { from: peer, bytes: &bytes });
         assert_eq!([0, TOLD - 1, TOLD].map(|n| there.label(bundles[n])), [MOST, MOST, 1]);

@@ -1,18 +1,18 @@
-//! Congestion control by credits: copies run out of credit with time and with every copy made of
-//! them; the poorest make room first, and what made room is not taken again.
+//! Congestion control by credits: copies lose credit with time and with every further copy; the poorest make room
+//! first, and evicted bundles are not accepted again.
 //!
-//! L. Leela-amornsin, H. Esaki: "Heuristic Congestion Control for Message Deletion in Delay
-//! Tolerant Network", ruSMART/NEW2AN 2010. Equation 6 is read with `min`: with `max` every copy
-//! received would have at least its first credit.
+//! L. Leela-amornsin, H. Esaki: "Heuristic Congestion Control for Message Deletion in Delay Tolerant Network",
+//! ruSMART/NEW2AN 2010. Equation 6 is read with `min`: with `max` every received copy would have at least the initial
+//! credit.
 //!
-//! The label is the unit of time in which the credit is used up, so that it runs down by itself;
-//! what travels is the credit.
+//! The label is the time unit in which the credit is used up, so that no update is needed as time passes; the credit
+//! itself travels.
 
 use crate::control::Control;
 use farlink_base::Param;
 use farlink_book::{Action, Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Credits.
+/// Control by credits.
 #[derive(Debug)]
 pub struct Ccc {
     initial: u32,
@@ -27,12 +27,11 @@ const fn credit(name: &'static str, help: &'static str, default: f64) -> Param {
 }
 
 impl Ccc {
-    /// Parameters. The paper gives no values: 720 units of a minute are the lifetime of its
-    /// bundles.
+    /// Parameters. The paper gives no values: 720 units of a minute are the lifetime of its bundles.
     pub const PARAMS: &'static [Param] = &[
-        credit("initial", "Credit of a bundle when it is made, and most it can have.", 720.0),
-        credit("penalty", "Credit the giver's copy loses when a copy is made of it.", 60.0),
-        credit("reward", "Credit the new copy has more than the giver's had.", 60.0),
+        credit("initial", "Initial credit of a bundle, and the most it can have.", 720.0),
+        credit("penalty", "Credit that the sender's copy loses for each further copy.", 60.0),
+        credit("reward", "Credit that a new copy has beyond that of the sender's.", 60.0),
         Param {
             name: "unit",
             help: "Time in which a bundle loses one credit.",
@@ -43,7 +42,7 @@ impl Ccc {
         },
         Param {
             name: "no_looping",
-            help: "1: what made room is not taken again (this decides the studies' results); 0: it is.",
+            help: "1: evicted bundles are refused afterwards (decisive in the studies); 0: they are accepted.",
             unit: "",
             default: 1.0,
             min: 0.0,
@@ -51,7 +50,7 @@ impl Ccc {
         },
     ];
 
-    /// `params` are values of [`Ccc::PARAMS`].
+    /// Control with values of [`Ccc::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         Ccc {
@@ -64,13 +63,15 @@ impl Ccc {
     }
 
     fn label(&self, node: &Node<'_>, credit: u32) -> u32 {
+        // Beyond the range of a label all credit counts as the most.
         u32::try_from(node.now.0 / self.unit_ns.max(1)).unwrap_or(u32::MAX).saturating_add(credit)
     }
     fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
         node.label(held).saturating_sub(self.label(node, 0))
     }
-    /// What the giver has again when `gave` came back.
+    /// Credit of the sender's copy after `gave` came back.
     fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
+        // At the bound the original credit is unknown: all that came back counts.
         let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
         if keep { self.credit(node, held).saturating_add(self.penalty).min(most) } else { most }
     }
@@ -80,9 +81,10 @@ impl Control for Ccc {
     fn hears(&self) -> EventMask {
         EventMask::KEPT.and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Kept { bundle, wire } => {
+                // A forged credit cannot exceed the initial one.
                 out.label(bundle, self.label(node, wire.unwrap_or(self.initial).min(self.initial)));
             }
             PolicyEvent::Failed { bundle, gave, keep, .. } => {
@@ -99,6 +101,7 @@ impl Control for Ccc {
         }
     }
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        // Labels of all bundles decline alike, so their order is that of the credits.
         Some(f64::from(node.label(held)))
     }
     fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
@@ -114,48 +117,49 @@ impl Control for Ccc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
     use alloc::vec;
     use alloc::vec::Vec;
     use farlink_base::{Instant, PeerId};
     use farlink_book::LabelSplit;
 
-    fn hear(control: &mut Ccc, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+    fn hear(control: &mut Ccc, site: &mut ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
-        control.on(&site.node(), &news, &mut out);
+        control.on(&site.node(), &event, &mut out);
         site.follow(&mut out)
     }
 
     #[test]
-    fn credit_runs_down_is_shared_and_comes_back() {
-        let (mut site, mut control) = (Site::new(1000), Ccc::new(&[]));
+    fn credit_declines_splits_and_returns() {
+        let (mut site, mut control) = (ControlSite::new(1000), Ccc::new(&[]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         site.now = Instant(600_000_000_000);
         hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(site.label(bundle), 730);
         site.now = Instant(6_600_000_000_000);
-        let credit = |control: &Ccc, site: &Site| control.credit(&site.node(), site.held(bundle));
+        let credit = |control: &Ccc, site: &ControlSite| control.credit(&site.node(), site.held(bundle));
         assert_eq!(credit(&control, &site), 620, "100 minutes later");
         let want = CopyOffer::copy(site.held(bundle), 0);
-        let split = |control: &Ccc, site: &Site, want| {
+        let split = |control: &Ccc, site: &ControlSite, want| {
             let want = control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
             want.unwrap().labels[1]
         };
         assert_eq!(split(&control, &site, want), LabelSplit { ours: 110 + 560, theirs: 680 });
         assert_eq!(split(&control, &site, CopyOffer::give(site.held(bundle), 0)), LabelSplit { ours: 0, theirs: 620 });
         site.set_label(bundle, 110 + 560);
+        // A transfer that failed must restore both the penalty and the credit.
         hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 680, keep: true });
         assert_eq!(credit(&control, &site), 620);
         site.set_label(bundle, 0);
         hear(&mut control, &mut site, PolicyEvent::Failed { bundle, to: peer, gave: 620, keep: false });
         assert_eq!(credit(&control, &site), 620);
         hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
-        assert_eq!(credit(&control, &site), 720, "no neighbour lies");
+        assert_eq!(credit(&control, &site), 720, "a forged credit is bounded");
     }
 
     #[test]
-    fn the_poorest_make_room_and_are_not_taken_again() {
-        let (mut site, mut control) = (Site::new(300), Ccc::new(&[]));
+    fn poorest_make_room_and_stay_banned() {
+        let (mut site, mut control) = (ControlSite::new(300), Ccc::new(&[]));
         let bundles = [70, 20, 50].map(|credit| {
             let bundle = site.keep(9, 100);
             hear(&mut control, &mut site, PolicyEvent::Kept { bundle, wire: Some(credit) });
@@ -169,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn credit_beyond_all_numbers_is_as_much_as_there_can_be() {
-        let (mut site, mut control) = (Site::new(1000), Ccc::new(&[1e9, 1e9, 1e9, 0.1]));
+    fn overflowing_credit_saturates() {
+        let (mut site, mut control) = (ControlSite::new(1000), Ccc::new(&[1e9, 1e9, 1e9, 0.1]));
         let (bundle, peer) = (site.keep(9, 100), site.meet(2));
         for second in [0, 400_000_000, 10_000_000_000] {
             site.now = Instant(second * 1_000_000_000);

@@ -1,57 +1,56 @@
-//! The contract of congestion controls: *whether* a bundle is kept, and copied.
+//! Contract of congestion controls, which decide *whether* a bundle is kept and copied.
 
 use core::fmt;
 use farlink_base::{PeerId, Refusal};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent};
 
-/// A congestion control of one node. Decisions look; only [`Control::on`] changes it. What the
-/// router expects can be asked of [`Node::router`].
+/// A congestion control of one node. Decisions only read; [`Control::on`] changes its state. [`Node::router`] gives
+/// the router's forecasts.
 ///
-/// [`fmt::Debug`] writes all of its state: nodes that write the same go on in the same way.
+/// [`fmt::Debug`] writes all of its state: nodes with equal output continue in the same way.
 ///
-/// One file each, registered by one line in `registry.rs`.
+/// Each control is one file, registered by one entry in `registry.rs`.
 pub trait Control: fmt::Debug + Send {
-    /// Which news it wants.
+    /// Events the control wants.
     fn hears(&self) -> EventMask {
         EventMask::NOTHING
     }
-    /// Whether [`Control::allow`] is asked also about bundles the router does not want copied.
+    /// Whether [`Control::allow`] is also asked about bundles that the router does not want copied.
     fn wishes(&self) -> bool {
         false
     }
-    /// Something happened.
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        let _ = (node, news, out);
+    /// Handles an event.
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        let _ = (node, event, out);
     }
-    /// May this newcomer in, also one made here (that is push-back to the source)? Its own worth:
-    /// what is worth less may make room for it. `new` is in no book yet.
+    /// Decides whether a newcomer may enter, including one created here (push-back to the source). Returns its worth:
+    /// bundles worth less may be evicted for it. `new` is in no book yet.
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
         let _ = (node, new);
         Ok(f64::INFINITY)
     }
-    /// Whether only room decides about a newcomer: one that is refused is refused until something
-    /// leaves the node, whatever else happens and however long it takes.
+    /// Whether only free space decides about newcomers: a refused one stays refused until a bundle leaves the node,
+    /// whatever else happens and however long it takes.
     fn asks_for_room_only(&self) -> bool {
         false
     }
-    /// What keeping this bundle is worth; `None`: it is never given up.
+    /// Worth of keeping a bundle; `None` if it must never be evicted.
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         let _ = (node, held);
         None
     }
-    /// Whether what [`Control::worth`] says grows with the class of service first and then with the number of the
-    /// bundle, and with nothing else: then the least of those of one class is the one that came first, and nobody
-    /// else is asked about.
+    /// Whether [`Control::worth`] grows with the class of service first, then with the bundle's number, and depends
+    /// on nothing else. Then the least of a class is the oldest, and no other is asked about.
     fn keeps_newest(&self) -> bool {
         false
     }
-    /// May the router's wish be followed? May refuse, rank anew, split its own label, or wish where
-    /// the router did not.
+    /// Decides about a copy offer of the router. May refuse it, change its rank, split its own label, or offer a copy
+    /// that the router did not.
     fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
         let _ = (node, peer, held);
         want
     }
-    /// A victim may move to this neighbour instead of being deleted.
+    /// Neighbour to which an evicted bundle moves instead of being deleted.
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
         let _ = (node, held);
         None

@@ -1,49 +1,48 @@
-//! What fits after something was given up: of the least urgent bundles the oldest, the youngest, any, or the largest.
+//! Drop policies: the least urgent bundles make room, by age, size or at random.
 //!
-//! The reference policies of the congestion studies (A. Lindgren, K. Phanse: "Evaluation of Queueing
-//! Policies and Forwarding Strategies for Routing in Intermittently Connected Networks", COMSWARE
-//! 2006). They give up bundles other nodes rely on, so they are for networks where copies are many;
-//! `none` is for those where they are not.
+//! The reference policies of the congestion studies (A. Lindgren, K. Phanse: "Evaluation of Queueing Policies and
+//! Forwarding Strategies for Routing in Intermittently Connected Networks", COMSWARE 2006). They evict bundles that
+//! other nodes rely on, so they suit networks with many copies; `none` suits the others.
 
 use crate::control::Control;
 use farlink_base::{Param, Refusal, Rng};
 use farlink_book::{Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why};
 
-/// Bits of a place within a class of service: more than the numbers of bundles and the bytes of any have.
+/// Bits of a position within a class of service: more than bundle numbers and lengths have.
 const PLACE_BITS: u32 = 60;
-/// The last place.
+/// Highest position.
 const LAST: u64 = (1 << PLACE_BITS) - 1;
 
-/// Which of the least urgent bundles goes first.
+/// Order of eviction among the least urgent bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum First {
-    /// What was kept longest: first in, first out.
+pub enum DropOrder {
+    /// Longest kept first: first in, first out.
     Oldest,
-    /// What came last.
+    /// Latest arrival first.
     Youngest,
-    /// Any, drawn anew for each.
+    /// Random, drawn again for each eviction.
     Random,
-    /// What takes most room; of those alike the oldest.
+    /// Largest first; among equals the oldest.
     Largest,
 }
 
-/// Deletes the least urgent in this order; nothing more urgent than the newcomer.
+/// Control that evicts the least urgent bundles in this order, but none more urgent than the newcomer.
 #[derive(Clone, Copy, Debug)]
 pub struct DropPolicy {
-    first: First,
+    first: DropOrder,
     full: f64,
     copies: f64,
     seed: u64,
-    /// Victims so far: each time another one is drawn.
+    /// Evictions so far, which change the random order.
     victims: u64,
 }
 
 impl DropPolicy {
-    /// Parameters.
+    /// Parameters of the control.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "full",
-            help: "Share of the store that may be used; what would go beyond makes room or is refused.",
+            help: "Usable share of the store; at 1 other bundles are evicted for space, below 1 newcomers are refused.",
             unit: "",
             default: 1.0,
             min: 0.01,
@@ -51,7 +50,7 @@ impl DropPolicy {
         },
         Param {
             name: "copies_until",
-            help: "No copies are handed out while the store is fuller than this share.",
+            help: "No copies are sent while the store is fuller than this share.",
             unit: "",
             default: 1.0,
             min: 0.0,
@@ -59,50 +58,53 @@ impl DropPolicy {
         },
     ];
 
-    /// `params` are values of [`DropPolicy::PARAMS`].
-    pub fn new(first: First, params: &[f64], seed: u64) -> Self {
+    /// Control with values of [`DropPolicy::PARAMS`].
+    pub fn new(first: DropOrder, params: &[f64], seed: u64) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(1.0);
         DropPolicy { first, full: param(0), copies: param(1), seed, victims: 0 }
     }
 }
 
-/// The worth of this place among the bundles of a class. The bits of what is not negative are in the order of the
-/// numbers: so each place has its own, as sums, which round, would not.
+/// Worth of a position among the bundles of a class. Bits of non-negative floats are ordered like the floats, so each
+/// position has its own worth; a sum would round.
 fn worth(class: u8, place: u64) -> f64 {
     f64::from_bits(u64::from(class) << PLACE_BITS | place.min(LAST))
 }
 
 impl Control for DropPolicy {
     fn hears(&self) -> EventMask {
-        if self.first == First::Random { EventMask::GONE } else { EventMask::NOTHING }
+        if self.first == DropOrder::Random { EventMask::GONE } else { EventMask::NOTHING }
     }
-    fn on(&mut self, _node: &Node<'_>, news: &PolicyEvent<'_>, _out: &mut Actions) {
-        self.victims += u64::from(matches!(news, PolicyEvent::Gone { why: Why::Overflow, .. }));
+    fn on(&mut self, _node: &Node<'_>, event: &PolicyEvent<'_>, _out: &mut Actions) {
+        self.victims += u64::from(matches!(event, PolicyEvent::Gone { why: Why::Overflow, .. }));
     }
     fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
         let most = node.capacity as f64 * self.full;
+        // No eviction could ever make enough space.
         if new.size() as f64 > most {
             return Err(Refusal::TooLarge);
         }
-        // Up to the whole store, overflow makes room; a smaller share is kept by refusing.
+        // At a share of 1 bundles are evicted; a smaller share is kept by refusals.
         if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
+        // Just above its class: its equals may be evicted for it, more urgent bundles not.
         Ok(worth(new.bundle.priority.number() + 1, 0))
     }
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
         let place = match self.first {
-            First::Oldest => held.number,
-            First::Youngest => LAST.saturating_sub(held.number),
-            First::Random => Rng::stream(self.seed ^ self.victims, held.number).next_u64() & LAST,
-            First::Largest => LAST.saturating_sub(held.size()),
+            DropOrder::Oldest => held.number,
+            DropOrder::Youngest => LAST.saturating_sub(held.number),
+            DropOrder::Random => Rng::stream(self.seed ^ self.victims, held.number).next_u64() & LAST,
+            DropOrder::Largest => LAST.saturating_sub(held.size()),
         };
         Some(worth(held.bundle.priority.number(), place))
     }
     fn keeps_newest(&self) -> bool {
-        self.first == First::Oldest
+        self.first == DropOrder::Oldest
     }
     fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
+        // A bundle that is given away frees space, so only copies are stopped.
         let too_full = node.book.bytes() as f64 > node.capacity as f64 * self.copies;
         want.filter(|want| !want.keep || !too_full)
     }
@@ -111,39 +113,41 @@ impl Control for DropPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
     use alloc::collections::BTreeSet;
     use alloc::vec;
     use farlink_base::Priority;
 
-    fn drop(first: First) -> DropPolicy {
+    fn drop(first: DropOrder) -> DropPolicy {
         DropPolicy::new(first, &[], 7)
     }
 
     #[test]
-    fn the_least_urgent_and_oldest_make_room_and_no_more_than_needed() {
-        let mut site = Site::new(400);
+    fn least_urgent_oldest_make_room() {
+        let mut site = ControlSite::new(400);
+        // Older and newer of one class, one above and one below.
         let order = [Priority::Normal, Priority::Normal, Priority::Expedited, Priority::Bulk];
         let [older, newer, urgent, bulk] = order.map(|priority| site.keep_with(9, 100, |b, _| b.priority = priority));
-        let control = drop(First::Oldest);
+        let control = drop(DropOrder::Oldest);
         let victims = |need, priority| site.victims(&control, need, |b, _| b.priority = priority);
         assert_eq!(victims(100, Priority::Normal), Some(vec![bulk]));
         assert_eq!(victims(150, Priority::Normal), Some(vec![bulk, older]));
         assert_eq!(victims(300, Priority::Normal), Some(vec![bulk, older, newer]));
-        assert_eq!(victims(400, Priority::Normal), None, "nothing more urgent, and nothing in vain");
+        assert_eq!(victims(400, Priority::Normal), None, "no more urgent bundle, and no useless eviction");
         assert_eq!(victims(400, Priority::Expedited), Some(vec![bulk, older, newer, urgent]));
+        // One bulk bundle is not enough.
         assert_eq!(victims(200, Priority::Bulk), None);
     }
 
     #[test]
-    fn the_youngest_or_the_largest_of_the_least_urgent_goes_first() {
-        let mut site = Site::new(1000);
+    fn youngest_or_largest_goes_first() {
+        let mut site = ControlSite::new(1000);
         let sizes = [200, 300, 300, 100];
         let [second, large, as_large, small] = sizes.map(|size| site.keep(9, size));
-        assert_eq!(site.fits(&drop(First::Youngest), 350), Some(vec![small, as_large]));
-        assert_eq!(site.fits(&drop(First::Largest), 750), Some(vec![large, as_large, second]));
+        assert_eq!(site.fits(&drop(DropOrder::Youngest), 350), Some(vec![small, as_large]));
+        assert_eq!(site.fits(&drop(DropOrder::Largest), 750), Some(vec![large, as_large, second]));
         let bulk = site.keep_with(9, 100, |b, _| b.priority = Priority::Bulk);
-        for first in [First::Youngest, First::Largest, First::Random, First::Oldest] {
+        for first in [DropOrder::Youngest, DropOrder::Largest, DropOrder::Random, DropOrder::Oldest] {
             assert_eq!(site.fits(&drop(first), 90), Some(vec![bulk]), "{first:?}: the least urgent");
             let refused = site.victims(&drop(first), 250, |b, _| b.priority = Priority::Bulk);
             assert_eq!(refused, None, "{first:?}: nothing more urgent");
@@ -151,10 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_last_shard_make_room_like_any_and_nothing_more_urgent_does() {
-        for first in [First::Oldest, First::Youngest, First::Random, First::Largest] {
-            let mut site = Site::new(200);
-            // 64 shards number 2^47 bundles each.
+    fn last_shard_numbers_make_room() {
+        for first in [DropOrder::Oldest, DropOrder::Youngest, DropOrder::Random, DropOrder::Largest] {
+            let mut site = ControlSite::new(200);
+            // Each of 64 shards numbers up to 2^47 bundles.
             site.keep_with(9, 100, |_, new| new.number = Some(63 << 47));
             site.keep_with(9, 100, |_, new| new.number = Some((63 << 47) + 1));
             let room = |priority| site.victims(&drop(first), 100, |b, _| b.priority = priority).map(|all| all.len());
@@ -164,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn any_goes_first_and_each_time_another() {
-        let mut site = Site::new(1000);
+    fn random_order_differs_each_time() {
+        let mut site = ControlSite::new(1000);
         let bundles = [(); 10].map(|()| site.keep(9, 100));
-        let mut control = drop(First::Random);
+        let mut control = drop(DropOrder::Random);
         let (mut seen, mut times) = (BTreeSet::new(), [0; 10]);
         for _ in 0..1000 {
             let victims = site.fits(&control, 100).unwrap();
@@ -185,22 +189,23 @@ mod tests {
             );
         }
         assert!(seen.len() == 10 && times.iter().all(|times| (60..150).contains(times)), "{times:?}");
-        assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "looking changes nothing");
-        let worth = |seed| DropPolicy::new(First::Random, &[], seed).worth(&site.node(), site.held(bundles[0]));
+        assert_eq!(site.fits(&control, 100), site.fits(&control, 100), "asking changes nothing");
+        let worth = |seed| DropPolicy::new(DropOrder::Random, &[], seed).worth(&site.node(), site.held(bundles[0]));
         assert_ne!(worth(7), worth(8), "each node draws for itself");
     }
 
     #[test]
     fn shares_of_the_store_are_kept() {
-        let control = DropPolicy::new(First::Oldest, &[0.5, 0.25], 7);
-        let mut site = Site::new(1000);
+        let control = DropPolicy::new(DropOrder::Oldest, &[0.5, 0.25], 7);
+        let mut site = ControlSite::new(1000);
         let bundle = site.keep(9, 250);
-        let admit = |site: &Site, size| control.admit(&site.node(), &site.newcomer(size)).map(|_| ());
+        let admit = |site: &ControlSite, size| control.admit(&site.node(), &site.newcomer(size)).map(|_| ());
         assert_eq!(admit(&site, 250), Ok(()));
         assert_eq!(admit(&site, 251), Err(Refusal::NoResources));
         assert_eq!(admit(&site, 501), Err(Refusal::TooLarge));
         let peer = site.meet(2);
-        let allow = |site: &Site, want| control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
+        let allow =
+            |site: &ControlSite, want| control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
         let copy = CopyOffer::copy(site.held(bundle), 0);
         assert_eq!(allow(&site, copy), Some(copy));
         site.keep(9, 1);

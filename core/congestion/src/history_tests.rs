@@ -1,28 +1,28 @@
-//! Who had what, as nodes tell it, and as liars do.
+//! Tests of the history, with true and false reports.
 
 use super::*;
-use crate::testing::Site;
+use crate::testing::ControlSite;
 use farlink_book::Handle;
 
 const TELLER: NodeId = NodeId(2);
 
-fn site_at(second: u64) -> Site {
-    let mut site = Site::new(1 << 20);
+fn site_at(second: u64) -> ControlSite {
+    let mut site = ControlSite::new(1 << 20);
     site.now = Instant(second * 1_000_000_000);
     site
 }
-/// A bundle made at second 1,000 of node 1, that lives for an hour.
-fn keep(site: &mut Site) -> Handle {
+/// A bundle of node 1, created at second 1,000, that lives for an hour.
+fn keep(site: &mut ControlSite) -> Handle {
     site.keep_with(9, 100, |_, new| new.expires = Instant(4_600_000_000_000))
 }
-fn counts(history: &mut History, site: &Site, ages: &[u32]) -> Vec<(f64, f64)> {
+fn counts(history: &mut History, site: &ControlSite, ages: &[u32]) -> Vec<(f64, f64)> {
     history.counted = None;
     history.count(site.now);
     ages.iter().map(|age| history.samples(*age).0[0]).map(|s| (s.seen, s.copies)).collect()
 }
 
 #[test]
-fn who_had_a_bundle_at_an_age_is_counted() {
+fn holders_at_an_age_are_counted() {
     let (mut site, mut history) = (site_at(1000), History::new(100));
     let bundle = keep(&mut site);
     history.have(&site.node(), site.held(bundle), true);
@@ -46,11 +46,11 @@ fn who_had_a_bundle_at_an_age_is_counted() {
 }
 
 #[test]
-fn what_one_knows_another_learns_once_and_the_newer_stays() {
+fn records_spread_once_and_newest_wins() {
     let (mut here, mut ours, mut theirs) = (site_at(1100), History::new(100), History::new(100));
     let bundle = keep(&mut here);
     ours.have(&here.node(), here.held(bundle), true);
-    let there = Site { now: here.now, ..Site::new(9) };
+    let there = ControlSite { now: here.now, ..ControlSite::new(9) };
     let other = Node { me: NodeId(2), ..there.node() };
     let message = ours.message(here.now, NodeId(2));
     assert_eq!(message.len(), 40 + 24);
@@ -59,6 +59,7 @@ fn what_one_knows_another_learns_once_and_the_newer_stays() {
     here.now = Instant(1_150_000_000_000);
     assert_eq!(ours.message(here.now, NodeId(2)), [], "nothing new");
     assert_eq!(ours.message(here.now, NodeId(3)).len(), 64);
+    // The next message to node 2 has only the change.
     ours.have(&here.node(), here.held(bundle), false);
     let newer = ours.message(here.now, NodeId(2));
     let other = Node { now: here.now, me: NodeId(2), ..there.node() };
@@ -70,27 +71,29 @@ fn what_one_knows_another_learns_once_and_the_newer_stays() {
 }
 
 #[test]
-fn nobody_says_what_this_node_had_nor_what_makes_no_sense() {
+fn own_and_invalid_records_are_ignored() {
     let (site, mut history) = (site_at(1000), History::new(100));
     let bundle = |said: u64, times: u64, holder: u64| {
         let mut message = Vec::new();
         [0, 7, 500, 4, 1, holder, times, said].iter().for_each(|number| put_number(&mut message, *number));
         message
     };
+    // Its own period, one that ends before it begins, and one reported before it began.
     for (said, times, holder) in [(100, 50 << 32 | 60, 1), (100, 60 << 32 | 50, 2), (40, 50 << 32 | 60, 2)] {
         assert_eq!(history.heard(&site.node(), TELLER, &bundle(said, times, holder)), Some(()));
         assert!(history.records.is_empty(), "{said} {times} {holder}");
     }
     for (said, times) in [(u64::MAX, 50 << 32), (9_000, 50 << 32 | 60)] {
         let _ = history.heard(&site.node(), TELLER, &bundle(said, times, 2));
-        assert!(history.records.is_empty(), "said when it was older than it is");
+        assert!(history.records.is_empty(), "reported at a later age than the bundle has");
     }
     let good = bundle(100, 50 << 32 | 60, 2);
     assert_eq!(history.heard(&site.node(), TELLER, &good[..63]), None, "cut");
     assert!(history.records.is_empty());
     assert_eq!(history.heard(&site.node(), TELLER, &good), Some(()));
+    // A count of holders without the holders.
     let lies = bundle(100, 50 << 32 | 60, 2).iter().copied().take(32).chain(u64::MAX.to_be_bytes()).collect::<Vec<_>>();
-    assert_eq!(history.heard(&site.node(), TELLER, &lies), None, "of so many holders none follows");
+    assert_eq!(history.heard(&site.node(), TELLER, &lies), None, "the holders are missing");
 }
 
 #[test]
@@ -109,12 +112,13 @@ fn tables_are_bounded() {
     assert!(history.records.values().all(|record| record.holders.len() == HOLDERS_MAX));
     assert!(history.records.contains_key(&499) && !history.records.contains_key(&0));
     assert!(history.message(site.now, NodeId(7)).len() <= MESSAGE_MAX);
+    // Ages far beyond the last step.
     site.now = Instant::MAX;
     history.count(site.now);
     assert_eq!((history.samples.len(), history.samples(u32::MAX).1.len()), (BINS, SAMPLES_MAX));
 }
 
-/// What somebody says of this bundle: that these have it.
+/// Report that these nodes hold a bundle.
 fn says(id: u64, holders: std::ops::Range<u64>) -> Vec<u8> {
     let mut message = Vec::new();
     [0, id, 500, 4, holders.end - holders.start].iter().for_each(|number| put_number(&mut message, *number));
@@ -125,7 +129,7 @@ fn says(id: u64, holders: std::ops::Range<u64>) -> Vec<u8> {
 }
 
 #[test]
-fn invented_bundles_and_nodes_push_out_those_of_whoever_invents_most() {
+fn invented_records_evict_the_inventors() {
     let (site, mut history, liar) = (site_at(1000), History::new(100), NodeId(3));
     for id in 0..40 {
         history.heard(&site.node(), TELLER, &says(id, 10 + id..12 + id)).unwrap();
@@ -137,38 +141,39 @@ fn invented_bundles_and_nodes_push_out_those_of_whoever_invents_most() {
             (0..20).flat_map(|n| says(1_000 + 20 * round + n, 900_000 + 60 * n..900_060 + 60 * n)).collect();
         history.heard(&site.node(), liar, &message).unwrap();
     }
-    assert!((0..40).all(|id| history.records.contains_key(&id)), "what another told of stays");
-    assert!(history.records.len() == BUNDLES_MAX && history.tellers.len() == BUNDLES_MAX);
+    assert!((0..40).all(|id| history.records.contains_key(&id)), "entries of the other reporter stay");
+    assert!(history.records.len() == BUNDLES_MAX && history.reporters.len() == BUNDLES_MAX);
     let known = |history: &History, node| history.nodes.last.contains_key(&NodeId(node));
     assert!((10..51).chain([7_777]).all(|node| known(&history, node)) && others == 42.0);
     for number in 0..2_000 {
         history.met(NodeId(1), site.now, NodeId(50_000 + number));
     }
-    assert!(known(&history, 50_500) && known(&history, 7_777), "who is met finds room");
-    assert_eq!((history.nodes.last.len(), history.nodes.tellers.len()), (NODES_MAX, 0));
+    assert!(known(&history, 50_500) && known(&history, 7_777), "met nodes find space");
+    assert_eq!((history.nodes.last.len(), history.nodes.reporters.len()), (NODES_MAX, 0));
 }
 
 #[test]
-fn nodes_of_which_nothing_is_heard_are_forgotten() {
+fn silent_nodes_are_forgotten() {
     let (mut site, mut history) = (site_at(1000), History::new(100));
     history.heard(&site.node(), TELLER, &says(5, 10..40)).unwrap();
     history.met(NodeId(1), site.now, NodeId(7));
     assert_eq!(history.others(), 31.0);
+    // Less than a day later all are remembered.
     site = site_at(80_000);
     history.met(NodeId(1), site.now, NodeId(8));
     history.count(site.now);
     assert_eq!(history.others(), 32.0);
     site = site_at(90_000);
     history.count(site.now);
-    assert_eq!((history.others(), history.nodes.tellers.len()), (1.0, 0));
+    assert_eq!((history.others(), history.nodes.reporters.len()), (1.0, 0));
 }
 
 #[test]
-fn what_this_node_knows_of_a_bundle_itself_counts_whoever_told_of_it_before() {
+fn own_observation_beats_reports() {
     let (mut site, mut history) = (site_at(2000), History::new(100));
     let bundle = keep(&mut site);
     let id = site.held(bundle).bundle.id;
-    // It would be 500 s old, of another source, and as many have it as are remembered.
+    // The report makes it 500 s old, of another source, and held by as many nodes as are remembered.
     history.heard(&site.node(), TELLER, &says(id as u64, 10..90)).unwrap();
     history.have(&site.node(), site.held(bundle), true);
     let record = &history.records[&id];

@@ -1,8 +1,7 @@
-//! Whether a bundle is kept or copied: admission, replication limits, eviction, migration. One file
-//! per control.
+//! Congestion controls: admission, replication limits, eviction and migration. One file per control.
 //!
-//! It never sees a bundle's bytes and never decides where a bundle goes (`core/routing`). Read
-//! [`Control`] first.
+//! This crate never sees a bundle's bytes and never decides where a bundle goes (`core/routing`). Start with
+//! [`Control`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(any(clippy, test))]

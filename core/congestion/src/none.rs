@@ -1,8 +1,8 @@
-//! No congestion control: what fits is kept, what does not is refused before it is acknowledged.
+//! No congestion control: bundles that fit are kept, others are refused before they are acknowledged.
 
 use crate::control::Control;
 
-/// The defaults of [`Control`]: everything may come in, nothing is ever given up.
+/// Control with the defaults of [`Control`]: every bundle may enter, none is ever evicted.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoControl;
 
@@ -15,13 +15,14 @@ impl Control for NoControl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
 
     #[test]
     fn nothing_is_given_up() {
-        let mut site = Site::new(1000);
+        let mut site = ControlSite::new(1000);
         let bundle = site.keep(9, 100);
         assert_eq!(NoControl.worth(&site.node(), site.held(bundle)), None);
+        // 900 B are free.
         assert_eq!(site.fits(&NoControl, 1000), None);
     }
 }

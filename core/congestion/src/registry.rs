@@ -1,13 +1,13 @@
-//! Every congestion control by name: one line each.
+//! Registry of congestion controls: one entry per control.
 
 use crate::afner::Afner;
 use crate::afner_local::AfnerLocal;
 use crate::ccc::Ccc;
 use crate::control::Control;
-use crate::drop::{DropPolicy, First};
+use crate::drop::{DropOrder, DropPolicy};
 use crate::gbsd::Gbsd;
 use crate::hbsd::Hbsd;
-use crate::ion::Ion;
+use crate::ion::IonControl;
 use crate::marginal::MarginalUtility;
 use crate::none::NoControl;
 use crate::rrcc::Rrcc;
@@ -18,16 +18,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{ConfigError, Param, nearest_name, resolve_params};
 
-/// A congestion control that can be configured.
+/// Registered congestion control.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlInfo {
-    /// Its name in configuration.
+    /// Name in configuration files.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// Its parameters.
+    /// Its parameters, in order.
     pub params: &'static [Param],
-    /// Whether it asks for knowledge no node can have: simulators only.
+    /// Whether it needs global knowledge, which only simulators have.
     pub oracle: bool,
     make: fn(params: &[f64], seed: u64) -> Box<dyn Control>,
 }
@@ -35,110 +35,110 @@ pub struct ControlInfo {
 const CONTROLS: &[ControlInfo] = &[
     ControlInfo {
         name: "none",
-        help: "Takes what fits and refuses the rest: nothing accepted is ever given up.",
+        help: "Accepts bundles that fit and refuses the rest; never evicts.",
         params: &[],
         oracle: false,
         make: |_, _| Box::new(NoControl),
     },
     ControlInfo {
         name: "drop-oldest",
-        help: "Makes room by deleting the least urgent bundles, longest kept first; limits how full the store gets.",
+        help: "Evicts the least urgent bundles, longest kept first; can limit the fill level of the store.",
         params: DropPolicy::PARAMS,
         oracle: false,
-        make: |params, seed| Box::new(DropPolicy::new(First::Oldest, params, seed)),
+        make: |params, seed| Box::new(DropPolicy::new(DropOrder::Oldest, params, seed)),
     },
     ControlInfo {
         name: "drop-youngest",
-        help: "The same, what came last first.",
+        help: "Like drop-oldest, but the latest arrival first.",
         params: DropPolicy::PARAMS,
         oracle: false,
-        make: |params, seed| Box::new(DropPolicy::new(First::Youngest, params, seed)),
+        make: |params, seed| Box::new(DropPolicy::new(DropOrder::Youngest, params, seed)),
     },
     ControlInfo {
         name: "drop-random",
-        help: "The same, any of the least urgent.",
+        help: "Like drop-oldest, but a random one of the least urgent.",
         params: DropPolicy::PARAMS,
         oracle: false,
-        make: |params, seed| Box::new(DropPolicy::new(First::Random, params, seed)),
+        make: |params, seed| Box::new(DropPolicy::new(DropOrder::Random, params, seed)),
     },
     ControlInfo {
         name: "drop-largest",
-        help: "The same, the largest first.",
+        help: "Like drop-oldest, but the largest first.",
         params: DropPolicy::PARAMS,
         oracle: false,
-        make: |params, seed| Box::new(DropPolicy::new(First::Largest, params, seed)),
+        make: |params, seed| Box::new(DropPolicy::new(DropOrder::Largest, params, seed)),
     },
     ControlInfo {
         name: "rrcc",
-        help: "Limits the copies of an encounter by the drops nodes tell of (Retiring Replicants, 2010).",
+        help: "Limits the copies of an encounter by the drops that nodes report (Retiring Replicants, 2010).",
         params: Rrcc::PARAMS,
         oracle: false,
         make: |params, seed| Box::new(Rrcc::new(params, seed)),
     },
     ControlInfo {
         name: "ccc",
-        help: "Copies pay with credit; the poorest make room and are not taken again (Leela-amornsin and Esaki, 2010).",
+        help: "Copies pay with credit; the poorest are evicted and not accepted again (Leela-amornsin and Esaki, 2010).",
         params: Ccc::PARAMS,
         oracle: false,
         make: |params, _| Box::new(Ccc::new(params)),
     },
     ControlInfo {
         name: "storage-routing",
-        help: "Moves the oldest bundles to a neighbour with room and asks them back (Seligman et al., 2007).",
+        help: "Moves the oldest bundles to a neighbour with space and requests them back later (Seligman et al., 2007).",
         params: StorageRouting::PARAMS,
         oracle: false,
         make: |params, _| Box::new(StorageRouting::new(params)),
     },
     ControlInfo {
         name: "marginal-utility",
-        help: "Keeps and gives first what adds most per byte to the chance of arrival, by plan or by encounters.",
+        help: "Keeps and sends first the copies that add most per byte to the chance of delivery, by plan or by encounters.",
         params: MarginalUtility::PARAMS,
         oracle: false,
         make: |params, _| Box::new(MarginalUtility::new(params)),
     },
     ControlInfo {
         name: "afner",
-        help: "Gives up what was forwarded more often than the mean, by knowledge of the whole network; else refuses.",
+        help: "Evicts bundles forwarded more often than the mean, with global knowledge; otherwise refuses.",
         params: &[],
         oracle: true,
         make: |_, _| Box::new(Afner),
     },
     ControlInfo {
         name: "afner-local",
-        help: "The same by what travels with the copies and nodes tell each other.",
+        help: "Like afner, with counts that travel with copies and are exchanged by nodes.",
         params: AfnerLocal::PARAMS,
         oracle: false,
         make: |params, _| Box::new(AfnerLocal::new(params)),
     },
     ControlInfo {
         name: "gbsd",
-        help: "Sends first and keeps what one more copy helps most, by knowledge of the whole network (Krifa et al., 2008).",
+        help: "Keeps and sends first the bundles that gain most from a copy, with global knowledge (Krifa et al., 2008).",
         params: Gbsd::PARAMS,
         oracle: true,
         make: |params, _| Box::new(Gbsd::new(params)),
     },
     ControlInfo {
         name: "hbsd",
-        help: "The same by what nodes tell each other of bundles of the past (Krifa et al., 2008).",
+        help: "Like gbsd, with the history of past bundles that nodes exchange (Krifa et al., 2008).",
         params: Hbsd::PARAMS,
         oracle: false,
         make: |params, _| Box::new(Hbsd::new(params)),
     },
     ControlInfo {
         name: "ion",
-        help: "Gives nothing up; takes from applications only what the contact plan's forecast leaves room for.",
-        params: Ion::PARAMS,
+        help: "Never evicts; accepts from applications only as much as the contact plan's forecast leaves space for.",
+        params: IonControl::PARAMS,
         oracle: false,
-        make: |params, _| Box::new(Ion::new(params)),
+        make: |params, _| Box::new(IonControl::new(params)),
     },
 ];
 
-/// All controls.
+/// All registered controls.
 pub fn controls() -> &'static [ControlInfo] {
     CONTROLS
 }
 
-/// Makes a control.
+/// Makes a control with these parameters.
 ///
 /// # Errors
 /// An unknown control or parameter (the hint names the nearest), or a value out of range.
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_control_is_made_under_its_name() {
+    fn every_registered_control_is_made() {
         for info in controls() {
             let control = make_control(info.name, &[], 7).unwrap();
             assert!(info.help.ends_with('.'));
@@ -182,13 +182,13 @@ mod tests {
         assert!(unknown.err().unwrap().hint.contains("full"));
     }
 
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
     use farlink_base::{DataRate, EndpointId, Instant, NodeId, PeerId};
     use farlink_book::{Actions, CopyOffer, Journey, Journeys, Node, PolicyEvent, Why, put_number};
 
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
-    /// Everybody meets everybody at once, for ever.
+    /// Plan in which all nodes always meet all others.
     struct Always;
     impl Journeys for Always {
         fn edition(&self) -> u64 {
@@ -212,9 +212,9 @@ mod tests {
         assert!(worth.is_none_or(|worth| !worth.is_nan()), "{what} is no number");
     }
 
-    /// Everything a node may live through, without and with a plan. Gives how much was ordered by one message at most.
+    /// Life of a node, with and without a plan. Returns the most actions requested by one message.
     fn live(control: &mut dyn Control, words: &[Vec<u8>]) -> usize {
-        let mut site = Site::new(10_000);
+        let mut site = ControlSite::new(10_000);
         let (liar, other) = (site.meet(2), site.meet(3));
         site.says(liar, u64::MAX, Some(DataRate(0)));
         let mut most = 0;
@@ -223,6 +223,7 @@ mod tests {
         {
             site.now = Instant(second * 1_000_000_000);
             let lives = |second: u64| Instant(second.saturating_mul(1_000_000_000));
+            // Expired, expiring soon, never expiring, and for the neighbour itself.
             let bundles = [(9, 0), (9, second + 100), (99, u64::MAX), (2, second + 1)].map(|(to, until)| {
                 site.keep_with(to, 100, |bundle, new| {
                     (new.expires, new.labels) = (lives(until), [u32::MAX; 2]);
@@ -232,9 +233,9 @@ mod tests {
                 })
             });
             let node = Node { plan: (round % 2 == 1).then_some(&Always), ..site.node() };
-            let mut on = |news: PolicyEvent<'_>| {
+            let mut on = |event: PolicyEvent<'_>| {
                 let mut out = Actions::default();
-                control.on(&node, &news, &mut out);
+                control.on(&node, &event, &mut out);
                 most = most.max(out.drain().count());
             };
             [liar, other, PeerId(77)].into_iter().for_each(|peer| on(PolicyEvent::Up { peer }));
@@ -276,7 +277,7 @@ mod tests {
         most
     }
 
-    /// Messages of numbers that mean something to nobody, parts of letters, and floods.
+    /// Meaningless messages, parts of real messages, and floods.
     fn lies() -> Vec<Vec<u8>> {
         let numbers = [
             0,
@@ -302,6 +303,7 @@ mod tests {
             all.push(of(&|n| numbers[draw(n) % numbers.len()], 300));
         }
         all.push(of(&|n| n / 2 % 4096, 131_072));
+        // The longest parts with extreme entries, and many short ones.
         for kind in [b'a', b'm', b'g'] {
             for byte in [0, 1, 0xff] {
                 let part = [&[kind, 15, 255][..], &[byte; 20 * 4095]].concat();
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_out_of_range_is_refused_and_at_its_ends_every_worth_is_a_number() {
+    fn control_parameter_range_is_enforced() {
         for info in controls() {
             for param in info.params {
                 let make = |value: f64| make_control(info.name, &[(param.name.into(), value)], 7);
@@ -326,6 +328,7 @@ mod tests {
                 }
             }
             let all = |end: fn(&Param) -> f64| info.params.iter().map(|p| (p.name.into(), end(p))).collect::<Vec<_>>();
+            // All parameters at one end together.
             for values in [all(|param| param.min), all(|param| param.max)] {
                 live(&mut *make_control(info.name, &values, 7).unwrap(), &lies()[..8]);
             }
@@ -333,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn a_control_that_says_that_it_keeps_the_newest_gives_them_up_in_that_order() {
-        let mut site = Site::new(10_000);
+    fn keeps_newest_matches_eviction_order() {
+        let mut site = ControlSite::new(10_000);
         [300, 100, 300, 200, 100].into_iter().for_each(|size| _ = site.keep(9, size));
         for info in controls() {
             let control = make_control(info.name, &[], 7).unwrap();
@@ -348,11 +351,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_neighbour_says_a_control_lives_and_orders_little() {
+    fn arbitrary_messages_are_survived_by_controls() {
         for info in controls() {
             let most = live(&mut *make_control(info.name, &[], 7).unwrap(), &lies());
-            // One order at most for each bundle held, 24 of them, and a little more.
-            assert!(most <= 24 + 4, "{}: {most} orders for one message", info.name);
+            // At most one action for each of the 24 bundles held, and a few more.
+            assert!(most <= 24 + 4, "{}: {most} actions for one message", info.name);
         }
     }
 }

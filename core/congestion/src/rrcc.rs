@@ -1,11 +1,10 @@
-//! Retiring replicants: how many copies an encounter may make follows the drops per replication
-//! that nodes tell each other, by additive increase and multiplicative decrease.
+//! Retiring replicants: the number of copies per encounter follows the drops per replication that nodes report to
+//! each other, by additive increase and multiplicative decrease.
 //!
-//! N. Thompson, S. Nelson, M. Bakht, T. Abdelzaher, R. Kravets: "Retiring Replicants: Congestion
-//! Control for Intermittently-Connected Networks", INFOCOM 2010. Where the paper leaves a choice:
-//! the first sample sets the congestion value (else it decays for hundreds of encounters), the
-//! limit never falls below 1, both sides tell before either begins anew, and a delivery costs
-//! nothing of the budget.
+//! N. Thompson, S. Nelson, M. Bakht, T. Abdelzaher, R. Kravets: "Retiring Replicants: Congestion Control for
+//! Intermittently-Connected Networks", INFOCOM 2010. Where the paper leaves a choice: the first sample sets the
+//! congestion value (otherwise it decays for hundreds of encounters), the limit never falls below 1, both sides
+//! report before either resets its counts, and deliveries are free.
 
 use crate::control::Control;
 use alloc::collections::BTreeMap;
@@ -13,45 +12,45 @@ use alloc::vec::Vec;
 use farlink_base::{Param, PeerId, Rng};
 use farlink_book::{Action, Actions, CopyOffer, EventMask, Held, Node, Peer, PolicyEvent, Why, numbers, put_number};
 
-/// Drops a replication that are believed: whoever says more is not worse than that, and what it said is forgotten
-/// within some encounters.
+/// Highest believable number of drops per replication: a larger claim counts as this and fades within some
+/// encounters.
 const SAMPLE_MAX: f64 = 1000.0;
 
-/// What happened here since the congestion value was last computed.
+/// Counts since the congestion value was last computed.
 #[derive(Clone, Copy, Default, Debug)]
-struct Counts {
+struct RrccCounts {
     drops: u64,
     replications: u64,
-    /// Hops before the last of what came: replications elsewhere.
+    /// Earlier hops of bundles received: replications elsewhere.
     hops: u64,
 }
 
-/// An encounter.
+/// An encounter that is under way.
 #[derive(Default, Debug)]
-struct Encounter {
-    /// What we told, until the neighbour told.
-    told: Option<Counts>,
+struct RrccEncounter {
+    /// Counts that we reported, until the neighbour's report arrives.
+    told: Option<RrccCounts>,
     /// Copies that may still be made.
     budget: u32,
 }
 
-/// A limit of copies per encounter.
+/// Control that limits copies per encounter.
 #[derive(Debug)]
 pub struct Rrcc {
     weight: f64,
     decrease: f64,
-    counts: Counts,
-    /// Congestion value, once there was one.
+    counts: RrccCounts,
+    /// Congestion value, after the first sample.
     congestion: Option<f64>,
     limit: u32,
-    encounters: BTreeMap<PeerId, Encounter>,
+    encounters: BTreeMap<PeerId, RrccEncounter>,
     seed: u64,
-    /// Victims so far: each time another one is drawn.
+    /// Evictions so far, which change the random order.
     victims: u64,
 }
 
 impl Rrcc {
-    /// Parameters.
+    /// Parameters of the control.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "weight",
@@ -63,7 +62,7 @@ impl Rrcc {
         },
         Param {
             name: "decrease",
-            help: "What is left of the limit when congestion rose.",
+            help: "Factor on the limit when congestion rose.",
             unit: "",
             default: 0.2,
             min: 0.0,
@@ -71,7 +70,7 @@ impl Rrcc {
         },
         Param {
             name: "first_limit",
-            help: "Copies an encounter may make before anything is known.",
+            help: "Copies per encounter before anything is known.",
             unit: "",
             default: 1.0,
             min: 0.0,
@@ -79,13 +78,13 @@ impl Rrcc {
         },
     ];
 
-    /// `params` are values of [`Rrcc::PARAMS`].
+    /// Control with values of [`Rrcc::PARAMS`].
     pub fn new(params: &[f64], seed: u64) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         Rrcc {
             weight: param(0),
             decrease: param(1),
-            counts: Counts::default(),
+            counts: RrccCounts::default(),
             congestion: None,
             limit: param(2) as u32,
             encounters: BTreeMap::new(),
@@ -94,8 +93,9 @@ impl Rrcc {
         }
     }
 
-    /// One sample: drops per replication of both sides.
+    /// Adds a sample: drops and replications of both sides.
     fn sample(&mut self, drops: u64, replications: u64) {
+        // Without replications there is no ratio.
         if replications == 0 {
             return;
         }
@@ -106,14 +106,16 @@ impl Rrcc {
         } else {
             let left = f64::from(self.limit) * self.decrease;
             let whole = left as u32;
+            // Rounded up: a product of 0.2 and 1 leaves one copy.
             self.limit = (whole + u32::from(f64::from(whole) < left)).max(1);
         }
         self.congestion = Some(value);
-        self.counts = Counts::default();
+        // Both sides have reported, so the counts start again.
+        self.counts = RrccCounts::default();
     }
 
     fn up(&mut self, peer: PeerId, out: &mut Actions) {
-        self.encounters.insert(peer, Encounter { told: Some(self.counts), budget: self.limit });
+        self.encounters.insert(peer, RrccEncounter { told: Some(self.counts), budget: self.limit });
         let mut message = Vec::with_capacity(16);
         put_number(&mut message, self.counts.drops);
         put_number(&mut message, self.counts.replications);
@@ -123,6 +125,7 @@ impl Rrcc {
     fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Actions) {
         let mut numbers = numbers(message);
         let (Some(drops), Some(replications)) = (numbers.next(), numbers.next()) else { return };
+        // Only the first report of an encounter counts.
         let Some(told) = self.encounters.get_mut(&from).and_then(|e| e.told.take()) else { return };
         let seen = told.replications.saturating_add(told.hops);
         self.sample(told.drops.saturating_add(drops), seen.saturating_add(replications));
@@ -133,7 +136,7 @@ impl Rrcc {
     }
 }
 
-/// Whether a copy to this neighbour counts.
+/// Whether the transfer counts as a copy: deliveries and moves do not.
 fn is_copy(peer: &Peer, held: &Held, keep: bool) -> bool {
     keep && !peer.is(held.destination())
 }
@@ -142,16 +145,17 @@ impl Control for Rrcc {
     fn hears(&self) -> EventMask {
         EventMask::PEERS.and(EventMask::KEPT).and(EventMask::HANDED).and(EventMask::OUTCOMES).and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
         let spent = |bundle, to, keep| {
             let known = node.get(bundle).zip(node.peers.get(to));
             u32::from(known.is_some_and(|(held, peer)| is_copy(peer, held, keep)))
         };
-        match *news {
+        match *event {
             PolicyEvent::Up { peer } => self.up(peer, out),
             PolicyEvent::Down { peer } => drop(self.encounters.remove(&peer)),
             PolicyEvent::Heard { from, bytes } => self.heard(from, bytes, out),
             PolicyEvent::Kept { bundle, .. } => {
+                // Bundles created here were not replicated.
                 if let Some(held) = node.get(bundle).filter(|held| !held.is_own()) {
                     self.counts.replications += 1;
                     self.counts.hops += u64::from(held.hops.saturating_sub(1));
@@ -174,7 +178,7 @@ impl Control for Rrcc {
             _ => {}
         }
     }
-    /// Any is as good as any other: each time the victims are drawn anew.
+    /// Random order, which changes with each eviction.
     fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
         Some(Rng::stream(self.seed ^ self.victims, held.number).unit())
     }
@@ -188,11 +192,11 @@ impl Control for Rrcc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
 
-    fn hear(control: &mut Rrcc, site: &Site, news: PolicyEvent<'_>) -> Vec<Action> {
+    fn hear(control: &mut Rrcc, site: &ControlSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
-        control.on(&site.node(), &news, &mut out);
+        control.on(&site.node(), &event, &mut out);
         out.drain().collect()
     }
     fn message(drops: u64, replications: u64) -> Vec<u8> {
@@ -203,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_rises_by_one_and_falls_to_a_fifth() {
-        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+    fn limit_rises_additively_falls_multiplicatively() {
+        let (mut site, mut control) = (ControlSite::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
         let mut limits = Vec::new();
         for (drops, replications) in [(0, 0), (1, 10), (0, 5), (0, 5), (0, 5), (0, 5), (0, 5), (9, 10), (9, 1)] {
@@ -225,9 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_tell_what_they_counted_before_either_begins_anew() {
-        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+    fn both_sides_report_before_reset() {
+        let (mut site, mut control) = (ControlSite::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
+        // It made three hops before the last: three replications elsewhere.
         let came = site.keep_with(9, 100, |_, new| (new.from, new.hops) = (peer, 4));
         let made = site.keep(9, 100);
         hear(&mut control, &site, PolicyEvent::Kept { bundle: came, wire: None });
@@ -241,11 +246,11 @@ mod tests {
     }
 
     #[test]
-    fn an_encounter_makes_so_many_copies_and_deliveries_are_free() {
-        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+    fn encounter_limits_copies_not_deliveries() {
+        let (mut site, mut control) = (ControlSite::new(1000), Rrcc::new(&[], 7));
         let peer = site.meet(2);
         let (bundle, theirs) = (site.keep(9, 100), site.keep(2, 100));
-        let allow = |control: &Rrcc, site: &Site, bundle| {
+        let allow = |control: &Rrcc, site: &ControlSite, bundle| {
             let want = Some(CopyOffer::copy(site.held(bundle), 0));
             control.allow(&site.node(), site.peer(peer), site.held(bundle), want).is_some()
         };
@@ -255,12 +260,12 @@ mod tests {
         hear(&mut control, &site, PolicyEvent::Handed { bundle, to: peer, gave: 0, keep: true });
         assert!(!allow(&control, &site, bundle) && allow(&control, &site, theirs));
         hear(&mut control, &site, PolicyEvent::Failed { bundle, to: peer, gave: 0, keep: true });
-        assert!(allow(&control, &site, bundle), "what was not taken is no copy");
+        assert!(allow(&control, &site, bundle), "a failed transfer is no copy");
     }
 
     #[test]
     fn victims_are_drawn_evenly() {
-        let (mut site, mut control) = (Site::new(500), Rrcc::new(&[], 7));
+        let (mut site, mut control) = (ControlSite::new(500), Rrcc::new(&[], 7));
         let bundles: Vec<_> = (0..5).map(|_| site.keep(9, 100)).collect();
         let mut chosen = [0; 5];
         for _ in 0..1000 {
@@ -272,8 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_that_dropped_more_than_anybody_can_is_forgotten_within_some_encounters() {
-        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+    fn absurd_drop_counts_fade() {
+        let (mut site, mut control) = (ControlSite::new(1000), Rrcc::new(&[], 7));
         let (liar, honest) = (site.meet(2), site.meet(3));
         let meets = |control: &mut Rrcc, peer, drops, replications| {
             hear(control, &site, PolicyEvent::Up { peer });
@@ -284,6 +289,7 @@ mod tests {
         assert!(control.congestion.unwrap() <= SAMPLE_MAX);
         (0..8).for_each(|_| meets(&mut control, honest, 1, 10));
         assert!((control.congestion.unwrap() - 0.1).abs() < 1e-3, "{:?}", control.congestion);
+        // Extreme values must not overflow.
         meets(&mut control, liar, u64::MAX, u64::MAX);
         meets(&mut control, liar, 0, u64::MAX);
         assert!(control.congestion.unwrap().is_finite() && control.limit > 0);

@@ -1,9 +1,9 @@
-//! Storage routing: what has no room here moves to the cheapest neighbour that has, and is asked
-//! back when room returns.
+//! Storage routing: bundles without space here move to the cheapest neighbour that has space, and are requested back
+//! when space returns.
 //!
-//! M. Seligman, K. Fall, P. Mundur: "Storage Routing for DTN Congestion Control", Wireless
-//! Communications and Mobile Computing 7 (2007). One hop instead of an expanding ring; the oldest
-//! bundle moves first. A bundle is given back only to the neighbour it came from.
+//! M. Seligman, K. Fall, P. Mundur: "Storage Routing for DTN Congestion Control", Wireless Communications and Mobile
+//! Computing 7 (2007). One hop instead of an expanding ring; the oldest bundle moves first. A bundle is returned only
+//! to the neighbour it came from.
 
 use crate::control::Control;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,12 @@ use alloc::vec::Vec;
 use farlink_base::{Param, PeerId};
 use farlink_book::{Action, Actions, EventMask, Held, Identity, Node, Peer, PolicyEvent, Why, numbers, put_number};
 
-/// Bundles remembered of a neighbour, and neighbours.
+/// Most bundles remembered per neighbour, and most neighbours.
 const AWAY_MAX: usize = 1024;
-/// Bundles asked back at once.
+/// Most bundles requested back at once.
 const ASKED_MAX: usize = 64;
 
-/// Moves bundles aside.
+/// Control that migrates bundles to neighbours.
 #[derive(Debug)]
 pub struct StorageRouting {
     time: f64,
@@ -30,21 +30,21 @@ const fn share(name: &'static str, help: &'static str) -> Param {
 }
 
 impl StorageRouting {
-    /// Parameters.
+    /// Parameters of the control.
     pub const PARAMS: &'static [Param] = &[
         share("time", "Weight of the time to transmit a bundle in the cost of a neighbour."),
         share("space", "Weight of how full the neighbour is."),
-        share("threshold", "Share of the store that is free before bundles are asked back."),
+        share("threshold", "Free share of the store at which bundles are requested back."),
     ];
 
-    /// `params` are values of [`StorageRouting::PARAMS`].
+    /// Control with values of [`StorageRouting::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(0.5);
         StorageRouting { time: param(0), space: param(1), threshold: param(2), away: BTreeMap::new() }
     }
 
-    /// Both parts are 0 to 1: transmission from a microsecond to ten thousand seconds, and the
-    /// share of its store the neighbour uses (the paper's free share would prefer the fullest).
+    /// Cost of a neighbour. Both terms are 0 to 1: transmission from a microsecond to ten thousand seconds, and the
+    /// used share of its store (the paper's free share would prefer the fullest).
     fn cost(&self, peer: &Peer, size: u64) -> f64 {
         let seconds = peer.rate.map_or(0.0, |rate| rate.time_for(size).as_secs_f64());
         let time = (log10(seconds.max(1e-6)) / 10.0 + 0.6).clamp(0.0, 1.0);
@@ -52,7 +52,7 @@ impl StorageRouting {
         self.time * time + self.space * (1.0 - free as f64 / capacity as f64)
     }
 
-    /// Room returned: asks a neighbour for what it keeps for us.
+    /// Requests bundles back from a neighbour if enough space is free.
     fn ask_back(&mut self, node: &Node<'_>, peer: PeerId, out: &mut Actions) {
         if node.fill() >= 1.0 - self.threshold {
             return;
@@ -70,12 +70,12 @@ impl StorageRouting {
     }
 }
 
-/// The same on every machine.
+/// Logarithm that is the same on every machine.
 fn log10(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = (bits >> 52) as i32 - 1023;
     let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
-    // ln m = 2 artanh((m - 1) / (m + 1)), and that is at most a third here.
+    // ln m = 2 artanh((m - 1) / (m + 1)), whose argument is at most a third here.
     let (s, mut term, mut sum) = ((mantissa - 1.0) / (mantissa + 1.0), (mantissa - 1.0) / (mantissa + 1.0), 0.0);
     for n in 0..16 {
         sum += term / f64::from(2 * n + 1);
@@ -88,13 +88,14 @@ impl Control for StorageRouting {
     fn hears(&self) -> EventMask {
         EventMask::PEERS.and(EventMask::GONE)
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Gone { bundle, why: Why::Migrated(to) } => {
                 let room = self.away.len() < AWAY_MAX || self.away.contains_key(&to);
                 if let Some(held) = node.get(bundle).filter(|_| room) {
                     let away = self.away.entry(to).or_default();
                     away.push(held.bundle.id);
+                    // The oldest is forgotten and stays with the neighbour.
                     if away.len() > AWAY_MAX {
                         away.remove(0);
                     }
@@ -104,14 +105,16 @@ impl Control for StorageRouting {
             PolicyEvent::Heard { from, bytes } => {
                 let (mut numbers, mut asked) = (numbers(bytes), BTreeSet::new());
                 while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+                    // A repeated identity must not cost another search.
                     let first = asked.insert((high, low));
+                    // No neighbour has more bundles here than are remembered.
                     if asked.len() > AWAY_MAX {
                         return;
                     }
                     if !first {
                         continue;
                     }
-                    // What is not here any more is not answered.
+                    // Bundles that left are not answered.
                     let held = node.book.find(u128::from(high) << 64 | u128::from(low));
                     if let Some(held) = held.filter(|held| held.from == from) {
                         out.push(Action::Migrate { bundle: held.handle(), to: from });
@@ -126,9 +129,10 @@ impl Control for StorageRouting {
     }
     fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
         let size = held.size();
-        // What moves is here no more: whoever only claims a name, and room, gets nothing.
+        // A migrated bundle is no longer here, so neighbours that only claim a name and space get none.
         let sure = |peer: &&Peer| peer.identity() >= Identity::Address;
         let fits = |peer: &&Peer| sure(peer) && peer.free.is_some_and(|free| free >= size) && !peer.has(&held.bundle);
+        // A bundle must not move back to the neighbour it came from.
         let fit = node.peers.up().filter(|peer| peer.id != held.from).filter(fits);
         fit.min_by(|a, b| self.cost(a, size).total_cmp(&self.cost(b, size))).map(|peer| peer.id)
     }
@@ -137,7 +141,7 @@ impl Control for StorageRouting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::ControlSite;
     use alloc::vec;
     use farlink_base::DataRate;
 
@@ -149,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_moves_to_the_cheapest_neighbour_with_room() {
-        let (mut site, control) = (Site::new(300), StorageRouting::new(&[]));
+    fn oldest_migrates_to_cheapest_neighbour() {
+        let (mut site, control) = (ControlSite::new(300), StorageRouting::new(&[]));
         let bundles = [(); 3].map(|()| site.keep(9, 100));
         assert_eq!(site.fits(&control, 100), Some(vec![bundles[0]]));
-        let rehome = |site: &Site| control.rehome(&site.node(), site.held(bundles[0]));
+        let rehome = |site: &ControlSite| control.rehome(&site.node(), site.held(bundles[0]));
         let [full, slow, fast, silent] = [2, 3, 4, 5].map(|number| site.meet(number));
-        assert_eq!(rehome(&site), None, "none said hello");
+        assert_eq!(rehome(&site), None, "no hello received yet");
         let rate = |bits| Some(DataRate(bits));
         site.says(full, 99, rate(1_000_000));
         site.says(slow, 500, rate(1));
@@ -165,13 +169,13 @@ mod tests {
         site.says(slow, 1000, rate(100_000));
         assert_eq!(rehome(&site), Some(slow), "a bit slower, but empty");
         site.peers.get_mut(slow).unwrap().note_has(1);
-        assert_eq!(rehome(&site), Some(fast), "who has it need not take it");
+        assert_eq!(rehome(&site), Some(fast), "a neighbour with a copy does not get another");
         assert_eq!(site.peer(silent).free, None);
     }
 
     #[test]
-    fn what_moved_is_asked_back_and_given_to_its_owner_only() {
-        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
+    fn migrated_bundle_returns_to_owner_only() {
+        let (mut site, mut control, mut out) = (ControlSite::new(300), StorageRouting::new(&[]), Actions::default());
         let (bundle, peer) = (site.keep_with(9, 200, |b, _| b.id = 7 << 64 | 5), site.meet(2));
         control.on(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Migrated(peer) }, &mut out);
         control.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
@@ -182,7 +186,7 @@ mod tests {
         assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Tell { to: peer, bytes: bytes.clone() }]);
         control.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
         assert!(out.is_empty(), "asked once");
-        let mut there = Site::new(300);
+        let mut there = ControlSite::new(300);
         let (owner, thief) = (there.meet(1), there.meet(3));
         let kept = there.keep_with(9, 200, |b, new| (b.id, new.from) = (7 << 64 | 5, owner));
         let mut heard = |from| {
@@ -194,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_gets_nothing_moved_and_what_is_asked_twice_moves_once() {
-        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Actions::default());
+    fn unauthenticated_neighbour_gets_no_migration() {
+        let (mut site, mut control, mut out) = (ControlSite::new(300), StorageRouting::new(&[]), Actions::default());
         let bundle = site.keep(9, 100);
         let stranger = site.peers.add(farlink_book::Origin::Came);
         site.peers.learn(stranger, farlink_base::EndpointId::ipn(5, 0), Identity::Claimed);
@@ -211,6 +215,6 @@ mod tests {
         assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Migrate { bundle: kept, to: owner }]);
         (100..2_000u64).for_each(|id| bytes.extend([0u64.to_be_bytes(), id.to_be_bytes()].concat()));
         control.on(&site.node(), &PolicyEvent::Heard { from: owner, bytes: &bytes }, &mut out);
-        assert_eq!(out.drain().count(), 1, "and of so many no more are looked for");
+        assert_eq!(out.drain().count(), 1, "and a request for too many ends there");
     }
 }

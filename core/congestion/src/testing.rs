@@ -1,5 +1,5 @@
-//! What the tests of several controls share: one node, as its policies see it, and the room the
-//! agent would make by a control's word.
+//! A node as its policies see it, for the tests of several controls, with the agent's evictions on a control's
+//! advice.
 
 use crate::control::Control;
 use alloc::vec::Vec;
@@ -10,8 +10,8 @@ use farlink_book::{
 };
 use std::sync::Arc;
 
-/// A node, number 1, with what it holds and whom it knows.
-pub struct Site {
+/// Node 1 with its bundles and neighbours.
+pub struct ControlSite {
     pub now: Instant,
     pub book: Book,
     pub peers: Peers,
@@ -55,9 +55,9 @@ fn new(bundle: BundleMeta) -> New {
     }
 }
 
-impl Site {
+impl ControlSite {
     pub fn new(capacity: u64) -> Self {
-        Site { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0), capacity }
+        ControlSite { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0), capacity }
     }
     pub fn node(&self) -> Node<'_> {
         self.node_with(None)
@@ -75,18 +75,18 @@ impl Site {
             plan: None,
         }
     }
-    /// Holds a bundle of this size, made here.
+    /// Holds a bundle of this size, created here.
     pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
         self.keep_with(destination, size, |_, _| {})
     }
-    /// The same, changed before it is held.
+    /// Like `keep`, with a change to the bundle before it is held.
     pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
         let mut meta = bundle(u128::from(self.book.last_number()) + 1, to, size);
         let mut new = new(meta.clone());
         change(&mut meta, &mut new);
         self.book.keep(New { bundle: Arc::new(meta), ..new })
     }
-    /// A bundle of this size that asks to come in.
+    /// A bundle of this size that asks to enter.
     pub fn newcomer(&self, size: usize) -> Held {
         Held::newcomer(new(bundle(u128::MAX, 9, size)))
     }
@@ -106,7 +106,7 @@ impl Site {
         self.peers.get_mut(id).expect("it was added").up.push(LinkId(number as u32));
         id
     }
-    /// What its last hello said, and how fast it is.
+    /// Sets the content of a neighbour's last hello and its rate.
     pub fn says(&mut self, peer: PeerId, free: u64, rate: Option<DataRate>) {
         let peer = self.peers.get_mut(peer).expect("it was met");
         (peer.free, peer.capacity, peer.rate) = (Some(free), Some(1000), rate);
@@ -114,21 +114,21 @@ impl Site {
     pub fn peer(&self, id: PeerId) -> &Peer {
         self.peers.get(id).expect("it was met")
     }
-    /// Writes labels as ordered; gives the other orders.
+    /// Writes requested labels; returns the other actions.
     pub fn follow(&mut self, out: &mut Actions) -> Vec<Action> {
         let (labels, others): (Vec<Action>, Vec<Action>) = out.drain().partition(|o| matches!(o, Action::Label { .. }));
-        for order in labels {
-            if let Action::Label { bundle, label } = order {
+        for action in labels {
+            if let Action::Label { bundle, label } = action {
                 self.set_label(bundle, label);
             }
         }
         others
     }
-    /// Who makes room for a newcomer of this size; `None`: it is refused.
+    /// Bundles evicted for a newcomer of this size; `None` if it is refused.
     pub fn fits(&self, control: &dyn Control, size: usize) -> Option<Vec<Handle>> {
         self.victims(control, size, |_, _| {})
     }
-    /// The same for a newcomer that was changed.
+    /// Like `fits`, with a change to the newcomer.
     pub fn victims(
         &self,
         control: &dyn Control,
@@ -141,12 +141,13 @@ impl Site {
         let newcomer = Held::newcomer(New { bundle: Arc::new(meta), ..new });
         self.room(control, &self.node(), &newcomer)
     }
-    /// What the agent does: the least worth below the newcomer's, planned first.
+    /// Evicts as the agent does: the least worth below the newcomer's, in a trial run first.
     pub fn room(&self, control: &dyn Control, node: &Node<'_>, newcomer: &Held) -> Option<Vec<Handle>> {
         let own = control.admit(node, newcomer).ok()?;
         let (mut victims, mut freed, mut rng) = (Vec::new(), 0, Rng::new(7));
         while self.book.bytes() - freed + newcomer.size() > self.capacity {
             let victim = self.book.least(&mut rng, |held| {
+                // Bundles with other constraints, and those already chosen, do not count.
                 let open = held.is_removable() && !victims.contains(&held.handle());
                 control.worth(node, held).filter(|worth| open && *worth < own)
             })?;

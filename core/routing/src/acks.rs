@@ -1,84 +1,87 @@
-//! What has arrived, as routers tell each other so that nobody carries it on. Both that do so (MaxProp 4.2, RAPID
-//! 4.2.3) delete what a neighbour says arrived, and with it whoever is listened to deletes any bundle by its identity.
-//! So it is here by default, at the word of neighbours at configured addresses. With `hearsay` 1 it deletes nothing: what is
-//! said to have arrived gets no more copies, and stays as long as there is room
-//! (`docs/decisions/0029-what-vouches-for-an-arrival.md`). The destination's own word always deletes.
+//! Acknowledgments of delivery that routers exchange, so that delivered bundles are not carried on. Both routers that
+//! use them (MaxProp 4.2, RAPID 4.2.3) delete a bundle on a neighbour's acknowledgment, and with that a trusted
+//! neighbour can delete any bundle by its identity. The default here is the same, for neighbours at configured
+//! addresses. With `hearsay` 1 it deletes nothing: an acknowledged bundle gets no more copies and stays as long as
+//! there is space (`docs/decisions/0029-what-vouches-for-an-arrival.md`). An acknowledgment by the destination itself
+//! always deletes.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::{NodeId, Param};
 use farlink_book::{Action, Actions, Held, Identity, Node, Peer, PolicyEvent, Reporters, Why, put_number};
 
-/// Acknowledgments remembered; beyond, of whoever told most the oldest is forgotten.
+/// Most acknowledgments remembered; beyond that the oldest of the largest reporter is forgotten.
 pub const ACKS_MAX: usize = 4096;
 
-/// The parameter that says what acknowledgments of others do.
+/// Parameter for the effect of acknowledgments from third parties.
 pub const HEARSAY: Param = Param {
     name: "hearsay",
-    help: "What others say arrived: 0 is not listened to, 1 gets no more copies, 2 is deleted and refused.",
+    help: "Bundles that third parties acknowledge: 0 ignored, 1 get no more copies, 2 are deleted and refused.",
     unit: "",
     default: 2.0,
     min: 0.0,
     max: 2.0,
 };
-/// The parameter that says whose acknowledgments count.
+/// Parameter for the neighbours whose acknowledgments count.
 pub const TRUST: Param = Param {
     name: "trust",
-    help: "Whose word of an arrival counts: 0 anybody's, 1 of who says a name, 2 of who is at a configured address, \
-           3 of who proved its name.",
+    help: "Neighbours whose acknowledgments count: 0 all, 1 those that claim a name, 2 those at a configured address, \
+           3 those with a proven name.",
     unit: "",
     default: 2.0,
     min: 0.0,
     max: 3.0,
 };
 
-/// Bundles that arrived.
+/// Bundles known to be delivered.
 #[derive(Default, Debug)]
 pub struct Acks {
     hearsay: u8,
     trust: u8,
     known: BTreeMap<u128, u64>,
-    /// In order of learning.
+    /// Bundle by order of learning.
     order: BTreeMap<u64, u128>,
     learnt: u64,
-    tellers: Reporters<u128>,
+    reporters: Reporters<u128>,
 }
 
 impl Acks {
-    /// None; values of [`HEARSAY`] and [`TRUST`].
+    /// Empty; `hearsay` and `trust` are values of [`HEARSAY`] and [`TRUST`].
     pub fn new(hearsay: f64, trust: f64) -> Self {
         Acks { hearsay: hearsay as u8, trust: trust as u8, ..Acks::default() }
     }
-    /// Whether it arrived, as far as is known.
+    /// Whether the bundle is known to be delivered.
     pub fn has(&self, held: &Held) -> bool {
         self.known.contains_key(&held.bundle.id)
     }
-    /// Remembers that a bundle arrived, as somebody told (null: this node saw it); whether that is new.
-    pub fn note(&mut self, id: u128, teller: NodeId) -> bool {
+    /// Remembers that a bundle was delivered; `reporter` is null if this node saw it. Returns whether that is new.
+    pub fn note(&mut self, id: u128, reporter: NodeId) -> bool {
         if self.known.contains_key(&id) {
             return false;
         }
         if self.known.len() >= ACKS_MAX {
-            let loser = self.tellers.loser();
+            // A flood of acknowledgments must not push out those of other neighbours.
+            let loser = self.reporters.loser();
             loser.into_iter().for_each(|id| self.forget(id));
         }
         self.learnt += 1;
         self.known.insert(id, self.learnt);
         self.order.insert(self.learnt, id);
-        self.tellers.note(id, teller);
+        self.reporters.note(id, reporter);
         true
     }
     fn forget(&mut self, id: u128) {
-        self.tellers.forget(id);
+        self.reporters.forget(id);
         if let Some(number) = self.known.remove(&id) {
             self.order.remove(&number);
         }
     }
-    /// A bundle that news say arrived, here or with its destination; it is remembered.
-    pub fn hear(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>) -> Option<u128> {
-        let held = match *news {
+    /// Identity of a bundle that an event shows to be delivered, here or at its destination; it is remembered.
+    pub fn hear(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>) -> Option<u128> {
+        let held = match *event {
             PolicyEvent::Sent { bundle, to, .. } => {
                 let (held, peer) = node.get(bundle).zip(node.peers.get(to))?;
+                // A neighbour other than the destination merely has a copy.
                 peer.is(held.destination()).then_some(held)?
             }
             PolicyEvent::Gone { bundle, why: Why::Delivered } => node.get(bundle)?,
@@ -87,8 +90,9 @@ impl Acks {
         self.note(held.bundle.id, NodeId::NULL);
         Some(held.bundle.id)
     }
-    /// The latest, as many as there may be: their number, and both halves of each.
+    /// Writes the latest acknowledgments, `most` at most: their number, and both halves of each.
     pub fn write(&self, message: &mut Vec<u8>, most: usize) {
+        // The latest ones, if not all fit.
         let before = self.order.len().saturating_sub(most);
         put_number(message, (self.order.len() - before) as u64);
         for id in self.order.values().skip(before) {
@@ -96,7 +100,7 @@ impl Acks {
             put_number(message, *id as u64);
         }
     }
-    /// Reads those of a neighbour; `each` is told of what is new.
+    /// Reads the acknowledgments of a neighbour; `each` gets every new one.
     pub fn read(
         &mut self,
         node: &Node<'_>,
@@ -105,19 +109,21 @@ impl Acks {
         out: &mut Actions,
         mut each: impl FnMut(u128),
     ) -> Option<()> {
+        // The message is read even if ignored, to reach the fields behind it.
         let listens = self.hearsay > 0 && peer.identity() as u8 >= self.trust;
-        let (teller, mut heard) = (Reporters::<u128>::name(peer), BTreeSet::new());
+        let (reporter, mut heard) = (Reporters::<u128>::name(peer), BTreeSet::new());
         for _ in 0..numbers.next()?.min(ACKS_MAX as u64) {
             let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
-            // What a message says twice is heard once.
+            // A repeated acknowledgment in one message must not repeat its actions.
             if !listens || !heard.insert(id) {
                 continue;
             }
-            let new = self.note(id, teller);
+            let new = self.note(id, reporter);
             if new {
                 each(id);
             }
             let held = node.book.find(id);
+            // Only the destination itself, authenticated, is beyond doubt.
             let vouched = |held: &&Held| peer.identity_as(held.destination()) >= Some(Identity::Address);
             let sure = held.filter(vouched).is_some();
             if new && self.hearsay > 1 || sure {
@@ -132,7 +138,7 @@ impl Acks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_base::EndpointId;
     use farlink_book::{Origin, numbers};
 
@@ -140,7 +146,7 @@ mod tests {
         [&[ids.len() as u64][..], &ids.iter().flat_map(|id| [(id >> 64) as u64, *id as u64]).collect::<Vec<_>>()]
             .concat()
     }
-    fn read(acks: &mut Acks, site: &Site, peer: &Peer, ids: &[u128]) -> Vec<Action> {
+    fn read(acks: &mut Acks, site: &RouterSite, peer: &Peer, ids: &[u128]) -> Vec<Action> {
         let mut out = Actions::default();
         acks.read(&site.node(), peer, &mut said(ids).into_iter(), &mut out, |_| ()).unwrap();
         out.drain().collect()
@@ -150,18 +156,20 @@ mod tests {
     fn the_latest_are_remembered_and_told() {
         let mut acks = Acks::default();
         assert!((0..5000).all(|id| acks.note(id, NodeId::NULL)) && !acks.note(4999, NodeId::NULL));
-        assert_eq!((acks.known.len(), acks.order.len(), acks.tellers.len()), (ACKS_MAX, ACKS_MAX, ACKS_MAX));
+        assert_eq!((acks.known.len(), acks.order.len(), acks.reporters.len()), (ACKS_MAX, ACKS_MAX, ACKS_MAX));
         let mut message = Vec::new();
+        // Both halves of identities below 2^64: the upper ones are zero.
         acks.write(&mut message, 2);
         assert_eq!(numbers(&message).collect::<Vec<_>>(), [2, 0, 4998, 0, 4999]);
     }
 
     #[test]
     fn what_reached_its_destination_arrived() {
-        let (mut site, mut acks) = (Site::new(), Acks::default());
+        let (mut site, mut acks) = (RouterSite::new(), Acks::default());
         let (two, three, bundle) = (site.meet(2, 0), site.meet(3, 1), site.keep(3, 100));
         let id = site.held(bundle).bundle.id;
         let sent = |to| PolicyEvent::Sent { bundle, to, gave: 0, keep: true };
+        // Neighbour 2 is not the destination, and an eviction is no delivery.
         assert_eq!(acks.hear(&site.node(), &sent(two)), None);
         assert_eq!(acks.hear(&site.node(), &PolicyEvent::Gone { bundle, why: Why::Overflow }), None);
         assert_eq!(acks.hear(&site.node(), &sent(three)), Some(id));
@@ -170,11 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn hearsay_deletes_where_it_is_asked_for_and_the_destinations_own_word_does() {
-        let mut site = Site::new();
+    fn hearsay_deletes_only_where_configured() {
+        let mut site = RouterSite::new();
         let (neighbour, nine, bundle) = (site.meet(2, 0), site.meet(9, 1), site.keep(9, 100));
         let id = site.held(bundle).bundle.id;
         let gone = [Action::Ban { id }, Action::Delete { bundle, why: Why::Acked }];
+        // Effects of a third party's acknowledgment, and of the destination's own.
         for (hearsay, by_hearsay, by_nine) in [(0.0, &[][..], &[][..]), (1.0, &[], &gone), (2.0, &gone, &gone)] {
             let mut acks = Acks::new(hearsay, 2.0);
             assert_eq!(read(&mut acks, &site, site.peer(neighbour), &[id]), by_hearsay, "{hearsay}");
@@ -182,6 +191,7 @@ mod tests {
             assert_eq!(read(&mut acks, &site, site.peer(nine), &[id, id, id]), by_nine, "{hearsay}");
         }
         let mut acks = Acks::new(2.0, 2.0);
+        // A bundle not held here is refused when it comes.
         assert_eq!(
             read(&mut acks, &site, site.peer(neighbour), &[77, 77]),
             [Action::Ban { id: 77 }],
@@ -190,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn who_only_claims_a_name_is_not_listened_to_and_a_flood_pushes_out_its_own() {
-        let (mut site, mut acks) = (Site::new(), Acks::new(1.0, 2.0));
+    fn unauthenticated_acks_are_ignored() {
+        let (mut site, mut acks) = (RouterSite::new(), Acks::new(1.0, 2.0));
         let (honest, flood) = (site.meet(2, 0), site.meet(3, 1));
         let liar = site.peers.add(Origin::Came);
         site.peers.learn(liar, EndpointId::ipn(9, 0), Identity::Claimed);
@@ -200,6 +210,7 @@ mod tests {
         assert_eq!(read(&mut acks, &site, site.peer(liar), &[id]), []);
         assert!(!acks.has(site.held(bundle)));
         read(&mut acks, &site, site.peer(honest), &(1_000..1_100).collect::<Vec<_>>());
+        // A flood of several times the table's size.
         for round in 1..10 {
             read(&mut acks, &site, site.peer(flood), &(0..4096).map(|n| round << 32 | n).collect::<Vec<_>>());
         }

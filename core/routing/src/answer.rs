@@ -1,4 +1,4 @@
-//! Questions people ask of a plan, as text: what `farlink plan route` does.
+//! Answers to route questions typed by people, as in `farlink plan route`.
 
 use crate::contact_plan::{Parsed, text};
 use crate::sabr::{Booked, Profile, Query, Route, find_route};
@@ -8,33 +8,33 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::{ConfigError, DataVolume, DtnTime, NodeId, Priority, nearest_name};
 
-/// A question as typed.
+/// A route question as typed.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteRequest<'a> {
-    /// Node the bundle is at: number, `ipn:` EID, or a name of the plan.
+    /// Node that has the bundle: number, `ipn:` EID, or a name from the plan.
     pub from: &'a str,
-    /// Node it shall reach.
+    /// Node to reach.
     pub to: &'a str,
-    /// From when: UTC, `+s`, or plain seconds from the epoch.
+    /// Earliest departure: UTC, `+s`, or plain seconds from the epoch.
     pub at: &'a str,
-    /// Size of the encoded bundle, such as `100 kB`.
+    /// Length of the encoded bundle, such as `100 kB`.
     pub size: &'a str,
-    /// When its lifetime ends, written like `at`.
+    /// End of its lifetime, written like `at`.
     pub expires: Option<&'a str>,
-    /// `bulk`, `normal` or `expedited`.
+    /// Class of service: `bulk`, `normal` or `expedited`.
     pub priority: &'a str,
-    /// `exact`, `sabr` or `ion`.
+    /// Profile of the search: `exact`, `sabr` or `ion`.
     pub profile: &'a str,
-    /// Neighbours not to use as first hop.
+    /// Neighbours excluded as first hop.
     pub excluded: &'a [String],
 }
 
-/// The answer.
+/// Answer to a route question.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RouteAnswer {
-    /// The route, when there is one.
+    /// The route, if there is one.
     pub route: Option<Route>,
-    /// Why not, when there is none.
+    /// Explanation, if there is no route.
     pub reason: Option<String>,
 }
 
@@ -42,12 +42,12 @@ fn wrong(path: &str, expected: String, hint: String) -> ConfigError {
     ConfigError { path: path.into(), expected, hint }
 }
 
-/// A time on the plan's scale: UTC (when the plan has an epoch), `+s`, or plain seconds from the
-/// epoch.
+/// Parses a time on the plan's scale: UTC (if the plan has an epoch), `+s`, or plain seconds from the epoch.
 ///
 /// # Errors
-/// Text that is no time, or UTC with a plan that has no epoch.
+/// Text that is no time, or UTC in a plan without an epoch.
 pub fn parse_time(plan: &Parsed, option: &str, text: &str) -> Result<PlanTime, ConfigError> {
+    // Wall time needs an epoch to place it on the plan's scale.
     if let Some(utc) = DtnTime::parse_utc(text) {
         let epoch = plan.plan.epoch.ok_or_else(|| {
             let hint = "give the time in seconds, or declare an epoch in the plan".into();
@@ -66,6 +66,7 @@ pub fn parse_time(plan: &Parsed, option: &str, text: &str) -> Result<PlanTime, C
 
 fn parse_node(plan: &Parsed, option: &str, text: &str) -> Result<NodeId, ConfigError> {
     plan.node(text).ok_or_else(|| {
+        // Typing errors in names are the most common mistake.
         let near = nearest_name(text, plan.names.iter().map(|(name, _)| name.as_str()));
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
@@ -75,10 +76,10 @@ fn parse_node(plan: &Parsed, option: &str, text: &str) -> Result<NodeId, ConfigE
     })
 }
 
-/// Finds the route SABR picks for a bundle as typed.
+/// Finds the route that SABR picks for a bundle as typed.
 ///
 /// # Errors
-/// A question that cannot be understood.
+/// A question that cannot be parsed.
 pub fn answer(plan: &Parsed, request: &RouteRequest<'_>) -> Result<RouteAnswer, ConfigError> {
     let excluded: Result<Vec<NodeId>, _> = request.excluded.iter().map(|n| parse_node(plan, "--exclude", n)).collect();
     let excluded = excluded?;
@@ -107,14 +108,16 @@ pub fn answer(plan: &Parsed, request: &RouteRequest<'_>) -> Result<RouteAnswer, 
             wrong("--profile", expected, "exact, sabr or ion".into())
         })?,
     };
+    // A single request: nothing is booked.
     let index = PlanIndex::new(plan.plan.clone());
     let route = find_route(&index, &query, &Booked::default());
     let reason = if route.is_none() { Some(reason(&index, &query)) } else { None };
     Ok(RouteAnswer { route, reason })
 }
 
-/// Which condition, dropped alone, would give a route.
+/// The first condition whose removal alone would give a route.
 fn reason(index: &PlanIndex, query: &Query<'_>) -> String {
+    // Each trial drops one condition, so the answer names something the user can change.
     let find = |query: &Query<'_>| find_route(index, query, &Booked::default());
     if let Some(late) = find(&Query { expires: PlanTime::MAX, ..*query }) {
         let (late, end) = (text::decimal_seconds(late.arrival.0), text::decimal_seconds(query.expires.0));
@@ -151,16 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_in_words_people_use() {
+    fn answers_are_readable() {
         let plan = parse(PLAN).unwrap();
         let route = answer(&plan, &request()).unwrap().route.unwrap();
         assert_eq!((route.arrival, route.hops()), (PlanTime::from_secs(32), 2));
+        // ION's profile adds overhead, so the transmission takes longer.
         let ion = answer(&plan, &RouteRequest { profile: "ion", ..request() }).unwrap().route.unwrap();
         assert!(ion.arrival > route.arrival);
     }
 
     #[test]
-    fn without_a_route_the_reason_is_told() {
+    fn missing_route_names_the_reason() {
         let plan = parse(PLAN).unwrap();
         let reason = |request: RouteRequest<'_>| answer(&plan, &request).unwrap().reason.unwrap();
         assert!(reason(RouteRequest { expires: Some("+20"), ..request() }).contains("earliest arrival is +32 s"));
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_gets_a_hint() {
+    fn unreadable_question_gets_a_hint() {
         let plan = parse(PLAN).unwrap();
         for (request, path, hint) in [
             (RouteRequest { from: "erth", ..request() }, "--from", "earth"),

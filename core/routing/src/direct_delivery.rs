@@ -1,13 +1,13 @@
-//! Direct delivery: a bundle stays where it was made until that node meets its destination.
+//! Direct delivery: a bundle stays at its source until that node meets the destination.
 //!
-//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Single-Copy Routing in Intermittently Connected
-//! Mobile Networks", SECON 2004. What it costs least any router can do; the last step of all that
-//! copy is the agent's anyway. What is for a group is never given away, and so stays, too.
+//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Single-Copy Routing in Intermittently Connected Mobile Networks",
+//! SECON 2004. The last hop, common to all copying routers, belongs to the agent, so this router does nothing else. A
+//! bundle for a group is never given away, and so stays as well.
 
 use crate::router::Router;
 use farlink_book::DeliveryForecast;
 
-/// Nothing but the last step.
+/// Router that leaves delivery to the agent.
 #[derive(Default, Debug)]
 pub struct DirectDelivery;
 
@@ -22,18 +22,19 @@ impl Router for DirectDelivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_book::{Actions, RouteDecision};
 
     #[test]
-    fn a_bundle_is_carried_and_nobody_on_the_way_gets_it() {
-        let mut site = Site::new();
+    fn bundle_is_carried_to_destination_only() {
+        let mut site = RouterSite::new();
         let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
         assert_eq!(
             DirectDelivery.route(&site.node(), site.held(bundle), &[], &mut Actions::default()),
             RouteDecision::Carry
         );
-        assert!(DirectDelivery.copies(), "else its destination is not offered it");
+        assert!(DirectDelivery.copies(), "otherwise it would not be offered to its destination");
+        // No other neighbour gets a copy.
         assert_eq!(DirectDelivery.wants(&site.node(), site.peer(peer), site.held(bundle)), None);
     }
 }

@@ -1,12 +1,12 @@
-//! Epidemic routing: a copy to every neighbour met, until the destination has one.
+//! Epidemic routing: a copy to every neighbour met, until the destination has the bundle.
 //!
-//! A. Vahdat, D. Becker: "Epidemic Routing for Partially-Connected Ad Hoc Networks", Duke
-//! CS-2000-06. Its summary vectors are the agent's: a neighbour is not offered what it has.
+//! A. Vahdat, D. Becker: "Epidemic Routing for Partially-Connected Ad Hoc Networks", Duke CS-2000-06. The agent keeps
+//! its summary vectors: a neighbour is not offered a bundle it has.
 
 use crate::router::Router;
 use farlink_book::{CopyOffer, DeliveryForecast, Held, Node, Peer};
 
-/// Flooding, oldest first.
+/// Router that floods, oldest bundles first.
 #[derive(Default, Debug)]
 pub struct Epidemic;
 
@@ -20,6 +20,7 @@ impl Router for Epidemic {
         true
     }
     fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<CopyOffer> {
+        // Numbers grow with arrival, so the oldest goes first.
         Some(CopyOffer::copy(held, held.number))
     }
 }
@@ -27,12 +28,12 @@ impl Router for Epidemic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_book::{Actions, RouteDecision};
 
     #[test]
-    fn whoever_is_met_gets_a_copy_oldest_first() {
-        let mut site = Site::new();
+    fn neighbours_get_copies_oldest_first() {
+        let mut site = RouterSite::new();
         let (older, newer) = (site.keep(9, 100), site.keep(9, 100));
         let peer = site.meet(2, 0);
         let want = |bundle| Epidemic.wants(&site.node(), site.peer(peer), site.held(bundle)).unwrap();

@@ -1,12 +1,10 @@
-//! First contact: there is one copy, and it moves to whoever is met first, until that is the
-//! destination.
+//! First contact: a single copy moves to the first neighbour met, until that is the destination.
 //!
-//! S. Jain, K. Fall, R. Patra: "Routing in a Delay Tolerant Network", SIGCOMM 2004. What a node gave
-//! on is not given back to it, as with The ONE: where several are in range of each other, it would
-//! go round until it had no hops left. So nodes tell each other what they gave on. What comes back
-//! nevertheless is taken, for some layers tell no sender that it was refused; it waits for somebody
-//! who is met after that. What is for a group is never given away, and so it stays where it was made.
-//! Pieces that are cut again on the way are others than those that were given on, and may go back.
+//! S. Jain, K. Fall, R. Patra: "Routing in a Delay Tolerant Network", SIGCOMM 2004. As in The ONE, a bundle is not
+//! given back to a node that forwarded it: among several nodes in range it would circulate until its hop limit. So
+//! nodes tell each other the identities they forwarded. A bundle that comes back nevertheless is accepted, because
+//! some layers cannot report a refusal to the sender; it then waits for a neighbour met later. A bundle for a group
+//! is never given away and stays at its source. Fragments cut differently on the way count as new and may go back.
 
 use crate::router::Router;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,37 +15,38 @@ use farlink_book::{
     put_number,
 };
 
-/// Bundles given on that are remembered, the newest.
+/// Most forwarded bundles remembered; the oldest is forgotten first.
 const GAVE_MAX: usize = 4096;
-/// Of them, those that a neighbour is told of as it is met.
+/// Most of them reported to a neighbour when it comes up.
 const TOLD_MAX: usize = 256;
 
 /// A neighbour that is up.
 #[derive(Default, Debug)]
-struct Met {
-    /// Neighbours that had come up by then, it included.
+struct UpNeighbour {
+    /// Number of neighbours that had come up by then, this one included.
     since: u32,
-    /// What it says that it gave on.
+    /// Bundles that it reported as forwarded.
     gave: BTreeSet<u128>,
 }
 
-/// One copy, on and on.
+/// Router that passes the only copy on.
 #[derive(Default, Debug)]
 pub struct FirstContact {
-    /// What was given on and when its lifetime ends, in that order.
+    /// Forwarded bundles with the ends of their lifetimes, oldest first.
     gave: VecDeque<(u128, Instant)>,
     known: BTreeSet<u128>,
-    /// Neighbours that came up until now.
+    /// Number of neighbours that came up so far.
     encounters: u32,
-    up: BTreeMap<PeerId, Met>,
-    /// Who took a bundle that leaves.
+    up: BTreeMap<PeerId, UpNeighbour>,
+    /// Neighbour that took the bundle now leaving.
     taker: Option<(Handle, PeerId)>,
 }
 
 impl FirstContact {
-    /// Remembers that a bundle was given on, and tells those that are up, but who took it.
+    /// Remembers that a bundle was forwarded, and reports it to all neighbours that are up except the one that took it.
     fn give(&mut self, held: &Held, out: &mut Actions) {
         let id = held.bundle.id;
+        // !self.known.insert(id) { || Anonymous bundles cannot be recognised when they come back.
         if held.bundle.is_anonymous() || !self.known.insert(id) {
             return;
         }
@@ -55,13 +54,15 @@ impl FirstContact {
         if self.gave.len() > GAVE_MAX {
             self.gave.pop_front().map(|(oldest, _)| self.known.remove(&oldest));
         }
+        // The node that took it knows.
         let taker = self.taker.filter(|(bundle, _)| *bundle == held.handle()).map(|(_, peer)| peer);
         let others = self.up.keys().filter(|peer| Some(**peer) != taker);
         others.for_each(|peer| out.tell(*peer, message([id].into_iter())));
     }
     fn meet(&mut self, now: Instant, peer: PeerId, out: &mut Actions) {
         self.encounters = self.encounters.saturating_add(1);
-        self.up.insert(peer, Met { since: self.encounters, gave: BTreeSet::new() });
+        self.up.insert(peer, UpNeighbour { since: self.encounters, gave: BTreeSet::new() });
+        // Expired bundles cannot come back, so they need no report.
         let lives = self.gave.iter().rev().filter(|(_, expires)| *expires > now);
         let told = message(lives.map(|(id, _)| *id).take(TOLD_MAX));
         if !told.is_empty() {
@@ -72,20 +73,22 @@ impl FirstContact {
         let Some(met) = self.up.get_mut(&from) else { return };
         let mut numbers = numbers(bytes);
         while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+            // A neighbour that reports without end must not fill the memory.
             if met.gave.len() < GAVE_MAX {
                 met.gave.insert(u128::from(high) << 64 | u128::from(low));
             }
         }
+        // The answer may have changed: bundles it had are no longer offered.
         out.push(Action::Reask(from));
     }
 }
 
-/// Whether it is one of these, or a piece of one.
+/// Whether the bundle is in the set, or is a fragment of a bundle in it.
 fn is_of(given: &BTreeSet<u128>, held: &Held) -> bool {
     given.contains(&held.bundle.id) || given.contains(&held.bundle.original_id())
 }
 
-/// Both halves of each identity.
+/// Message with both halves of each identity.
 fn message(ids: impl Iterator<Item = u128>) -> Vec<u8> {
     let mut message = Vec::new();
     for id in ids {
@@ -107,16 +110,18 @@ impl Router for FirstContact {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Up { peer } => self.meet(node.now, peer, out),
             PolicyEvent::Down { peer } => drop(self.up.remove(&peer)),
             PolicyEvent::Heard { from, bytes } => self.hear(from, bytes, out),
-            // The label: what has come back by that encounter; it does not travel.
+            // The label counts the neighbours that had come up when the bundle came back; it does not travel.
             PolicyEvent::Kept { bundle, .. } => {
+                // A label from the wire means nothing here.
                 let back = node.get(bundle).is_some_and(|held| is_of(&self.known, held));
                 out.label(bundle, if back { self.encounters } else { 0 });
             }
+            // `Gone` follows and does not name the neighbour.
             PolicyEvent::Sent { bundle, to, .. } => self.taker = Some((bundle, to)),
             PolicyEvent::Gone { bundle, why: Why::Forwarded } => {
                 if let Some(held) = node.get(bundle) {
@@ -128,6 +133,7 @@ impl Router for FirstContact {
     }
     fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<CopyOffer> {
         let (met, back) = (self.up.get(&peer.id)?, node.label(held));
+        // Only neighbours met after its return get a bundle that came back.
         let new = met.since > back && !is_of(&met.gave, held);
         new.then(|| CopyOffer::give(held, held.number).with(node, back, 0))
     }
@@ -136,33 +142,33 @@ impl Router for FirstContact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_base::{FragmentInfo, Rare};
     use farlink_book::LabelSplit;
 
-    fn on(router: &mut FirstContact, site: &mut Site, news: PolicyEvent<'_>) -> Vec<Action> {
+    fn on(router: &mut FirstContact, site: &mut RouterSite, event: PolicyEvent<'_>) -> Vec<Action> {
         let mut out = Actions::default();
-        router.on(&site.node(), &news, &mut out);
+        router.on(&site.node(), &event, &mut out);
         let all: Vec<Action> = out.drain().collect();
-        for order in &all {
-            if let Action::Label { bundle, label } = *order {
+        for action in &all {
+            if let Action::Label { bundle, label } = *action {
                 site.held_mut(bundle).labels[0] = label;
             }
         }
-        all.into_iter().filter(|order| !matches!(order, Action::Label { .. })).collect()
+        all.into_iter().filter(|action| !matches!(action, Action::Label { .. })).collect()
     }
-    fn meet(router: &mut FirstContact, site: &mut Site, number: u64, link: u32) -> (PeerId, Vec<Action>) {
+    fn meet(router: &mut FirstContact, site: &mut RouterSite, number: u64, link: u32) -> (PeerId, Vec<Action>) {
         let peer = site.meet(number, link);
         let said = on(router, site, PolicyEvent::Up { peer });
         (peer, said)
     }
-    fn wants(router: &FirstContact, site: &Site, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
+    fn wants(router: &FirstContact, site: &RouterSite, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
         router.wants(&site.node(), site.peer(peer), site.held(bundle))
     }
 
     #[test]
-    fn whoever_is_met_gets_the_bundle_itself_the_oldest_first() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn neighbours_get_bundles_oldest_first() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let (older, newer) = (site.keep(9, 100), site.keep(9, 100));
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
         let want = |bundle| wants(&router, &site, peer, bundle).unwrap();
@@ -170,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_on_is_told_to_those_who_are_there_and_to_those_who_come() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn forwarded_identities_reach_all_neighbours() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let bundles = [(); 3].map(|()| site.keep(9, 100));
         let ids = bundles.map(|bundle| site.held(bundle).bundle.id);
         let [(taker, _), (there, said)] =
@@ -182,7 +188,7 @@ mod tests {
         on(&mut router, &mut site, sent(bundles[0]));
         let gone = |bundle, why| PolicyEvent::Gone { bundle, why };
         assert_eq!(on(&mut router, &mut site, gone(bundles[0], Why::Forwarded)), [told(there, &ids[..1])]);
-        assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "it was lost, and may come again");
+        assert_eq!(on(&mut router, &mut site, gone(bundles[1], Why::Overflow)), [], "a lost bundle may come again");
         site.held_mut(bundles[2]).expires = Instant(5);
         on(&mut router, &mut site, sent(bundles[2]));
         on(&mut router, &mut site, gone(bundles[2], Why::Forwarded));
@@ -190,28 +196,30 @@ mod tests {
         assert_eq!(said, [told(four, &[ids[2], ids[0]])], "the newest first");
         site.now = Instant(5);
         let (five, said) = meet(&mut router, &mut site, 5, 3);
-        assert_eq!(said, [told(five, &ids[..1])], "what lives");
+        assert_eq!(said, [told(five, &ids[..1])], "unexpired bundles only");
     }
 
     #[test]
-    fn who_gave_a_bundle_on_is_not_given_it() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn earlier_holder_is_not_offered_again() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let (bundle, other) = (site.keep(9, 100), site.keep(9, 100));
         let (peer, _) = meet(&mut router, &mut site, 2, 0);
         let bytes = message([site.held(bundle).bundle.id].into_iter());
         assert_eq!(on(&mut router, &mut site, PolicyEvent::Heard { from: peer, bytes: &bytes }), [Action::Reask(peer)]);
-        let given =
-            |router: &FirstContact, site: &Site| [bundle, other].map(|it| wants(router, site, peer, it).is_some());
+        let given = |router: &FirstContact, site: &RouterSite| {
+            [bundle, other].map(|it| wants(router, site, peer, it).is_some())
+        };
         assert_eq!(given(&router, &site), [false, true]);
+        // A neighbour's report is forgotten when it leaves.
         on(&mut router, &mut site, PolicyEvent::Down { peer });
-        assert_eq!(given(&router, &site), [false, false], "it is not there");
+        assert_eq!(given(&router, &site), [false, false], "the neighbour is down");
         on(&mut router, &mut site, PolicyEvent::Up { peer });
-        assert_eq!(given(&router, &site), [true, true], "until it says so again");
+        assert_eq!(given(&router, &site), [true, true], "until it reports the bundle again");
     }
 
     #[test]
-    fn a_piece_of_what_was_given_on_is_not_given_back_and_waits_where_it_is() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn fragment_of_forwarded_bundle_waits() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let piece = site.keep_with(9, 100, |bundle, _| {
             let fragment = Some(FragmentInfo { offset: 0, total: 200 });
             bundle.rare = Rare { fragment, ..Rare::default() }.boxed();
@@ -222,18 +230,19 @@ mod tests {
         on(&mut router, &mut site, PolicyEvent::Heard { from: peer, bytes: &message([whole].into_iter()) });
         assert_eq!(wants(&router, &site, peer, piece), None);
         let (other, _) = meet(&mut router, &mut site, 3, 1);
+        // As if this node had forwarded the whole bundle.
         router.known.insert(whole);
         on(&mut router, &mut site, PolicyEvent::Kept { bundle: piece, wire: None });
         assert_eq!(wants(&router, &site, other, piece), None);
     }
 
     #[test]
-    fn what_comes_back_waits_for_who_is_met_after_that() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn returned_bundle_waits_for_later_neighbour() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let bundle = site.keep(9, 100);
         let (there, _) = meet(&mut router, &mut site, 2, 0);
         on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) });
-        assert!(wants(&router, &site, there, bundle).is_some(), "whatever label it comes with");
+        assert!(wants(&router, &site, there, bundle).is_some(), "a label from the wire is ignored");
         on(&mut router, &mut site, PolicyEvent::Gone { bundle, why: Why::Forwarded });
         on(&mut router, &mut site, PolicyEvent::Kept { bundle, wire: None });
         assert_eq!(wants(&router, &site, there, bundle), None);
@@ -242,19 +251,20 @@ mod tests {
         assert_eq!(
             (want.keep, want.labels[0]),
             (false, LabelSplit { ours: 1, theirs: 0 }),
-            "where it fails, it waits still"
+            "after a failure it still waits"
         );
     }
 
     #[test]
-    fn what_is_remembered_and_listened_to_is_bounded() {
-        let (mut site, mut router) = (Site::new(), FirstContact::default());
+    fn memory_and_messages_are_bounded() {
+        let (mut site, mut router) = (RouterSite::new(), FirstContact::default());
         let (liar, _) = meet(&mut router, &mut site, 2, 0);
         for _ in 0..GAVE_MAX + 10 {
             let bundle = site.keep(9, 1);
             on(&mut router, &mut site, PolicyEvent::Gone { bundle, why: Why::Forwarded });
         }
         assert_eq!((router.gave.len(), router.known.len()), (GAVE_MAX, GAVE_MAX));
+        // The liar reports twice as many identities as are remembered.
         let bytes = message(0..2 * GAVE_MAX as u128);
         on(&mut router, &mut site, PolicyEvent::Heard { from: liar, bytes: &bytes });
         assert_eq!(router.up[&liar].gave.len(), GAVE_MAX);

@@ -1,46 +1,49 @@
-//! When something could be at another node by the plan: the earliest way over contacts as they are
-//! planned, whatever else they carry. Routers book ([`crate::sabr`]); this only asks.
+//! Earliest journeys between nodes over the contacts of a plan, regardless of their load. Routers book contacts
+//! ([`crate::sabr`]); this module only asks.
 
 use crate::PlanTime;
-use crate::plan_index::{Edge, PlanIndex};
+use crate::plan_index::{PlacedContact, PlanIndex};
 use alloc::collections::{BTreeMap, BinaryHeap};
 use core::cmp::Reverse;
 
-/// Nodes looked at for one answer.
+/// Most nodes examined for one answer.
 const LOOKED_MAX: usize = 4096;
 
-/// The earliest way; times in nanoseconds of plan time.
+/// The earliest journey between two nodes; times in nanoseconds of plan time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedJourney {
-    /// When it leaves the first node.
+    /// Departure from the first node.
     pub departs: u64,
-    /// When it could leave that node at the latest by the same first contact.
+    /// Latest departure from it by the same first contact.
     pub departs_by: u64,
-    /// When it is there.
+    /// Arrival at the last node.
     pub arrives: u64,
 }
 
 impl PlanIndex {
-    /// A node's place among the nodes of the plan, in order of their numbers.
+    /// Index of a node among the nodes of the plan, in order of their numbers.
     pub fn place_of(&self, node: farlink_base::NodeId) -> Option<u32> {
         self.place(node)
     }
-    /// How many nodes the plan has.
+    /// Number of nodes in the plan.
     pub fn node_count(&self) -> u32 {
         self.nodes.len() as u32
     }
-    /// The earliest way of `size` bytes from place to place, from `at` on, not through the places of
-    /// `avoid`; `None` where there is none, or it is too far to be found.
+    /// Earliest journey of `size` bytes between two indices, from `at` on and through none of `avoid`; `None` if
+    /// there is none, or none within the bound on examined nodes.
     pub fn journey(&self, from: u32, to: u32, at: u64, size: u64, avoid: &[u32]) -> Option<PlannedJourney> {
         let here = PlannedJourney { departs: at, departs_by: u64::MAX, arrives: at };
         let mut best = BTreeMap::from([(from, here)]);
+        // Dijkstra by arrival: a later arrival never departs earlier.
         let mut open = BinaryHeap::from([Reverse((at, from))]);
         let mut looked = 0;
         while let Some(Reverse((reached, place))) = open.pop() {
+            // An entry that a better one overtook is skipped.
             let Some(way) = best.get(&place).copied().filter(|way| way.arrives == reached) else { continue };
             if place == to {
                 return Some(way);
             }
+            // A plan of any size costs a bounded search.
             looked += 1;
             if looked > LOOKED_MAX {
                 return None;
@@ -50,6 +53,7 @@ impl PlanIndex {
                 if best.get(&next).is_some_and(|known| known.arrives <= arrives) {
                     continue;
                 }
+                // The first contact of the journey sets its departure.
                 let (departs, departs_by) = if place == from { (start, by) } else { (way.departs, way.departs_by) };
                 best.insert(next, PlannedJourney { departs, departs_by, arrives });
                 open.push(Reverse((arrives, next)));
@@ -57,8 +61,8 @@ impl PlanIndex {
         }
         None
     }
-    /// Where contacts lead from a place, and those of them that may not be over at `at`.
-    fn leading_from(&self, place: u32, at: u64) -> impl Iterator<Item = (u32, &[Edge])> {
+    /// Neighbours in the plan, each with the contacts that may not be over at `at`.
+    fn leading_from(&self, place: u32, at: u64) -> impl Iterator<Item = (u32, &[PlacedContact])> {
         let from = self.nodes.get(place as usize).copied();
         let groups = from.into_iter().flat_map(|node| self.groups_from(node));
         groups.filter_map(move |group| {
@@ -66,18 +70,19 @@ impl PlanIndex {
             Some((self.place(self.ends(group).1)?, contacts))
         })
     }
-    /// End of the contact in which the one may send to the other at `at`.
+    /// End of the contact in which `from` may transmit to `to` at `at`.
     pub fn contact_end(&self, from: u32, to: u32, at: u64) -> Option<u64> {
         let there = self.leading_from(from, at).filter(|(next, _)| *next == to);
+        // Contacts are in order of start, so later ones have not begun.
         let running = there.flat_map(|(_, contacts)| contacts.iter().take_while(|contact| contact.start <= at));
         running.map(|contact| contact.end).filter(|end| *end > at).max()
     }
 }
 
-/// The first contact that carries so many bytes: when they leave, when they could at the latest, and
-/// when they are there.
-fn first_that_fits(edges: &[Edge], from: u64, size: u64) -> Option<(u64, u64, u64)> {
+/// The first contact that carries `size` bytes: departure, latest departure and arrival.
+fn first_that_fits(edges: &[PlacedContact], from: u64, size: u64) -> Option<(u64, u64, u64)> {
     edges.iter().find_map(|edge| {
+        // The whole bundle must leave before the contact ends.
         let lasts = u64::try_from(edge.rate.time_for(size).as_nanos()).unwrap_or(u64::MAX);
         let (start, by) = (from.max(edge.start), edge.end.saturating_sub(lasts));
         (start <= by).then(|| (start, by, start.saturating_add(lasts).saturating_add(edge.delay)))
@@ -97,9 +102,10 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn the_earliest_way_is_found_and_another_where_a_node_is_avoided() {
+    fn earliest_journey_avoids_given_nodes() {
         let index = index();
         let [one, two, three, four] = [1, 2, 3, 4].map(|n| index.place_of(NodeId(n)).unwrap());
+        // 10 B at 10 B/s: one second per contact, and one of light.
         let way = index.journey(one, four, 0, 10, &[]).unwrap();
         assert_eq!(way, PlannedJourney { departs: 10 * S, departs_by: 19 * S, arrives: 17 * S });
         let way = index.journey(one, four, 0, 10, &[two]).unwrap();
@@ -116,6 +122,7 @@ mod tests {
         let index = index();
         let [one, two] = [1, 2].map(|n| index.place_of(NodeId(n)).unwrap());
         assert_eq!(index.contact_end(one, two, 10 * S), Some(20 * S));
+        // A contact includes its start and excludes its end.
         assert_eq!((index.contact_end(one, two, 9 * S), index.contact_end(one, two, 20 * S)), (None, None));
         assert_eq!(index.contact_end(two, one, 15 * S), None);
     }

@@ -1,7 +1,7 @@
-//! Where a bundle goes: contact plans and routers, one file per router and per plan dialect.
+//! Routers and contact plans, one file per router and per plan dialect.
 //!
-//! It never sees a bundle's bytes and never decides whether a bundle is kept (`core/congestion`).
-//! Read [`Router`], [`PlanIndex`] and [`ContactPlan`] first.
+//! This crate never sees a bundle's bytes and never decides whether a bundle is kept (`core/congestion`). Start with
+//! [`Router`], [`PlanIndex`] and [`ContactPlan`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(any(clippy, test))]
@@ -32,6 +32,6 @@ pub use answer::{RouteAnswer, RouteRequest, answer, parse_time};
 pub use contact_plan::{Contact, ContactPlan, PlanTime};
 pub use farlink_base::NodeId;
 pub use journey::PlannedJourney;
-pub use plan_index::{Edge, GroupId, PlacedPlan, PlanIndex};
+pub use plan_index::{GroupId, PlacedContact, PlacedPlan, PlanIndex};
 pub use registry::{RouterInfo, make_router, routers};
 pub use router::Router;

@@ -1,9 +1,8 @@
-//! MaxProp: young bundles first, then those with the likeliest path; acknowledgments flood and
-//! purge.
+//! MaxProp: young bundles first, then those with the likeliest path; acknowledgments are flooded and purge bundles.
 //!
-//! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based
-//! Disruption-Tolerant Networks", INFOCOM 2006. The paper's threshold of hops follows the bytes of
-//! a mean contact; here it is a parameter, and what deletes besides the destination's word is another (`acks.rs`).
+//! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based Disruption-Tolerant Networks",
+//! INFOCOM 2006. The paper derives the hop threshold from the bytes of a mean contact; here it is a parameter, and
+//! another sets which acknowledgments besides the destination's delete (`acks.rs`).
 
 use crate::acks::{ACKS_MAX, Acks, HEARSAY, TRUST};
 use crate::router::Router;
@@ -15,31 +14,31 @@ use farlink_book::{
     Reporters, numbers, put_number,
 };
 
-/// Nodes whose meetings are known at most.
+/// Most nodes whose meetings are known.
 const NODES_MAX: usize = 1024;
-/// Meetings of all of them known at most: so many likelihoods a search of paths looks at.
+/// Most likelihoods over all of them, which bounds a search of paths.
 const MEETINGS_MAX: usize = 65_536;
-/// Cost to a node no path leads to.
+/// Cost of a destination without a path.
 const NO_PATH: f64 = 1e6;
 
-type Meetings = BTreeMap<NodeId, f64>;
+type MeetingLikelihoods = BTreeMap<NodeId, f64>;
 
 /// Meeting likelihoods of all nodes, and the cheapest paths by them.
 #[derive(Debug)]
 pub struct MaxProp {
     threshold: u8,
     likely_max: usize,
-    meetings: BTreeMap<NodeId, Meetings>,
-    /// Likelihoods in all of them.
+    meetings: BTreeMap<NodeId, MeetingLikelihoods>,
+    /// Number of likelihoods in all tables.
     count: usize,
-    /// Who told of which node's.
-    tellers: Reporters<NodeId>,
+    /// Reporter of each node's table.
+    reporters: Reporters<NodeId>,
     cost: BTreeMap<NodeId, f64>,
     acks: Acks,
 }
 
 impl MaxProp {
-    /// Parameters.
+    /// Parameters of the router.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "threshold",
@@ -61,7 +60,7 @@ impl MaxProp {
         TRUST,
     ];
 
-    /// `params` are values of [`MaxProp::PARAMS`].
+    /// MaxProp with values of [`MaxProp::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         MaxProp {
@@ -69,18 +68,19 @@ impl MaxProp {
             likely_max: param(1) as usize,
             meetings: BTreeMap::new(),
             count: 0,
-            tellers: Reporters::default(),
+            reporters: Reporters::default(),
             cost: BTreeMap::new(),
             acks: Acks::new(param(2), param(3)),
         }
     }
 
-    /// Incremental averaging: who was met gains 1, then all are scaled to a sum of 1.
+    /// Incremental averaging: the neighbour met gains 1, then all are scaled to a sum of 1.
     fn meet(&mut self, me: NodeId, peer: NodeId) {
         let mine = self.meetings.entry(me).or_default();
         self.count -= mine.len();
         *mine.entry(peer).or_insert(0.0) += 1.0;
         if mine.len() > self.likely_max {
+            // The neighbour just met stays, however unlikely it is.
             let others = mine.iter().filter(|(node, _)| **node != peer);
             let least = others.min_by(|a, b| a.1.total_cmp(b.1)).map(|(node, _)| *node);
             least.map(|node| mine.remove(&node));
@@ -89,35 +89,38 @@ impl MaxProp {
         mine.values_mut().for_each(|likely| *likely /= sum);
         self.count += mine.len();
     }
-    /// Notes what a neighbour says of a node; where there is no room, what whoever told most told is forgotten.
-    fn learn(&mut self, who: NodeId, meetings: Meetings, teller: NodeId) {
-        let known = self.meetings.get(&who).map(Meetings::len);
+    /// Learns a node's meetings from a neighbour; without space, entries of the largest reporter are forgotten.
+    fn learn(&mut self, who: NodeId, meetings: MeetingLikelihoods, reporter: NodeId) {
+        let known = self.meetings.get(&who).map(MeetingLikelihoods::len);
         let fits = |all: &Self| {
             let nodes = all.meetings.len() < NODES_MAX || all.meetings.contains_key(&who);
             nodes && all.count + meetings.len() <= MEETINGS_MAX + known.unwrap_or(0)
         };
         while !fits(self) {
-            let Some(loser) = self.tellers.loser() else { return };
+            // Only reported entries may go: this node's own meetings stay.
+            let Some(loser) = self.reporters.loser() else { return };
             self.forget(loser);
+            // The reporter's own entry was the next to go: it gets nothing.
             if loser == who {
                 return;
             }
         }
         self.count = self.count - known.unwrap_or(0) + meetings.len();
         self.meetings.insert(who, meetings);
-        self.tellers.note(who, teller);
+        self.reporters.note(who, reporter);
     }
     fn forget(&mut self, who: NodeId) {
-        self.tellers.forget(who);
+        self.reporters.forget(who);
         self.count -= self.meetings.remove(&who).map_or(0, |meetings| meetings.len());
     }
 
-    /// Dijkstra: a hop from a to b costs 1 less the likelihood that a meets b.
+    /// Dijkstra: a hop from a to b costs 1 minus the likelihood that a meets b.
     fn find_paths(&mut self, me: NodeId) {
         let mut open = BTreeSet::from([(0u64, me)]);
         self.cost = BTreeMap::from([(me, 0.0)]);
         while let Some((bits, at)) = open.pop_first() {
             let cost = f64::from_bits(bits);
+            // Bits of non-negative floats are ordered like the floats, so they can be keys.
             for (to, likely) in self.meetings.get(&at).into_iter().flatten() {
                 let through = cost + 1.0 - likely;
                 if self.cost.get(to).is_none_or(|known| through < *known) {
@@ -128,8 +131,8 @@ impl MaxProp {
         }
     }
 
-    /// Number of acknowledgments, the acknowledgments; then node, number of its neighbours, and
-    /// these with their likelihoods, for each node.
+    /// Hello: number of acknowledgments, acknowledgments, then each node with the number of its neighbours, and these
+    /// with their likelihoods.
     fn hello(&self) -> Vec<u8> {
         let mut message = Vec::new();
         self.acks.write(&mut message, ACKS_MAX);
@@ -144,21 +147,23 @@ impl MaxProp {
         message
     }
 
-    /// Reads a hello as far as it makes sense.
+    /// Reads a hello up to its first inconsistency.
     fn heard(&mut self, node: &Node<'_>, peer: &Peer, message: &[u8], out: &mut Actions) -> Option<()> {
         let mut numbers = numbers(message);
         self.acks.read(node, peer, &mut numbers, out, |_| ())?;
-        let teller = Reporters::<NodeId>::name(peer);
+        let reporter = Reporters::<NodeId>::name(peer);
         while let Some(who) = numbers.next().map(NodeId) {
-            let mut meetings = Meetings::new();
+            let mut meetings = MeetingLikelihoods::new();
             for _ in 0..numbers.next()? {
                 let (peer, likely) = (NodeId(numbers.next()?), f64::from_bits(numbers.next()?));
+                // A likelihood outside 0 to 1 would break the costs.
                 if meetings.len() < self.likely_max && (0.0..=1.0).contains(&likely) {
                     meetings.insert(peer, likely);
                 }
             }
+            // This node knows its own meetings best.
             if who != node.me {
-                self.learn(who, meetings, teller);
+                self.learn(who, meetings, reporter);
             }
         }
         Some(())
@@ -170,7 +175,7 @@ impl MaxProp {
 }
 
 impl DeliveryForecast for MaxProp {
-    /// What its drop order goes by: young bundles last, then those with the cheapest path.
+    /// Estimate by MaxProp's drop order: young bundles are dropped last, then those with the cheapest path.
     fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         let young = held.hops < self.threshold || via.is_some_and(|peer| peer.is(held.destination()));
         Some(DeliveryEstimate {
@@ -190,8 +195,8 @@ impl Router for MaxProp {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Up { peer } => {
                 let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
                 self.meet(node.me, known.node);
@@ -202,9 +207,10 @@ impl Router for MaxProp {
                 let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
                 let _ = self.heard(node, peer, bytes, out);
                 self.find_paths(node.me);
+                // New paths and acknowledgments change which bundles the neighbour should get.
                 out.push(Action::Reask(from));
             }
-            _ => drop(self.acks.hear(node, news)),
+            _ => drop(self.acks.hear(node, event)),
         }
     }
     fn looks(&self) -> usize {
@@ -214,6 +220,7 @@ impl Router for MaxProp {
         if self.acks.has(held) {
             return None;
         }
+        // Costs come after all young bundles, in millionths of a hop.
         let by_cost = || 1_000 + (self.cost(held) * 1e6) as u64;
         let rank = if held.hops < self.threshold { u64::from(held.hops) } else { by_cost() };
         Some(CopyOffer::copy(held, rank))
@@ -223,18 +230,18 @@ impl Router for MaxProp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Site, greeting};
+    use crate::testing::{RouterSite, greeting};
     use farlink_book::Why;
 
     #[test]
-    fn likely_paths_go_first_and_young_bundles_before_them() {
-        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+    fn young_bundles_precede_likely_paths() {
+        let (mut site, mut router) = (RouterSite::new(), MaxProp::new(&[]));
         let (often, seldom) = (site.meet(2, 0), site.meet(3, 1));
         for peer in [often, seldom, often] {
             greeting(&mut router, &site, peer);
         }
-        let rank = |site: &Site, to, hops| {
-            let mut other = Site::new();
+        let rank = |site: &RouterSite, to, hops| {
+            let mut other = RouterSite::new();
             let bundle = other.keep_with(to, 100, |_, new| new.hops = hops);
             router.wants(&site.node(), site.peer(often), other.held(bundle)).unwrap().rank
         };
@@ -245,11 +252,11 @@ mod tests {
 
     #[test]
     fn acknowledgments_purge_and_are_told_on() {
-        // Where hearsay is to delete.
-        let (mut site, mut router) = (Site::new(), MaxProp::new(&[3.0, 50.0, 2.0]));
+        // Acknowledgments of third parties delete with this setting.
+        let (mut site, mut router) = (RouterSite::new(), MaxProp::new(&[3.0, 50.0, 2.0]));
         let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
         let id = site.held(bundle).bundle.id;
-        let (mut there, mut other) = (Site::new(), MaxProp::new(&[]));
+        let (mut there, mut other) = (RouterSite::new(), MaxProp::new(&[]));
         let (here, delivered) = (there.meet(1, 0), there.keep(9, 100));
         other.on(&there.node(), &PolicyEvent::Gone { bundle: delivered, why: Why::Delivered }, &mut Actions::default());
         let hello = greeting(&mut other, &there, here);
@@ -263,10 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_have_arrived_gets_no_more_copies_and_stays() {
-        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Actions::default());
+    fn acknowledged_bundle_gets_no_more_copies() {
+        let (mut site, mut router, mut out) = (RouterSite::new(), MaxProp::new(&[3.0, 50.0, 1.0]), Actions::default());
         let (liar, bundle) = (site.meet(2, 0), site.keep(9, 100));
-        let wants = |router: &MaxProp, site: &Site| router.wants(&site.node(), site.peer(liar), site.held(bundle));
+        let wants =
+            |router: &MaxProp, site: &RouterSite| router.wants(&site.node(), site.peer(liar), site.held(bundle));
         assert!(wants(&router, &site).is_some());
         let mut hello = Vec::new();
         [1, 0, site.held(bundle).bundle.id as u64].iter().for_each(|number| put_number(&mut hello, *number));
@@ -276,8 +284,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_invented_nodes_pushes_out_its_own_and_paths_stay_cheap_to_find() {
-        let (mut site, mut router, mut out) = (Site::new(), MaxProp::new(&[3.0, 1024.0]), Actions::default());
+    fn invented_nodes_evict_only_their_own() {
+        let (mut site, mut router, mut out) = (RouterSite::new(), MaxProp::new(&[3.0, 1024.0]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         let says = |nodes: core::ops::Range<u64>, others: u64| {
             let mut hello = Vec::new();
@@ -294,6 +302,7 @@ mod tests {
             router.on(&site.node(), &PolicyEvent::Heard { from, bytes }, &mut out);
         };
         hear(&mut router, honest, &says(10..60, 10));
+        // Many nodes with few neighbours, and few with many: both bounds are hit.
         for round in 0..20 {
             hear(&mut router, liar, &says(1_000 + 50 * round..1_050 + 50 * round, 1_024));
             hear(&mut router, liar, &says(50_000 + 100 * round..50_100 + 100 * round, 1));
@@ -302,10 +311,10 @@ mod tests {
         assert!(
             router.meetings.len() <= NODES_MAX && router.count <= MEETINGS_MAX && router.looks() <= 2 * MEETINGS_MAX
         );
-        assert_eq!(router.count, router.meetings.values().map(Meetings::len).sum::<usize>());
+        assert_eq!(router.count, router.meetings.values().map(MeetingLikelihoods::len).sum::<usize>());
     }
 
-    /// A hello without acknowledgments: whom these nodes meet, and how likely.
+    /// A hello without acknowledgments: the meetings of these nodes, with likelihoods.
     fn says(rows: &[(u64, &[(u64, f64)])]) -> Vec<u8> {
         let mut hello = Vec::new();
         put_number(&mut hello, 0);
@@ -319,18 +328,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_makes_paths_at_once_but_not_of_this_node() {
-        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+    fn received_meetings_make_paths_at_once() {
+        let (mut site, mut router) = (RouterSite::new(), MaxProp::new(&[]));
         let two = site.meet(2, 0);
         greeting(&mut router, &site, two);
         let own = router.meetings[&NodeId(1)].clone();
         let bytes = says(&[(1, &[(9, 1.0)]), (2, &[(7, 0.75)])]);
         router.on(&site.node(), &PolicyEvent::Heard { from: two, bytes: &bytes }, &mut Actions::default());
+        // Reports about this node itself are ignored.
         assert_eq!(router.meetings[&NodeId(1)], own);
         assert_eq!([7, 9].map(|node| router.cost.get(&NodeId(node)).copied()), [Some(0.25), None]);
-        // The threshold itself is no longer young: its path counts.
+        // A bundle at the threshold is no longer young: its path counts.
         let rank = |router: &MaxProp, hops| {
-            let mut other = Site::new();
+            let mut other = RouterSite::new();
             let bundle = other.keep_with(7, 100, |_, new| new.hops = hops);
             router.wants(&site.node(), site.peer(two), other.held(bundle)).unwrap().rank
         };
@@ -338,8 +348,8 @@ mod tests {
     }
 
     #[test]
-    fn of_each_node_the_likeliest_are_remembered_and_who_was_met_last() {
-        let (mut site, mut router) = (Site::new(), MaxProp::new(&[3.0, 2.0]));
+    fn likeliest_and_latest_neighbours_are_remembered() {
+        let (mut site, mut router) = (RouterSite::new(), MaxProp::new(&[3.0, 2.0]));
         let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
         for peer in [0, 0, 1, 0, 2] {
             greeting(&mut router, &site, peers[peer]);

@@ -1,6 +1,6 @@
-//! A contact plan, indexed once for all nodes of a process: contacts grouped by transmitter,
-//! receiver and link, each group in order of start. A node keeps only what it booked, and how far
-//! it is in each of its own groups.
+//! Index of a contact plan, built once for all nodes of a process: contacts are grouped by transmitter, receiver and
+//! link, and ordered by start within each group. A node keeps only its bookings and its position in each of its own
+//! groups.
 
 use crate::contact_plan::{Contact, ContactPlan, PlanClock, PlanTime, nanoseconds};
 use alloc::sync::Arc;
@@ -8,90 +8,90 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{DataRate, LinkId, NodeId};
 
-/// The contacts of one link in one direction.
+/// Group: the contacts of one link in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u32);
 
 /// A contact in the index; times in nanoseconds of plan time.
 #[derive(Clone, Copy, Debug)]
-pub struct Edge {
-    /// First moment of transmission.
+pub struct PlacedContact {
+    /// Start of transmission.
     pub start: u64,
-    /// Last moment of transmission.
+    /// End of transmission.
     pub end: u64,
-    /// Largest end of this and all earlier contacts of the group (they may overlap in odd plans).
+    /// Latest end of this and all earlier contacts of the group (they may overlap in odd plans).
     pub end_max: u64,
     /// Transmission rate.
     pub rate: DataRate,
     /// One-way light time.
     pub delay: u64,
-    /// Place in the plan.
+    /// Index of the contact in the plan.
     pub contact: u32,
 }
 
-/// What is common to the contacts of a group.
+/// Common properties of a group's contacts.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
-    /// Place of the receiver among the nodes.
+pub(crate) struct ContactGroup {
+    /// Index of the receiver among the nodes.
     pub to: u32,
     from: NodeId,
     edges: Range<u32>,
 }
 
-/// A contact where it stands in its transmitter's order of time.
+/// A contact in its transmitter's order of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passing {
-    /// First moment of transmission.
+    /// Start of transmission.
     pub start: u64,
-    /// Place of the receiver among the nodes.
+    /// Index of the receiver among the nodes.
     pub to: u32,
     group: u32,
     edge: u32,
 }
 impl Passing {
-    /// The group it is of.
+    /// Group of the contact.
     pub(crate) fn group(&self) -> GroupId {
         GroupId(self.group)
     }
 }
 
-/// Contacts in which one node transmits, in order of start, none more than twice as long as another: so what has begun
-/// and is not over is found without looking at all that is over.
+/// Lane: contacts of one transmitter in order of start, none more than twice as long as another. So contacts that run
+/// now are found without a look at all that are over.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
-    /// Smallest light time.
+pub(crate) struct ContactLane {
+    /// Shortest light time, ns.
     pub delay_min: u64,
     longest: u64,
     passing: Range<u32>,
 }
 
-/// A plan placed on one node's clock, and the links of that node its contacts are for.
+/// A plan placed on a node's clock, with the node's links for its contacts.
 #[derive(Clone, Copy)]
 pub struct PlacedPlan<'a> {
-    /// The plan.
+    /// Index of the plan.
     pub index: &'a Arc<PlanIndex>,
-    /// `None` while the plan is in wall time and the node has no clock it trusts.
+    /// Clock of the plan; `None` while a plan in wall time meets a node without a trusted clock.
     pub clock: Option<PlanClock>,
-    /// Link of each group this node transmits in, by group.
+    /// Link of each group in which this node transmits, ordered by group.
     pub links: &'a [(GroupId, LinkId)],
 }
 
-/// A plan, indexed.
+/// A contact plan and its index.
 #[derive(Clone, Debug, Default)]
 pub struct PlanIndex {
     plan: ContactPlan,
     pub(crate) nodes: Vec<NodeId>,
     /// Groups of node `i` are `first_group[i]..first_group[i + 1]`.
     first_group: Vec<u32>,
-    groups: Vec<Group>,
-    /// Groups by receiver.
+    groups: Vec<ContactGroup>,
+    /// Groups ordered by receiver.
     towards: Vec<(NodeId, GroupId)>,
-    edges: Vec<Edge>,
-    /// Group of each contact of the plan; `u32::MAX` for those that can carry nothing.
+    edges: Vec<PlacedContact>,
+    /// Group of each contact of the plan; `u32::MAX` for contacts that can carry nothing.
     group_of: Vec<u32>,
     /// Lanes of node `i` are `first_lane[i]..first_lane[i + 1]`.
     first_lane: Vec<u32>,
-    lanes: Vec<Lane>,
+    lanes: Vec<ContactLane>,
     passing: Vec<Passing>,
 }
 
@@ -99,11 +99,13 @@ impl PlanIndex {
     /// Indexes a plan. Contacts that can carry nothing are left out.
     pub fn new(plan: ContactPlan) -> Self {
         let nodes = plan.nodes();
+        // Contacts without duration, rate or distinct ends carry nothing.
         let usable = |c: &&Contact| c.end > c.start && c.rate.0 > 0 && c.from != c.to;
         let mut order: Vec<(u32, &Contact)> = (0u32..).zip(&plan.contacts).filter(|(_, c)| usable(c)).collect();
+        // Groups are contiguous in this order.
         order.sort_by_key(|(index, c)| (c.from, c.to, c.link.as_deref(), c.start, c.end, *index));
         let place = |node: NodeId| nodes.binary_search(&node).unwrap_or(0) as u32;
-        let (mut groups, mut edges) = (Vec::<Group>::new(), Vec::<Edge>::with_capacity(order.len()));
+        let (mut groups, mut edges) = (Vec::<ContactGroup>::new(), Vec::<PlacedContact>::with_capacity(order.len()));
         let mut first_group = alloc::vec![0u32; nodes.len() + 1];
         let mut group_of = alloc::vec![u32::MAX; plan.contacts.len()];
         let mut last = None;
@@ -113,15 +115,16 @@ impl PlanIndex {
             if last != Some(key) {
                 last = Some(key);
                 first_group[place(c.from) as usize + 1] += 1;
-                groups.push(Group { to: place(c.to), from: c.from, edges: index..index });
+                groups.push(ContactGroup { to: place(c.to), from: c.from, edges: index..index });
             }
             group_of[contact as usize] = groups.len() as u32 - 1;
             let Some(group) = groups.last_mut() else { continue };
             let begins = group.edges.is_empty();
             group.edges.end = index + 1;
+            // `end_max` restarts with each group.
             let before = if begins { 0 } else { edges.last().map_or(0, |e| e.end_max) };
             let end_max = before.max(c.end.0);
-            edges.push(Edge { start: c.start.0, end: c.end.0, end_max, rate: c.rate, delay, contact });
+            edges.push(PlacedContact { start: c.start.0, end: c.end.0, end_max, rate: c.rate, delay, contact });
         }
         add_up(&mut first_group);
         let mut towards: Vec<(NodeId, GroupId)> =
@@ -130,15 +133,15 @@ impl PlanIndex {
         let (first_lane, lanes, passing) = lanes(&first_group, &groups, &edges);
         PlanIndex { nodes, first_group, groups, towards, edges, group_of, first_lane, lanes, passing, plan }
     }
-    /// The plan.
+    /// The indexed plan.
     pub fn plan(&self) -> &ContactPlan {
         &self.plan
     }
-    /// A contact by its place in the plan.
+    /// A contact by its index in the plan.
     pub fn contact(&self, contact: u32) -> Option<&Contact> {
         self.plan.contacts.get(contact as usize)
     }
-    /// The group of a contact.
+    /// Group of a contact; `None` if it can carry nothing.
     pub fn group_of(&self, contact: u32) -> Option<GroupId> {
         self.group_of.get(contact as usize).filter(|g| **g != u32::MAX).map(|g| GroupId(*g))
     }
@@ -156,16 +159,16 @@ impl PlanIndex {
     pub fn ends(&self, group: GroupId) -> (NodeId, NodeId) {
         self.groups.get(group.0 as usize).map_or((NodeId::NULL, NodeId::NULL), |g| (g.from, self.nodes[g.to as usize]))
     }
-    /// The link a group names; `None`: the only one between the two.
+    /// Name of a group's link; `None` for the only one between two nodes.
     pub fn link_name(&self, group: GroupId) -> Option<&str> {
         let first = self.contacts(group).first()?;
         self.contact(first.contact)?.link.as_deref()
     }
     /// Contacts of a group in order of start.
-    pub fn contacts(&self, group: GroupId) -> &[Edge] {
+    pub fn contacts(&self, group: GroupId) -> &[PlacedContact] {
         self.groups.get(group.0 as usize).map_or(&[], |g| self.edges_of(g))
     }
-    fn edges_of(&self, group: &Group) -> &[Edge] {
+    fn edges_of(&self, group: &ContactGroup) -> &[PlacedContact] {
         &self.edges[group.edges.start as usize..group.edges.end as usize]
     }
     fn range(&self, place: u32) -> Range<u32> {
@@ -175,11 +178,11 @@ impl PlanIndex {
             _ => 0..0,
         }
     }
-    /// Place of a node.
+    /// Index of a node.
     pub(crate) fn place(&self, node: NodeId) -> Option<u32> {
         self.nodes.binary_search(&node).ok().map(|place| place as u32)
     }
-    /// Lanes of a node.
+    /// Lanes of the node with this index.
     pub(crate) fn lanes(&self, place: u32) -> Range<u32> {
         let place = place as usize;
         match (self.first_lane.get(place), self.first_lane.get(place + 1)) {
@@ -187,22 +190,24 @@ impl PlanIndex {
             _ => 0..0,
         }
     }
-    /// A lane, and its contacts.
-    pub(crate) fn lane(&self, lane: u32) -> (&Lane, &[Passing]) {
+    /// A lane with its contacts.
+    pub(crate) fn lane(&self, lane: u32) -> (&ContactLane, &[Passing]) {
         let lane = &self.lanes[lane as usize];
         (lane, &self.passing[lane.passing.start as usize..lane.passing.end as usize])
     }
-    /// The first contact of a lane that may end after `time`.
+    /// Index of the first contact of a lane that may end after `time`.
     pub(crate) fn begin(&self, lane: u32, time: u64) -> u32 {
         let (lane, passing) = self.lane(lane);
+        // No contact of the lane is longer than `longest`, so all before this one are over.
         passing.partition_point(|contact| contact.start.saturating_add(lane.longest) <= time) as u32
     }
-    /// The contact that stands there.
-    pub(crate) fn edge(&self, passing: &Passing) -> &Edge {
+    /// Times and rate of a contact in a lane.
+    pub(crate) fn edge(&self, passing: &Passing) -> &PlacedContact {
         &self.edges[passing.edge as usize]
     }
-    /// First contact of a group that ends after `time`.
+    /// Index of the first contact of a group that ends after `time`.
     pub fn first_after(&self, group: GroupId, time: PlanTime) -> usize {
+        // `end_max` never falls within a group, unlike `end`.
         self.contacts(group).partition_point(|edge| edge.end_max <= time.0)
     }
 }
@@ -213,34 +218,39 @@ fn add_up(counts: &mut [u32]) {
     }
 }
 
-/// Where each node's lanes begin, the lanes, and what is in them.
-fn lanes(first_group: &[u32], groups: &[Group], edges: &[Edge]) -> (Vec<u32>, Vec<Lane>, Vec<Passing>) {
+/// Builds the lanes: the first lane of each node, the lanes, and their contacts.
+fn lanes(
+    first_group: &[u32],
+    groups: &[ContactGroup],
+    edges: &[PlacedContact],
+) -> (Vec<u32>, Vec<ContactLane>, Vec<Passing>) {
     let (mut first_lane, mut lanes, mut passing) =
-        (alloc::vec![0u32; first_group.len()], Vec::<Lane>::new(), Vec::new());
-    // Contacts as long to the power of two, in order of time.
+        (alloc::vec![0u32; first_group.len()], Vec::<ContactLane>::new(), Vec::new());
+    // Contacts whose lengths have the same binary logarithm share a lane.
     let mut own: Vec<(u32, Passing)> = Vec::new();
     for node in 1..first_group.len() {
         own.clear();
         for group in first_group[node - 1]..first_group[node] {
-            let Group { to, edges: range, .. } = &groups[group as usize];
+            let ContactGroup { to, edges: range, .. } = &groups[group as usize];
             own.extend(range.clone().map(|edge| {
-                let Edge { start, end, .. } = edges[edge as usize];
+                let PlacedContact { start, end, .. } = edges[edge as usize];
                 ((end - start).ilog2(), Passing { start, to: *to, group, edge })
             }));
         }
         own.sort_unstable_by_key(|(class, p)| (*class, p.start, p.edge));
         let mut last = None;
         for (class, contact) in own.drain(..) {
-            let (place, Edge { start, end, delay, .. }) = (passing.len() as u32, edges[contact.edge as usize]);
+            let (place, PlacedContact { start, end, delay, .. }) = (passing.len() as u32, edges[contact.edge as usize]);
             passing.push(contact);
             if last != Some(class) {
                 last = Some(class);
                 first_lane[node] += 1;
-                lanes.push(Lane { delay_min: delay, longest: 0, passing: place..place });
+                lanes.push(ContactLane { delay_min: delay, longest: 0, passing: place..place });
             }
             let Some(lane) = lanes.last_mut() else { continue };
             lane.passing.end = place + 1;
             lane.delay_min = lane.delay_min.min(delay);
+            // `begin` relies on the longest contact of the lane.
             lane.longest = lane.longest.max(end - start);
         }
     }
@@ -253,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contacts_are_found_by_transmitter_and_time() {
+    fn contacts_found_by_transmitter_and_time() {
         let text = "contact 2 1 +0..+9 rate 1 B/s\ncontact 1 2 +50..+60 rate 1 B/s delay 5 s\n\
                     contact 1 2 +0..+100 rate 1 B/s delay 9 s\ncontact 1 2 link=b +0..+1 rate 1 B/s\n\
                     contact 1 3 +5..+5 rate 1 B/s";
@@ -268,6 +278,7 @@ mod tests {
         assert_eq!((after(70), after(100)), (alloc::vec![2], alloc::vec![]));
         assert!(graph.lanes(graph.place(NodeId(3)).unwrap()).is_empty());
         assert_eq!(graph.place(NodeId(9)), None);
+        // Contact 4 has no duration, so it is in no group.
         let from_one: Vec<GroupId> = graph.groups_from(NodeId(1)).collect();
         assert_eq!(from_one.iter().map(|g| graph.link_name(*g)).collect::<Vec<_>>(), [None, Some("b")]);
         assert_eq!(graph.ends(from_one[0]), (NodeId(1), NodeId(2)));

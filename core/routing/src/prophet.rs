@@ -1,10 +1,9 @@
-//! PRoPHETv2: nodes that meet often will meet again; a copy goes to whoever is likelier to meet the
-//! destination.
+//! PRoPHETv2: nodes that met often will meet again; a copy goes to neighbours more likely to meet the destination.
 //!
-//! A. Lindgren, A. Doria, E. Davies, S. Grasic: "Probabilistic Routing Protocol for Intermittently
-//! Connected Networks", RFC 6693; forwarding strategy GRTR (3.6), equations of 2.1.2.
-//! Not of it: its messages (hellos and summaries here are the agent's, so that it talks to no other
-//! implementation), its acknowledgments of what arrived, and the weight of meetings that last.
+//! A. Lindgren, A. Doria, E. Davies, S. Grasic: "Probabilistic Routing Protocol for Intermittently Connected
+//! Networks", RFC 6693; forwarding strategy GRTR (3.6), equations of 2.1.2. Not implemented: its messages (hellos and
+//! summary vectors are the agent's, so it does not interoperate), its acknowledgments of delivery, and its weighting
+//! of long meetings.
 
 use crate::router::Router;
 use alloc::collections::BTreeMap;
@@ -15,20 +14,20 @@ use farlink_book::{
     Reporters, numbers, put_number,
 };
 
-/// Nodes known at most, here and of each neighbour.
+/// Most nodes known, here and for each neighbour.
 const NODES_MAX: usize = 4096;
-/// What is less likely is forgotten.
+/// Predictabilities below this are forgotten.
 const CHANCE_MIN: f64 = 1e-4;
 
-/// What is known of a node.
+/// Knowledge of a node.
 #[derive(Clone, Copy, Default, Debug)]
-struct Known {
+struct NodePredictability {
     /// Delivery predictability, P.
     chance: f64,
     met: Option<Instant>,
 }
 
-/// Delivery predictabilities.
+/// Router with the delivery predictabilities of RFC 6693.
 #[derive(Debug)]
 pub struct Prophet {
     encounter_max: f64,
@@ -40,9 +39,9 @@ pub struct Prophet {
     typical_s: f64,
     unit_s: f64,
     claimed: f64,
-    known: BTreeMap<NodeId, Known>,
-    /// Who told of those that this node never met.
-    tellers: Reporters<NodeId>,
+    known: BTreeMap<NodeId, NodePredictability>,
+    /// Reporter of each node that this node never met.
+    reporters: Reporters<NodeId>,
     theirs: BTreeMap<PeerId, BTreeMap<NodeId, f64>>,
     aged: Instant,
 }
@@ -60,19 +59,19 @@ impl Prophet {
         share("encounter_max", "Weight of a meeting after a typical time or more (P_encounter_max).", 0.7),
         share("encounter_first", "Predictability after a first meeting (P_encounter_first).", 0.5),
         share("first_threshold", "Below this a meeting counts as the first (P_first_threshold).", 0.1),
-        share("beta", "Weight of what a neighbour knows (transitivity).", 0.9),
-        share("gamma", "What is left of a predictability after a unit of time (aging).", 0.999),
+        share("beta", "Weight of a neighbour's predictabilities (transitivity).", 0.9),
+        share("gamma", "Factor on a predictability per unit of time (aging).", 0.999),
         share("delta", "Distance of the highest predictability from 1.", 0.01),
         seconds("typical_interval", "Typical time between meetings; sooner ones weigh less (I_typ).", 1800.0),
         seconds("unit", "Unit of time of aging.", 1.0),
         share(
             "claimed",
-            "Factor on what a neighbour says whose name is not proven; below 1 it weakens black holes.",
+            "Factor on predictabilities of neighbours that only claim a name; below 1 it weakens black holes.",
             1.0,
         ),
     ];
 
-    /// `params` are values of [`Prophet::PARAMS`].
+    /// PRoPHET with values of [`Prophet::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         Prophet {
@@ -86,7 +85,7 @@ impl Prophet {
             unit_s: param(7),
             claimed: param(8),
             known: BTreeMap::new(),
-            tellers: Reporters::default(),
+            reporters: Reporters::default(),
             theirs: BTreeMap::new(),
             aged: Instant::ZERO,
         }
@@ -96,7 +95,7 @@ impl Prophet {
         self.known.get(&node).map_or(0.0, |known| known.chance)
     }
 
-    /// Equation 2, for whole units of time.
+    /// Ages all predictabilities (equation 2) by whole units of time.
     fn age(&mut self, now: Instant) {
         let unit_ns = (self.unit_s * 1e9) as u64;
         let units = now.0.saturating_sub(self.aged.0) / unit_ns.max(1);
@@ -106,24 +105,27 @@ impl Prophet {
                 known.chance *= left;
                 known.chance > CHANCE_MIN
             });
+            // Reporters must not keep entries of forgotten nodes.
             if self.known.len() < before {
-                self.tellers.retain(|node| self.known.contains_key(node));
+                self.reporters.retain(|node| self.known.contains_key(node));
             }
+            // The rest of a unit counts next time.
             self.aged = Instant(self.aged.0 + units * unit_ns);
         }
     }
 
-    /// Equation 1.
+    /// Raises the predictability of a neighbour met (equation 1).
     fn meet(&mut self, now: Instant, peer: NodeId) {
         if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) && !self.forget_told() {
             let least = self.known.iter().min_by(|a, b| a.1.chance.total_cmp(&b.1.chance)).map(|(node, _)| *node);
             least.map(|node| self.known.remove(&node));
         }
-        self.tellers.forget(peer);
+        self.reporters.forget(peer);
         let known = self.known.entry(peer).or_default();
         known.chance = if known.chance < self.first_threshold {
             self.encounter_first
         } else {
+            // A meeting soon after the last one adds little: its weight grows with the interval.
             let since_s = known.met.map_or(f64::INFINITY, |met| now.since(met).as_secs_f64());
             let weight = self.encounter_max * (since_s / self.typical_s).min(1.0);
             known.chance + (1.0 - self.delta - known.chance) * weight
@@ -131,17 +133,18 @@ impl Prophet {
         known.met = Some(now);
     }
 
-    /// Room for a node, of those this one only heard of.
+    /// Makes space by forgetting a node known from reports only. Returns whether there was one.
     fn forget_told(&mut self) -> bool {
-        let Some(loser) = self.tellers.loser() else { return false };
-        self.tellers.forget(loser);
+        let Some(loser) = self.reporters.loser() else { return false };
+        self.reporters.forget(loser);
         self.known.remove(&loser).is_some()
     }
 
-    /// Equation 3.
+    /// Learns predictabilities through a neighbour (equation 3).
     fn learn(&mut self, me: NodeId, peer: &Peer, table: &BTreeMap<NodeId, f64>) {
+        // A black hole claims to meet every node.
         let trust = if peer.identity() <= Identity::Claimed { self.claimed } else { 1.0 };
-        let (through, teller) = (self.chance(peer.node) * self.beta * trust, Reporters::<NodeId>::name(peer));
+        let (through, reporter) = (self.chance(peer.node) * self.beta * trust, Reporters::<NodeId>::name(peer));
         for (node, chance) in table.iter().filter(|(node, _)| **node != me) {
             let chance = through * chance;
             if chance <= CHANCE_MIN {
@@ -151,8 +154,9 @@ impl Prophet {
             if room {
                 let known = self.known.entry(*node).or_default();
                 known.chance = known.chance.max(chance);
+                // Only nodes never met are subject to eviction by reporter.
                 if known.met.is_none() {
-                    self.tellers.note(*node, teller);
+                    self.reporters.note(*node, reporter);
                 }
             }
         }
@@ -169,6 +173,7 @@ impl Prophet {
 }
 
 fn power(base: f64, mut exponent: u64) -> f64 {
+    // By squaring, because the units may be many.
     let (mut result, mut square) = (1.0, base);
     while exponent > 0 {
         if exponent & 1 == 1 {
@@ -184,6 +189,7 @@ fn read_table(message: &[u8]) -> BTreeMap<NodeId, f64> {
     let (mut table, mut numbers) = (BTreeMap::new(), numbers(message));
     while let (Some(node), Some(bits)) = (numbers.next(), numbers.next()) {
         let chance = f64::from_bits(bits);
+        // Invalid predictabilities are ignored rather than clamped.
         if table.len() < NODES_MAX && (0.0..=1.0).contains(&chance) {
             table.insert(NodeId(node), chance);
         }
@@ -213,8 +219,8 @@ impl Router for Prophet {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Up { peer } => {
                 self.age(node.now);
                 let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
@@ -243,11 +249,11 @@ impl Router for Prophet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Site, greeting};
+    use crate::testing::{RouterSite, greeting};
 
     #[test]
-    fn meetings_raise_and_time_lowers_the_chance() {
-        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+    fn meetings_raise_predictability_time_lowers_it() {
+        let (mut site, mut router) = (RouterSite::new(), Prophet::new(&[]));
         let peer = site.meet(2, 0);
         greeting(&mut router, &site, peer);
         assert_eq!(router.chance(NodeId(2)), 0.5);
@@ -264,11 +270,12 @@ mod tests {
 
     #[test]
     fn a_copy_goes_to_the_likelier() {
-        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+        let (mut site, mut router) = (RouterSite::new(), Prophet::new(&[]));
         let (likely, bundle) = (site.meet(2, 0), site.keep(3, 100));
-        let wants = |router: &Prophet, site: &Site| router.wants(&site.node(), site.peer(likely), site.held(bundle));
+        let wants =
+            |router: &Prophet, site: &RouterSite| router.wants(&site.node(), site.peer(likely), site.held(bundle));
         greeting(&mut router, &site, likely);
-        assert_eq!(wants(&router, &site), None, "it said nothing yet");
+        assert_eq!(wants(&router, &site), None, "no table received yet");
         let mut table = Vec::new();
         put_number(&mut table, 3);
         put_number(&mut table, 0.8f64.to_bits());
@@ -277,8 +284,8 @@ mod tests {
         let mut out = Actions::default();
         router.on(&site.node(), &PolicyEvent::Heard { from: likely, bytes: &table }, &mut out);
         assert_eq!(out.drain().collect::<Vec<_>>(), [Action::Reask(likely)]);
-        assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through it");
-        assert_eq!(router.chance(NodeId(4)), 0.0, "no number, no chance");
+        assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through the neighbour");
+        assert_eq!(router.chance(NodeId(4)), 0.0, "an invalid number is ignored");
         assert!(wants(&router, &site).unwrap().keep);
         let at = |via| router.prospect(&site.node(), site.held(bundle), via).unwrap().chance;
         assert_eq!((at(None), at(Some(site.peer(likely)))), (0.5 * 0.8 * 0.9, 0.8));
@@ -287,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_met_finds_room_among_invented_nodes_and_a_flood_pushes_out_its_own() {
-        let (mut site, mut router, mut out) = (Site::new(), Prophet::new(&[]), Actions::default());
+    fn met_node_displaces_invented_nodes() {
+        let (mut site, mut router, mut out) = (RouterSite::new(), Prophet::new(&[]), Actions::default());
         let (honest, liar) = (site.meet(2, 0), site.meet(3, 1));
         [honest, liar].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
         let table = |nodes: core::ops::Range<u64>| {
@@ -302,16 +309,17 @@ mod tests {
         hear(&mut router, honest, &table(10..60));
         (0..4).for_each(|round| hear(&mut router, liar, &table(10_000 * (round + 1)..10_000 * (round + 1) + 4_000)));
         assert!((10..60).all(|node| router.chance(NodeId(node)) > 0.4));
-        assert_eq!((router.known.len(), router.tellers.len()), (NODES_MAX, NODES_MAX - 2));
+        assert_eq!((router.known.len(), router.reporters.len()), (NODES_MAX, NODES_MAX - 2));
         let met = site.meet(99, 2);
         greeting(&mut router, &site, met);
-        assert_eq!(router.chance(NodeId(99)), 0.5, "it was not let in while lies filled the table");
+        assert_eq!(router.chance(NodeId(99)), 0.5, "a met node enters a table full of invented ones");
+        // Long enough for all predictabilities to fade.
         site.now = Instant(20_000_000_000_000);
         greeting(&mut router, &site, met);
-        assert_eq!((router.known.len(), router.tellers.len()), (1, 0), "what is forgotten leaves nothing");
+        assert_eq!((router.known.len(), router.reporters.len()), (1, 0), "forgotten nodes leave no reporter");
         (0..5_000).for_each(|node| router.meet(site.now, NodeId(1_000_000 + node)));
         router.meet(site.now, NodeId(7));
-        assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "whoever all were");
+        assert!(router.known.len() <= NODES_MAX && router.chance(NodeId(7)) == 0.5, "even if all others were met");
     }
 
     fn table_of(chances: &[(u64, f64)]) -> Vec<u8> {
@@ -321,14 +329,14 @@ mod tests {
         }
         table
     }
-    fn hear(router: &mut Prophet, site: &Site, from: PeerId, chances: &[(u64, f64)]) {
+    fn hear(router: &mut Prophet, site: &RouterSite, from: PeerId, chances: &[(u64, f64)]) {
         let bytes = table_of(chances);
         router.on(&site.node(), &PolicyEvent::Heard { from, bytes: &bytes }, &mut Actions::default());
     }
 
     #[test]
-    fn what_is_heard_never_lowers_a_chance_and_is_not_about_this_node() {
-        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+    fn received_predictability_never_lowers_own() {
+        let (mut site, mut router) = (RouterSite::new(), Prophet::new(&[]));
         let [two, three] = [2, 3].map(|number| site.meet(number, number as u32));
         [two, three].into_iter().for_each(|peer| drop(greeting(&mut router, &site, peer)));
         hear(&mut router, &site, two, &[(1, 0.9), (3, 0.5), (4, 0.8)]);
@@ -341,8 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn chances_age_by_whole_units_and_nothing_of_a_unit_is_lost() {
-        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+    fn predictability_ages_by_whole_units() {
+        let (mut site, mut router) = (RouterSite::new(), Prophet::new(&[]));
         let peers = [2, 3, 4].map(|number| site.meet(number, number as u32));
         for (peer, now_ms) in peers.into_iter().zip([0, 1_500, 2_000]) {
             site.now = Instant(now_ms * 1_000_000);
@@ -351,14 +359,18 @@ mod tests {
         assert!((router.chance(NodeId(2)) - 0.5 * 0.999 * 0.999).abs() < 1e-12);
         site.now = Instant(4_000_000_000);
         hear(&mut router, &site, peers[1], &[]);
-        assert!((router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12, "also when something is heard");
+        assert!(
+            (router.chance(NodeId(2)) - 0.5 * f64::powi(0.999, 4)).abs() < 1e-12,
+            "aging also happens on a message"
+        );
     }
 
     #[test]
-    fn who_only_claims_a_name_is_believed_by_a_share() {
+    fn unauthenticated_neighbour_counts_by_share() {
         let mut params: Vec<f64> = Prophet::PARAMS.iter().map(|param| param.default).collect();
+        // Messages of neighbours that only claim a name count half.
         params[8] = 0.5;
-        let (mut site, mut router) = (Site::new(), Prophet::new(&params));
+        let (mut site, mut router) = (RouterSite::new(), Prophet::new(&params));
         let claims = site.peers.add(farlink_book::Origin::Came);
         site.peers.learn(claims, farlink_base::EndpointId::ipn(5, 0), Identity::Claimed);
         site.peers.get_mut(claims).unwrap().up.push(farlink_base::LinkId(9));

@@ -1,4 +1,4 @@
-//! Every router by name: one line each.
+//! Registry of routers: one entry per router.
 
 use crate::direct_delivery::DirectDelivery;
 use crate::epidemic::Epidemic;
@@ -16,27 +16,27 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{ConfigError, NodeId, Param, nearest_name, resolve_params};
 
-/// A router that can be configured.
+/// Registered router.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterInfo {
-    /// Its name in configuration.
+    /// Name in configuration files.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// Its parameters.
+    /// Its parameters, in order.
     pub params: &'static [Param],
-    /// Whether it asks for knowledge no node can have: simulators only.
+    /// Whether it needs global knowledge, which only simulators have.
     pub oracle: bool,
-    make: fn(&Setup<'_>) -> Box<dyn Router>,
+    make: fn(&RouterSetup<'_>) -> Box<dyn Router>,
 }
 
-/// What a router is made from.
-pub(crate) struct Setup<'a> {
-    /// Values of its parameters, in their order.
+/// Inputs of a router's constructor.
+pub(crate) struct RouterSetup<'a> {
+    /// Parameter values, in order.
     pub params: &'a [f64],
-    /// This node's identifiers.
+    /// Identifiers of this node.
     pub local_nodes: &'a [NodeId],
-    /// Seed of everything random in it.
+    /// Seed of its randomness.
     pub seed: u64,
 }
 
@@ -57,14 +57,14 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "direct-delivery",
-        help: "A bundle stays where it was made until that node meets its destination (Spyropoulos et al., 2004).",
+        help: "A bundle stays at its source until that node meets the destination (Spyropoulos et al., 2004).",
         params: &[],
         oracle: false,
         make: |_| Box::new(DirectDelivery),
     },
     RouterInfo {
         name: "first-contact",
-        help: "One copy, which moves to whoever is met first and is not given back (Jain et al., 2004).",
+        help: "One copy, which moves to the first neighbour met and is not given back (Jain et al., 2004).",
         params: &[],
         oracle: false,
         make: |_| Box::new(FirstContact::default()),
@@ -78,14 +78,14 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "spray-and-wait",
-        help: "So many copies of a bundle and no more (Spyropoulos et al., 2005).",
+        help: "A fixed number of copies per bundle (Spyropoulos et al., 2005).",
         params: Spray::PARAMS,
         oracle: false,
         make: |setup| Box::new(Spray::new(setup.params)),
     },
     RouterInfo {
         name: "prophet",
-        help: "Copies to whoever meets the destination more often (PRoPHETv2, RFC 6693).",
+        help: "Copies to neighbours that meet the destination more often (PRoPHETv2, RFC 6693).",
         params: Prophet::PARAMS,
         oracle: false,
         make: |setup| Box::new(Prophet::new(setup.params)),
@@ -99,19 +99,19 @@ const ROUTERS: &[RouterInfo] = &[
     },
     RouterInfo {
         name: "rapid",
-        help: "Copies where one more shortens delays most, or keeps most deadlines (Balasubramanian et al., 2007).",
+        help: "Copies where one more shortens delays most, or meets most deadlines (Balasubramanian et al., 2007).",
         params: Rapid::PARAMS,
         oracle: false,
         make: |setup| Box::new(Rapid::new(setup.params, setup.seed)),
     },
 ];
 
-/// All routers.
+/// All registered routers.
 pub fn routers() -> &'static [RouterInfo] {
     ROUTERS
 }
 
-/// Makes a router for the node that has these identifiers.
+/// Makes a router for the node with these identifiers.
 ///
 /// # Errors
 /// An unknown router or parameter (the hint names the nearest), or a value out of range.
@@ -133,7 +133,7 @@ pub fn make_router(
         });
     };
     let params = resolve_params(info.params, params, &format!("router.{name}"))?;
-    Ok((info.make)(&Setup { params: &params, local_nodes, seed }))
+    Ok((info.make)(&RouterSetup { params: &params, local_nodes, seed }))
 }
 
 #[cfg(test)]
@@ -141,10 +141,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_router_is_made_under_its_name() {
+    fn every_registered_router_is_made() {
         for info in routers() {
             let router = make_router(info.name, &[], &[NodeId(1)], 7).unwrap();
             assert_eq!(router.uses_plan(), info.name == "sabr");
+            // The reference prints descriptions as sentences.
             assert!(info.help.ends_with('.') && !info.oracle);
             assert!(info.params.iter().all(|p| p.min <= p.default && p.default <= p.max && p.help.ends_with('.')));
         }
@@ -159,27 +160,28 @@ mod tests {
         assert!(make_router("sabr", &[("profile".into(), 9.0)], &[], 0).is_err());
     }
 
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_base::{Instant, PeerId};
     use farlink_book::{Action, Actions, Node, PolicyEvent, put_number};
 
     const NEVER: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300];
 
-    /// Everything a node may live through: two neighbours, their words, a bundle that comes, fails, leaves and goes.
-    /// Gives how much was ordered by one message at most.
+    /// Life of a node: two neighbours, their messages, and a bundle that arrives, fails, is sent and leaves. Returns
+    /// the most actions requested by one message.
     fn live(router: &mut dyn Router, words: &[Vec<u8>]) -> usize {
-        let mut site = Site::new();
+        let mut site = RouterSite::new();
         let (liar, other) = (site.meet(2, 0), site.meet(3, 1));
         let mut most = 0;
         for second in [0, 1, 100_000, u64::MAX / 1_000_000_000] {
             site.now = Instant(second * 1_000_000_000);
             let bundles = [site.keep(2, 100), site.keep(9, 100)];
-            let mut on = |node: &Node<'_>, news: PolicyEvent<'_>| {
+            let mut on = |node: &Node<'_>, event: PolicyEvent<'_>| {
                 let mut out = Actions::default();
-                router.on(node, &news, &mut out);
+                router.on(node, &event, &mut out);
                 let said = out.drain().collect::<Vec<Action>>();
                 most = most.max(said.len());
             };
+            // One of them is unknown to the node.
             [liar, other, PeerId(77)].into_iter().for_each(|peer| on(&site.node(), PolicyEvent::Up { peer }));
             for bytes in words {
                 on(&site.node(), PolicyEvent::Heard { from: liar, bytes });
@@ -212,7 +214,7 @@ mod tests {
         most
     }
 
-    /// Messages of numbers that mean something to nobody, and floods.
+    /// Meaningless messages and floods.
     fn lies() -> Vec<Vec<u8>> {
         let numbers = [
             0,
@@ -240,14 +242,16 @@ mod tests {
             let seed = rng.next_u64();
             all.push(of(&|n| numbers[farlink_base::Rng::stream(seed, n).next_u64() as usize % numbers.len()], 300));
         }
+        // More nodes, acknowledgments and rows than any table holds.
         all.push(of(&|n| if n % 2 == 0 { n } else { 1f64.to_bits() }, 131_072));
         all.push(of(&|n| [4096, 0, 2][n.min(2) as usize], 131_072));
+        // Not a whole number.
         all.push(Vec::from([255; 13]));
         all
     }
 
     #[test]
-    fn a_parameter_out_of_range_is_refused_and_at_its_ends_the_router_lives() {
+    fn parameter_range_is_enforced() {
         for info in routers() {
             for param in info.params {
                 let make = |value: f64| make_router(info.name, &[(param.name.into(), value)], &[NodeId(1)], 7);
@@ -263,15 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_neighbour_says_a_router_lives_and_orders_little() {
+    fn arbitrary_messages_are_survived() {
         for info in routers() {
-            // Where what is hearsay bans, each of 4,096 acknowledgments of a message is an order.
+            // If third parties can ban, each of 4,096 acknowledgments of a message is an action.
             let hearsay = info.params.iter().filter(|param| param.name == "hearsay");
             let params: Vec<(String, f64)> = hearsay.map(|param| (param.name.into(), 1.0)).collect();
             live(&mut *make_router(info.name, &[], &[NodeId(1)], 7).unwrap(), &lies());
             let most = live(&mut *make_router(info.name, &params, &[NodeId(1)], 7).unwrap(), &lies());
-            // Of eight bundles those that are for it are let go at its word, and it is asked again.
-            assert!(most <= 2 * 8 + 1, "{}: {most} orders for one message", info.name);
+            // Of eight bundles, those for the neighbour are deleted and banned at its word; one action asks it again.
+            assert!(most <= 2 * 8 + 1, "{}: {most} actions for one message", info.name);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Spray and wait: a bundle may exist so many times, no more; who holds more than one copy gives
-//! some away, who holds one waits for the destination.
+//! Spray and wait: a fixed number of copies per bundle; a node with more than one copy gives some away, a node with
+//! one waits for the destination.
 //!
-//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Spray and Wait: An Efficient Routing Scheme for
-//! Intermittently Connected Mobile Networks", WDTN 2005. The label is the copies left; it travels.
-//! A restart forgets what was given since a bundle came: then there may be more copies, never fewer.
+//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Spray and Wait: An Efficient Routing Scheme for Intermittently
+//! Connected Mobile Networks", WDTN 2005. The label is the number of copies left; it travels. A restart forgets
+//! copies given since a bundle arrived: then there may be more copies, never fewer.
 
 use crate::router::Router;
 use farlink_base::Param;
 use farlink_book::{Actions, CopyOffer, DeliveryForecast, EventMask, Held, Node, Peer, PolicyEvent};
 
-/// Copies by number.
+/// Router that counts copies.
 #[derive(Debug)]
 pub struct Spray {
     copies: u32,
@@ -17,11 +17,11 @@ pub struct Spray {
 }
 
 impl Spray {
-    /// Parameters.
+    /// Parameters of the router.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "copies",
-            help: "Copies of a bundle there may be; a tenth of the nodes is a good number for ten to a hundred nodes.",
+            help: "Most copies of a bundle; for ten to a hundred nodes, a tenth of their number is a good value.",
             unit: "",
             default: 8.0,
             min: 1.0,
@@ -29,7 +29,7 @@ impl Spray {
         },
         Param {
             name: "binary",
-            help: "1: whoever has more than one copy gives half of them; 0: the source gives one at a time.",
+            help: "1: a node with several copies gives half of them; 0: the source gives one at a time.",
             unit: "",
             default: 1.0,
             min: 0.0,
@@ -37,7 +37,7 @@ impl Spray {
         },
     ];
 
-    /// `params` are values of [`Spray::PARAMS`].
+    /// Spray and wait with values of [`Spray::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         Spray { copies: param(0) as u32, binary: param(1) >= 0.5 }
@@ -56,10 +56,11 @@ impl Router for Spray {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
+            // A forged label must not create copies beyond the limit.
             PolicyEvent::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(self.copies).clamp(1, self.copies)),
-            // What a neighbour did not take is ours again, so that no copy is lost.
+            // Copies that a neighbour did not take return, so that none is lost.
             PolicyEvent::Failed { bundle, gave, .. } => {
                 if let Some(held) = node.get(bundle) {
                     out.label(bundle, node.label(held).saturating_add(gave).min(self.copies));
@@ -78,20 +79,21 @@ impl Router for Spray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::RouterSite;
     use farlink_base::PeerId;
     use farlink_book::{Action, LabelSplit};
 
-    fn said(router: &mut Spray, site: &Site, news: PolicyEvent<'_>) -> Option<u32> {
+    fn said(router: &mut Spray, site: &RouterSite, event: PolicyEvent<'_>) -> Option<u32> {
         let mut out = Actions::default();
-        router.on(&site.node(), &news, &mut out);
+        router.on(&site.node(), &event, &mut out);
         out.drain().find_map(|order| if let Action::Label { label, .. } = order { Some(label) } else { None })
     }
 
     #[test]
-    fn half_of_the_copies_or_one_is_given() {
-        let mut site = Site::new();
+    fn half_or_one_copy_is_given() {
+        let mut site = RouterSite::new();
         let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
+        // Binary spraying gives half, rounded down; source spraying gives one.
         for (binary, label, split) in
             [(1.0, 8, Some((4, 4))), (1.0, 5, Some((3, 2))), (1.0, 1, None), (0.0, 8, Some((7, 1))), (0.0, 1, None)]
         {
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn labels_begin_travel_and_return() {
-        let mut site = Site::new();
+        let mut site = RouterSite::new();
         let bundle = site.keep(9, 100);
         let mut router = Spray::new(&[]);
         assert_eq!(said(&mut router, &site, PolicyEvent::Kept { bundle, wire: None }), Some(8), "made here");
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(
             said(&mut router, &site, PolicyEvent::Kept { bundle, wire: Some(u32::MAX) }),
             Some(8),
-            "no neighbour lies"
+            "a forged label is bounded"
         );
         site.held_mut(bundle).labels[0] = 4;
         let failed = |gave| PolicyEvent::Failed { bundle, to: PeerId(1), gave, keep: true };
@@ -121,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_copies_than_there_may_be_and_never_none() {
-        let mut site = Site::new();
+    fn copies_stay_within_one_and_limit() {
+        let mut site = RouterSite::new();
         let (bundle, mut router) = (site.keep(9, 100), Spray::new(&[]));
         site.held_mut(bundle).labels[0] = 6;
         let failed = PolicyEvent::Failed { bundle, to: PeerId(1), gave: 4, keep: true };

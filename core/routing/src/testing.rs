@@ -1,4 +1,4 @@
-//! What the tests of several routers share: one node, as its policies see it.
+//! A node as its policies see it, for the tests of several routers.
 
 use crate::Router;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn bundle(id: u128, source: u64, destination: u64, size: usize) -> BundleMet
     }
 }
 
-/// What begins an entry of the book.
+/// A new entry of the book, as the agent makes it.
 pub fn new(bundle: BundleMeta) -> New {
     New {
         bundle: Arc::new(bundle),
@@ -49,16 +49,16 @@ pub fn new(bundle: BundleMeta) -> New {
     }
 }
 
-/// A node, number 1, with what it holds and whom it knows.
-pub struct Site {
+/// Node 1 with its bundles and neighbours.
+pub struct RouterSite {
     pub now: Instant,
     pub book: Book,
     pub peers: Peers,
 }
 
-impl Site {
+impl RouterSite {
     pub fn new() -> Self {
-        Site { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0) }
+        RouterSite { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0) }
     }
     pub fn node(&self) -> Node<'_> {
         Node {
@@ -73,11 +73,11 @@ impl Site {
             plan: None,
         }
     }
-    /// Holds a bundle of this size made here, that never expires.
+    /// Holds a bundle of this size, created here, that never expires.
     pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
         self.keep_with(destination, size, |_, _| {})
     }
-    /// The same, changed before it is held.
+    /// Like `keep`, with a change to the bundle before it is held.
     pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
         let mut meta = bundle(u128::from(self.book.last_number()) + 1, 1, to, size);
         let mut new = new(meta.clone());
@@ -90,8 +90,9 @@ impl Site {
     pub fn held_mut(&mut self, bundle: Handle) -> &mut Held {
         self.book.get_mut(bundle).expect("it is held")
     }
-    /// A neighbour that is up over this link.
+    /// Brings a neighbour up over this link.
     pub fn meet(&mut self, number: u64, link: u32) -> PeerId {
+        // A node met before keeps its peer number.
         let known = self.peers.of(NodeId(number)).map(|peer| peer.id);
         let id = known.unwrap_or_else(|| self.peers.add(Origin::Configured));
         self.peers.learn(id, EndpointId::ipn(number, 0), Identity::Address);
@@ -105,8 +106,8 @@ impl Site {
     }
 }
 
-/// What a router says to a neighbour that came up.
-pub fn greeting(router: &mut impl Router, site: &Site, peer: PeerId) -> Vec<u8> {
+/// Message of a router to a neighbour that came up.
+pub fn greeting(router: &mut impl Router, site: &RouterSite, peer: PeerId) -> Vec<u8> {
     let mut out = Actions::default();
     router.on(&site.node(), &PolicyEvent::Up { peer }, &mut out);
     out.drain().find_map(|o| if let Action::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()

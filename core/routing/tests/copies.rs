@@ -1,5 +1,5 @@
-//! Spray and wait among nodes that meet at random, refuse at random and lose what is in flight:
-//! no copy is ever lost or made.
+//! Spray and wait among nodes that meet at random, refuse at random and lose copies in flight: copies are neither
+//! lost nor created.
 
 use farlink_base::{EndpointId, LinkId, NodeId, PeerId};
 use farlink_book::{Action, Actions, Handle, Identity, Node, Origin, PolicyEvent};
@@ -9,32 +9,32 @@ use proptest::prelude::*;
 #[path = "../src/testing.rs"]
 #[allow(dead_code)]
 mod testing;
-use testing::{Site, bundle, new};
+use testing::{RouterSite, bundle, new};
 
 const NODES: usize = 6;
 const COPIES: u32 = 8;
-/// Where the bundle goes; nobody meets it.
+/// Destination of the bundle; no node meets it.
 const DESTINATION: u64 = 99;
 
-/// A copy on its way.
-struct Flight {
+/// A copy in flight.
+struct CopyInFlight {
     from: usize,
     to: usize,
     bundle: Handle,
     gave: u32,
 }
 
-/// Nodes that know each other, each with a router: what the agent does for them, in small.
-struct World {
-    sites: Vec<(Site, Box<dyn Router>)>,
-    flights: Vec<Flight>,
+/// Nodes that know each other, each with a router, and a minimal agent for them.
+struct SprayWorld {
+    sites: Vec<(RouterSite, Box<dyn Router>)>,
+    flights: Vec<CopyInFlight>,
 }
 
-impl World {
-    fn new(binary: f64) -> World {
+impl SprayWorld {
+    fn new(binary: f64) -> SprayWorld {
         let params = [("copies".to_string(), f64::from(COPIES)), ("binary".to_string(), binary)];
         let site = |_| {
-            let mut site = Site::new();
+            let mut site = RouterSite::new();
             for peer in 0..NODES {
                 let id = site.peers.add(Origin::Discovered);
                 site.peers.learn(id, EndpointId::ipn(peer as u64 + 1, 0), Identity::Address);
@@ -42,47 +42,49 @@ impl World {
             }
             (site, make_router("spray-and-wait", &params, &[], 7).unwrap())
         };
-        let mut world = World { sites: (0..NODES).map(site).collect(), flights: Vec::new() };
+        let mut world = SprayWorld { sites: (0..NODES).map(site).collect(), flights: Vec::new() };
         world.take(0, None);
         world
     }
-    fn tell(&mut self, at: usize, news: PolicyEvent<'_>) {
+    fn tell(&mut self, at: usize, event: PolicyEvent<'_>) {
         let (site, router) = &mut self.sites[at];
         let (mut out, node) = (Actions::default(), Node { me: NodeId(at as u64 + 1), ..site.node() });
-        router.on(&node, &news, &mut out);
-        for order in out.drain() {
-            let Action::Label { bundle, label } = order else { panic!("{order:?}") };
+        router.on(&node, &event, &mut out);
+        for action in out.drain() {
+            let Action::Label { bundle, label } = action else { panic!("{action:?}") };
             site.held_mut(bundle).labels[0] = label;
         }
     }
     fn held(&self, at: usize) -> Option<Handle> {
         self.sites[at].0.book.find(1).map(|held| held.handle())
     }
-    /// It comes in with this label, or is made here.
+    /// Takes a copy in: with this label, or created here.
     fn take(&mut self, at: usize, wire: Option<u32>) {
         let mut new = new(bundle(1, 1, DESTINATION, 100));
         new.labels[0] = wire.unwrap_or(0);
         let bundle = self.sites[at].0.book.keep(new);
         self.tell(at, PolicyEvent::Kept { bundle, wire });
     }
-    /// Gives a copy if the router wants to.
+    /// Hands a copy over if the router wants to.
     fn hand(&mut self, from: usize, to: usize) {
         let (site, router) = &self.sites[from];
         let (Some(bundle), Some(peer)) = (self.held(from), site.peers.of(NodeId(to as u64 + 1))) else { return };
         let Some(want) = router.wants(&site.node(), peer, site.held(bundle)) else { return };
         let (split, to_peer) = (want.labels[0], peer.id);
+        // The last copy waits for the destination.
         assert!(want.keep && split.ours > 0 && split.theirs > 0);
         self.sites[from].0.held_mut(bundle).labels[0] = split.ours;
         self.tell(from, PolicyEvent::Handed { bundle, to: to_peer, gave: split.theirs, keep: true });
-        self.flights.push(Flight { from, to, bundle, gave: split.theirs });
+        self.flights.push(CopyInFlight { from, to, bundle, gave: split.theirs });
     }
-    /// A copy on its way arrives, or is refused or lost.
+    /// Lets a copy in flight arrive, or be refused or lost.
     fn land(&mut self, which: usize, arrives: bool) {
         if self.flights.is_empty() {
             return;
         }
         let flight = self.flights.remove(which % self.flights.len());
         let (bundle, gave, to) = (flight.bundle, flight.gave, PeerId(flight.to as u32 + 1));
+        // A node refuses a bundle it holds.
         if arrives && self.held(flight.to).is_none() {
             self.take(flight.to, Some(gave));
             self.tell(flight.from, PolicyEvent::Sent { bundle, to, gave, keep: true });
@@ -102,7 +104,7 @@ proptest! {
         binary in 0..2u8,
         steps in prop::collection::vec((0..NODES, 0..NODES, any::<bool>(), any::<bool>()), 1..80),
     ) {
-        let mut world = World::new(f64::from(binary));
+        let mut world = SprayWorld::new(f64::from(binary));
         for (from, to, hands, arrives) in steps {
             match hands {
                 true if from != to => world.hand(from, to),

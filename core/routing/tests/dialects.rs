@@ -1,5 +1,4 @@
-//! Properties of the dialects: any text is read or refused without panic, and what is emitted reads
-//! back.
+//! Properties of the dialects: any text is parsed or refused without panic, and emitted plans parse again.
 
 use farlink_base::{DataRate, DtnTime, Duration};
 use farlink_routing::contact_plan::{check, emit_farlink, emit_ion, gantt, parse};
@@ -65,9 +64,10 @@ proptest! {
 
     #[test]
     fn ions_reads_back_to_the_second(mut plan in plan(1_000_000_000, 8)) {
-        // ION knows no links, and one range per pair and time.
+        // ION names no links, and has one range per pair and time.
         let delay = |c: &Contact| Duration::from_secs(c.from.0 * c.to.0);
         plan.contacts.iter_mut().for_each(|c| (c.link, c.one_way_delay) = (None, delay(c)));
+        // ION's contacts of a node with itself are skipped.
         plan.contacts.retain(|c| c.from != c.to);
         if plan.contacts.is_empty() {
             plan.epoch = None;
@@ -79,7 +79,7 @@ proptest! {
 }
 
 #[test]
-fn the_reference_pages_plans_read_without_findings() {
+fn reference_plans_parse_without_findings() {
     let page = include_str!("../../../docs/reference/contact-plan.md");
     let blocks: Vec<&str> = page.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 2);

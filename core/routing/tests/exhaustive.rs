@@ -1,5 +1,4 @@
-//! The search against an exhaustive one: every sequence of contacts over small random plans full of
-//! ties.
+//! The search against an exhaustive one: every sequence of contacts over small random plans full of ties.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +12,7 @@ use farlink_routing::{Contact, ContactPlan, NodeId, PlanIndex, PlanTime};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Small numbers everywhere, so that arrivals tie often.
+/// A plan of small numbers, so that arrivals tie often.
 fn random_plan(rng: &mut Rng, nodes: u64, contacts: u64) -> ContactPlan {
     let mut plan = ContactPlan::default();
     for _ in 0..contacts {
@@ -34,7 +33,7 @@ fn random_plan(rng: &mut Rng, nodes: u64, contacts: u64) -> ContactPlan {
     plan
 }
 
-/// Every path without a node twice; the smallest (arrival, hops).
+/// Search over every path without a repeated node, for the smallest (arrival, hops).
 struct Exhaustive<'a> {
     plan: &'a ContactPlan,
     query: &'a Query<'a>,
@@ -51,6 +50,7 @@ impl Exhaustive<'_> {
         }
         for (index, c) in self.plan.contacts.iter().enumerate().filter(|(_, c)| c.from == at) {
             let excluded = path.len() == 1 && self.query.excluded.contains(&c.to);
+            // excluded { || A repeated node never arrives earlier, as waiting is allowed.
             if path.contains(&c.to) || excluded {
                 continue;
             }
@@ -75,7 +75,7 @@ fn exhaustive(plan: &ContactPlan, query: &Query<'_>, booked: &Booked) -> Option<
     search.best
 }
 
-/// A route is what it claims: each hop follows from the one before.
+/// Checks that each hop of a route follows from the one before.
 fn assert_consistent(plan: &ContactPlan, query: &Query<'_>, route: &Route) {
     let (mut at, mut ready) = (query.from, query.at);
     for hop in &route.path {
@@ -89,13 +89,13 @@ fn assert_consistent(plan: &ContactPlan, query: &Query<'_>, route: &Route) {
     assert_eq!(route.until, ends.min().unwrap());
 }
 
-/// Plans to try: ten thousand, or as many as `FARLINK_ROUNDS` says.
+/// Number of plans to try: `FARLINK_ROUNDS`, or ten thousand.
 fn rounds() -> u64 {
     std::env::var("FARLINK_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
 }
 
 #[test]
-fn no_plan_has_a_better_route_than_the_one_found() {
+fn found_route_is_the_best() {
     let mut rng = Rng::new(734);
     let (mut found, mut booked_ones) = (0, 0);
     for round in 0..rounds() {
@@ -120,6 +120,7 @@ fn no_plan_has_a_better_route_than_the_one_found() {
                 found += 1;
                 booked_ones += u32::from(!booked.is_empty());
                 assert_consistent(&plan, &query, &route);
+                // Later searches meet occupied contacts.
                 booked.book(&route, query.priority);
             }
         }

@@ -1,5 +1,5 @@
-//! Every case and every sequence of `tests/vectors/sabr_cases.json`, asked as `farlink plan route`
-//! asks: the plan as text in either dialect, the question as text.
+//! Every case and sequence of `tests/vectors/sabr_cases.json`, with the same input as `farlink plan route`: the plan
+//! as text in either dialect, and the request as text.
 
 use farlink_routing::contact_plan::{Parsed, parse};
 use farlink_routing::sabr::{Booked, Planner, Query, Route};
@@ -16,7 +16,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_f64().map(|f| f as u64)).unwrap()
 }
 
-/// The plan of a case in our dialect and in ION's.
+/// Plan of a case in Farlink's dialect and in ION's.
 fn plans(case: &Value) -> [Parsed; 2] {
     let (mut ours, mut ion) = (String::new(), String::new());
     for c in case["contacts"].as_array().unwrap() {

@@ -1,9 +1,9 @@
-//! The bundle store of the engine: [`LogStore`], a log of checksummed records on disk with group
-//! commit. A node that keeps bundles in memory only has them in its agent's book, and no store.
+//! Bundle store of the engine: [`LogStore`], a log of checksummed records on disk with group commit. A node that
+//! keeps bundles in memory only has them in its agent's book and needs no store.
 //!
-//! It never opens a file, reads a clock or parses a bundle: a store is a state machine over disk
-//! operations that keeps opaque bytes and a small index entry each.
-//! Read [`farlink_base::store::BundleStore`] (the contract) and [`LogStore`] first.
+//! The store opens no file, reads no clock and parses no bundle: it is a state machine over disk operations that
+//! keeps opaque bytes and a small index entry for each bundle. Read [`farlink_base::store::BundleStore`] (the
+//! contract) and [`LogStore`] first.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]

@@ -1,4 +1,4 @@
-//! What each source may keep: one hostile or broken source must not fill the store for all.
+//! Bytes kept per source, bounded: one hostile or broken source must not fill the store for all.
 
 use alloc::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub(crate) struct Quotas {
     used: BTreeMap<u64, u64>,
 }
 impl Quotas {
-    /// Every key may keep `limit` bytes.
+    /// Limits every key to `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Quotas { limit, used: BTreeMap::new() }
     }
@@ -21,7 +21,7 @@ impl Quotas {
     pub(crate) fn add(&mut self, key: u64, bytes: u64) {
         *self.used.entry(key).or_insert(0) += bytes;
     }
-    /// Gives bytes back; a key without bytes costs no memory.
+    /// Returns bytes of a key; a key without bytes costs no memory.
     pub(crate) fn remove(&mut self, key: u64, bytes: u64) {
         if let Some(used) = self.used.get_mut(&key) {
             *used = used.saturating_sub(bytes);
@@ -41,13 +41,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_held_to_its_limit_and_forgotten_when_empty() {
+    fn quota_limits_key_until_empty() {
         let mut quotas = Quotas::new(100);
         quotas.add(7, 60);
+        // Each key has a limit of its own.
         assert!(quotas.allows(7, 40) && !quotas.allows(7, 41) && quotas.allows(8, 100));
         quotas.remove(7, 60);
         assert_eq!(quotas.used(7), 0);
         assert!(quotas.used.is_empty());
+        // A removal beyond the balance must not wrap around.
         quotas.remove(7, 1);
         assert!(!quotas.allows(7, u64::MAX));
     }

@@ -1,21 +1,21 @@
-//! What a store takes at most, and from whom.
+//! Bounds of a store: capacity, quotas and the extents it accepts.
 
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::Payload;
 use farlink_base::store::{BundleStore, Input};
 use farlink_storage::{Config, LogStore};
 
-fn world(config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), 3);
+fn world(config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), 3);
     world.settle();
     world
 }
-fn stored(world: &World, number: u64) -> bool {
+fn stored(world: &StoreWorld, number: u64) -> bool {
     world.known[&number].stored
 }
 
 #[test]
-fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
+fn full_store_refuses_until_room_returns() {
     let mut world = world(small(100_000));
     let mut kept = Vec::new();
     for _ in 0..300 {
@@ -23,18 +23,18 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
         world.settle();
         kept.extend(stored(&world, number).then_some(number));
     }
-    // Each has some 1,170 bytes with what surrounds it; without that bound there are 78.
+    // Each takes some 1,170 bytes with its record; without the bound there would be 78.
     assert!((70..=76).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
     assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
     kept.drain(..40).for_each(|number| world.delete(number, false));
     world.settle();
     let number = world.put(20_000);
     world.settle();
-    assert!(stored(&world, number), "what was deleted made room");
+    assert!(stored(&world, number), "deletions made room");
 }
 
 #[test]
-fn what_is_deleted_together_is_remembered_by_few_commits() {
+fn joint_deletions_take_few_commits() {
     let mut world = world(Config { seed: 42, ..Config::new(100 << 20) });
     let numbers: Vec<u64> = (0..256).map(|_| world.put(5000)).collect();
     world.settle();
@@ -48,19 +48,19 @@ fn what_is_deleted_together_is_remembered_by_few_commits() {
     assert!((1..=2).contains(&syncs), "{syncs} syncs for 256 deliveries: the first, and all that came meanwhile");
 }
 
-/// Whoever counts bundles with their records, up to the room that is said to be there, is never refused.
 #[test]
-fn there_is_room_for_what_is_said_to_find_room() {
+fn reported_room_is_there() {
+    // Bundles counted with their records up to `LogStore::room_in` are never refused.
     for payload in [1, 300, 5000, 100_000] {
         let capacity = 3_000_000;
         let mut world = world(small(capacity));
-        let size = |world: &World, number: u64| {
+        let size = |world: &StoreWorld, number: u64| {
             let known = &world.known[&number];
             (known.head.len() + known.payload.len() + known.tail.len()) as u64 + LogStore::RECORD_BYTES
         };
         let (mut there, mut taken) = (Vec::new(), 0);
         for round in 0..3 {
-            // A third leaves, and the room is filled again.
+            // A third is deleted, and the room is filled again.
             for number in there.drain(..there.len() / 3) {
                 taken -= size(&world, number);
                 world.delete(number, round == 1);
@@ -78,7 +78,7 @@ fn there_is_room_for_what_is_said_to_find_room() {
 }
 
 #[test]
-fn a_quota_bounds_its_own_bundles_and_no_others() {
+fn quota_bounds_only_its_own_bundles() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) });
     // Bundles go by turns to three quotas.
     let numbers: Vec<u64> = (0..30).map(|_| world.put(900)).collect();
@@ -96,7 +96,7 @@ fn a_quota_bounds_its_own_bundles_and_no_others() {
 }
 
 #[test]
-fn a_bundle_of_bytes_that_are_not_on_disk_is_refused() {
+fn bundle_of_unwritten_spill_refused() {
     let mut world = world(small(300_000));
     world.spill_parts(vec![vec![7; 2000], vec![8; 2000]]);
     world.settle();
@@ -105,7 +105,7 @@ fn a_bundle_of_bytes_that_are_not_on_disk_is_refused() {
     let whole = world.put_extents(rope.clone(), &[[7; 2000], [8; 2000]].concat());
     world.settle();
     assert!(stored(&world, whole));
-    // Another spill's bytes, a spill nobody made, and more than there is of one.
+    // Bytes of another spill, of an unknown spill, and beyond a spill's end.
     for extents in [shifted(rope.clone(), 1, 0), shifted(rope.clone(), 0, 4000), shifted(rope, 1 << 20, 0)] {
         let number = world.put_extents(extents, &[0; 4000]);
         world.settle();
@@ -113,7 +113,7 @@ fn a_bundle_of_bytes_that_are_not_on_disk_is_refused() {
     }
 }
 
-/// The same extents of another spill, or at another place of it.
+/// The extents moved to another spill, or to another offset of it.
 fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
     use farlink_base::{Chunk, Extent};
     let mut other = Payload::new();
@@ -125,9 +125,9 @@ fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
     other
 }
 
-/// A store nearly full, whose newest file has nothing but a number in it, which the next will have.
 #[test]
-fn what_waits_for_room_is_answered_although_the_newest_file_may_not_go_yet() {
+fn waiting_bundle_answered_despite_newest_file() {
+    // The store is nearly full, and its newest file holds only a counter, which the header of the next file has too.
     for first in (100..1000).step_by(50) {
         let mut world = world(small(20_000));
         world.put(first);

@@ -1,26 +1,26 @@
-//! Deletes: what is gone stays gone, and leaves nothing behind that takes room for good.
+//! Deletions: deleted bundles stay deleted, and their records do not take room for good.
 
 use crate::common;
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 
 const CAPACITY: u64 = 256 * 1024;
-/// Garbage that compaction lets lie: four files of it pay nobody to move what lives.
+/// Garbage that compaction leaves alone: four files' worth does not pay for moving live records.
 const SLACK: u64 = 4 * 8192;
 
-fn open(seed: u64) -> World {
-    let mut world = World::open(small(CAPACITY), Disk::default(), seed);
+fn open(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(small(CAPACITY), SimDisk::default(), seed);
     world.settle();
     world
 }
 /// Lets time pass until the disk is asked to write.
-fn until_written(world: &mut World) {
+fn until_written(world: &mut StoreWorld) {
     while !world.outstanding.iter().any(|op| matches!(op.action, DiskAction::Write { .. })) {
         assert!(world.step(), "nothing is written");
     }
 }
-/// Puts and deletes so often that every file of before is done with; the bytes of the files then.
-fn moved_on(world: &mut World) -> u64 {
+/// Puts and deletes until every earlier file is emptied; returns the bytes of the files then.
+fn moved_on(world: &mut StoreWorld) -> u64 {
     for _ in 0..300 {
         let number = world.put(1000);
         world.settle();
@@ -29,8 +29,8 @@ fn moved_on(world: &mut World) -> u64 {
     }
     world.store.usage().file_bytes
 }
-fn delete_all(world: &mut World) {
-    let alive = |known: &common::Known| known.stored && !known.delete_asked;
+fn delete_all(world: &mut StoreWorld) {
+    let alive = |known: &common::PutBundle| known.stored && !known.delete_asked;
     let left: Vec<u64> = world.known.iter().filter(|(_, known)| alive(known)).map(|(number, _)| *number).collect();
     left.into_iter().for_each(|number| world.delete(number, false));
     world.settle();
@@ -48,7 +48,7 @@ fn deleted_bundle_stays_gone_after_restart() {
 }
 
 #[test]
-fn bundles_deleted_while_written_take_no_room() {
+fn deleted_during_write_takes_no_room() {
     let mut world = open(2);
     let beside = moved_on(&mut open(2));
     for _ in 0..500 {
@@ -63,11 +63,11 @@ fn bundles_deleted_while_written_take_no_room() {
 }
 
 #[test]
-fn moved_bundles_deleted_later_take_no_room() {
+fn moved_bundle_deleted_takes_no_room() {
     for restart in [false, true] {
         let mut world = open(3);
         let beside = moved_on(&mut open(3));
-        // Any of them goes, so that compaction moves what stays beside it.
+        // Any bundle may go, so that compaction moves the ones beside it.
         let mut alive = Vec::new();
         for _ in 0..6000 {
             alive.push(world.put(400));
@@ -89,7 +89,7 @@ fn moved_bundles_deleted_later_take_no_room() {
 }
 
 #[test]
-fn bundles_of_failed_writes_deleted_later_take_no_room() {
+fn deleted_after_failure_takes_no_room() {
     let mut world = open(4);
     let beside = moved_on(&mut open(4));
     for round in 0..600 {

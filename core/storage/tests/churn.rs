@@ -1,15 +1,14 @@
-//! Bundles come and go for long: the files stay within the capacity, and nothing that fits is
-//! refused.
+//! Long churn of bundles: files stay within the capacity, and nothing that fits is refused.
 
-use crate::common::{World, disk::Disk, is_create, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;
 
 #[test]
-fn files_stay_within_capacity_while_bundles_come_and_go() {
+fn churn_stays_within_capacity() {
     let capacity = 512 * 1024;
-    let mut world = World::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, Disk::default(), 1);
+    let mut world = StoreWorld::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, SimDisk::default(), 1);
     world.settle();
     let (mut alive, mut live, mut written) = (VecDeque::new(), 0, 0);
     while written < 12 * capacity {
@@ -35,8 +34,8 @@ fn files_stay_within_capacity_while_bundles_come_and_go() {
 }
 
 #[test]
-fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
-    let mut world = World::open(small(512 * 1024), Disk::default(), 5);
+fn numbers_stay_used_after_all_left() {
+    let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 5);
     world.settle();
     for _ in 0..200 {
         let number = world.put(1000);
@@ -45,12 +44,12 @@ fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
         world.settle();
     }
     let last = *world.known.keys().last().unwrap();
-    // What follows in the files names no bundle.
+    // The following records name no bundle, so only file headers keep the last number.
     for value in 0..2000 {
         world.input(Input::SetCounter { value });
         world.settle();
     }
-    let mut again = World::open(world.config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
     again.settle();
     let (_, last_bundle) = again.opened.expect("opens");
     let left = again.disk.files.len();
@@ -58,8 +57,8 @@ fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
 }
 
 #[test]
-fn a_full_store_refuses_then_takes_again() {
-    let mut world = World::open(small(256 * 1024), Disk::default(), 2);
+fn full_store_takes_again_after_deletions() {
+    let mut world = StoreWorld::open(small(256 * 1024), SimDisk::default(), 2);
     world.settle();
     let mut alive = Vec::new();
     while world.refused == 0 {
@@ -83,7 +82,7 @@ fn a_full_store_refuses_then_takes_again() {
 
 #[test]
 fn a_burst_shares_its_syncs() {
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 3);
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 3);
     world.settle();
     let before = world.syncs;
     for _ in 0..1000 {
@@ -95,9 +94,9 @@ fn a_burst_shares_its_syncs() {
 }
 
 #[test]
-fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
+fn delivery_memory_forgets_the_oldest() {
     let config = Config { remembered: 10, ..small(300_000) };
-    let mut world = World::open(config, Disk::default(), 4);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 4);
     world.settle();
     for _ in 0..50 {
         let number = world.put(100);
@@ -105,21 +104,21 @@ fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
         world.delete(number, true);
         world.settle();
     }
-    let mut again = World::open(config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(config, world.disk.killed(), 1);
     again.settle();
     let newest: Vec<u64> = again.deliveries.iter().map(|f| (f >> 64) as u64).collect();
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
 }
 
-/// The store never kept them, and what follows in the files names no bundle.
 #[test]
-fn numbers_of_refused_and_unknown_bundles_are_not_given_again() {
+fn refused_bundle_numbers_stay_used() {
+    // The store never kept them, and the following records name no bundle.
     for refused in [true, false] {
-        let mut world = World::open(small(512 * 1024), Disk::default(), 8);
+        let mut world = StoreWorld::open(small(512 * 1024), SimDisk::default(), 8);
         world.settle();
         let number = world.put(if refused { 600_000 } else { 100 });
         if !refused {
-            // One that was in memory only.
+            // This bundle never reached the disk.
             world.settle();
             world.next_bundle = 500;
             world.known.insert(500, world.known[&number].clone());
@@ -129,16 +128,16 @@ fn numbers_of_refused_and_unknown_bundles_are_not_given_again() {
             world.input(Input::SetCounter { value });
             world.settle();
         }
-        let mut again = World::open(world.config, world.disk.killed(), 1);
+        let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
         again.settle();
         assert!(again.opened.expect("opens").1 >= if refused { number } else { 500 });
     }
 }
 
-/// What is forgotten of deliveries takes no room.
 #[test]
 fn forgotten_deliveries_are_given_back() {
-    let mut world = World::open(Config { remembered: 10, ..small(300_000) }, Disk::default(), 6);
+    // Forgotten deliveries must free their records and memory.
+    let mut world = StoreWorld::open(Config { remembered: 10, ..small(300_000) }, SimDisk::default(), 6);
     world.settle();
     for _ in 0..4000 {
         let number = world.put(10);
@@ -150,11 +149,12 @@ fn forgotten_deliveries_are_given_back() {
     assert!(usage.file_bytes < 80_000, "{usage:?}");
 }
 
-/// It was never written, and its delivery is forgotten while that waits or is being written: it is answered all the same.
 #[test]
-fn delivery_forgotten_before_its_commit_is_answered() {
+fn forgotten_delivery_is_still_answered() {
+    // The bundle was never written, and its delivery is forgotten while it waits or is written: `Deleted` still
+    // follows.
     for written in [false, true] {
-        let mut world = World::open(Config { remembered: 1, ..small(300_000) }, Disk::default(), 7);
+        let mut world = StoreWorld::open(Config { remembered: 1, ..small(300_000) }, SimDisk::default(), 7);
         world.settle();
         let numbers = [world.put(100), world.put(100)];
         world.delete(numbers[0], true);
@@ -172,9 +172,9 @@ fn delivery_forgotten_before_its_commit_is_answered() {
 }
 
 #[test]
-fn files_of_bundles_that_went_are_given_back() {
+fn files_of_deleted_bundles_removed() {
     let (capacity, segment) = (1 << 20, 16 * 1024);
-    let mut world = World::open(Config { segment_bytes: segment, ..small(capacity) }, Disk::default(), 5);
+    let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(capacity) }, SimDisk::default(), 5);
     world.settle();
     for round in 0..4 {
         let mut alive = VecDeque::new();
@@ -184,7 +184,7 @@ fn files_of_bundles_that_went_are_given_back() {
             world.step();
         }
         world.settle();
-        // They leave while others come: every file is partly empty for a while.
+        // Bundles leave while others arrive, so every file is partly empty for a while.
         while let Some(number) = alive.pop_front() {
             world.delete(number, number % 50 == 0);
             world.step();
@@ -192,7 +192,7 @@ fn files_of_bundles_that_went_are_given_back() {
         world.settle();
         let usage = world.store.usage();
         assert_eq!(usage.bundles, 0);
-        // Half a segment is kept for a full disk.
+        // Half a segment is reserved for a full disk.
         let most = (3 + world.config.spares as u64) * segment + segment / 2;
         assert!(usage.file_bytes <= most, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
         assert!(world.disk.kept.len() <= world.config.spares + 1 && usage.file_bytes == world.disk.len());
@@ -203,9 +203,9 @@ fn files_of_bundles_that_went_are_given_back() {
 }
 
 #[test]
-fn a_file_whose_bundles_all_went_is_given_back_at_once() {
+fn emptied_file_removed_at_once() {
     let segment = 8192;
-    let mut world = World::open(Config { segment_bytes: segment, ..small(4 << 20) }, Disk::default(), 6);
+    let mut world = StoreWorld::open(Config { segment_bytes: segment, ..small(4 << 20) }, SimDisk::default(), 6);
     world.settle();
     for _ in 0..2000 {
         let number = world.put(100);
@@ -213,7 +213,7 @@ fn a_file_whose_bundles_all_went_is_given_back_at_once() {
         world.delete(number, false);
         world.settle();
         let files = world.store.usage().file_bytes;
-        // Half a segment is kept for a full disk.
+        // Half a segment is reserved for a full disk.
         assert!(files <= 2 * segment + segment / 2, "{files} B of files for one bundle");
     }
     assert_eq!(world.store.usage().bundles, 0);
@@ -221,16 +221,16 @@ fn a_file_whose_bundles_all_went_is_given_back_at_once() {
 }
 
 #[test]
-fn short_records_that_lie_together_are_read_together_and_a_bad_one_costs_no_other() {
-    let mut world = World::open(Config { seed: 7, ..Config::new(1 << 30) }, Disk::default(), 4);
+fn joint_reads_isolate_a_bad_record() {
+    let mut world = StoreWorld::open(Config { seed: 7, ..Config::new(1 << 30) }, SimDisk::default(), 4);
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|n| world.put(if n % 50 == 49 { 100_000 } else { 5000 })).collect();
     world.settle();
-    // Some go: there are gaps.
+    // Deletions leave gaps between the records.
     let gone: Vec<u64> = numbers.iter().copied().filter(|number| number % 10 == 3).collect();
     gone.iter().for_each(|number| world.delete(*number, false));
     let left: Vec<u64> = numbers.iter().copied().filter(|number| !gone.contains(number)).collect();
-    let load_all = |world: &mut World| {
+    let load_all = |world: &mut StoreWorld| {
         world.loaded.clear();
         let before = world.disk.count;
         left.iter().for_each(|number| world.load(*number));
@@ -257,10 +257,10 @@ fn short_records_that_lie_together_are_read_together_and_a_bad_one_costs_no_othe
     load_all(&mut world);
     let failed: Vec<u64> = left.iter().copied().filter(|number| world.loaded[number].is_err()).collect();
     assert_eq!((failed, world.damage), (vec![bad], 1));
-    // The disk cannot read for a while: what a read of several was for is tried by itself.
+    // Reads fail for a while: each record of a shared read is then read on its own.
     world.disk.fail = Some((world.disk.count + 9..world.disk.count + 12, farlink_base::store::DiskError::Io));
     load_all(&mut world);
     world.disk.fail = None;
     let failed = left.iter().filter(|number| world.loaded[number].is_err()).count();
-    assert!((1..=4).contains(&failed), "{failed}: the damaged one, and what failed again");
+    assert!((1..=4).contains(&failed), "{failed}: the damaged record, and reads that failed again");
 }

@@ -1,29 +1,29 @@
-//! Compaction: damaged and unreadable records, copies that are overtaken, and how much is read.
+//! Compaction: damaged and unreadable records, overtaken copies, and the amount read.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_remove, is_write, small};
 use farlink_base::store::{BundleStore, DiskError};
 use farlink_base::{DtnTime, Refusal};
 use farlink_storage::Config;
 
-fn open(seed: u64, config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn open(seed: u64, config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
-fn files(world: &World) -> Vec<u32> {
+fn files(world: &StoreWorld) -> Vec<u32> {
     world.disk.files.keys().copied().collect()
 }
-fn newest(world: &World) -> u32 {
+fn newest(world: &StoreWorld) -> u32 {
     *world.disk.files.keys().next_back().expect("a file")
 }
-/// Flips a bit of the only place in a file where these bytes are.
-fn damage(world: &mut World, file: u32, needle: &[u8]) {
+/// Flips a bit at the only place of a file that holds these bytes.
+fn damage(world: &mut StoreWorld, file: u32, needle: &[u8]) {
     let file = world.disk.files.get_mut(&file).expect("there");
     let at = file.cache.windows(needle.len()).position(|bytes| bytes == needle).expect("they are in it");
     file.damage(|bytes| bytes[at] ^= 1);
 }
-/// Fills the newest file with bundles, and begins another; both are at rest.
-fn fill(world: &mut World) -> Vec<u64> {
+/// Fills the newest file with bundles and begins another; both are settled.
+fn fill(world: &mut StoreWorld) -> Vec<u64> {
     let (before, mut numbers) = (newest(world), Vec::new());
     while newest(world) == before {
         numbers.push(world.put(1500));
@@ -31,7 +31,7 @@ fn fill(world: &mut World) -> Vec<u64> {
     }
     numbers
 }
-fn delete_all(world: &mut World, numbers: &[u64]) {
+fn delete_all(world: &mut StoreWorld, numbers: &[u64]) {
     numbers.iter().for_each(|number| world.delete(*number, false));
 }
 
@@ -50,7 +50,7 @@ fn damaged_bundle_is_reported_and_forgotten() {
     world.settle();
     assert_eq!(world.damage, 1);
     assert!(!files(&world).contains(&file), "nothing lives in it");
-    assert!(!world.disk.kept.contains_key(&file), "what damages records is not written over");
+    assert!(!world.disk.kept.contains_key(&file), "a file with damaged records is not recycled");
     assert_eq!(world.store.usage().bundles, before.bundles - passing.len() as u64);
     assert_eq!(world.load_rope(rope), Err(Refusal::Unknown));
     let rope = world.known[&whole].rope.clone();
@@ -59,9 +59,9 @@ fn damaged_bundle_is_reported_and_forgotten() {
     world.reopen(world.disk.killed(), "after damage");
 }
 
-/// Whether the bundle's own record is still there or not.
 #[test]
 fn damaged_delivery_is_written_again() {
+    // The bundle's own record may be gone or still there.
     for stays in [true, false] {
         let mut world = open(2, small(400_000));
         let (delivered, beside) = (world.put(100), world.put(4000));
@@ -78,7 +78,7 @@ fn damaged_delivery_is_written_again() {
         }
         assert_eq!(files(&world).contains(&its), stays);
         let mut passing = fill(&mut world);
-        // The bundle that began the file goes too, and none that began the next.
+        // The bundle that begins the file goes too, but none of the next file.
         passing.insert(0, passing[0] - 1);
         passing.pop();
         let fingerprint = world.known[&delivered].index.fingerprint.to_le_bytes();
@@ -92,7 +92,7 @@ fn damaged_delivery_is_written_again() {
 }
 
 #[test]
-fn damaged_spill_is_reported_and_not_looked_for() {
+fn damaged_spill_is_reported_without_search() {
     let mut world = open(3, small(400_000));
     world.spill_parts(vec![vec![7; 200], vec![8; 200]]);
     world.settle();
@@ -118,7 +118,7 @@ fn unreadable_file_is_left_alone() {
     world.settle();
     let file = newest(&world);
     let mut passing = fill(&mut world);
-    // One at its beginning and one at its end stay: too far apart to be read at once.
+    // One bundle at each end of the file stays: too far apart for one read.
     passing.pop();
     passing.pop();
     delete_all(&mut world, &passing);
@@ -138,7 +138,7 @@ fn unreadable_file_is_left_alone() {
 }
 
 #[test]
-fn short_records_are_read_at_once() {
+fn short_records_read_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     let mut world = open(5, config);
     for _ in 0..6 {
@@ -161,7 +161,7 @@ fn short_records_are_read_at_once() {
 }
 
 #[test]
-fn delivery_past_its_time_is_forgotten() {
+fn delivery_past_its_time_forgotten() {
     let mut world = open(6, small(400_000));
     let (past, lasting) = (world.put(100), world.put(100));
     world.settle();
@@ -173,15 +173,15 @@ fn delivery_past_its_time_is_forgotten() {
     delete_all(&mut world, &passing[..passing.len() - 1]);
     world.settle();
     assert!(!files(&world).contains(&file), "nothing was compacted");
-    let mut again = World::open(world.config, world.disk.killed(), 1);
+    let mut again = StoreWorld::open(world.config, world.disk.killed(), 1);
     again.settle();
     let known = |number: &u64| again.deliveries.contains(&world.known[number].index.fingerprint);
     assert!(!known(&past) && known(&lasting));
 }
 
-/// A copy's file and the file it came from both have a record of the bundle: the deletion outlasts both.
 #[test]
 fn deletion_outlasts_file_that_was_copied() {
+    // The copy's file and the original both have a record of the bundle, so the deletion must outlast both.
     let mut world = open(7, Config { segment_bytes: 4096, ..small(400_000) });
     let copied = world.put(1);
     let passing = [(); 3].map(|()| world.put(1000));
@@ -204,7 +204,7 @@ fn deletion_outlasts_file_that_was_copied() {
     world.perform_all_but(is_remove);
     world.rest();
     assert!(!files(&world).contains(&first) && files(&world).contains(&second));
-    // The deletion is alone in its file now.
+    // The deletion is now alone in its file.
     world.delete(long, false);
     for _ in 0..4 {
         let number = world.put(3000);
@@ -216,9 +216,9 @@ fn deletion_outlasts_file_that_was_copied() {
     world.reopen(world.disk.killed(), "after both files went");
 }
 
-/// What is deleted while it is copied, and copies that fail, leave no deletions behind.
 #[test]
-fn overtaken_and_failed_copies_take_no_room() {
+fn overtaken_copies_take_no_room() {
+    // Bundles deleted while they are copied, and failed copies, must not leave delete records behind.
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
     for fails in [None, Some(DiskError::Io)] {
         let (mut world, mut copied) = (open(8, config), 0);
@@ -252,9 +252,9 @@ fn overtaken_and_failed_copies_take_no_room() {
     }
 }
 
-/// Little in each file is garbage: it is won back only where bundles wait for it.
 #[test]
-fn full_store_wins_back_the_last_garbage() {
+fn full_store_reclaims_its_last_garbage() {
+    // Each file has little garbage: it is reclaimed only when bundles wait for it.
     let mut world = open(9, small(256 * 1024));
     let mut alive = Vec::new();
     while world.refused == 0 {
@@ -267,7 +267,7 @@ fn full_store_wins_back_the_last_garbage() {
         alive.retain(|number| !gone.contains(number));
         delete_all(&mut world, &gone);
         world.settle();
-        // Deletions take some room.
+        // Delete records take some room as well.
         for _ in 0..gone.len() * 3 / 4 {
             alive.push(world.put(700));
             world.settle();
@@ -286,7 +286,7 @@ fn second_deletion_replaces_the_first() {
     world.settle();
     let file = newest(&world);
     let passing = fill(&mut world);
-    // It is delivered after all.
+    // It is delivered in the end.
     world.known.get_mut(&deleted).expect("known").delete_answered = false;
     world.delete(deleted, true);
     world.settle();
@@ -298,9 +298,9 @@ fn second_deletion_replaces_the_first() {
     world.reopen(world.disk.killed(), "after two deletions");
 }
 
-/// One that nothing lives in, or one that was kept to be written over.
 #[test]
-fn file_that_cannot_be_removed_is_tried_now_and_then() {
+fn failed_removal_retried_with_pauses() {
+    // The file is one without live records, or one kept to be written over.
     for spare in [false, true] {
         let mut world = open(11, small(400_000));
         let numbers: Vec<u64> = (0..20).map(|_| world.put(1000)).collect();
@@ -309,7 +309,7 @@ fn file_that_cannot_be_removed_is_tried_now_and_then() {
         if spare {
             world.settle();
             assert!(!world.disk.kept.is_empty());
-            // Room that is not there for a file is there for nothing else either.
+            // Without room for a file there is no room for anything else.
             while !world.is_asked(is_create) {
                 world.perform_all();
                 world.put(3000);
@@ -333,7 +333,7 @@ fn file_that_cannot_be_removed_is_tried_now_and_then() {
 }
 
 #[test]
-fn disk_that_removes_one_file_is_asked_for_others_at_once() {
+fn one_removal_prompts_the_others() {
     let mut world = open(12, small(400_000));
     let numbers: Vec<u64> = (0..30).map(|_| world.put(1000)).collect();
     world.settle();

@@ -1,12 +1,12 @@
-//! One byte of a store file is flipped, every byte in turn: at most that record is lost.
+//! Damage tests: each byte of a store file is flipped in turn, and at most its record is lost.
 
 use crate::common;
-use crate::common::{World, disk::Disk, small};
+use crate::common::{StoreWorld, disk::SimDisk, small};
 use farlink_base::Refusal;
 use farlink_base::store::Input;
 
-fn world() -> World {
-    let mut world = World::open(small(200_000), Disk::default(), 3);
+fn world() -> StoreWorld {
+    let mut world = StoreWorld::open(small(200_000), SimDisk::default(), 3);
     world.settle();
     for n in 0..14 {
         world.put(n * 20);
@@ -27,7 +27,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_flipped_byte_costs_at_most_its_record() {
+fn flipped_byte_costs_only_its_record() {
     let world = world();
     let expected: Vec<u64> = world.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
     let total = world.disk.len();
@@ -38,7 +38,7 @@ fn a_flipped_byte_costs_at_most_its_record() {
             let mut disk = world.disk.killed();
             disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at] ^= 1 << (at % 8));
             let what = format!("file {file} byte {at}");
-            let mut again = World::open(world.config, disk, 1);
+            let mut again = StoreWorld::open(world.config, disk, 1);
             again.settle();
             let (counter, _) = again.opened.expect("opens");
             for number in &expected {
@@ -66,16 +66,16 @@ fn a_flipped_byte_costs_at_most_its_record() {
             let forgotten = usize::from(again.deliveries.len() < 2) + usize::from(counter < 9);
             let back = again.recovered.keys().filter(|n| !expected.contains(n)).count();
             assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {forgotten} forgotten, {back} back");
-            // Data of deleted bundles are not looked at.
+            // Data of deleted bundles are not checked.
             assert!(again.damage > 0 || lost + forgotten + back == 0, "{what}: damage not reported");
         }
     }
 }
 
 #[test]
-fn a_flipped_byte_of_a_long_payload_is_found_wherever_it_is() {
+fn any_flipped_payload_byte_found() {
     let config = farlink_storage::Config { segment_bytes: 4 << 20, ..small(80_000_000) };
-    let mut world = World::open(config, Disk::default(), 3);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 3);
     world.settle();
     let len = 1_500_000;
     let number = world.put(len);
@@ -93,11 +93,11 @@ fn a_flipped_byte_of_a_long_payload_is_found_wherever_it_is() {
 }
 
 #[test]
-fn payload_that_looks_like_records_is_not_taken_for_one() {
+fn payload_like_records_is_no_record() {
     let mut world = world();
-    // Somebody sends the store's own bytes as payload.
+    // A sender uses the store's own bytes as payload.
     let image: Vec<u8> = world.disk.files.values().flat_map(|f| f.cache.clone()).collect();
-    let mut other = World::open(farlink_storage::Config { seed: 43, ..world.config }, Disk::default(), 8);
+    let mut other = StoreWorld::open(farlink_storage::Config { seed: 43, ..world.config }, SimDisk::default(), 8);
     other.settle();
     other.next_bundle = 1000;
     other.put_bytes(image);
@@ -105,7 +105,7 @@ fn payload_that_looks_like_records_is_not_taken_for_one() {
     for at in [130, 150, 170] {
         let mut disk = other.disk.killed();
         disk.files.get_mut(&1).unwrap().damage(|bytes| bytes[at] ^= 4);
-        let mut again = World::open(other.config, disk, 1);
+        let mut again = StoreWorld::open(other.config, disk, 1);
         again.settle();
         assert!(again.recovered.is_empty() && again.damage > 0, "byte {at}");
     }
@@ -113,10 +113,13 @@ fn payload_that_looks_like_records_is_not_taken_for_one() {
 }
 
 #[test]
-fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
+fn lost_page_costs_only_its_records() {
     const PAGE: usize = 4096;
-    let mut world =
-        World::open(farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) }, Disk::default(), 3);
+    let mut world = StoreWorld::open(
+        farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) },
+        SimDisk::default(),
+        3,
+    );
     world.settle();
     let numbers: Vec<u64> = (0..300).map(|_| world.put(100)).collect();
     world.settle();
@@ -127,7 +130,7 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
         let mut disk = world.disk.killed();
         let end = len.min((page + 1) * PAGE);
         disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[page * PAGE..end].fill(0));
-        let mut again = World::open(world.config, disk, 1);
+        let mut again = StoreWorld::open(world.config, disk, 1);
         again.settle();
         assert!(again.opened.is_some() && again.damage > 0, "page {page}");
         let kept = numbers.iter().filter(|n| again.recovered.contains_key(n)).count();
@@ -140,11 +143,11 @@ fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
     }
 }
 
-/// Behind its last record a file that was written over holds what it held before, in whatever state.
 #[test]
-fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
+fn damage_to_recycled_content_ignored() {
+    // Behind its last record a recycled file has old content in any state.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(500_000) };
-    let mut world = World::open(config, Disk::default(), 11);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 11);
     world.settle();
     let (mut tried, mut left, mut rng) = (0, 0, farlink_base::Rng::new(11));
     for round in 0..40 {
@@ -173,11 +176,11 @@ fn what_is_left_of_a_former_life_is_no_damage_and_may_be_damaged_at_will() {
     assert!(world.remade > 10 && left / tried > 500, "{} written over, {left} bytes of former lives", world.remade);
 }
 
-/// A flipped bit in one of the last records of a file that was written over is not taken for the end of what was written.
 #[test]
-fn damage_to_last_records_of_a_recycled_file_is_told() {
+fn damaged_tail_of_recycled_file_reported() {
+    // A flipped bit in one of the last records of a recycled file must not pass for the end of its records.
     let config = farlink_storage::Config { segment_bytes: 4096, ..small(400_000) };
-    let mut world = World::open(config, Disk::default(), 12);
+    let mut world = StoreWorld::open(config, SimDisk::default(), 12);
     world.settle();
     let (mut tried, mut told) = (0, 0);
     for round in 0..22 {
@@ -196,7 +199,7 @@ fn damage_to_last_records_of_a_recycled_file_is_told() {
                 let what = format!("round {round}, file {file}, byte {at} of {end}");
                 let mut disk = world.disk.killed();
                 disk.files.get_mut(&file).unwrap().damage(|bytes| bytes[at as usize] ^= 1 << (at % 8));
-                let mut again = World::open(world.config, disk, 1);
+                let mut again = StoreWorld::open(world.config, disk, 1);
                 again.settle();
                 for number in &kept {
                     let Some((_, _, payload, _)) = again.recovered.get(number).cloned() else { continue };
@@ -207,11 +210,11 @@ fn damage_to_last_records_of_a_recycled_file_is_told() {
                 let back = again.recovered.keys().filter(|n| !whole.recovered.contains_key(n)).count();
                 let forgotten = whole.deliveries.difference(&again.deliveries).count();
                 assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {back} back, {forgotten} forgotten");
-                assert!(again.damage > 0 || lost + back + forgotten == 0, "{what}: damage not told");
+                assert!(again.damage > 0 || lost + back + forgotten == 0, "{what}: damage not reported");
                 tried += 1;
                 told += usize::from(again.damage > 0);
             }
         }
     }
-    assert!(tried > 300 && told > 200, "{told} of {tried} told");
+    assert!(tried > 300 && told > 200, "{told} of {tried} reported");
 }

@@ -1,13 +1,13 @@
-//! Disk full and I/O errors at every operation: nothing acknowledged is lost, every question is
-//! answered, and the store goes on.
+//! Full disk and I/O errors at every operation: nothing acknowledged is lost, every request is answered, and the
+//! store continues.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_storage::Config;
 
-fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
-    let mut world = World::open(small(150_000), Disk { fail, ..Disk::default() }, seed);
+fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> StoreWorld {
+    let mut world = StoreWorld::open(small(150_000), SimDisk { fail, ..SimDisk::default() }, seed);
     world.settle();
     for _ in 0..120 {
         world.act(5000);
@@ -20,7 +20,7 @@ fn work(seed: u64, fail: Option<(core::ops::Range<u64>, DiskError)>) -> World {
 }
 
 #[test]
-fn an_error_at_any_operation_loses_nothing() {
+fn error_at_any_operation_loses_nothing() {
     let operations = work(1, None).disk.count;
     assert!(operations > 60, "{operations}");
     let wanted = points(2 * operations);
@@ -32,7 +32,7 @@ fn an_error_at_any_operation_loses_nothing() {
                 let mut world = work(seed, Some((at..at + length, error)));
                 let what = format!("seed {seed}, {error:?} at operations {at}..{}", at + length);
                 world.assert_all_answered(&what);
-                // The disk works again, and so does the store.
+                // The disk recovers, and so must the store.
                 world.disk.fail = None;
                 world.now += farlink_base::Duration::from_secs(10);
                 let number = world.put(100);
@@ -50,10 +50,10 @@ fn an_error_at_any_operation_loses_nothing() {
     println!("{tried} injected errors: 0 acknowledged bundles lost");
 }
 
-/// The kernel calls clean what it could not write, and goes on showing it: a run that took it for kept would lose it with
-/// the power.
 #[test]
-fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
+fn failed_sync_keeps_nothing_from_cache() {
+    // The kernel marks pages clean that it could not write and still shows them: a run that trusted them would lose
+    // them in a power cut.
     let (mut in_memory_only, mut found) = (0, 0);
     for seed in 0..points(400) {
         let mut world = work(seed, None);
@@ -69,8 +69,8 @@ fn what_a_failed_sync_left_in_memory_is_not_taken_for_kept() {
 }
 
 #[test]
-fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
-    let mut world = World::open(small(150_000), Disk::default(), 9);
+fn full_disk_refuses_and_keeps() {
+    let mut world = StoreWorld::open(small(150_000), SimDisk::default(), 9);
     world.settle();
     let kept = world.put(500);
     world.settle();
@@ -92,9 +92,9 @@ fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
-    // Others fill the disk the store is on: its capacity is not the limit.
-    let mut world = World::open(small(400_000), Disk { space: Some(100_000), ..Disk::default() }, 9);
+fn deletions_make_room_on_full_disk() {
+    // Others fill the disk; the store's capacity is not the limit.
+    let mut world = StoreWorld::open(small(400_000), SimDisk { space: Some(100_000), ..SimDisk::default() }, 9);
     world.settle();
     let mut kept = Vec::new();
     loop {
@@ -109,7 +109,7 @@ fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
     }
     assert!(kept.len() > 60, "{} bundles fit", kept.len());
     let files = world.disk.files.len();
-    // No room for anything, not even for the records of deletions.
+    // No room at all, not even for delete records.
     world.disk.space = Some(world.disk.len());
     for number in &kept {
         world.delete(*number, false);
@@ -130,8 +130,8 @@ fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
 }
 
 #[test]
-fn a_disk_that_was_full_is_used_again_within_five_seconds() {
-    let mut world = World::open(small(400_000), Disk { space: Some(50_000), ..Disk::default() }, 9);
+fn freed_disk_used_within_seconds() {
+    let mut world = StoreWorld::open(small(400_000), SimDisk { space: Some(50_000), ..SimDisk::default() }, 9);
     world.settle();
     for _ in 0..60 {
         world.put(1000);
@@ -151,10 +151,10 @@ fn a_disk_that_was_full_is_used_again_within_five_seconds() {
     assert!(world.known[&number].stored);
 }
 
-/// Fills a store that is one file, on a disk that others have filled: the bundles kept.
-fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
+/// Fills a store of one file on a disk that others have filled; returns the kept bundles.
+fn filled(seed: u64, space: u64) -> (StoreWorld, Vec<u64>) {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    let mut world = World::open(config, Disk { space: Some(space), ..Disk::default() }, seed);
+    let mut world = StoreWorld::open(config, SimDisk { space: Some(space), ..SimDisk::default() }, seed);
     world.settle();
     let mut kept = Vec::new();
     loop {
@@ -173,12 +173,12 @@ fn filled(seed: u64, space: u64) -> (World, Vec<u64>) {
         kept.len(),
         world.disk.files.len()
     );
-    // Not a byte more, not even for the record of a deletion.
+    // Not a byte more, not even for a delete record.
     world.disk.space = Some(free);
     (world, kept)
 }
-/// So many tenths of a second.
-fn pass(world: &mut World, tenths: u64) {
+/// Lets tenths of a second pass.
+fn pass(world: &mut StoreWorld, tenths: u64) {
     for _ in 0..tenths {
         world.now += farlink_base::Duration::from_millis(100);
         world.input(farlink_base::store::Input::Wake);
@@ -189,10 +189,10 @@ fn pass(world: &mut World, tenths: u64) {
 }
 
 #[test]
-fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room() {
+fn one_file_delivers_on_full_disk() {
     for seed in 1..20 {
         let (mut world, kept) = filled(seed, 900_000);
-        // Delivered, which must be remembered, and passed on, which need not; the last one stays.
+        // Some were delivered, which must be remembered, others forwarded, which need not; the last one stays.
         let (last, gone) = kept.split_last().unwrap();
         for (n, number) in gone.iter().enumerate() {
             world.delete(*number, n % 3 == 0);
@@ -211,13 +211,13 @@ fn deliveries_from_a_store_in_one_file_are_answered_on_a_full_disk_and_make_room
 }
 
 #[test]
-fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
+fn full_disk_at_start_takes_nothing() {
     let (world, kept) = filled(3, 700_000);
     let mut disk = world.disk.killed();
-    // Whoever fills the disk has removed what was kept.
+    // The other user of the disk removed the reserve of the earlier run.
     disk.left = 0;
     disk.space = Some(disk.len() + 10_000);
-    let mut again = World::open(world.config, disk, 4);
+    let mut again = StoreWorld::open(world.config, disk, 4);
     again.known = world.known.clone();
     again.next_bundle = world.next_bundle;
     pass(&mut again, 3);
@@ -233,12 +233,12 @@ fn a_store_opened_on_a_full_disk_takes_nothing_until_it_can_delete() {
 }
 
 #[test]
-fn a_store_in_one_file_that_was_killed_while_the_disk_was_full_answers_deliveries() {
+fn killed_one_file_store_delivers() {
     for seed in 1..10 {
         let (world, kept) = filled(seed, 700_000);
         let cut = world.disk.power_cut(&world.outstanding, &mut Rng::new(seed));
         let disk = if seed % 2 == 0 { cut } else { world.disk.killed() };
-        let mut again = World::open(world.config, disk, seed);
+        let mut again = StoreWorld::open(world.config, disk, seed);
         again.known = world.known.clone();
         again.next_bundle = world.next_bundle;
         pass(&mut again, 3);
@@ -254,9 +254,9 @@ fn a_store_in_one_file_that_was_killed_while_the_disk_was_full_answers_deliverie
 }
 
 #[test]
-fn a_bundle_too_long_for_the_disk_costs_no_other() {
+fn oversized_bundle_costs_no_other() {
     let config = Config { segment_bytes: 1 << 20, ..Config::new(32 << 20) };
-    let mut world = World::open(config, Disk { space: Some(5 << 20), ..Disk::default() }, 5);
+    let mut world = StoreWorld::open(config, SimDisk { space: Some(5 << 20), ..SimDisk::default() }, 5);
     world.settle();
     for round in 0..20 {
         let long = world.put(6 << 20);
@@ -272,17 +272,17 @@ fn a_bundle_too_long_for_the_disk_costs_no_other() {
     }
 }
 
-/// What failed is written again, or not yet, when the power goes: what was promised before, between and after is there,
-/// whichever of two groups failed and whatever the other held.
 #[test]
-fn the_power_goes_soon_after_an_error_and_nothing_promised_is_lost() {
+fn power_cut_after_error_loses_nothing() {
+    // The power fails before or after the failed records are rewritten. Promises made before, between and after must
+    // hold, whichever of the two groups failed.
     let wanted = points(600);
     let (mut tried, mut remade, mut overlapped, mut failures, mut seed) = (0, 0, 0, 0, 0);
     while tried < wanted {
         seed += 1;
         let segment_bytes = if seed % 2 == 0 { 4096 } else { 12_000 };
         let config = Config { segment_bytes, ..small(400_000) };
-        let mut world = World::open(config, Disk::default(), seed);
+        let mut world = StoreWorld::open(config, SimDisk::default(), seed);
         world.settle();
         let mut cuts = Rng::stream(seed, 2);
         for _ in 0..150 {
@@ -326,8 +326,8 @@ fn the_power_goes_soon_after_an_error_and_nothing_promised_is_lost() {
     assert!(remade > 20 && overlapped > 20 && failures > 50, "{remade} {overlapped} {failures}");
 }
 
-/// Two groups under way; gives the bundles of the first and of the second, which also has a deletion.
-fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
+/// Starts two groups; returns the bundle of the first and those of the second, which also has a deletion.
+fn two_groups(world: &mut StoreWorld) -> (u64, [u64; 2]) {
     let old = world.put(100);
     world.settle();
     world.stored.clear();
@@ -339,7 +339,7 @@ fn two_groups(world: &mut World) -> (u64, [u64; 2]) {
     (first, second)
 }
 /// Performs the oldest operation under way.
-fn perform_next(world: &mut World, error: Option<DiskError>) {
+fn perform_next(world: &mut StoreWorld, error: Option<DiskError>) {
     let next = world.disk.count + 1;
     world.disk.fail = error.map(|error| (next..next + 1, error));
     let op = world.outstanding.remove(0);
@@ -347,8 +347,8 @@ fn perform_next(world: &mut World, error: Option<DiskError>) {
 }
 
 #[test]
-fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answered_before() {
-    let mut world = World::open(Config { segment_bytes: 12_000, ..small(400_000) }, Disk::default(), 4);
+fn rewritten_groups_keep_their_order() {
+    let mut world = StoreWorld::open(Config { segment_bytes: 12_000, ..small(400_000) }, SimDisk::default(), 4);
     world.settle();
     let (first, [second, third]) = two_groups(&mut world);
     for error in [None, Some(DiskError::Io), None, None] {
@@ -362,16 +362,16 @@ fn what_is_written_again_keeps_its_order_and_nothing_of_the_second_group_is_answ
 }
 
 #[test]
-fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
+fn full_disk_releases_kept_files() {
     for (creating, stays) in [(false, false), (true, false), (false, true)] {
-        let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 4);
+        let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 4);
         world.settle();
         let numbers = [(); 16].map(|()| world.put(1000));
         world.settle();
         numbers.iter().for_each(|number| world.delete(*number, false));
         world.settle();
         assert!(world.disk.kept.len() > 1, "{} files are kept", world.disk.kept.len());
-        // Room that is not there for a file is there for nothing else either.
+        // Without room for a file there is no room for anything else.
         world.put(3000);
         while world.failures == 0
             && let Some(op) = world.outstanding.first()
@@ -391,7 +391,7 @@ fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
             world.disk.fail = stays.then_some((next..next + 1, DiskError::Io));
             world.perform(op);
         }
-        // What could not be removed is tried again.
+        // A failed removal is retried.
         assert_eq!(!world.disk.kept.is_empty(), stays);
         world.settle();
         assert!(world.disk.kept.is_empty(), "creating {creating}: {} files are kept", world.disk.kept.len());
@@ -399,16 +399,15 @@ fn files_kept_to_be_written_over_are_let_go_where_the_disk_is_full() {
     }
 }
 
-/// Records that may be on disk although their groups failed are counted until their files go, and so are the deletions
-/// that they need.
 #[test]
-fn errors_leave_nothing_behind_once_all_bundles_went() {
-    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 12);
+fn errors_leave_nothing_after_all_deletions() {
+    // Records of failed groups may be on disk: they count until their files go, and so do the deletions they need.
+    let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 12);
     world.settle();
     let mut alive = Vec::new();
     for round in 0..400 {
         alive.extend([(); 4].map(|()| world.put(600)));
-        // Few are left in each file: they are copied, and others wait.
+        // Few bundles are left in each file: they are copied while others wait.
         for _ in 0..3 {
             let at = world.rng.below(alive.len() as u64) as usize;
             world.delete(alive.swap_remove(at), false);
@@ -427,7 +426,7 @@ fn errors_leave_nothing_behind_once_all_bundles_went() {
     assert!(world.failures > 50, "{}", world.failures);
     alive.iter().for_each(|number| world.delete(*number, false));
     world.rest();
-    // What the last of them left is in files that are not full yet.
+    // Leftovers of the last errors lie in files that are not full yet.
     for _ in 0..30 {
         let number = world.put(600);
         world.settle();
@@ -438,10 +437,10 @@ fn errors_leave_nothing_behind_once_all_bundles_went() {
     world.reopen(world.disk.killed(), "after all went");
 }
 
-/// A group fails while compaction reads: what is read then is not taken for what the next compaction asked for.
 #[test]
-fn what_a_compaction_that_was_given_up_reads_is_nobody_elses() {
-    let mut world = World::open(small(400_000), Disk::default(), 21);
+fn abandoned_compaction_reads_reach_nobody() {
+    // A group fails while compaction reads: the bytes read must not be taken for those of the next compaction.
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 21);
     world.settle();
     let few = [world.put(100), world.put(100)];
     let many = [(); 6].map(|()| world.put(1000));
@@ -453,7 +452,7 @@ fn what_a_compaction_that_was_given_up_reads_is_nobody_elses() {
     while !world.outstanding.iter().any(is_read) {
         assert!(world.step(), "nothing is compacted");
     }
-    // It stays under way while all else goes on.
+    // The read stays under way while everything else continues.
     let read = world.outstanding.iter().position(is_read).map(|at| world.outstanding.remove(at)).unwrap();
     while !world.outstanding.is_empty() {
         perform_next(&mut world, None);
@@ -468,6 +467,6 @@ fn what_a_compaction_that_was_given_up_reads_is_nobody_elses() {
     assert!(others > 0, "another compaction reads");
     world.perform(read);
     world.settle();
-    assert_eq!(world.damage, 0, "what was read is whole");
+    assert_eq!(world.damage, 0, "the data read are whole");
     world.reopen(world.disk.killed(), "after a compaction was given up");
 }

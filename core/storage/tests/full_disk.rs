@@ -1,15 +1,15 @@
-//! A disk whose room others take and give back, at random: nothing acknowledged is lost, every question is answered once
-//! there is room, the store takes bundles again, and what all bundles left is free again.
+//! A disk whose space others take and give back at random: nothing acknowledged is lost, every request is answered
+//! once there is space, the store takes bundles again, and the space of deleted bundles is freed.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_base::{Duration, Rng};
 use farlink_storage::Config;
 
 /// A store and the disk it is on.
 struct Trial {
-    world: World,
-    /// What others do.
+    world: StoreWorld,
+    /// Drives the disk's other users.
     others: Rng,
     what: String,
 }
@@ -26,16 +26,16 @@ impl Trial {
             read_bytes: pick(&mut others, &[4096, 1 << 20]),
             ..small(pick(&mut others, &[20_000, 150_000, 600_000, 600_000, 4 << 20]))
         };
-        let disk = Disk {
+        let disk = SimDisk {
             space: others.chance(0.8).then(|| 10_000 + others.below(150_000)),
             tells_late: others.chance(0.25),
             reserves: others.chance(0.1).then(|| pick(&mut Rng::new(seed), &[0, 1, 100, 5000, 100_000])),
-            ..Disk::default()
+            ..SimDisk::default()
         };
         let what = format!("seed {seed}, {config:?}");
-        Trial { world: World::open(config, disk, seed), others, what }
+        Trial { world: StoreWorld::open(config, disk, seed), others, what }
     }
-    /// So many operations of the disk or waits; what is due at once may not be due again and again.
+    /// Performs `count` disk operations or waits; a timeout that is due at once must not recur without end.
     fn steps(&mut self, count: u64) {
         let mut idle = 0;
         for _ in 0..count {
@@ -48,7 +48,7 @@ impl Trial {
             assert!(idle < 20, "{}: due at once for ever", self.what);
         }
     }
-    /// So many seconds, however busy the disk is.
+    /// Lets seconds pass, however busy the disk is.
     fn pass(&mut self, seconds: u64) {
         let end = self.world.now + Duration::from_secs(seconds);
         let mut steps = 0;
@@ -64,7 +64,7 @@ impl Trial {
             assert!(steps < 100_000, "{}: never comes to rest", self.what);
         }
     }
-    /// Others take or give back room, or the disk fails for a moment.
+    /// Lets others take or free space, or the disk fail for a moment.
     fn meddle(&mut self) {
         let (disk, rng) = (&mut self.world.disk, &mut self.others);
         match rng.below(12) {
@@ -81,13 +81,13 @@ impl Trial {
             }
         }
     }
-    /// There is room again, and nothing fails.
+    /// Frees all space and ends the failures.
     fn give_back(&mut self) {
         let disk = &mut self.world.disk;
         (disk.space, disk.fail, disk.reserves_fail) = (None, None, None);
     }
-    /// What another run finds after a power cut or a kill.
-    fn reopen(&mut self, killed: bool) -> World {
+    /// Opens the store again after a power cut or a kill.
+    fn reopen(&mut self, killed: bool) -> StoreWorld {
         let mut disk = match killed {
             true => self.world.disk.killed(),
             false => self.world.disk.power_cut(&self.world.outstanding, &mut self.others),
@@ -112,7 +112,7 @@ impl Trial {
                 let again = self.reopen(killed);
                 if self.others.chance(0.5) {
                     self.world = again;
-                    // What was asked of the run that ended is answered by nobody.
+                    // Requests to the ended run are not answered.
                     self.world
                         .known
                         .retain(|_, known| known.answered && (!known.delete_asked || known.delete_answered));
@@ -130,7 +130,7 @@ impl Trial {
         assert_eq!(due, 0, "{what}: spills unanswered");
         assert_eq!(self.world.counter, self.world.counter_asked, "{what}: counters unanswered");
     }
-    /// All bundles leave: little is left on the disk.
+    /// Deletes all bundles and checks that little is left on the disk.
     fn empty(&mut self) {
         self.world.drop_spills();
         let left: Vec<u64> =
@@ -139,14 +139,14 @@ impl Trial {
         self.pass(5);
         let usage = self.world.store.usage();
         assert_eq!(usage.bundles, 0, "{}", self.what);
-        // What a write that failed did not reach counts as long as its file is there.
+        // Bytes of a failed write count as long as their file is there.
         let there = self.world.disk.len();
         assert!(usage.file_bytes >= there, "{}: {there} B there, {usage:?}", self.what);
     }
 }
 
 #[test]
-fn room_that_others_take_and_give_back_costs_nothing_that_was_promised() {
+fn foreign_use_of_disk_loses_nothing() {
     let (mut refused, mut remade, mut failures, mut used) = (0, 0, 0, 0);
     for seed in 1..=points(60) {
         let mut trial = Trial::new(seed);
@@ -164,14 +164,14 @@ fn room_that_others_take_and_give_back_costs_nothing_that_was_promised() {
         (refused, remade) = (refused + trial.world.refused, remade + trial.world.remade);
         (failures, used) = (failures + trial.world.failures, used + trial.world.disk.reserves_used);
     }
-    println!("{refused} refused, {remade} files written over, {failures} failures, {used} times of what was kept");
+    println!("{refused} refused, {remade} files recycled, {failures} failures, reserve used {used} times");
     assert!(used > 5 && failures > 100, "{used} {failures}");
 }
 
-/// Others leave not a byte, and nothing fails besides: deletions are answered, whatever files their bundles are in, and
-/// there is room for others then.
 #[test]
-fn all_may_leave_a_disk_that_is_full_to_the_last_byte() {
+fn completely_full_disk_delivers_all() {
+    // Others take every byte, and nothing else fails: deletions are answered, whatever files their bundles are in,
+    // and then there is space for others.
     let (mut used, mut most) = (0, 0);
     for seed in 1..=points(40) {
         let mut trial = Trial::new(seed);
@@ -209,17 +209,17 @@ fn all_may_leave_a_disk_that_is_full_to_the_last_byte() {
         assert!(trial.is_stored(number), "{}: {:?}", trial.what, trial.world.store.usage());
         (used, most) = (used + trial.world.disk.reserves_used, most.max(trial.world.disk.files.len()));
     }
-    println!("{used} times of what was kept, {most} files left at most");
+    println!("reserve used {used} times, {most} files left at most");
 }
 
-/// A store of files of 1 MiB on a disk that has so many bytes.
-fn large(seed: u64, space: Option<u64>) -> World {
+/// A store with files of 1 MiB on a disk of `space` bytes.
+fn large(seed: u64, space: Option<u64>) -> StoreWorld {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    World::open(config, Disk { space, ..Disk::default() }, seed)
+    StoreWorld::open(config, SimDisk { space, ..SimDisk::default() }, seed)
 }
 
 #[test]
-fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_and_then() {
+fn waiting_bundles_refused_when_nothing_keeps() {
     let mut world = large(1, Some(1000));
     while world.opened.is_none() {
         world.step();
@@ -236,9 +236,9 @@ fn what_waits_when_nothing_can_be_kept_is_refused_at_once_and_that_is_tried_now_
     assert!((30..60).contains(&tried), "{tried} times in a minute");
 }
 
-/// Nothing waits for the disk and nothing is on it: the newest file goes all the same once there is a newer.
 #[test]
-fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
+fn earlier_emptied_file_makes_room() {
+    // Nothing waits for the disk and no bundle is left: the newest file still goes once a newer one is durable.
     let mut world = large(2, None);
     world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(20_000));
@@ -254,10 +254,10 @@ fn a_file_that_emptied_before_the_disk_was_full_makes_room() {
     assert!(!world.stored.is_empty(), "{:?}", world.store.usage());
 }
 
-/// More deliveries than what is kept has room for, from several files, in each of which a little stays: that is moved into
-/// the last quarter, and the files go. A full disk may be full again.
 #[test]
-fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries() {
+fn scattered_rest_moves_for_deliveries() {
+    // More deliveries than the reserve can record, from several files that each keep a few bundles: those move into
+    // the last quarter, and the files go. The disk may be full again afterwards.
     let mut world = large(3, None);
     world.pass_tenths(1);
     for round in 0..4 {
@@ -265,7 +265,7 @@ fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries
         world.pass_tenths(5);
         assert!(world.disk.files.len() > 2);
         world.disk.space = Some(world.disk.len());
-        // The files end with what does not fit, and the next are made of what is kept.
+        // A record that does not fit ends each file, and the next is made of the reserve.
         for number in numbers.iter().filter(|number| *number % 500 != 7) {
             world.delete(*number, true);
         }
@@ -285,9 +285,9 @@ fn little_that_stays_in_several_files_is_moved_and_makes_room_for_all_deliveries
     world.reopen(world.disk.killed(), "after the disk was full");
 }
 
-/// A bundle that comes just when the next file is made of what was kept is answered then, not when there is room.
 #[test]
-fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
+fn arrivals_wait_for_recycled_file() {
+    // A bundle that arrives while the next file is made of the reserve is answered then, not once there is space.
     let mut world = large(4, None);
     world.pass_tenths(1);
     let numbers = [(); 40].map(|()| world.put(1000));
@@ -305,15 +305,15 @@ fn what_comes_when_the_next_file_is_made_of_what_was_kept_is_refused() {
             return;
         }
     }
-    panic!("what was kept is not used");
+    panic!("the reserve is not used");
 }
 
-/// Groups are as short as they may be, a file's header with one record: compaction and deliveries go on.
 #[test]
-fn the_shortest_groups_hold_a_header_and_a_record_and_come_to_an_end() {
+fn shortest_groups_come_to_an_end() {
+    // The shortest possible groups, a file header with one record: compaction and deliveries continue.
     let mut world = large(5, None);
     world.config.group_bytes = 4096;
-    world = World::open(world.config, Disk::default(), 5);
+    world = StoreWorld::open(world.config, SimDisk::default(), 5);
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..120).map(|_| world.put(14_000)).collect();
     world.pass_tenths(5);

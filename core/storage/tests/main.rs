@@ -1,4 +1,4 @@
-//! The tests of the store, in one program: it is linked once.
+//! Tests of the store, linked as one program.
 
 mod bounds;
 mod calls_deletes;

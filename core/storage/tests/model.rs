@@ -1,12 +1,12 @@
-//! The store against a plain map: whatever is asked in whatever order, both hold the same.
+//! Model test: the store and a plain map agree after any sequence of requests.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::store::BundleStore;
 
 #[test]
 fn holds_what_a_plain_map_holds() {
     for seed in 0..points(12) {
-        let mut world = World::open(small(600_000), Disk::default(), 100 + seed);
+        let mut world = StoreWorld::open(small(600_000), SimDisk::default(), 100 + seed);
         world.settle();
         for round in 0..6 {
             for _ in 0..150 {

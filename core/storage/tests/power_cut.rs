@@ -1,12 +1,12 @@
-//! The power goes at every disk operation of a run, with torn and reordered writes: nothing that
-//! was acknowledged is lost, nothing delivered comes back.
+//! Power cuts at every disk operation of a run, with torn and reordered writes: nothing acknowledged is lost, nothing
+//! delivered comes back.
 
-use crate::common::{World, disk::Disk, points, small};
+use crate::common::{StoreWorld, disk::SimDisk, points, small};
 use farlink_base::Rng;
 use farlink_base::store::{DiskAction, DiskOp};
 use farlink_storage::Config;
 
-/// What the runs tried: power cuts, files written over, and groups that began while another was under way.
+/// Coverage of the runs: power cuts, recycled files, and overlapping groups.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     cuts: u64,
@@ -14,11 +14,11 @@ struct Tried {
     overlapped: usize,
 }
 
-/// Works on, and after every disk operation sees what a power cut there would leave.
+/// Runs a store and tries a power cut after every disk operation.
 fn run(seed: u64, limit: u64) -> Tried {
-    // Where files are short many are written over; where they are long two groups go into one.
+    // Short files are recycled often; long ones take two groups.
     let config = Config { segment_bytes: if seed.is_multiple_of(2) { 4096 } else { 12_000 }, ..small(400_000) };
-    let mut world = World::open(config, Disk::default(), seed);
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     let (mut tried, mut cuts) = (0, Rng::stream(seed, 1));
     while tried < limit {
@@ -30,7 +30,7 @@ fn run(seed: u64, limit: u64) -> Tried {
             world.rest();
         }
         if let Some(op) = world.disk.choose(&mut world.outstanding, &mut world.rng) {
-            // Between the moment before and the moment after, everything is possible.
+            // Any state between the moment before and the moment after is possible.
             let mut under_way = world.outstanding.clone();
             under_way.insert(0, op.clone());
             let disk = world.disk.power_cut(&under_way, &mut cuts);
@@ -38,7 +38,7 @@ fn run(seed: u64, limit: u64) -> Tried {
             let mut again = world.reopen(disk, &what);
             tried += 1;
             if tried % 7 == 0 {
-                // The next run works a little, then the power goes again.
+                // The next run works a little, then the power fails again.
                 for _ in 0..20 {
                     again.act(3000);
                     again.step();
@@ -58,7 +58,7 @@ fn run(seed: u64, limit: u64) -> Tried {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
+fn power_cut_loses_nothing_acknowledged() {
     let wanted = points(1000);
     let (mut all, mut seed) = (Tried::default(), 0);
     while all.cuts < wanted {
@@ -73,14 +73,14 @@ fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
     assert!(all.overlapped as u64 > wanted / 50, "groups hardly overlap: {all:?}");
 }
 
-/// The next file is durable, and a group of the file before it is not: what is found of that is looked at byte by byte.
 #[test]
-fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
+fn file_in_doubt_until_committed() {
+    // The next file is durable, but a group of the file before it is not: its records must be checked byte by byte.
     let is = |op: &DiskOp, file: u32| match op.action {
         DiskAction::Write { file: of, .. } | DiskAction::Sync { file: of } => of == file,
         _ => false,
     };
-    let mut world = World::open(Config { segment_bytes: 8192, ..small(400_000) }, Disk::default(), 8);
+    let mut world = StoreWorld::open(Config { segment_bytes: 8192, ..small(400_000) }, SimDisk::default(), 8);
     world.settle();
     world.put(100);
     world.settle();
@@ -88,7 +88,7 @@ fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
     let torn = world.put(6000);
     world.put(7000);
     while !world.outstanding.iter().any(|op| is(op, first + 1)) {
-        // The sync of the first file waits, while the next is made.
+        // The sync of the first file waits while the next file is made.
         let at = world.outstanding.iter().position(|op| !matches!(op.action, DiskAction::Sync { .. })).unwrap();
         let op = world.outstanding.remove(at);
         world.perform(op);
@@ -103,7 +103,7 @@ fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
     for cut in 0..200 {
         let disk = world.disk.power_cut(&[], &mut cuts);
         world.reopen(disk, &format!("cut {cut}"));
-        // What is found after a kill survives the power going at once.
+        // Bundles found after a kill survive an immediate power cut.
         let killed = world.reopen(world.disk.killed(), "killed");
         let disk = killed.disk.power_cut(&killed.outstanding, &mut cuts);
         killed.reopen(disk, "killed, then a power cut");
@@ -111,8 +111,8 @@ fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
 }
 
 #[test]
-fn kills_in_a_row_lose_nothing_and_leave_few_files() {
-    let mut world = World::open(small(400_000), Disk::default(), 5);
+fn repeated_kills_lose_nothing() {
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 5);
     world.settle();
     for kill in 0..150 {
         for _ in 0..world.rng.below(12) {
@@ -126,8 +126,8 @@ fn kills_in_a_row_lose_nothing_and_leave_few_files() {
 }
 
 #[test]
-fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
-    let mut world = World::open(small(400_000), Disk::default(), 6);
+fn recovered_bundles_survive_instant_power_cut() {
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 6);
     let mut cuts = Rng::stream(6, 1);
     world.settle();
     for kill in 0..100 {
@@ -135,23 +135,23 @@ fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
             world.act(2000);
             world.step();
         }
-        // It may have been written and not synced; who asks the next run hears that it is kept.
+        // Data may be written but not synced; the next run reports them as kept.
         world = world.reopen(world.disk.killed(), &format!("kill {kill}"));
         let disk = world.disk.power_cut(&world.outstanding, &mut cuts);
         world = world.reopen(disk, &format!("power cut after kill {kill}"));
     }
 }
 
-/// A file is gone once that is durable; until then what was deleted in it needs its deletions.
 #[test]
-fn a_deletion_is_kept_until_the_file_it_is_about_is_gone_for_good() {
-    let mut world = World::open(Config { segment_bytes: 4096, ..small(400_000) }, Disk::default(), 3);
+fn deletion_outlives_the_deleted_file() {
+    // A file is gone once its removal is durable; until then its deleted bundles need their delete records.
+    let mut world = StoreWorld::open(Config { segment_bytes: 4096, ..small(400_000) }, SimDisk::default(), 3);
     world.settle();
     let (deleted, beside) = (world.put(1000), world.put(1500));
     world.settle();
     let first = *world.disk.files.keys().next_back().unwrap();
     let is_removal = |op: &DiskOp| matches!(op.action, DiskAction::Remove { file, .. } if file == first);
-    let go_on = |world: &mut World| {
+    let go_on = |world: &mut StoreWorld| {
         for _ in 0..40 {
             match world.outstanding.iter().position(|op| !is_removal(op)) {
                 Some(at) => {
@@ -170,7 +170,7 @@ fn a_deletion_is_kept_until_the_file_it_is_about_is_gone_for_good() {
     world.delete(deleted, false);
     world.rest();
     assert!(world.gone.contains(&deleted) && world.disk.files.contains_key(&first));
-    // All go that are beside it, and beside its deletion.
+    // Everything else in its file and in its delete record's file goes.
     [beside, in_the_next].into_iter().for_each(|number| world.delete(number, false));
     for round in 0..12 {
         let number = world.put(3000);

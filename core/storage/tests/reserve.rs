@@ -1,32 +1,33 @@
-//! Bytes kept for a full disk: when they are used, who is refused meanwhile, and how soon the store takes bundles again.
+//! Disk space reserved for deletions: when it is used, which bundles are refused meanwhile, and how soon the store
+//! takes bundles again.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_remove, is_reserve, is_sync, is_write, small};
 use farlink_base::Duration;
 use farlink_base::store::{BundleStore, DiskAction, DiskError, DiskOp, Input};
 use farlink_storage::Config;
 
-/// A store of files of 1 MiB that keeps 64 KiB for a full disk.
-fn open(seed: u64, disk: Disk) -> World {
+/// A store with files of 1 MiB that reserves 64 KiB.
+fn open(seed: u64, disk: SimDisk) -> StoreWorld {
     let config = Config { segment_bytes: 1 << 20, reserve_bytes: 64 << 10, ..Config::new(32 << 20) };
-    let mut world = World::open(config, disk, seed);
+    let mut world = StoreWorld::open(config, disk, seed);
     while world.opened.is_none() {
         world.step();
     }
     world
 }
-/// Puts a bundle that the newest file has no room for, so that the next file is asked for.
-fn ask_for_file(world: &mut World) -> u64 {
+/// Puts a bundle too long for the newest file, so that the next one is created.
+fn ask_for_file(world: &mut StoreWorld) -> u64 {
     let number = world.put(900_000);
     assert!(world.is_asked(is_create), "a file is asked for");
     number
 }
-/// Nobody gets a byte more.
-fn fill_disk(world: &mut World) {
+/// Leaves no free byte to anyone.
+fn fill_disk(world: &mut StoreWorld) {
     world.disk.space = Some(world.disk.len());
 }
-/// The disk is full and the file made of what was kept takes deletions; the bundles left in the first file, and a longer
-/// one in the second, which has a short one besides.
-fn full(world: &mut World) -> (Vec<u64>, u64) {
+/// Fills the disk, with deletions in the file made of the reserve. Returns the bundles left in the first file, and a
+/// longer one in the second, which also has a short one.
+fn full(world: &mut StoreWorld) -> (Vec<u64>, u64) {
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..9).map(|_| world.put(100_000)).collect();
     world.pass_tenths(2);
@@ -42,8 +43,8 @@ fn full(world: &mut World) -> (Vec<u64>, u64) {
     assert!(world.known[&next].delete_answered && world.disk.reserves_used == 1);
     (numbers, middle)
 }
-/// Lets time pass until the pauses between tries are long, and the last one has just begun.
-fn long_pause(world: &mut World) {
+/// Lets time pass until the pauses between retries are long and one has just begun.
+fn long_pause(world: &mut StoreWorld) {
     world.pass_tenths(100);
     while !world.is_asked(is_reserve) {
         world.now = world.store.next_timeout().expect("it is tried again").max(world.now);
@@ -54,8 +55,8 @@ fn long_pause(world: &mut World) {
 }
 
 #[test]
-fn delivery_is_answered_when_no_file_can_be_made() {
-    let mut world = open(1, Disk::default());
+fn delivery_answered_without_new_file() {
+    let mut world = open(1, SimDisk::default());
     world.pass_tenths(1);
     let number = world.put(500_000);
     world.pass_tenths(2);
@@ -63,7 +64,7 @@ fn delivery_is_answered_when_no_file_can_be_made() {
     world.delete(number, true);
     for _ in 0..20 {
         while let Some(op) = world.outstanding.first() {
-            // What is kept already can be had, whatever a new file lacks.
+            // The reserve is on disk already, so it can be used even if no file can be made.
             let fails = matches!(op.action, DiskAction::Create { of: None, .. });
             let kind = if fails { is_create } else { |_: &DiskOp| true };
             world.perform_first(kind, fails.then_some(DiskError::Full));
@@ -75,8 +76,8 @@ fn delivery_is_answered_when_no_file_can_be_made() {
 }
 
 #[test]
-fn disk_that_has_room_again_costs_no_reserve() {
-    let mut world = open(8, Disk::default());
+fn freed_disk_costs_no_reserve() {
+    let mut world = open(8, SimDisk::default());
     world.pass_tenths(1);
     world.put(500_000);
     world.pass_tenths(2);
@@ -87,7 +88,7 @@ fn disk_that_has_room_again_costs_no_reserve() {
     world.pass_tenths(2);
     world.delete(passing, false);
     world.pass_tenths(2);
-    // The newest file is empty: on a full disk another would be made of what is kept.
+    // The newest file is empty: on a full disk another one would be made of the reserve.
     let next = ask_for_file(&mut world);
     world.pass_tenths(2);
     assert!(world.known[&passing].stored && world.known[&next].stored);
@@ -95,9 +96,9 @@ fn disk_that_has_room_again_costs_no_reserve() {
 }
 
 #[test]
-fn file_takes_no_more_bundles_than_can_be_deleted() {
-    // Three quarters of 8 KiB hold a header and 67 records of deletions.
-    let mut world = World::open(Config { segment_bytes: 16_384, ..small(600_000) }, Disk::default(), 11);
+fn file_takes_only_deletable_bundles() {
+    // Three quarters of 8 KiB hold a header and 67 delete records.
+    let mut world = StoreWorld::open(Config { segment_bytes: 16_384, ..small(600_000) }, SimDisk::default(), 11);
     world.settle();
     (0..150).for_each(|_| _ = world.put(1));
     world.settle();
@@ -112,7 +113,7 @@ fn file_takes_no_more_bundles_than_can_be_deleted() {
 
 #[test]
 fn deletion_after_failure_is_written_alone() {
-    let mut world = open(10, Disk::default());
+    let mut world = open(10, SimDisk::default());
     world.pass_tenths(1);
     let delivered = world.put(900_000);
     world.pass_tenths(2);
@@ -128,11 +129,11 @@ fn deletion_after_failure_is_written_alone() {
     assert_eq!(world.disk.reserves_used, 0);
 }
 
-/// Bundles and spills that are refused for want of a file leave the room of the store that they waited for.
 #[test]
 fn refused_bundles_leave_their_room() {
+    // Bundles and spills refused for want of a file give back the store's room they waited for.
     for spills in [false, true] {
-        let mut world = open(9, Disk::default());
+        let mut world = open(9, SimDisk::default());
         world.pass_tenths(1);
         world.put(500_000);
         world.pass_tenths(2);
@@ -156,7 +157,7 @@ fn refused_bundles_leave_their_room() {
 
 #[test]
 fn waiting_copies_give_way_to_deliveries() {
-    let mut world = open(2, Disk::default());
+    let mut world = open(2, SimDisk::default());
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..13).map(|_| world.put(75_000)).collect();
     world.pass_tenths(2);
@@ -167,7 +168,7 @@ fn waiting_copies_give_way_to_deliveries() {
     world.input(Input::Wake);
     world.perform_all_but(is_read);
     ask_for_file(&mut world);
-    // The one that stays is longer than what is kept for a full disk.
+    // The remaining bundle is longer than the reserve.
     world.perform_first(is_read, None);
     world.delete(next, true);
     fill_disk(&mut world);
@@ -179,9 +180,9 @@ fn waiting_copies_give_way_to_deliveries() {
 }
 
 #[test]
-fn copy_without_room_does_not_stall_compaction() {
-    // Hardly longer than the header of a file.
-    let mut world = open(3, Disk { reserves: Some(5000), ..Disk::default() });
+fn copy_without_room_stalls_no_compaction() {
+    // The reserve is hardly longer than a file header.
+    let mut world = open(3, SimDisk { reserves: Some(5000), ..SimDisk::default() });
     world.pass_tenths(1);
     let short = world.put(1000);
     let long: Vec<u64> = (0..8).map(|_| world.put(100_000)).collect();
@@ -212,7 +213,7 @@ fn copy_without_room_does_not_stall_compaction() {
 
 #[test]
 fn overlong_bundle_costs_no_waiting_bundle() {
-    let mut world = open(4, Disk { space: Some(5 << 20), ..Disk::default() });
+    let mut world = open(4, SimDisk { space: Some(5 << 20), ..SimDisk::default() });
     world.pass_tenths(1);
     let delivered = world.put(1000);
     world.pass_tenths(2);
@@ -229,8 +230,8 @@ fn overlong_bundle_costs_no_waiting_bundle() {
 }
 
 #[test]
-fn failed_bundle_is_refused_where_nothing_is_kept() {
-    let mut world = open(5, Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() });
+fn failed_bundle_refused_when_nothing_keeps() {
+    let mut world = open(5, SimDisk { reserves_fail: Some(DiskError::Full), ..SimDisk::default() });
     let number = world.put(1000);
     world.perform_first(is_create, None);
     world.perform_first(is_write, None);
@@ -238,14 +239,14 @@ fn failed_bundle_is_refused_where_nothing_is_kept() {
     assert!(!world.known[&number].answered, "it is being written");
     world.perform_first(is_sync, Some(DiskError::Io));
     assert!(world.known[&number].answered && !world.known[&number].stored);
-    // It is not put aside until there is room.
+    // The refusal does not wait until there is space.
     world.pass_tenths(50);
     assert_eq!(world.store.usage().bundles, 0);
 }
 
 #[test]
-fn removed_file_makes_store_take_bundles_at_once() {
-    let mut world = open(6, Disk::default());
+fn removed_file_reopens_store_at_once() {
+    let mut world = open(6, SimDisk::default());
     let (numbers, _) = full(&mut world);
     long_pause(&mut world);
     numbers.iter().for_each(|number| world.delete(*number, false));
@@ -255,24 +256,24 @@ fn removed_file_makes_store_take_bundles_at_once() {
     let number = world.put(1000);
     world.perform_all();
     assert!(world.known[&number].stored);
-    assert_eq!(world.store.usage().file_bytes, world.disk.len(), "what was kept counts once");
+    assert_eq!(world.store.usage().file_bytes, world.disk.len(), "the reserve counts once");
 }
 
 #[test]
-fn file_is_emptied_as_soon_as_little_is_left_in_it() {
-    let mut world = open(12, Disk::default());
+fn nearly_empty_file_is_emptied() {
+    let mut world = open(12, SimDisk::default());
     let (_, middle) = full(&mut world);
     long_pause(&mut world);
     world.delete(middle, true);
     world.perform_first(is_write, None);
     world.perform_first(is_sync, None);
-    assert!(world.is_asked(is_read), "what is left in its file is moved");
+    assert!(world.is_asked(is_read), "the rest of its file is moved");
 }
 
-/// The file made of what was kept has no room for the deletion either, so that no commit follows it.
 #[test]
-fn file_is_emptied_although_no_deletion_can_be_written() {
-    let mut world = open(13, Disk::default());
+fn file_empties_without_room_for_deletions() {
+    // The file made of the reserve has no room for the deletion either, so no commit follows.
+    let mut world = open(13, SimDisk::default());
     world.pass_tenths(1);
     let mut short: Vec<u64> = (0..480).map(|_| world.put(10)).collect();
     let long = world.put(100_000);
@@ -286,7 +287,7 @@ fn file_is_emptied_although_no_deletion_can_be_written() {
     short.iter().for_each(|number| world.delete(*number, true));
     world.perform_first(is_create, Some(DiskError::Full));
     world.pass_tenths(50);
-    let owed = |world: &World| short.iter().filter(|number| !world.known[number].delete_answered).count();
+    let owed = |world: &StoreWorld| short.iter().filter(|number| !world.known[number].delete_answered).count();
     assert!((1..100).contains(&owed(&world)), "{} deletions found no room", owed(&world));
     world.delete(long, true);
     world.pass_tenths(50);
@@ -296,9 +297,9 @@ fn file_is_emptied_although_no_deletion_can_be_written() {
 }
 
 #[test]
-fn removed_spare_makes_store_take_bundles_at_once() {
+fn removed_spare_reopens_store_at_once() {
     let config = Config { segment_bytes: 16_384, ..small(600_000) };
-    let mut world = World::open(config, Disk { reserves_fail: Some(DiskError::Io), ..Disk::default() }, 7);
+    let mut world = StoreWorld::open(config, SimDisk { reserves_fail: Some(DiskError::Io), ..SimDisk::default() }, 7);
     world.pass_tenths(1);
     let numbers: Vec<u64> = (0..60).map(|_| world.put(1000)).collect();
     world.pass_tenths(5);

@@ -1,26 +1,26 @@
-//! What a restart finds where headers, records or whole files are lost, and what it counts and tells.
+//! Restarts with lost headers, records or whole files: recovered content, counts and reports.
 
-use crate::common::disk::Disk;
-use crate::common::{World, is_read, is_sync, is_write, small};
+use crate::common::disk::SimDisk;
+use crate::common::{StoreWorld, is_read, is_sync, is_write, small};
 use farlink_base::DtnTime;
 use farlink_base::store::{DiskAction, DiskError};
 use farlink_base::{Chunk, Extent, Payload, Rng};
 use farlink_storage::Config;
 
-fn open(seed: u64, config: Config) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn open(seed: u64, config: Config) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
-/// A start on this disk, which goes on with these numbers.
-fn again(before: &World, disk: Disk) -> World {
-    let mut world = World::open(before.config, disk, 1);
+/// Starts on this disk and continues with the numbers of `before`.
+fn again(before: &StoreWorld, disk: SimDisk) -> StoreWorld {
+    let mut world = StoreWorld::open(before.config, disk, 1);
     world.settle();
     assert!(world.opened.is_some());
     world.next_bundle = 1 << 40;
     world
 }
-fn newest(world: &World) -> u32 {
+fn newest(world: &StoreWorld) -> u32 {
     *world.disk.files.keys().next_back().expect("a file")
 }
 /// Flips a bit in each copy of a short header.
@@ -28,7 +28,7 @@ fn lose_header(bytes: &mut [u8]) {
     bytes[20] ^= 1;
     bytes[64 + 20] ^= 1;
 }
-/// The highest number of a spill in these extents.
+/// Highest spill number in these extents.
 fn spill_of(rope: &Payload) -> u64 {
     let number = |chunk: &Chunk| match chunk {
         Chunk::Stored { extent, .. } => extent.record.checked_sub(Extent::SPILL),
@@ -36,16 +36,16 @@ fn spill_of(rope: &Payload) -> u64 {
     };
     rope.chunks().iter().filter_map(number).max().expect("it is on disk")
 }
-/// The number that the next spill gets.
-fn next_spill(world: &mut World) -> u64 {
+/// Number that the next spill gets.
+fn next_spill(world: &mut StoreWorld) -> u64 {
     world.spill_parts(vec![vec![5; 50]]);
     world.settle();
     let (spill, arriving) = world.arriving.pop_last().expect("it arrives");
     world.input(farlink_base::store::Input::DropSpill { spill });
     spill_of(&arriving.rope())
 }
-/// A bundle whose bytes are in one file and whose record is in the next; the file of its bytes.
-fn spilled_apart(world: &mut World) -> (u64, u32) {
+/// Puts a bundle whose bytes are in one file and whose record is in the next; returns it and the file of its bytes.
+fn spilled_apart(world: &mut StoreWorld) -> (u64, u32) {
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
     let file = newest(world);
@@ -64,7 +64,7 @@ fn secret_is_the_same_after_restart() {
         world.put(100);
         world.settle();
         let config = Config { seed, ..world.config };
-        let mut next = World::open(config, world.disk.killed(), 1);
+        let mut next = StoreWorld::open(config, world.disk.killed(), 1);
         next.settle();
         assert_eq!(next.secret, world.secret);
         world.disk = next.disk;
@@ -73,7 +73,7 @@ fn secret_is_the_same_after_restart() {
 
 #[test]
 fn file_without_header_is_read() {
-    // Alone, and beside others.
+    // The file holds one bundle, or many.
     for count in [3, 40] {
         let mut world = open(2, small(400_000));
         (0..count).for_each(|_| _ = world.put(1000));
@@ -89,7 +89,7 @@ fn file_without_header_is_read() {
 }
 
 #[test]
-fn file_without_header_is_read_behind_damage() {
+fn headerless_file_read_behind_damage() {
     let mut world = open(3, small(400_000));
     let numbers: Vec<u64> = (0..12).map(|_| world.put(1000)).collect();
     world.settle();
@@ -104,7 +104,7 @@ fn file_without_header_is_read_behind_damage() {
 }
 
 #[test]
-fn bundles_are_recovered_in_order_of_urgency() {
+fn urgent_bundles_are_recovered_first() {
     let mut world = open(4, small(400_000));
     (0..50).for_each(|_| _ = world.put(100));
     world.settle();
@@ -130,18 +130,18 @@ fn recovered_bundles_count_to_their_quotas() {
 }
 
 #[test]
-fn number_of_lost_spill_is_not_used_again() {
+fn lost_spill_number_stays_used() {
     let mut world = open(6, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let used = spill_of(&world.known[&number].rope);
-    // The file is gone.
+    // The file with the bytes is lost.
     let mut disk = world.disk.killed();
     let lost = disk.files.remove(&file).expect("there");
     let mut next = again(&world, disk);
     assert!(!next.recovered.contains_key(&number));
     assert_eq!(next.damage, 1, "a bundle without its bytes is damage");
     assert!(next_spill(&mut next) > used);
-    // It is found again: what was deleted meanwhile stays deleted.
+    // The record comes back, but its deletion meanwhile holds.
     next.known.insert(number, world.known[&number].clone());
     next.delete(number, false);
     next.settle();
@@ -151,7 +151,7 @@ fn number_of_lost_spill_is_not_used_again() {
 }
 
 #[test]
-fn number_of_damaged_spill_is_not_used_again() {
+fn damaged_spill_number_stays_used() {
     let mut world = open(7, small(400_000));
     world.spill_parts(vec![vec![3; 500]]);
     world.settle();
@@ -164,7 +164,7 @@ fn number_of_damaged_spill_is_not_used_again() {
 }
 
 #[test]
-fn numbers_of_unreadable_file_are_not_used_again() {
+fn unreadable_file_numbers_stay_used() {
     let mut world = open(8, small(400_000));
     let (number, file) = spilled_apart(&mut world);
     let mut disk = world.disk.killed();
@@ -173,21 +173,21 @@ fn numbers_of_unreadable_file_are_not_used_again() {
     assert!(!next.recovered.contains_key(&number) && next.damage > 0);
     let (_, last_bundle) = next.opened.expect("open");
     assert!(last_bundle >= 1 << 32 && next_spill(&mut next) >= 1 << 32);
-    assert!(next.disk.files.contains_key(&file), "nobody knows whose it is");
+    assert!(next.disk.files.contains_key(&file), "its store is unknown");
 }
 
 #[test]
-fn start_goes_on_where_a_file_became_shorter() {
+fn start_continues_after_shortened_file() {
     let mut world = open(9, small(400_000));
     let numbers: Vec<u64> = (0..3).map(|_| world.put(1000)).collect();
     world.settle();
     let file = newest(&world);
-    let mut next = World::open(world.config, world.disk.killed(), 1);
+    let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
     while !next.is_asked(is_read) {
         next.step();
     }
     next.perform_first(is_read, None);
-    // It is read again before anything of it is told.
+    // The file is read again before any of its bundles is reported.
     assert!(next.is_asked(|op| matches!(op.action, DiskAction::Read { offset: 0, .. })));
     next.disk.files.get_mut(&file).expect("there").cache.clear();
     next.settle();
@@ -196,28 +196,28 @@ fn start_goes_on_where_a_file_became_shorter() {
 }
 
 #[test]
-fn start_on_full_disk_finds_all_and_tells_failure() {
+fn start_on_full_disk_reports_failure() {
     for is in [is_write, is_sync] {
         let mut world = open(10, small(400_000));
         (0..3).for_each(|_| _ = world.put(1000));
         world.settle();
-        let mut next = World::open(world.config, world.disk.killed(), 1);
+        let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
         while !next.is_asked(is) {
-            assert!(next.step(), "what was found is not written again");
+            assert!(next.step(), "recovered bundles are not written again");
         }
         next.perform_first(is, Some(DiskError::Full));
         assert_eq!(next.failures, 1);
         next.settle();
         assert_eq!(next.recovered.len(), 3);
-        // What the disk may not have is copied first.
+        // A file that may be incomplete on disk is copied first.
         assert!(!next.disk.files.contains_key(&newest(&world)));
         world.reopen(next.disk.power_cut(&[], &mut Rng::new(10)), "after a start on a full disk");
     }
 }
 
-/// Two files have groups that were not synced when the process was killed: both are written again as a whole.
 #[test]
-fn each_file_in_doubt_is_written_again_from_its_beginning() {
+fn doubtful_files_are_rewritten_whole() {
+    // Two files have groups that were not synced before the kill: both are rewritten from their beginning.
     let mut world = open(11, small(400_000));
     world.put(100);
     world.settle();
@@ -225,7 +225,7 @@ fn each_file_in_doubt_is_written_again_from_its_beginning() {
     world.put(7000);
     world.perform_all_but(is_sync);
     assert!(world.overlapped > 0);
-    let mut next = World::open(world.config, world.disk.killed(), 1);
+    let mut next = StoreWorld::open(world.config, world.disk.killed(), 1);
     let mut written = std::collections::BTreeMap::<u32, Vec<u64>>::new();
     while next.opened.is_none() {
         for op in next.outstanding.clone() {
@@ -241,7 +241,7 @@ fn each_file_in_doubt_is_written_again_from_its_beginning() {
 }
 
 #[test]
-fn whole_files_have_no_damage_whatever_their_header() {
+fn whole_files_without_header_are_undamaged() {
     for segment_bytes in [8192, 1 << 20] {
         let mut world = open(12, Config { segment_bytes, ..small(64 << 20) });
         (0..20).for_each(|_| _ = world.put(1000));

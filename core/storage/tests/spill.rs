@@ -1,30 +1,30 @@
-//! Ropes of extents: they stay good wherever compaction moves their records, ranges of them are read
-//! alone, and a spill that cannot be kept leaves nothing.
+//! Ropes of extents: they stay valid wherever compaction moves their records, ranges of them are read alone, and a
+//! failed spill leaves nothing.
 
-use crate::common::{Known, World, disk::Disk, is_read, is_sync, is_write, small};
+use crate::common::{PutBundle, StoreWorld, disk::SimDisk, is_read, is_sync, is_write, small};
 use farlink_base::store::{BundleStore, DiskError, Input, Output};
 use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
 use farlink_storage::Config;
 
-fn world(config: Config, seed: u64) -> World {
-    let mut world = World::open(config, Disk::default(), seed);
+fn world(config: Config, seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(config, SimDisk::default(), seed);
     world.settle();
     world
 }
-/// A bundle that arrived in pieces, on disk.
-fn spilled(world: &mut World) -> u64 {
+/// Puts a bundle that arrived in parts and settles it.
+fn spilled(world: &mut StoreWorld) -> u64 {
     world.spill();
     world.settle();
     world.finish_spills_surely();
     world.settle();
     world.next_bundle - 1
 }
-fn known(world: &World, number: u64) -> &Known {
+fn known(world: &StoreWorld, number: u64) -> &PutBundle {
     &world.known[&number]
 }
 
 #[test]
-fn ropes_given_once_are_good_wherever_their_records_have_gone() {
+fn ropes_outlive_moves_of_their_records() {
     let mut world = world(Config { segment_bytes: 16 * 1024, ..small(512 * 1024) }, 3);
     let (mut kept, mut passing) = (Vec::new(), Vec::new());
     for n in 0..6 {
@@ -36,7 +36,7 @@ fn ropes_given_once_are_good_wherever_their_records_have_gone() {
         kept.iter().map(|n| (known(&world, *n).rope.clone(), known(&world, *n).payload.clone())).collect();
     assert!(ropes.iter().all(|(rope, _)| rope.is_stored()));
     let files: Vec<u32> = world.disk.files.keys().copied().collect();
-    // Everything around them comes and goes, so that their files are emptied.
+    // Their neighbours are deleted, so that their files are emptied.
     passing.into_iter().for_each(|number| world.delete(number, false));
     for _ in 0..300 {
         let number = world.put(3000);
@@ -53,7 +53,7 @@ fn ropes_given_once_are_good_wherever_their_records_have_gone() {
             assert_eq!(range, bytes[start as usize..(start + len) as usize]);
         }
     }
-    // A whole made of parts of several, with bytes and patterns between.
+    // A rope of parts of several bundles, with bytes and patterns between.
     let (mut rope, mut bytes) = (Payload::from(&b"begin"[..]), b"begin".to_vec());
     for (part, content) in &ropes {
         rope.append(part.slice(10, 300));
@@ -65,11 +65,11 @@ fn ropes_given_once_are_good_wherever_their_records_have_gone() {
 }
 
 #[test]
-fn what_is_asked_for_is_read_although_it_is_deleted_meanwhile() {
+fn pending_read_survives_deletion() {
     let mut world = world(small(300_000), 5);
     let numbers: Vec<u64> = (0..40).map(|_| world.put(900)).collect();
     world.settle();
-    // More than are read at once: the last ones wait.
+    // More than the limit of concurrent loads: the last ones wait.
     for number in &numbers {
         world.load(*number);
     }
@@ -95,7 +95,7 @@ fn what_is_asked_for_is_read_although_it_is_deleted_meanwhile() {
 }
 
 #[test]
-fn an_error_that_may_pass_is_told_apart_from_damage() {
+fn transient_error_is_not_damage() {
     let mut world = world(small(300_000), 6);
     let numbers = [world.put(900), spilled(&mut world)];
     world.settle();
@@ -118,14 +118,14 @@ fn an_error_that_may_pass_is_told_apart_from_damage() {
 }
 
 #[test]
-fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
+fn unwritable_spill_is_refused_once() {
     for error in [DiskError::Full, DiskError::Io] {
         let mut world = world(small(300_000), 7);
         world.put(100);
         world.settle();
         let usage = world.store.usage();
         let mut out = Vec::new();
-        let tell = |world: &mut World, part: u8, out: &mut Vec<Output>| {
+        let tell = |world: &mut StoreWorld, part: u8, out: &mut Vec<Output>| {
             let data = Payload::from(vec![part; 1000]);
             world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data }, out);
         };
@@ -140,7 +140,7 @@ fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
                     Output::Spilled { result, .. } => {
                         assert!(result.is_err());
                         refusals += 1;
-                        // What comes now is forgotten.
+                        // Input after the refusal is ignored.
                         tell(&mut world, 3, &mut out);
                     }
                     _ => {}
@@ -160,7 +160,7 @@ fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
         world.now += Duration::from_secs(10);
         world.input(Input::DropSpill { spill: 1 });
         world.settle();
-        // The number may be used again, and all the room is there.
+        // The number may be used again, and all room is free.
         let number = spilled(&mut world);
         assert!(known(&world, number).stored);
         world.delete(number, false);
@@ -171,9 +171,9 @@ fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
 }
 
 #[test]
-fn spilled_bytes_count_to_a_quota_before_and_after_they_are_a_bundle() {
+fn spilled_bytes_count_to_the_quota() {
     let mut world = world(Config { quota_bytes: 3000, ..small(300_000) }, 8);
-    let spill = |world: &mut World, spill: u64, len: usize| {
+    let spill = |world: &mut StoreWorld, spill: u64, len: usize| {
         let data = Payload::from(vec![1; len]);
         let mut out = Vec::new();
         world.store.handle(world.now, Input::Spill { spill, quota: 1, data }, &mut out);
@@ -195,7 +195,7 @@ fn spilled_bytes_count_to_a_quota_before_and_after_they_are_a_bundle() {
 }
 
 #[test]
-fn a_spill_no_bundle_took_is_garbage_after_a_restart() {
+fn unclaimed_spill_garbage_after_restart() {
     let mut world = world(small(100_000), 9);
     for round in 0..30 {
         for _ in 0..6 {
@@ -203,16 +203,16 @@ fn a_spill_no_bundle_took_is_garbage_after_a_restart() {
         }
         world.settle();
         assert!(world.arriving.values().all(|arriving| !arriving.failed()), "round {round}: no room");
-        world = World::open(world.config, world.disk.killed(), round);
+        world = StoreWorld::open(world.config, world.disk.killed(), round);
         world.settle();
         assert_eq!(world.store.usage().bytes, 0);
     }
 }
 
 #[test]
-fn a_long_bundle_is_read_a_window_at_a_time() {
+fn long_bundle_read_in_windows() {
     const BLOCK: usize = 1 << 20;
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 10);
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 10);
     world.settle();
     let bytes = world.bytes(5 * BLOCK as u64 + 99);
     world.spill_parts(bytes.chunks(BLOCK).map(<[u8]>::to_vec).collect());
@@ -221,7 +221,7 @@ fn a_long_bundle_is_read_a_window_at_a_time() {
     world.settle();
     let (rope, payload) = (known(&world, 1).rope.clone(), known(&world, 1).payload.clone());
     assert_eq!(rope.chunks().len(), 2, "one range of the spill and the bytes of the last piece: {rope:?}");
-    let reads = |world: &World| world.disk.count;
+    let reads = |world: &StoreWorld| world.disk.count;
     for at in [0, BLOCK - 1, 3 * BLOCK - 1] {
         let before = reads(&world);
         let range = world.load_rope(rope.slice(at as u64, BLOCK as u64)).unwrap();
@@ -232,8 +232,8 @@ fn a_long_bundle_is_read_a_window_at_a_time() {
 }
 
 #[test]
-fn long_record_is_read_a_window_at_a_time() {
-    let mut world = World::open(Config::new(1 << 30), Disk::default(), 11);
+fn long_record_read_in_windows() {
+    let mut world = StoreWorld::open(Config::new(1 << 30), SimDisk::default(), 11);
     world.settle();
     let number = world.put(9_000_000);
     world.settle();
@@ -254,7 +254,7 @@ fn patterns_are_kept_as_patterns() {
     world.settle();
     assert!(known(&world, number).stored && world.disk.len() < 10_000);
     world.reopen(world.disk.killed(), "with a pattern");
-    // Nor does one that arrives take room.
+    // A spill that arrives now takes no room either.
     let mut out = Vec::new();
     let data = Payload::fill(5, 1 << 20);
     world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data: data.clone() }, &mut out);
@@ -262,7 +262,7 @@ fn patterns_are_kept_as_patterns() {
 }
 
 #[test]
-fn bundle_of_another_bundles_extents_is_refused() {
+fn bundle_of_foreign_extents_refused() {
     let mut world = world(small(300_000), 13);
     let number = world.put(500);
     world.settle();
@@ -272,7 +272,7 @@ fn bundle_of_another_bundles_extents_is_refused() {
 }
 
 #[test]
-fn spills_dropped_before_they_are_written_leave_their_room() {
+fn spills_dropped_early_leave_their_room() {
     // They wait while a group is under way, whatever their length.
     let mut world = world(Config { second_group: 1 << 20, ..small(300_000) }, 14);
     for spill in 0..200 {
@@ -298,10 +298,10 @@ fn waiting_spills_count_to_the_room() {
     assert!((40..60).contains(&refused), "{refused} of 300 kB in seven eighths of 200 kB");
 }
 
-/// A bundle and a piece of another whose sync fails are written again, and refused with the third failure; where the
-/// write fails they are refused at once.
 #[test]
-fn failed_syncs_are_tried_three_times() {
+fn failed_syncs_tried_three_times() {
+    // A bundle and a part of another whose sync fails are written again, and refused at the third failure; after a
+    // failed write they are refused at once.
     for (fails, is, taken) in
         [(1, is_sync as fn(&_) -> bool, true), (2, is_sync, true), (3, is_sync, false), (1, is_write, false)]
     {
@@ -325,9 +325,9 @@ fn failed_syncs_are_tried_three_times() {
     }
 }
 
-/// One longer than all that may be in memory at once.
 #[test]
-fn very_long_rope_is_read_alone() {
+fn very_long_rope_read_alone() {
+    // The rope is longer than the bound on ropes in reading.
     let mut world = world(small(300_000), 17);
     let numbers = [world.put(500), world.put(500)];
     world.settle();
@@ -344,7 +344,7 @@ fn very_long_rope_is_read_alone() {
     }
     assert!(world.loaded.values().all(|rope| rope.is_ok()));
     assert_eq!(world.loaded[&101].as_ref().unwrap().len(), long.len());
-    // What is shorter is not.
+    // Shorter ropes are read at the same time.
     numbers.iter().for_each(|number| world.load(*number));
     assert_eq!(world.outstanding.len(), 2);
 }

@@ -1,15 +1,15 @@
-//! A start that cannot read all of its store, or may not: nothing is written, and nothing is lost.
+//! Starts that cannot read all of a store, or must not: nothing is written, and nothing is lost.
 
 use crate::common;
-use crate::common::disk::{Disk, Touch};
-use crate::common::{World, small};
+use crate::common::disk::{SimDisk, Touch};
+use crate::common::{StoreWorld, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError};
 use farlink_base::{Accel, Duration, Rng};
 use farlink_storage::{FORMAT, format_of};
 
-/// A store of several files, some of them written over.
-fn filled(seed: u64) -> World {
-    let mut world = World::open(small(150_000), Disk::default(), seed);
+/// A store of several files, some of them recycled.
+fn filled(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(small(150_000), SimDisk::default(), seed);
     world.settle();
     for _ in 0..150 {
         world.act(4000);
@@ -21,7 +21,7 @@ fn filled(seed: u64) -> World {
     world
 }
 /// Lets a store open for a while.
-fn wait(world: &mut World) {
+fn wait(world: &mut StoreWorld) {
     let until = world.now + Duration::from_secs(30);
     for _ in 0..5000 {
         if world.now >= until || !world.step() {
@@ -31,9 +31,9 @@ fn wait(world: &mut World) {
 }
 
 #[test]
-fn read_error_at_any_moment_of_start_writes_nothing() {
+fn read_error_during_start_writes_nothing() {
     let before = filled(7);
-    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    let mut whole = StoreWorld::open(before.config, before.disk.killed(), 1);
     whole.settle();
     let operations = whole.opened_at.expect("it opened");
     assert!(operations > 10, "{operations} operations");
@@ -43,17 +43,17 @@ fn read_error_at_any_moment_of_start_writes_nothing() {
         let found = disk.image();
         disk.fail = Some((at..u64::MAX, DiskError::Io));
         disk.touched = Some(Touch::default());
-        let mut world = World::open(before.config, disk, at);
+        let mut world = StoreWorld::open(before.config, disk, at);
         wait(&mut world);
         assert!(world.opened.is_none() && world.recovered.is_empty() && world.failures > 0, "{what}");
         let touched = world.disk.touched.take().expect("watched");
         if touched.writes > 0 {
-            // All was read: the same bytes are written again.
+            // All files were read, so the rewrite writes the same bytes.
             assert_eq!(touched.unread, 0, "{what}");
         }
         assert_eq!((touched.made, touched.removed), (0, 0), "{what}");
         assert!(world.disk.image() == found, "{what}: changed");
-        // The disk is repaired, while the node waits or before the next start.
+        // The disk is repaired while the node waits or before the next start.
         let repaired = world.disk.killed();
         world.disk.fail = None;
         world.settle();
@@ -65,13 +65,13 @@ fn read_error_at_any_moment_of_start_writes_nothing() {
     }
 }
 
-/// Each operation fails once: after a pause it is asked for again, and only once.
 #[test]
-fn failed_operation_of_start_is_asked_again() {
+fn failed_start_operation_is_retried() {
+    // Each operation fails once: it is repeated after a pause, and only once.
     let before = filled(12);
-    let mut whole = World::open(before.config, before.disk.killed(), 1);
+    let mut whole = StoreWorld::open(before.config, before.disk.killed(), 1);
     whole.settle();
-    let mut world = World::open(before.config, before.disk.killed(), 1);
+    let mut world = StoreWorld::open(before.config, before.disk.killed(), 1);
     let mut failed = Vec::new();
     while world.opened.is_none() {
         let [op] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
@@ -87,7 +87,7 @@ fn failed_operation_of_start_is_asked_again() {
         world.wake_after_ms(0);
         let [again] = &world.outstanding[..] else { panic!("{} operations", world.outstanding.len()) };
         match action {
-            // What is written again is so from the beginning of its file.
+            // A rewrite starts at the beginning of its file.
             DiskAction::Write { file, .. } | DiskAction::Sync { file } => {
                 assert!(matches!(again.action, DiskAction::Read { file: of, offset: 0, .. } if of == file));
             }
@@ -101,7 +101,7 @@ fn failed_operation_of_start_is_asked_again() {
 }
 
 #[test]
-fn file_that_stays_unreadable_keeps_the_store_closed() {
+fn unreadable_file_keeps_store_closed() {
     let before = filled(8);
     for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
         for from in [0, 100, 5000] {
@@ -111,7 +111,7 @@ fn file_that_stays_unreadable_keeps_the_store_closed() {
             }
             let found = disk.image();
             disk.unreadable = Some((file, from));
-            let mut world = World::open(before.config, disk, 1);
+            let mut world = StoreWorld::open(before.config, disk, 1);
             wait(&mut world);
             assert!(world.opened.is_none() && world.failures > 0, "file {file} from {from}");
             assert!(world.disk.image() == found, "file {file} from {from}");
@@ -122,7 +122,7 @@ fn file_that_stays_unreadable_keeps_the_store_closed() {
     }
 }
 
-/// Changes the format that a file's header names, in both copies.
+/// Changes the format number in both copies of a file's header.
 fn mark(bytes: &mut [u8], format: u32) {
     for at in [0, 64, 4096] {
         let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
@@ -133,7 +133,7 @@ fn mark(bytes: &mut [u8], format: u32) {
 }
 
 #[test]
-fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
+fn newer_format_keeps_store_closed() {
     let before = filled(9);
     for file in before.disk.files.keys().copied().collect::<Vec<_>>() {
         let mut disk = before.disk.killed();
@@ -141,14 +141,14 @@ fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
         assert_eq!(format_of(&Accel::default(), &disk.files[&file].cache), Some(FORMAT + 1));
         let found = disk.image();
         disk.touched = Some(Touch::default());
-        let mut world = World::open(before.config, disk, 1);
+        let mut world = StoreWorld::open(before.config, disk, 1);
         wait(&mut world);
         assert!(world.opened.is_none() && world.recovered.is_empty(), "file {file}");
         assert_eq!((world.damage, world.disk.image() == found), (0, true), "file {file}");
         assert_eq!(world.failures, 1, "file {file}");
         let touched = world.disk.touched.take().expect("watched");
         assert_eq!((touched.writes, touched.made, touched.removed), (0, 0, 0), "file {file}");
-        // The newer program comes back.
+        // The newer program runs again.
         let mut disk = world.disk.killed();
         disk.files.get_mut(&file).expect("there").damage(|bytes| mark(bytes, FORMAT));
         before.reopen(disk, "as it was");
@@ -156,7 +156,7 @@ fn file_of_newer_format_keeps_the_store_closed_and_untouched() {
 }
 
 #[test]
-fn damaged_number_of_a_format_is_damage_and_not_newer() {
+fn damaged_format_number_is_damage() {
     let before = filled(10);
     let file = *before.disk.files.keys().next().expect("a file");
     let mut disk = before.disk.killed();
@@ -165,13 +165,13 @@ fn damaged_number_of_a_format_is_damage_and_not_newer() {
     assert!(again.damage > 0);
 }
 
-/// A store on whose disk are files of another that began later, in the same folder, above this number; the bundles of the
-/// first and of the second.
-fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
+/// Two stores in one folder, the second begun later with numbers above `number`: the first store, the disk, and the
+/// bundles of each.
+fn two_stores(seed: u64, number: u64) -> (StoreWorld, SimDisk, Vec<u64>, Vec<u64>) {
     let mut first = filled(seed);
     let kept: Vec<u64> = first.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
     let config = farlink_storage::Config { seed: 999, ..first.config };
-    let mut second = World::open(config, Disk::default(), 5);
+    let mut second = StoreWorld::open(config, SimDisk::default(), 5);
     second.settle();
     second.next_bundle = 1 << 33;
     let later: Vec<u64> = (0..10).map(|n| second.put(n * 100)).collect();
@@ -188,17 +188,18 @@ fn two_stores(seed: u64, number: u64) -> (World, Disk, Vec<u64>, Vec<u64>) {
     (first, disk, kept, later)
 }
 
-/// Versions before wrote on with another salt where a file could not be read: each file is judged by its own header.
 #[test]
-fn files_with_salts_of_their_own_are_all_read() {
+fn files_with_own_salts_are_read() {
+    // Earlier versions continued with another salt when a file could not be read: each file is judged by its own
+    // header.
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
-    let mut again = World::open(first.config, disk, 1);
+    let mut again = StoreWorld::open(first.config, disk, 1);
     again.settle();
     for number in kept.iter().chain(&later) {
         assert!(again.recovered.contains_key(number), "bundle {number}");
     }
     again.next_bundle = 1 << 35;
-    // Compaction takes both along.
+    // Compaction moves the records of both.
     again.known = first.known.clone();
     again.known.retain(|number, _| kept.contains(number));
     for round in 0..200 {
@@ -207,7 +208,7 @@ fn files_with_salts_of_their_own_are_all_read() {
         again.delete(number, round % 2 == 0);
         again.settle();
     }
-    let mut last = World::open(first.config, again.disk.killed(), 2);
+    let mut last = StoreWorld::open(first.config, again.disk.killed(), 2);
     last.settle();
     for number in kept.iter().chain(&later) {
         let payload = last.recovered[number].2.clone();
@@ -215,12 +216,12 @@ fn files_with_salts_of_their_own_are_all_read() {
     }
 }
 #[test]
-fn file_without_header_is_read_with_an_older_salt() {
+fn headerless_file_read_by_salt() {
     let (first, disk, kept, later) = two_stores(11, 1 << 32);
     for file in first.disk.files.keys() {
         let mut disk = disk.killed();
         disk.files.get_mut(file).expect("there").damage(|bytes| (bytes[20], bytes[84]) = (!bytes[20], !bytes[84]));
-        let mut again = World::open(first.config, disk, 1);
+        let mut again = StoreWorld::open(first.config, disk, 1);
         again.settle();
         assert!(again.damage > 0, "file {file}");
         for number in kept.iter().chain(&later) {
@@ -229,12 +230,12 @@ fn file_without_header_is_read_with_an_older_salt() {
         }
     }
 }
-/// The second store gave numbers of the first to other bundles: those of the first are left where they are.
 #[test]
-fn bundle_whose_number_was_given_again_is_damage() {
+fn bundle_of_reused_number_is_damage() {
+    // The second store gave numbers of the first to other bundles: the records of the first stay where they are.
     let (first, disk, kept, later) = two_stores(11, 4);
     let found = disk.image();
-    let mut again = World::open(first.config, disk, 1);
+    let mut again = StoreWorld::open(first.config, disk, 1);
     again.settle();
     for number in &kept {
         assert_eq!(again.recovered.contains_key(number), *number <= 4, "bundle {number}");
@@ -252,7 +253,7 @@ fn bundle_whose_number_was_given_again_is_damage() {
     let untouched = first.disk.files.keys().filter(|file| left.get(file) == found.get(file)).count();
     assert!(untouched > 1, "{untouched} files of {}", first.disk.files.len());
 }
-/// Gives all records of a file another file's number.
+/// Changes the file number in all records of a file.
 fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     let crc32c = Accel::default().crc32c;
     for at in 0..bytes.len().saturating_sub(48) {
@@ -265,19 +266,19 @@ fn renumber(bytes: &mut [u8], from: u32, to: u32, above: u64) {
     for at in [0, 64, 4096] {
         let Some(copy) = bytes.get_mut(at..at + 64).filter(|copy| copy.starts_with(b"FarlinkS")) else { continue };
         copy[12..16].copy_from_slice(&to.to_le_bytes());
-        // What the second knew of its numbers.
+        // The last number that the second store knew of.
         copy[32..40].copy_from_slice(&above.to_le_bytes());
         let crc = crc32c(0, &copy[..60]);
         copy[60..].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
-/// A sync fails, the process is killed, and the memory of the system still shows what never reached the disk.
 #[test]
-fn what_a_killed_run_could_not_sync_is_written_again_before_it_is_told() {
+fn unsynced_data_rewritten_before_use() {
+    // A sync fails, the process is killed, and the system's cache still shows bytes that never reached the disk.
     let (mut shown, mut found) = (0, 0);
     for seed in 0..common::points(300) {
-        let mut world = World::open(small(150_000), Disk { remembers: true, ..Disk::default() }, seed);
+        let mut world = StoreWorld::open(small(150_000), SimDisk { remembers: true, ..SimDisk::default() }, seed);
         world.settle();
         for _ in 0..40 {
             world.act(3000);

@@ -1,6 +1,6 @@
-//! When a commit begins: what waits for company, and what does not.
+//! Start of commits: which records wait for others, and which do not.
 
-use crate::common::{World, disk::Disk, is_create, is_read, is_reserve, is_write, small};
+use crate::common::{StoreWorld, disk::SimDisk, is_create, is_read, is_reserve, is_write, small};
 use farlink_base::store::{BundleStore, DiskAction, DiskError, Input};
 use farlink_base::{Duration, Instant};
 use farlink_storage::Config;
@@ -8,14 +8,14 @@ use farlink_storage::Config;
 const WAIT: Duration = Duration::from_millis(10);
 
 /// A store with a file, in which a lone bundle waits.
-fn open(seed: u64) -> World {
-    let mut world = World::open(Config { commit_wait: WAIT, ..small(400_000) }, Disk::default(), seed);
+fn open(seed: u64) -> StoreWorld {
+    let mut world = StoreWorld::open(Config { commit_wait: WAIT, ..small(400_000) }, SimDisk::default(), seed);
     world.settle();
     world.put(100);
     world.settle();
     world
 }
-fn after(world: &World, wait: Duration) -> Option<Instant> {
+fn after(world: &StoreWorld, wait: Duration) -> Option<Instant> {
     Some(world.now + wait)
 }
 
@@ -33,7 +33,7 @@ fn each_lone_bundle_waits_for_company() {
 }
 
 #[test]
-fn bundle_after_cancelled_one_waits_for_company() {
+fn bundle_after_cancellation_waits() {
     let mut world = open(2);
     let cancelled = world.put(100);
     world.delete(cancelled, false);
@@ -61,7 +61,7 @@ fn each_lone_deletion_waits_for_company() {
 
 #[test]
 fn delivery_is_written_at_once() {
-    let mut world = World::open(small(400_000), Disk::default(), 4);
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 4);
     world.settle();
     let number = world.put(100);
     world.settle();
@@ -78,14 +78,14 @@ fn lone_counter_is_written() {
 }
 
 #[test]
-fn failed_creation_is_tried_again_with_pauses() {
+fn failed_creation_retried_with_pauses() {
     for error in [DiskError::Full, DiskError::Io] {
-        let mut world = World::open(small(400_000), Disk::default(), 6);
+        let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 6);
         world.perform_all();
         let number = world.put(100);
         assert!(world.is_asked(is_create));
         world.perform_first(is_create, Some(error));
-        // Nobody waits for a file that may never be made.
+        // Bundles do not wait for a file that may never be made.
         assert!(world.known[&number].answered && !world.known[&number].stored);
         let mut tries = 0;
         for _ in 0..300 {
@@ -114,7 +114,8 @@ fn failed_loads_are_told() {
 
 #[test]
 fn missing_reserve_is_told() {
-    let mut world = World::open(small(600_000), Disk { reserves_fail: Some(DiskError::Full), ..Disk::default() }, 8);
+    let mut world =
+        StoreWorld::open(small(600_000), SimDisk { reserves_fail: Some(DiskError::Full), ..SimDisk::default() }, 8);
     while !world.is_asked(is_reserve) {
         world.step();
     }
@@ -122,9 +123,9 @@ fn missing_reserve_is_told() {
     assert_eq!(world.failures, 1);
 }
 
-/// Short payloads are copied beside their headers, long ones are written from where they are.
 #[test]
 fn write_has_few_slices() {
+    // Short payloads are copied beside their headers; long ones become slices of their own.
     let mut world = open(9);
     for (count, len, slices) in [(4, 100, 1), (1, 3000, 2)] {
         (0..count).for_each(|_| _ = world.put_bytes(vec![7; len]));
@@ -150,12 +151,12 @@ fn deletion_and_bundle_share_a_commit() {
 }
 
 #[test]
-fn little_waits_for_the_group_under_way() {
-    let mut world = World::open(small(400_000), Disk::default(), 11);
+fn small_writes_wait_for_current_group() {
+    let mut world = StoreWorld::open(small(400_000), SimDisk::default(), 11);
     world.settle();
     world.put(100);
     world.settle();
-    let writes = |world: &World| world.outstanding.iter().filter(|op| is_write(op)).count();
+    let writes = |world: &StoreWorld| world.outstanding.iter().filter(|op| is_write(op)).count();
     world.put(3000);
     world.put(100);
     assert_eq!(writes(&world), 1, "it is not worth a sync of its own");

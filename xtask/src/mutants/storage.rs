@@ -50,7 +50,7 @@ pub const TABLE: &[Mutant] = &[
         "a group is committed although the one before it failed",
         "core/storage/src/log/groups.rs",
         "let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());",
-        "while self.list.front().is_some_and(Group::has_failed) && self.list.len() > 1 { self.list.rotate_left(1); }\n        \
+        "while self.list.front().is_some_and(CommitGroup::has_failed) && self.list.len() > 1 { self.list.rotate_left(1); }\n        \
          let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());",
         &["-p farlink-storage"],
     ),

@@ -1,4 +1,4 @@
-//! Bundles for the tests and the bench of the book.
+//! Bundles for the tests and the benchmark of the book.
 
 use farlink_base::{BundleMeta, Duties, EndpointId, Facts, Instant, Payload, PeerId, Priority};
 use farlink_book::{Birth, Flags, New, RetentionConstraint, RetentionConstraints};
@@ -28,7 +28,7 @@ pub fn bundle(id: u128, to: u64) -> BundleMeta {
     }
 }
 
-/// As it is given to a book.
+/// A new entry for a book.
 pub fn new(bundle: Arc<BundleMeta>, number: Option<u64>, expires: Instant) -> New {
     New {
         bundle,

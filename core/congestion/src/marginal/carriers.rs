@@ -1,6 +1,6 @@
-//! Who had a bundle, as it travels in the control's label: places of nodes in the contact plan. With up to 32
-//! nodes each has a bit; with up to 254 the last four are named, with more the last two. Where two nodes have
-//! different plans they misunderstand each other, and value copies wrongly; nothing else.
+//! Carriers of a bundle, encoded in the control's label as indices of nodes in the contact plan. In a plan of up to
+//! 32 nodes each has a bit; up to 254 nodes the last four are listed, beyond that the last two. Nodes with different
+//! plans misread each other's labels and misjudge the worth of copies, nothing more.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ const BITS: u32 = 32;
 const NAMED: u32 = 254;
 const LAST: u32 = 65_534;
 
-/// The label of one bundle, in a plan of so many nodes.
+/// Label of a bundle, in a plan of `nodes` nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Carriers {
     pub label: u32,
@@ -16,7 +16,7 @@ pub(super) struct Carriers {
 }
 
 impl Carriers {
-    /// Bits of one name; 1: a bit is a node.
+    /// Bits per listed node; 1 for one bit per node.
     fn width(self) -> u32 {
         if self.nodes <= BITS {
             1
@@ -26,12 +26,13 @@ impl Carriers {
             16
         }
     }
-    /// Their places.
+    /// Indices of the carriers.
     pub fn places(self) -> Vec<u32> {
         if self.width() == 1 {
             return (0..self.nodes).filter(|place| self.label >> place & 1 == 1).collect();
         }
         let names = (0..BITS / self.width()).map(|n| self.label >> (n * self.width()) & ((1 << self.width()) - 1));
+        // 0 marks an unused field, so indices are stored plus one.
         names.filter(|name| *name > 0 && *name <= self.nodes).map(|name| name - 1).collect()
     }
     fn of(places: &[u32], nodes: u32) -> Carriers {
@@ -45,8 +46,9 @@ impl Carriers {
         };
         Carriers { label, nodes }
     }
-    /// With this one, the last.
+    /// Adds a carrier, as the last one.
     pub fn with(self, place: u32) -> Carriers {
+        // A node outside the plan has no index.
         if place >= self.nodes {
             return self;
         }
@@ -54,13 +56,13 @@ impl Carriers {
         places.insert(0, place);
         Carriers::of(&places, self.nodes)
     }
-    /// Without this one.
+    /// Removes a carrier.
     pub fn without(self, place: u32) -> Carriers {
         let mut places = self.places();
         places.retain(|known| *known != place);
         Carriers::of(&places, self.nodes)
     }
-    /// Whether this is one.
+    /// Whether the node is a carrier.
     pub fn has(self, place: u32) -> bool {
         self.places().contains(&place)
     }
@@ -71,12 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_nodes_are_all_remembered_and_of_many_the_last() {
+    fn last_carriers_are_remembered() {
         let all = |nodes, places: &[u32]| {
             let none = Carriers { label: 0, nodes };
             places.iter().fold(none, |carriers, place| carriers.with(*place)).places()
         };
         assert_eq!(all(32, &[31, 0, 5, 7, 9, 0]), [0, 5, 7, 9, 31]);
+        // Each carrier is listed once, the last one first.
         assert_eq!(all(200, &[199, 0, 5, 7, 9, 5]), [5, 9, 7, 0]);
         assert_eq!(all(1000, &[999, 0, 998]), [998, 0]);
         assert_eq!(all(5, &[5, 4_000_000]), [], "no nodes of the plan");
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_says_nothing_true_names_nodes_of_the_plan_only() {
+    fn forged_label_names_plan_nodes_only() {
         for nodes in [0, 1, 5, 32, 33, 254, 255, 100_000] {
             for label in [0, 1, u32::MAX, 0x8000_0001, 0x1234_5678] {
                 let carriers = Carriers { label, nodes };

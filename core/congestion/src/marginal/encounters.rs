@@ -1,41 +1,41 @@
-//! Who met whom when: what a copy is worth where nothing is planned. A meeting that somebody met told of
-//! is a hop older than it was.
+//! Meeting times of nodes, from which the worth of a copy follows where nothing is planned. A meeting reported by a
+//! neighbour counts as one hop older.
 
 use super::value::Rates;
 use alloc::collections::BTreeMap;
 use farlink_base::{Instant, NodeId};
 use farlink_book::Reporters;
 
-/// Nodes remembered at most.
+/// Most nodes remembered.
 pub(super) const NODES_MAX: usize = 1024;
-/// How long ago whoever was never heard of counts as met when the node begins, s.
+/// Age at the start of the node of meetings that were never reported, s.
 const BEFORE_S: f64 = 20_000.0;
 
-/// By whom a node is known, the less sure first.
+/// Source of the knowledge about a node, the least certain first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum By {
-    /// Somebody told.
+    /// Reported by a neighbour.
     Hearsay,
-    /// Somebody was met that calls itself so.
+    /// Met, but with a merely claimed name.
     Claim,
-    /// This node met it itself.
+    /// Met by this node.
     Itself,
 }
 
-/// When a node was met last: on this node's clock, s.
+/// Time of a node's last meeting, s on this node's clock.
 #[derive(Clone, Copy, Debug)]
-struct Met {
+struct LastMeeting {
     at_s: f64,
     by: By,
 }
 
-/// When each node was met last, or somebody who met it.
+/// Last meeting of each node, with this node or with a neighbour that reported it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encounters {
-    met: BTreeMap<NodeId, Met>,
-    /// Of those this node was only told of.
-    tellers: Reporters<NodeId>,
-    /// Mean rate over all nodes known, as of the last meeting.
+    met: BTreeMap<NodeId, LastMeeting>,
+    /// Reporters of nodes that this node never met.
+    reporters: Reporters<NodeId>,
+    /// Mean rate over all known nodes, as of the last meeting, 1/s.
     mean: f64,
 }
 
@@ -44,12 +44,13 @@ pub(super) fn seconds(now: Instant) -> f64 {
 }
 
 impl Encounters {
-    /// A node is met, or one that only calls itself so. Where there is no room, one that was only told of is
-    /// forgotten, else one that only called itself so, else the one met longest ago.
+    /// Notes a meeting with a node; `sure` if its identity is certain. Without space, a reported node is forgotten,
+    /// or else one that only claimed its name, or else the one met longest ago.
     pub fn meet(&mut self, node: NodeId, at_s: f64, sure: bool) {
         if self.met.len() >= NODES_MAX && !self.met.contains_key(&node) && !self.forget_told() {
-            let order = |a: &Met, b: &Met| a.by.cmp(&b.by).then(a.at_s.total_cmp(&b.at_s));
+            let order = |a: &LastMeeting, b: &LastMeeting| a.by.cmp(&b.by).then(a.at_s.total_cmp(&b.at_s));
             let first = self.met.iter().min_by(|a, b| order(a.1, b.1)).map(|(node, met)| (*node, met.by));
+            // A mere claim must not displace a node that was met.
             match first {
                 Some((_, By::Itself)) if !sure => return,
                 Some((first, _)) => drop(self.met.remove(&first)),
@@ -57,41 +58,43 @@ impl Encounters {
             }
         }
         let by = if sure { By::Itself } else { By::Claim };
+        // A certain identity stays certain.
         let by = self.met.get(&node).map_or(by, |known| known.by.max(by));
-        self.met.insert(node, Met { at_s, by });
-        self.tellers.forget(node);
+        self.met.insert(node, LastMeeting { at_s, by });
+        self.reporters.forget(node);
     }
-    /// Somebody tells of a meeting; the latest counts. Whom this node met itself is never pushed out, and of the others
-    /// one that whoever tells most told.
-    pub fn hear(&mut self, node: NodeId, at_s: f64, teller: NodeId) {
+    /// Notes a reported meeting; the latest counts. Nodes that this node met are never evicted; otherwise an entry of
+    /// the largest reporter is.
+    pub fn hear(&mut self, node: NodeId, at_s: f64, reporter: NodeId) {
         if let Some(known) = self.met.get_mut(&node) {
             known.at_s = known.at_s.max(at_s);
+            // Nodes that were met are not subject to eviction by reporter.
             if known.by == By::Hearsay {
-                self.tellers.note(node, teller);
+                self.reporters.note(node, reporter);
             }
         } else if self.met.len() < NODES_MAX || self.forget_told() {
-            self.met.insert(node, Met { at_s, by: By::Hearsay });
-            self.tellers.note(node, teller);
+            self.met.insert(node, LastMeeting { at_s, by: By::Hearsay });
+            self.reporters.note(node, reporter);
         }
     }
-    /// Room for one, of those that were only told of.
+    /// Makes space by forgetting a reported node. Returns whether there was one.
     fn forget_told(&mut self) -> bool {
-        let Some(loser) = self.tellers.loser() else { return false };
-        self.tellers.forget(loser);
+        let Some(loser) = self.reporters.loser() else { return false };
+        self.reporters.forget(loser);
         self.met.remove(&loser).is_some()
     }
-    /// Computes the mean rate anew.
+    /// Recomputes the mean rate.
     pub fn settle(&mut self, now: Instant, hop_s: f64) {
         let sum: f64 = self.met.values().map(|met| 1.0 / (hop_s + (seconds(now) - met.at_s).max(0.0))).sum();
         self.mean = if self.met.is_empty() { 0.0 } else { sum / self.met.len() as f64 };
     }
-    /// Rates of meeting this destination, and anybody.
+    /// Rates of meeting this destination and an average node, 1/s.
     pub fn rates(&self, to: NodeId, now: Instant, hop_s: f64) -> Rates {
         let met = self.met.get(&to).map_or(-BEFORE_S, |met| met.at_s);
         let own = 1.0 / (hop_s + (seconds(now) - met).max(0.0));
         Rates { own, others: if self.mean > 0.0 { self.mean } else { own } }
     }
-    /// Those met last, with the seconds since.
+    /// The nodes met last, with the seconds since.
     pub fn told(&self, now: Instant, most: usize) -> alloc::vec::Vec<(NodeId, u32)> {
         let age = |at: f64| (seconds(now) - at).clamp(0.0, f64::from(u32::MAX)) as u32;
         let mut told: alloc::vec::Vec<_> = self.met.iter().map(|(node, met)| (*node, age(met.at_s))).collect();
@@ -108,21 +111,22 @@ mod tests {
     const HOUR: Instant = Instant(3_600_000_000_000);
 
     #[test]
-    fn whoever_met_the_destination_later_meets_it_again_sooner() {
+    fn later_meeting_predicts_earlier_delivery() {
         let mut met = Encounters::default();
         met.hear(NodeId(2), 3_000.0, NodeId(7));
         met.hear(NodeId(3), 600.0, NodeId(7));
+        // An older report must not replace a newer one.
         met.hear(NodeId(2), 100.0, NodeId(7));
         met.settle(HOUR, 600.0);
         let rate = |node| met.rates(NodeId(node), HOUR, 600.0).own;
         assert_eq!((rate(2), rate(3)), (1.0 / 1_200.0, 1.0 / 3_600.0));
-        assert_eq!(rate(4), 1.0 / 24_200.0, "never heard of");
+        assert_eq!(rate(4), 1.0 / 24_200.0, "never reported");
         assert_eq!(met.rates(NodeId(4), HOUR, 600.0).others, f64::midpoint(1.0 / 1_200.0, 1.0 / 3_600.0));
         assert_eq!(met.told(HOUR, 1), [(NodeId(2), 600)]);
     }
 
     #[test]
-    fn hearsay_pushes_out_the_hearsay_of_whoever_tells_most_and_nobody_that_was_met() {
+    fn hearsay_displaces_only_hearsay() {
         let (mut met, liar) = (Encounters::default(), NodeId(3));
         met.meet(NodeId(1), 1.0, true);
         met.meet(NodeId(2), 2.0, false);
@@ -130,27 +134,27 @@ mod tests {
         (1_000..9_000).for_each(|node| met.hear(NodeId(node), 9_000.0, liar));
         let known = |met: &Encounters, node| met.met.contains_key(&NodeId(node));
         assert_eq!(met.met.len(), NODES_MAX);
-        assert!((10..60).chain([1, 2, 8_999]).all(|node| known(&met, node)), "what others told stays");
+        assert!((10..60).chain([1, 2, 8_999]).all(|node| known(&met, node)), "entries of other reporters stay");
         assert!(!known(&met, 1_000), "the oldest of the flood leaves");
         met.hear(NodeId(99), 6.0, NodeId(4));
-        assert!(known(&met, 99), "and who is honest finds room");
+        assert!(known(&met, 99), "and honest reports find space");
     }
 
     #[test]
-    fn who_is_met_pushes_out_hearsay_then_those_that_only_claimed_a_name_then_the_longest_ago() {
+    fn met_node_displaces_least_trusted() {
         let mut met = Encounters::default();
         met.meet(NodeId(9_999), 10.0, true);
         (0..1_000).for_each(|node| met.meet(NodeId(20_000 + node), 30.0, false));
         (0..100).for_each(|node| met.hear(NodeId(40_000 + node), 40.0, NodeId(4)));
-        assert_eq!((met.met.len(), met.tellers.len()), (NODES_MAX, NODES_MAX - 1_001));
+        assert_eq!((met.met.len(), met.reporters.len()), (NODES_MAX, NODES_MAX - 1_001));
         (0..500).for_each(|node| met.meet(NodeId(10_000 + node), 20.0, true));
-        assert_eq!((met.met.len(), met.tellers.len()), (NODES_MAX, 0));
+        assert_eq!((met.met.len(), met.reporters.len()), (NODES_MAX, 0));
         let known = |met: &Encounters, node| met.met.contains_key(&NodeId(node));
         assert!(known(&met, 9_999) && (10_000..10_500).all(|node| known(&met, node)));
         (0..2_000).for_each(|node| met.meet(NodeId(50_000 + node), 50.0, true));
         assert!(!known(&met, 9_999), "all were met: the one met longest ago leaves");
         met.meet(NodeId(7), 90.0, false);
         met.hear(NodeId(8), 90.0, NodeId(4));
-        assert!(!known(&met, 7) && !known(&met, 8), "a claim and a word push nobody out who was met");
+        assert!(!known(&met, 7) && !known(&met, 8), "neither a claim nor a report displaces a node that was met");
     }
 }

@@ -1,11 +1,11 @@
-//! What nodes with this control tell each other in hellos: parts of a letter, a count and so many entries,
-//! one behind the other. What is cut short, or unknown, ends it.
+//! Messages between nodes with this control, carried in hellos: parts of a type, a count and that many entries, one
+//! after another. A truncated or unknown part ends the message.
 
-use super::arrived::Known;
+use super::arrived::KnownArrival;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
 
-/// Entries of one part that are read; beyond, a message says nothing.
+/// Most entries per part; a longer part ends the message.
 pub(super) const ENTRIES_MAX: usize = 4096;
 
 const ARRIVED: u8 = b'a';
@@ -13,18 +13,18 @@ const SEEN: u8 = b's';
 const MET: u8 = b'm';
 const GONE: u8 = b'g';
 
-/// One part of a message.
+/// Part of a message.
 #[derive(PartialEq, Debug)]
-pub(super) enum Part {
-    /// Bundles that arrived, and for how many seconds more they live; whether the teller saw that itself.
+pub(super) enum MessagePart {
+    /// Delivered bundles with their remaining lifetimes in s, and whether the sender saw the delivery itself.
     Arrived(Vec<(u128, u32)>, bool),
-    /// Nodes, and how many seconds ago they were met.
+    /// Nodes met, with the seconds since.
     Met(Vec<(NodeId, u32)>),
-    /// Bundles that the teller gave up.
+    /// Bundles that the sender evicted.
     Gone(Vec<u128>),
 }
 
-/// Parts of a message being written.
+/// Message being written.
 #[derive(Default, Debug)]
 pub(super) struct Letter(pub Vec<u8>);
 
@@ -33,10 +33,11 @@ impl Letter {
         self.0.push(kind);
         self.0.extend_from_slice(&(count.min(ENTRIES_MAX) as u16).to_be_bytes());
     }
-    /// Bundles that arrived, each until it is forgotten: those that this node saw arrive, and those that it heard of.
-    pub fn arrived(&mut self, now: Instant, all: &[Known]) {
+    /// Appends delivered bundles, in separate parts for those that this node saw and those that were reported to it.
+    pub fn arrived(&mut self, now: Instant, all: &[KnownArrival]) {
         for (kind, seen) in [(SEEN, true), (ARRIVED, false)] {
-            let ids: Vec<&Known> = all.iter().filter(|known| known.seen == seen).collect();
+            let ids: Vec<&KnownArrival> = all.iter().filter(|known| known.seen == seen).collect();
+            // An empty part would cost its header.
             if ids.is_empty() {
                 continue;
             }
@@ -48,7 +49,7 @@ impl Letter {
             }
         }
     }
-    /// Nodes met, and how many seconds ago.
+    /// Appends nodes met, with the seconds since.
     pub fn met(&mut self, met: &[(NodeId, u32)]) {
         self.begin(MET, met.len());
         for (node, age) in met.iter().take(ENTRIES_MAX) {
@@ -56,7 +57,7 @@ impl Letter {
             self.0.extend_from_slice(&age.to_be_bytes());
         }
     }
-    /// Bundles given up.
+    /// Appends evicted bundles.
     pub fn gone(&mut self, ids: &[u128]) {
         self.begin(GONE, ids.len());
         ids.iter().take(ENTRIES_MAX).for_each(|id| self.0.extend_from_slice(&id.to_be_bytes()));
@@ -75,9 +76,10 @@ fn id_of(bytes: &mut &[u8]) -> Option<u128> {
     number(bytes).map(u128::from_be_bytes)
 }
 
-/// The entries of a part; `None` where it is cut short. No more room is taken than what came justifies.
+/// Entries of a part; `None` if it is truncated. Allocates no more than the bytes received justify.
 fn entries<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let count = usize::from(number(bytes).map(u16::from_be_bytes)?);
+    // Not sized by the count, which is the sender's claim.
     let mut all = Vec::new();
     for _ in 0..count {
         all.push(one(bytes)?);
@@ -85,23 +87,22 @@ fn entries<T>(bytes: &mut &[u8], one: impl Fn(&mut &[u8]) -> Option<T>) -> Optio
     (count <= ENTRIES_MAX).then_some(all)
 }
 
-/// Parts read of one message: four are said at a meeting, and some more where several wait to leave together. Each costs
-/// a look at all that is known, however short it is.
+/// Most parts read per message: a meeting needs four, several waiting messages somewhat more. Each part costs a pass
+/// over known entries, however short it is.
 const PARTS_MAX: usize = 64;
 
-/// The parts of a message, as far as it makes sense.
-pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = Part> {
+/// Parts of a message, up to the first inconsistency.
+pub(super) fn parts(mut bytes: &[u8]) -> impl Iterator<Item = MessagePart> {
     core::iter::from_fn(move || {
         let [kind] = number(&mut bytes)?;
         match kind {
             ARRIVED | SEEN => {
                 let ids = entries(&mut bytes, |b| Some((id_of(b)?, u32_of(b)?)));
-                ids.map(|ids| Part::Arrived(ids, kind == SEEN))
+                ids.map(|ids| MessagePart::Arrived(ids, kind == SEEN))
             }
-            MET => {
-                entries(&mut bytes, |b| Some((NodeId(number(b).map(u64::from_be_bytes)?), u32_of(b)?))).map(Part::Met)
-            }
-            GONE => entries(&mut bytes, id_of).map(Part::Gone),
+            MET => entries(&mut bytes, |b| Some((NodeId(number(b).map(u64::from_be_bytes)?), u32_of(b)?)))
+                .map(MessagePart::Met),
+            GONE => entries(&mut bytes, id_of).map(MessagePart::Gone),
             _ => None,
         }
     })
@@ -115,7 +116,7 @@ mod tests {
 
     fn letter() -> Vec<u8> {
         let mut letter = Letter::default();
-        let known = |id, until, seen| Known { id, until, seen };
+        let known = |id, until, seen| KnownArrival { id, until, seen };
         let all = [known(7, Instant(61_000_000_000), false), known(1 << 100, Instant::MAX, true)];
         letter.arrived(Instant(1_000_000_000), &all);
         letter.met(&[(NodeId(5), 600)]);
@@ -125,19 +126,22 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let read: Vec<Part> = parts(&letter()).collect();
-        let [seen, heard] = [Part::Arrived(vec![(1 << 100, u32::MAX)], true), Part::Arrived(vec![(7, 60)], false)];
-        assert_eq!(read, [seen, heard, Part::Met(vec![(NodeId(5), 600)]), Part::Gone(vec![9, 10])]);
+        let read: Vec<MessagePart> = parts(&letter()).collect();
+        let [seen, heard] =
+            [MessagePart::Arrived(vec![(1 << 100, u32::MAX)], true), MessagePart::Arrived(vec![(7, 60)], false)];
+        assert_eq!(read, [seen, heard, MessagePart::Met(vec![(NodeId(5), 600)]), MessagePart::Gone(vec![9, 10])]);
     }
 
     #[test]
-    fn what_is_cut_short_or_lies_about_its_length_says_no_more_than_what_is_whole() {
+    fn truncated_message_yields_whole_parts() {
         let whole = letter();
         for cut in 0..whole.len() {
             assert!(parts(&whole[..cut]).count() < 4, "{cut}");
         }
+        // A count without its entries.
         assert_eq!(parts(&[ARRIVED, 255, 255, 1, 2, 3]).count(), 0);
         assert_eq!(parts(b"no letter at all").count(), 0);
+        // A part longer than is read.
         let mut many = vec![GONE, 0xff, 0xff];
         many.extend_from_slice(&[0; 16 * 65_535]);
         assert_eq!(parts(&many).count(), 0, "more than is read of one part");

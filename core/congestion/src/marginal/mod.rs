@@ -1,12 +1,12 @@
-//! Marginal utility: every copy is worth what it adds to the chance that its bundle arrives, per byte. The
-//! least worth makes room, the most goes first, and a neighbour is given nothing that it would refuse.
+//! Marginal utility: the worth of a copy is the increase per byte in the chance that its bundle is delivered. The
+//! least worth makes room, the greatest is sent first, and a neighbour is offered nothing it would refuse.
 //!
-//! Where the contact plan knows a bundle's destination its worth follows from the plan (`planned.rs`): whether
-//! the copy can still make it from there, and who else can. Where it does not, from who met the destination
-//! when (`encounters.rs`, `value.rs`). What arrived is told on (`arrived.rs`): it is worth nothing then, and
-//! what its destination itself says it has is deleted. A node protects the newest of what it made (`own.rs`).
-//! What nodes tell each other travels in their hellos (`message.rs`), who had a bundle in its label
-//! (`carriers.rs`). The idea, and where it loses: `docs/explanation/congestion.md`.
+//! Where the contact plan knows a bundle's destination, the worth follows from the plan (`planned.rs`): whether the
+//! copy can still be delivered from there, and who else can deliver. Elsewhere it follows from meetings with the
+//! destination (`encounters.rs`, `value.rs`). Deliveries are relayed (`arrived.rs`): a delivered bundle is worth
+//! nothing, and one whose destination itself acknowledges it is deleted. A node protects the latest bundles created
+//! here (`own.rs`). Messages travel in hellos (`message.rs`), the carriers of a bundle in its label (`carriers.rs`).
+//! The idea and its limits: `docs/explanation/congestion.md`.
 
 mod arrived;
 mod carriers;
@@ -22,78 +22,80 @@ mod value;
 use crate::control::Control;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use arrived::{Arrived, Known};
+use arrived::{Arrived, KnownArrival};
 use encounters::{Encounters, seconds};
 use farlink_base::{Duration, Instant, NodeId, PeerId, Refusal};
 use farlink_book::{
     Action, Actions, CopyOffer, EventMask, Handle, Held, Identity, Node, Peer, PolicyEvent, Reporters,
     RetentionConstraint, Why,
 };
-use message::{Letter, Part, parts};
-use own::Own;
-use params::Settings;
-use planned::{Asked, Planned};
+use message::{Letter, MessagePart, parts};
+use own::OwnBundles;
+use params::MarginalSettings;
+use planned::{PlanView, Planned};
 use value::rank;
 
-/// Worth of what arrived: less than anything's.
+/// Worth of a delivered bundle: less than any other.
 const NOTHING: f64 = -1.0;
-/// What is added to the worth of own bundles that are protected: more than any other's, less than a
-/// newcomer's that is for this node or made here.
+/// Added to the worth of protected own bundles: more than any other bundle's, less than that of a newcomer created
+/// here or for this node.
 const PROTECTED: f64 = 1e200;
-/// Neighbours that are up of whom it is asked whether they hold a bundle.
+/// Most neighbours up that are checked for holding a bundle.
 const ASKED_MAX: usize = 64;
-/// Bundles held up to which all are looked at when a neighbour says what it holds.
+/// Most bundles held at which all are compared with a neighbour's list.
 const LOOKED_MAX: usize = 1024;
-/// How long what was learnt is gathered before it is told on.
+/// Time for which new facts are gathered before they are relayed.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// The control of one node.
+/// Marginal utility control of one node.
 #[derive(Debug)]
 pub struct MarginalUtility {
-    settings: Settings,
+    settings: MarginalSettings,
     arrived: Arrived,
-    /// Learnt and not told on yet, with who told it.
+    /// Deliveries learned but not relayed yet, with their reporters.
     fresh: Vec<(u128, Instant, NodeId)>,
     met: Encounters,
     theirs: BTreeMap<PeerId, Encounters>,
-    own: Own,
+    own: OwnBundles,
     planned: Planned,
 }
 
 impl MarginalUtility {
-    /// `params` are values of [`MarginalUtility::PARAMS`].
+    /// Control with values of [`MarginalUtility::PARAMS`].
     pub fn new(params: &[f64]) -> Self {
-        let settings = Settings::of(params);
+        let settings = MarginalSettings::of(params);
         MarginalUtility {
             arrived: Arrived::new(settings.ids),
             fresh: Vec::new(),
             met: Encounters::default(),
             theirs: BTreeMap::new(),
-            own: Own::default(),
+            own: OwnBundles::default(),
             planned: Planned::new(settings.fails, settings.later, settings.wait_s),
             settings,
         }
     }
 
-    /// The plan, where it knows the bundle's destination.
-    fn asked<'a>(&self, node: &Node<'a>, held: &Held) -> Option<Asked<'a>> {
-        if self.settings.by_plan { Asked::of(node, held) } else { None }
+    /// The plan's view of a bundle, if the plan knows its destination.
+    fn asked<'a>(&self, node: &Node<'a>, held: &Held) -> Option<PlanView<'a>> {
+        if self.settings.by_plan { PlanView::of(node, held) } else { None }
     }
 
-    /// Worth by encounters, of a copy held by somebody with this memory, beside so many others.
+    /// Worth by meetings of a copy at a node with this memory, beside `others` copies.
     fn by_chance(&self, node: &Node<'_>, met: &Encounters, held: &Held, others: usize) -> f64 {
         let left_s = held.remaining(node.now).as_secs_f64();
+        // An expired bundle cannot be delivered.
         if left_s <= 0.0 {
             return 0.0;
         }
         let mut rates = met.rates(held.destination(), node.now, self.settings.hop_s);
+        // Without encounters all nodes are alike.
         if !self.settings.by_encounters {
             rates.own = rates.others;
         }
         rates.gain(others as f64, self.settings.ends / left_s) / held.size().max(1) as f64
     }
 
-    /// What a copy here is worth, whoever made it.
+    /// Worth of a copy here, without protection of own bundles.
     fn value(&self, node: &Node<'_>, held: &Held) -> f64 {
         if self.has_arrived(held) {
             return NOTHING;
@@ -109,21 +111,24 @@ impl MarginalUtility {
         self.settings.hearsay > 0 && self.arrived.has(held.bundle.id)
     }
 
-    /// Remembers what arrived, and tells it on soon.
-    fn learn(&mut self, now: Instant, id: u128, until: Instant, teller: NodeId, out: &mut Actions) {
+    /// Remembers a delivery and schedules its relay.
+    fn learn(&mut self, now: Instant, id: u128, until: Instant, reporter: NodeId, out: &mut Actions) {
+        // The neighbour claims the remaining lifetime, so it is bounded.
         let until = until.min(now + self.settings.remember);
-        if until > now && self.arrived.learn(id, until, teller) && self.settings.tell > 0 {
+        // A wake-up is requested once per batch.
+        if until > now && self.arrived.learn(id, until, reporter) && self.settings.tell > 0 {
             if self.fresh.is_empty() {
                 out.push(Action::Wake(now + GATHER));
             }
             if self.fresh.len() < self.settings.tell {
-                self.fresh.push((id, until, teller));
+                self.fresh.push((id, until, reporter));
             }
         }
     }
-    /// This node knows of its own that a bundle arrived.
+    /// Notes a delivery that this node observed.
     fn saw(&mut self, node: &Node<'_>, bundle: Handle, out: &mut Actions) {
         let Some(held) = node.get(bundle).filter(|held| !held.bundle.is_anonymous()) else { return };
+        // A group has further members, so one delivery does not end it.
         if !held.bundle.is_for_group() {
             self.learn(node.now, held.bundle.id, held.expires, NodeId::NULL, out);
         }
@@ -148,39 +153,40 @@ impl MarginalUtility {
         }
     }
 
-    /// What was learnt is told to whoever is there and did not say it.
+    /// Relays new deliveries to all neighbours that are up, except their reporters.
     fn tell_on(&mut self, node: &Node<'_>, out: &mut Actions) {
         let fresh = core::mem::take(&mut self.fresh);
         for peer in node.peers.up().filter(|peer| peer.node != NodeId::NULL && !self.is_far(node, peer)) {
-            let news = fresh.iter().filter(|(_, _, teller)| *teller != peer.node);
-            let news = news.map(|&(id, until, teller)| Known { id, until, seen: teller == NodeId::NULL });
+            let entries = fresh.iter().filter(|(_, _, reporter)| *reporter != peer.node);
+            let entries =
+                entries.map(|&(id, until, reporter)| KnownArrival { id, until, seen: reporter == NodeId::NULL });
             let mut letter = Letter::default();
-            letter.arrived(node.now, &news.collect::<Vec<_>>());
+            letter.arrived(node.now, &entries.collect::<Vec<_>>());
             if !letter.0.is_empty() {
                 out.tell(peer.id, letter.0);
             }
         }
     }
 
-    /// Whether a neighbour is so far by the plan that nothing is told it but as it is met.
+    /// Whether the plan puts a neighbour so far away that it is only informed when it is met.
     fn is_far(&self, node: &Node<'_>, peer: &Peer) -> bool {
         let Some(plan) = node.plan.filter(|_| self.settings.by_plan) else { return false };
         let way = plan.place(node.me).zip(plan.place(peer.node));
         way.is_some_and(|(here, there)| self.planned.light(plan, node.now, here, there) > Some(self.settings.far))
     }
 
-    /// What a message says twice is heard once: each identity costs one order at most.
+    /// Reads a message; a repeated identity costs one action at most.
     fn heard(&mut self, node: &Node<'_>, peer: &Peer, bytes: &[u8], out: &mut Actions) {
         let (mut arrived, mut gone, mut met) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for part in parts(bytes) {
             match part {
-                Part::Arrived(ids, seen) => {
+                MessagePart::Arrived(ids, seen) => {
                     for (id, left) in ids.iter().filter(|(id, _)| arrived.insert((*id, seen))) {
                         self.heard_of(node, peer, (*id, *left, seen), out);
                     }
                 }
-                Part::Met(told) => met.push(told),
-                Part::Gone(ids) => {
+                MessagePart::Met(told) => met.push(told),
+                MessagePart::Gone(ids) => {
                     ids.iter().filter(|id| gone.insert(**id)).for_each(|id| forget_carrier(node, peer, *id, out));
                 }
             }
@@ -188,8 +194,8 @@ impl MarginalUtility {
         self.heard_met(node, peer, &met);
         self.compare(node, peer, out);
     }
-    /// A neighbour says that a bundle arrived. Only its destination's word deletes, that it saw it arrive: what
-    /// destinations heard may be a lie about bundles that they wait for.
+    /// Handles a reported delivery. Only the destination's own observation deletes the bundle: a report relayed by
+    /// the destination may be a lie about bundles it still waits for.
     fn heard_of(&mut self, node: &Node<'_>, peer: &Peer, (id, left_s, seen): (u128, u32, bool), out: &mut Actions) {
         let until = node.now + Duration::from_secs(u64::from(left_s));
         self.learn(node.now, id, until, peer.node, out);
@@ -200,16 +206,18 @@ impl MarginalUtility {
             out.delete(held.handle(), Why::Acked);
         }
     }
-    /// Whom a neighbour met, as often as it says so; whom it met last is what its copies are worth.
+    /// Handles reported meetings: all of them update this node's memory; the last list gives the worth of copies at
+    /// the neighbour.
     fn heard_met(&mut self, node: &Node<'_>, peer: &Peer, told: &[Vec<(NodeId, u32)>]) {
-        let (hop_s, now_s, teller) = (self.settings.hop_s, seconds(node.now), Reporters::<NodeId>::name(peer));
+        let (hop_s, now_s, reporter) = (self.settings.hop_s, seconds(node.now), Reporters::<NodeId>::name(peer));
+        // A message may repeat the part; only the last list is the neighbour's current one.
         let Some(last) = told.last() else { return };
         let known = |told: &[(NodeId, u32)]| {
             let told = told.iter().take(encounters::NODES_MAX).filter(|(who, _)| *who != NodeId::NULL);
             told.map(|(who, age)| (*who, now_s - f64::from(*age))).collect::<Vec<_>>()
         };
         for (who, at) in told.iter().flat_map(|told| known(told)).filter(|(who, _)| *who != node.me) {
-            self.met.hear(who, at - hop_s, teller);
+            self.met.hear(who, at - hop_s, reporter);
         }
         let mut theirs = Encounters::default();
         known(last).into_iter().for_each(|(who, at)| theirs.hear(who, at, NodeId::NULL));
@@ -217,8 +225,9 @@ impl MarginalUtility {
         self.met.settle(node.now, hop_s);
         self.theirs.insert(peer.id, theirs);
     }
-    /// A neighbour said what it holds: who carries what is known better.
+    /// Updates the carriers of held bundles after a neighbour listed its bundles.
     fn compare(&self, node: &Node<'_>, peer: &Peer, out: &mut Actions) {
+        // Comparing costs a pass over the book.
         if !peer.heard || node.book.len() > LOOKED_MAX {
             return;
         }
@@ -234,14 +243,14 @@ impl MarginalUtility {
         }
     }
 
-    /// A copy for a neighbour that the plan judges: also one that the router does not want, where there is room.
+    /// Decides about a planned copy for a neighbour, also one that the router does not want if there is space.
     fn allow_planned(
         &self,
         node: &Node<'_>,
         peer: &Peer,
         held: &Held,
         want: Option<CopyOffer>,
-        asked: Asked<'_>,
+        asked: PlanView<'_>,
     ) -> Option<CopyOffer> {
         let place = asked.plan.place(peer.node)?;
         let carriers = asked.carriers(node.label(held));
@@ -256,22 +265,23 @@ impl MarginalUtility {
             return None;
         }
         let want = want.unwrap_or_else(|| CopyOffer::copy(held, 0));
+        // Both copies carry the same set.
         let all = carriers.with(place).label;
         Some(CopyOffer { rank: rank(worth, wished), ..want }.with(node, all, all))
     }
 }
 
-/// Neighbours that are up and hold it.
+/// Number of neighbours up that hold the bundle.
 fn others(node: &Node<'_>, held: &Held) -> usize {
     node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle)).count()
 }
 
-/// Whether a bundle was made here. What its source says is not enough: a neighbour can write this node's name there.
+/// Whether a bundle was created here. Its source alone is no proof: a neighbour may write this node's name there.
 fn is_made_here(node: &Node<'_>, held: &Held) -> bool {
     held.is_own() && held.bundle.source.node() == node.me
 }
 
-/// A neighbour no longer carries a bundle.
+/// Removes a neighbour from the carriers of a bundle.
 fn forget_carrier(node: &Node<'_>, peer: &Peer, id: u128, out: &mut Actions) {
     let Some((plan, held)) = node.plan.zip(node.book.find(id)) else { return };
     let Some(place) = plan.place(peer.node) else { return };
@@ -288,8 +298,8 @@ impl Control for MarginalUtility {
     fn wishes(&self) -> bool {
         self.settings.by_plan && self.settings.wishes
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::Up { peer } => {
                 if let Some(peer) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) {
                     self.up(node, peer, out);
@@ -297,6 +307,7 @@ impl Control for MarginalUtility {
             }
             PolicyEvent::Down { peer } => {
                 self.theirs.remove(&peer);
+                // The meeting lasted until now, so its end is the last meeting.
                 if let Some(peer) = node.peers.get(peer) {
                     self.meet(node, peer);
                 }
@@ -340,6 +351,7 @@ impl Control for MarginalUtility {
                 if why == Why::Delivered {
                     self.saw(node, bundle, out);
                 } else if why == Why::Overflow && self.asked(node, held).is_some() && !self.has_arrived(held) {
+                    // Neighbours with a copy learn that this one is gone: theirs is then worth more.
                     let holders = node.peers.up().take(ASKED_MAX).filter(|peer| peer.has(&held.bundle));
                     for peer in holders.filter(|peer| !self.is_far(node, peer)) {
                         let mut letter = Letter::default();
@@ -357,14 +369,15 @@ impl Control for MarginalUtility {
             return Ok(f64::INFINITY);
         }
         let (made_here, planned) = (is_made_here(node, new), self.asked(node, new).is_some());
+        // A planned bundle may be pushed back to the source instead.
         if made_here && !planned {
             return Ok(f64::INFINITY);
         }
         let worth = self.value(node, new);
         Ok(if worth > 0.0 { worth * self.settings.margin } else { worth })
     }
-    /// What a router that plans has put into a link's queue is the only copy there is, and has its room booked on
-    /// the way: it is not given up.
+    /// A bundle that a planning router put into a link's queue is the only copy and has volume booked along its
+    /// route: it is never evicted.
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         if held.has(RetentionConstraint::Queue) {
             return None;
@@ -374,6 +387,7 @@ impl Control for MarginalUtility {
         Some(if protected { PROTECTED + worth } else { worth })
     }
     fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<CopyOffer>) -> Option<CopyOffer> {
+        // The destination gets its bundles, and a bundle given away needs no judgement.
         if peer.is(held.destination()) || want.is_some_and(|want| !want.keep) {
             return want;
         }

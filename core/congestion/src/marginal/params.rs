@@ -1,12 +1,12 @@
-//! What can be set of marginal utility.
+//! Parameters of marginal utility.
 
 use super::MarginalUtility;
 use crate::trust::Trust;
 use farlink_base::{Duration, Param};
 
-/// The parameters as they are used.
+/// Parameter values in use.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct MarginalSettings {
     pub hop_s: f64,
     pub ends: f64,
     pub own: f64,
@@ -34,47 +34,57 @@ const fn seconds(name: &'static str, help: &'static str, default: f64) -> Param 
 }
 
 impl MarginalUtility {
-    /// Parameters. The numbers of the encounters' half were found in a town of 50 people, those of the plan's
-    /// half on Mars; both hold elsewhere as they are (docs/explanation/congestion.md).
+    /// Parameters. The values for encounters were found in a town of 50 people, those for plans on Mars; both hold
+    /// elsewhere unchanged (docs/explanation/congestion.md).
     pub const PARAMS: &'static [Param] = &[
-        Param { min: 1.0, ..seconds("hop", "A meeting told of by somebody counts as so much older.", 600.0) },
+        Param { min: 1.0, ..seconds("hop", "Age added to a meeting that was reported by a neighbour.", 600.0) },
         Param {
-            // With none at all a copy would be worth nothing by nothing.
+            // At 0 a copy would gain nothing from any other.
             min: 1e-3,
             ..param(
                 "ends",
-                "How often a copy is expected to be lost within its lifetime: what it can still do counts sooner.",
+                "Expected losses of a copy per lifetime; more losses make early deliveries count more.",
                 16.0,
                 1e6,
             )
         },
-        param("own", "Share of the store in which a node keeps the newest of what it made.", 0.8, 1.0),
-        param("margin", "A newcomer makes room of what is worth less than this share of it.", 0.9, 1.0),
-        param("fails", "Chance that a way of the contact plan comes to nothing.", 0.1, 1.0),
+        param("own", "Share of the store that protects the latest bundles created here.", 0.8, 1.0),
+        param("margin", "A newcomer evicts bundles worth less than this share of its own worth.", 0.9, 1.0),
+        param("fails", "Chance that a route of the contact plan fails.", 0.1, 1.0),
         param("later", "Factor on a copy while another holder can bring the bundle on after this contact.", 0.2, 1.0),
-        seconds("wait", "A copy that leaves only so much later is worth half; 0: as much.", 10_000.0),
-        param("hearsay", "What others say arrived: 0 is not listened to, 1 is worth nothing, 2 is deleted.", 1.0, 2.0),
-        Trust::PARAM,
-        param("ids", "Bundles remembered as arrived.", 4096.0, 1e6),
-        param("tell", "Of those, told at a meeting, the newest.", 256.0, 4096.0),
-        param("meetings", "Nodes told of at a meeting, those met last.", 256.0, 1024.0),
-        seconds("remember", "How long what arrived is remembered at most.", 604_800.0),
-        param("plan", "1: worth by the contact plan where it knows the destination; 0: by encounters alone.", 1.0, 1.0),
-        param("encounters", "1: who met the destination lately is worth more; 0: all are alike.", 1.0, 1.0),
+        seconds("wait", "Delay until departure that halves the worth of a copy; 0: it does not matter.", 10_000.0),
         param(
-            "wish",
-            "1: what the plan says can make it goes also where the router would not; 0: the router decides.",
+            "hearsay",
+            "Bundles that third parties acknowledge: 0 ignored, 1 are worth nothing, 2 are deleted.",
+            1.0,
+            2.0,
+        ),
+        Trust::PARAM,
+        param("ids", "Most bundles remembered as delivered.", 4096.0, 1e6),
+        param("tell", "Most of them reported at a meeting, the latest.", 256.0, 4096.0),
+        param("meetings", "Most nodes reported at a meeting, those met last.", 256.0, 1024.0),
+        seconds("remember", "Longest time for which a delivery is remembered.", 604_800.0),
+        param("plan", "1: worth by the contact plan where it knows the destination; 0: by encounters alone.", 1.0, 1.0),
+        param(
+            "encounters",
+            "1: a copy at a node that met the destination recently is worth more; 0: all are alike.",
             1.0,
             1.0,
         ),
-        seconds("far", "Neighbours farther away by the plan are told what is new as they are met only.", 60.0),
+        param(
+            "wish",
+            "1: copies that the plan can deliver are also sent where the router would not; 0: the router decides.",
+            1.0,
+            1.0,
+        ),
+        seconds("far", "Light time beyond which neighbours get new facts only when they are met.", 60.0),
     ];
 }
 
-impl Settings {
+impl MarginalSettings {
     pub fn of(params: &[f64]) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(MarginalUtility::PARAMS[index].default);
-        Settings {
+        MarginalSettings {
             hop_s: param(0),
             ends: param(1),
             own: param(2),

@@ -1,5 +1,5 @@
-//! What a copy is worth where the contact plan knows its destination: whether it can still make it from there
-//! by itself, who else can, and how long it would take room.
+//! Worth of a copy where the contact plan knows its destination: whether it can still be delivered from there, who
+//! else can deliver, and how long it would occupy space.
 
 use super::carriers::Carriers;
 use super::value::power;
@@ -8,51 +8,53 @@ use core::cell::RefCell;
 use farlink_base::{Duration, Instant, NodeId};
 use farlink_book::{Held, Journey, Journeys, Node, Reporters};
 
-/// Answers remembered.
+/// Most search results remembered.
 const KNOWN_MAX: usize = 8192;
-/// How long an answer holds while its first contact runs.
+/// Validity of a result while its first contact runs.
 const RUNNING: Duration = Duration::from_secs(60);
 
-/// How long the light to a neighbour is remembered.
+/// Validity of a light time to a neighbour.
 const LIGHT: Duration = Duration::from_secs(1);
-/// What a search of the plan costs its giver for each node there is: one that takes longer than it may, on the whole,
-/// searches no more for a while. With ten nodes that is 6,400 searches a second, with a thousand 64.
+/// Cost of a search per node of the plan, charged to the previous node of the bundle: one that exceeds its budget
+/// gets no searches for a while. With ten nodes that allows 6,400 searches a second, with a thousand 64.
 const PLACE: Duration = Duration::from_nanos(15_625);
-/// What may be spent at once: all bundles are weighed when a contact begins.
+/// Budget that may be spent at once: all bundles are weighed when a contact begins.
 const SAVED: Duration = Duration::from_secs(16);
-/// Givers told apart, besides this node and those who only claim a name.
+/// Most previous nodes with a budget of their own, besides this node and the unauthenticated ones.
 const GIVERS_MAX: usize = 256;
 
-/// From, to, whom to avoid, size, and from when where that is not now.
-type Question = (u32, u32, u32, u64, Option<Instant>);
+/// From, to, label of avoided nodes, size, and start if that is not now.
+type JourneyKey = (u32, u32, u32, u64, Option<Instant>);
 
 #[derive(Default, Debug)]
-struct Known {
+struct SearchMemory {
     edition: u64,
-    ways: BTreeMap<Question, (Instant, Option<Journey>)>,
-    /// How long light takes from place to place, and as of when.
+    ways: BTreeMap<JourneyKey, (Instant, Option<Journey>)>,
+    /// Light times between indices, with the time of the search.
     light: BTreeMap<(u32, u32), (Instant, Option<Duration>)>,
-    /// Until when each giver's time for searches is spent.
+    /// Time up to which each previous node's budget is spent.
     spent: BTreeMap<NodeId, Instant>,
 }
 
-/// There is no time for another search.
+/// The search budget is spent.
 #[derive(Debug)]
 struct Spent;
 
-impl Known {
-    /// Begins anew with another plan, and where too much is known.
+impl SearchMemory {
+    /// Clears the memory if the plan changed or too much is remembered.
     fn follow(&mut self, plan: &dyn Journeys) {
         if self.edition != plan.edition() || self.ways.len() >= KNOWN_MAX || self.light.len() >= KNOWN_MAX {
             (self.edition, self.ways, self.light) = (plan.edition(), BTreeMap::new(), BTreeMap::new());
         }
     }
-    /// Whether somebody's bundles may cost a search of a plan of so many nodes; it is spent then. What is asked
-    /// follows from labels, and whoever gives a bundle writes what it likes there.
+    /// Charges a search of a plan of `nodes` nodes to a previous node. Searches depend on labels, which any sender
+    /// may forge.
     fn spend(&mut self, now: Instant, giver: NodeId, nodes: u32) -> Result<(), Spent> {
+        // Budgets that have recovered need no entry.
         if self.spent.len() >= GIVERS_MAX && !self.spent.contains_key(&giver) {
             self.spent.retain(|_, until| *until > now);
         }
+        // Further previous nodes share the budget of the unauthenticated ones.
         let giver = if self.spent.len() < GIVERS_MAX || self.spent.contains_key(&giver) { giver } else { NodeId::NULL };
         let until = self.spent.entry(giver).or_default();
         if *until > now + SAVED {
@@ -63,43 +65,43 @@ impl Known {
     }
 }
 
-/// The plan's half of the control.
+/// Planned half of the control.
 #[derive(Debug)]
 pub(super) struct Planned {
-    /// Chance that a way of the plan comes to nothing.
+    /// Chance that a planned route fails.
     pub fails: f64,
-    /// Factor on copies whose bundle another holder can still bring on after this contact.
+    /// Factor on copies whose bundle another holder can still forward after this contact.
     pub later: f64,
-    /// Time until departure that halves the worth, s; 0: none does.
+    /// Time until departure that halves the worth, s; 0 for no effect.
     pub wait_s: f64,
-    /// Meetings of nodes of the plan, and those among them that were not planned.
+    /// Meetings with nodes of the plan, and how many of them were not planned.
     meetings: u32,
     unplanned: u32,
-    known: RefCell<Known>,
+    known: RefCell<SearchMemory>,
 }
 
 /// A plan that knows this node and a bundle's destination.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct PlanView<'a> {
     pub plan: &'a dyn Journeys,
-    /// This node's place, and the destination's.
+    /// Index of this node, and of the destination.
     pub here: u32,
     pub to: u32,
-    /// How many nodes there are.
+    /// Number of nodes in the plan.
     pub nodes: u32,
-    /// Who gave the bundle: this node itself, a neighbour, or, null, whoever only claims a name.
+    /// Previous node charged for searches: this node itself, a neighbour, or null for unauthenticated ones.
     giver: NodeId,
 }
 
-impl<'a> Asked<'a> {
-    pub fn of(node: &Node<'a>, held: &Held) -> Option<Asked<'a>> {
+impl<'a> PlanView<'a> {
+    pub fn of(node: &Node<'a>, held: &Held) -> Option<PlanView<'a>> {
         let plan = node.plan?;
         let (here, to) = (plan.place(node.me)?, plan.place(held.destination())?);
-        let teller = || node.peers.get(held.from).map_or(NodeId::NULL, Reporters::<u32>::name);
-        let giver = if held.is_own() { node.me } else { teller() };
-        Some(Asked { plan, here, to, nodes: plan.nodes(), giver })
+        let reporter = || node.peers.get(held.from).map_or(NodeId::NULL, Reporters::<u32>::name);
+        let giver = if held.is_own() { node.me } else { reporter() };
+        Some(PlanView { plan, here, to, nodes: plan.nodes(), giver })
     }
-    /// Who had a bundle, as its label says, and this node.
+    /// Carriers according to a label, including this node.
     pub fn carriers(self, label: u32) -> Carriers {
         Carriers { label, nodes: self.nodes }.with(self.here)
     }
@@ -110,23 +112,25 @@ impl Planned {
         Planned { fails, later, wait_s, meetings: 0, unplanned: 0, known: RefCell::default() }
     }
 
-    /// Two nodes of the plan meet: whether the plan said so tells how far it is to be believed.
+    /// Notes a meeting of two nodes of the plan. Unplanned meetings lower the trust in the plan.
     pub fn meet(&mut self, plan: &dyn Journeys, now: Instant, me: NodeId, peer: NodeId) {
         let Some((here, there)) = plan.place(me).zip(plan.place(peer)) else { return };
+        // A contact in either direction counts as planned.
         let planned = plan.contact_end(here, there, now).or(plan.contact_end(there, here, now)).is_some();
         self.meetings = self.meetings.saturating_add(1);
         self.unplanned = self.unplanned.saturating_add(u32::from(!planned));
     }
-    /// The worth by a plan that is believed as far as it was right so far, and by encounters for the rest.
+    /// Mixes the worth by plan and by meetings, according to how often the plan was right so far.
     pub fn mix(&self, by_plan: f64, by_chance: impl FnOnce() -> f64) -> f64 {
         if self.unplanned == 0 {
             return by_plan;
         }
+        // Two more meetings than counted: a single surprise does not discard the plan.
         let doubt = f64::from(self.unplanned) / (f64::from(self.meetings) + 2.0);
         (1.0 - doubt) * by_plan + doubt * by_chance()
     }
 
-    /// How long what is sent now takes from place to place at least.
+    /// Shortest time from one index to another for data sent now.
     pub fn light(&self, plan: &dyn Journeys, now: Instant, from: u32, to: u32) -> Option<Duration> {
         let mut known = self.known.borrow_mut();
         known.follow(plan);
@@ -140,13 +144,20 @@ impl Planned {
         light
     }
 
-    /// The earliest way, from memory where that still holds.
-    fn way(&self, who: Asked<'_>, now: Instant, question: Question, avoid: &[u32]) -> Result<Option<Journey>, Spent> {
+    /// The earliest journey, from memory if that is still valid.
+    fn way(
+        &self,
+        who: PlanView<'_>,
+        now: Instant,
+        question: JourneyKey,
+        avoid: &[u32],
+    ) -> Result<Option<Journey>, Spent> {
         let (from, to, _, size, at) = question;
         let mut known = self.known.borrow_mut();
         known.follow(who.plan);
         if let Some((asked, way)) = known.ways.get(&question).filter(|(asked, _)| *asked <= now) {
             let Some(way) = way else { return Ok(None) };
+            // A running contact may be used until its latest departure, for a while.
             let runs = now <= way.departs_by && now <= *asked + RUNNING;
             if at.is_some() || now <= way.departs || runs {
                 return Ok(Some(Journey { departs: way.departs.max(now), ..*way }));
@@ -158,9 +169,10 @@ impl Planned {
         Ok(way)
     }
 
-    /// What a copy at this place adds per byte to the chance that its bundle arrives, given who had it.
-    pub fn worth(&self, asked: Asked<'_>, now: Instant, at: u32, held: &Held, carriers: Carriers) -> f64 {
+    /// Chance of delivery per byte that a copy at this index adds, given its carriers.
+    pub fn worth(&self, asked: PlanView<'_>, now: Instant, at: u32, held: &Held, carriers: Carriers) -> f64 {
         let (plan, to) = (asked.plan, asked.to);
+        // Sizes are rounded up, so that similar bundles share results.
         let size = held.size().checked_next_power_of_two().unwrap_or(u64::MAX);
         let others = carriers.without(at);
         let places = others.places();
@@ -168,12 +180,14 @@ impl Planned {
             let way = self.way(asked, now, question, avoid);
             way.map(|way| way.filter(|way| way.arrives <= held.expires))
         };
-        // Where there is no time to ask, who is said to have had it is not counted.
+        // Without budget the reported carriers are not avoided.
         let own = way((at, to, others.label, size, None), &places).or_else(|Spent| way((at, to, 0, size, None), &[]));
         let Ok(Some(own)) = own else { return 0.0 };
         let me = Carriers { label: 0, nodes: asked.nodes }.with(at);
         let can = |from: &&u32| matches!(way((**from, to, me.label, size, None), &[at]), Ok(Some(_)));
+        // Each other holder that can deliver independently leaves less for this copy.
         let chances = places.iter().filter(can).count();
+        // Another holder that can forward the bundle later makes this copy less urgent.
         let later = self.later < 1.0
             && places.iter().any(|from| {
                 let end = plan.contact_end(at, *from, now);

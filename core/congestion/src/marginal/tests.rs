@@ -1,7 +1,7 @@
-//! What the whole control does, and what liars can make it do.
+//! Tests of the whole control, and of attacks on it.
 
 use super::*;
-use crate::testing::Site;
+use crate::testing::ControlSite;
 use alloc::vec;
 use farlink_base::EndpointId;
 use farlink_book::{Identity, Journey, Journeys, Origin};
@@ -11,9 +11,9 @@ fn at(seconds: u64) -> Instant {
     Instant(seconds * 1_000_000_000)
 }
 
-/// A plan of nodes 1 to 9: contacts from, to, start and end in seconds; what is sent is there at once.
-struct Plan(Vec<(u64, u64, u64, u64)>);
-impl Journeys for Plan {
+/// Plan of nodes 1 to 9: contacts as from, to, start and end in seconds, without light time.
+struct ContactTable(Vec<(u64, u64, u64, u64)>);
+impl Journeys for ContactTable {
     fn edition(&self) -> u64 {
         1
     }
@@ -46,15 +46,15 @@ impl Journeys for Plan {
 fn control() -> MarginalUtility {
     MarginalUtility::new(&[])
 }
-fn of_others(site: &mut Site, to: u64, size: usize) -> Handle {
+fn of_others(site: &mut ControlSite, to: u64, size: usize) -> Handle {
     site.keep_with(to, size, |bundle, new| {
         bundle.source = EndpointId::ipn(7, 1);
         new.expires = at(HOUR_S);
     })
 }
-fn hear(control: &mut MarginalUtility, node: &Node<'_>, news: PolicyEvent<'_>) -> Vec<Action> {
+fn hear(control: &mut MarginalUtility, node: &Node<'_>, event: PolicyEvent<'_>) -> Vec<Action> {
     let mut out = Actions::default();
-    control.on(node, &news, &mut out);
+    control.on(node, &event, &mut out);
     out.drain().collect()
 }
 fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
@@ -62,9 +62,9 @@ fn letter(write: impl Fn(&mut Letter)) -> Vec<u8> {
     write(&mut letter);
     letter.0
 }
-/// A neighbour says that it saw this arrive, or heard of it.
-fn says_arrived(control: &mut MarginalUtility, site: &Site, from: PeerId, id: u128, seen: bool) -> Vec<Action> {
-    let bytes = letter(|letter| letter.arrived(site.now, &[Known { id, until: at(HOUR_S), seen }]));
+/// Report of a neighbour that it saw this delivery, or that it was reported to it.
+fn says_arrived(control: &mut MarginalUtility, site: &ControlSite, from: PeerId, id: u128, seen: bool) -> Vec<Action> {
+    let bytes = letter(|letter| letter.arrived(site.now, &[KnownArrival { id, until: at(HOUR_S), seen }]));
     hear(control, &site.node(), PolicyEvent::Heard { from, bytes: &bytes })
 }
 fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle) -> Option<CopyOffer> {
@@ -73,14 +73,15 @@ fn copy(control: &MarginalUtility, node: &Node<'_>, peer: PeerId, bundle: Handle
 }
 
 #[test]
-fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_worth_less() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn recent_meeting_raises_copies_lower_worth() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (lately, never) = (of_others(&mut site, 9, 100), of_others(&mut site, 8, 100));
     let large = of_others(&mut site, 9, 200);
+    // A report of recent and of old meetings.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 60), (NodeId(4), 30_000)]));
     let peer = site.meet(2);
     hear(&mut control, &site.node(), PolicyEvent::Heard { from: peer, bytes: &bytes });
-    let worth = |site: &Site, bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
+    let worth = |site: &ControlSite, bundle| control.worth(&site.node(), site.held(bundle)).unwrap();
     assert!(worth(&site, lately) > worth(&site, never) && worth(&site, lately) > worth(&site, large));
     let before = worth(&site, lately);
     let id = site.held(lately).bundle.id as u64;
@@ -89,8 +90,8 @@ fn what_is_for_whoever_was_met_lately_is_worth_more_and_others_copies_make_it_wo
 }
 
 #[test]
-fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
-    let (mut site, mut control) = (Site::new(500), control());
+fn own_newest_protected_from_others() {
+    let (mut site, mut control) = (ControlSite::new(500), control());
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
     for bundle in &own {
         hear(&mut control, &site.node(), PolicyEvent::Kept { bundle: *bundle, wire: None });
@@ -104,33 +105,33 @@ fn the_newest_of_ones_own_are_protected_from_others_and_not_from_ones_own() {
 }
 
 #[test]
-fn hearsay_takes_the_worth_away_and_deletes_nothing_and_the_destination_itself_deletes() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn hearsay_devalues_destination_ack_deletes() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (own, relayed) = (site.keep(9, 100), of_others(&mut site, 9, 100));
     let (neighbour, nine) = (site.meet(2), site.meet(9));
     for bundle in [own, relayed] {
         let id = site.held(bundle).bundle.id;
         let said = says_arrived(&mut control, &site, neighbour, id, true);
         assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. } | Action::Ban { .. })), "{said:?}");
-        assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it makes room first");
-        assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "nobody gets another copy");
+        assert_eq!(control.worth(&site.node(), site.held(bundle)), Some(NOTHING), "it is evicted first");
+        assert_eq!(copy(&control, &site.node(), neighbour, bundle), None, "no neighbour gets another copy");
         let direct = Some(CopyOffer::give(site.held(bundle), 0));
         assert_eq!(
             control.allow(&site.node(), site.peer(nine), site.held(bundle), direct),
             direct,
-            "but its destination"
+            "except its destination"
         );
         let said = says_arrived(&mut control, &site, nine, id, false);
         let deletes = |order: &Action| matches!(order, Action::Delete { .. } | Action::Ban { .. });
-        assert!(!said.iter().any(deletes), "a destination that repeats what a liar said has it not: {said:?}");
+        assert!(!said.iter().any(deletes), "a report relayed by the destination is no proof: {said:?}");
         let said = says_arrived(&mut control, &site, nine, id, true);
         assert!(said.contains(&Action::Delete { bundle, why: Why::Acked }));
     }
 }
 
 #[test]
-fn who_only_claims_a_name_is_not_listened_to() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn unauthenticated_neighbour_is_ignored() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let bundle = of_others(&mut site, 9, 100);
     let liar = site.peers.add(Origin::Came);
     site.peers.learn(liar, EndpointId::ipn(9, 0), Identity::Claimed);
@@ -140,17 +141,18 @@ fn who_only_claims_a_name_is_not_listened_to() {
     assert!(control.worth(&site.node(), site.held(bundle)).unwrap() > 0.0);
     let mut credulous = MarginalUtility::new(&[600.0, 16.0, 0.8, 0.9, 0.1, 0.2, 10_000.0, 1.0, 1.0]);
     let said = says_arrived(&mut credulous, &site, liar, id, true);
-    assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. })), "a claim is no vouching");
+    assert!(!said.iter().any(|order| matches!(order, Action::Delete { .. })), "a claimed name is no proof");
 }
 
 #[test]
-fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_out() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn forged_floods_displace_nothing_else() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (honest, liar) = (site.meet(2), site.meet(3));
     says_arrived(&mut control, &site, honest, 77, false);
+    // Half of the forged deliveries are claimed as seen.
     for round in 0..64u128 {
         let forged = (0..4096).map(|n| (round << 32) + n + 1_000_000);
-        let forged: Vec<_> = forged.map(|id| Known { id, until: Instant::MAX, seen: round % 2 == 0 }).collect();
+        let forged: Vec<_> = forged.map(|id| KnownArrival { id, until: Instant::MAX, seen: round % 2 == 0 }).collect();
         let met: Vec<_> = (0..4096).map(|n| (NodeId((round as u64) << 32 | (n + 1)), 0)).collect();
         let bytes = letter(|letter| {
             letter.arrived(site.now, &forged);
@@ -169,12 +171,13 @@ fn floods_of_forged_identities_and_meetings_are_bounded_and_push_nothing_else_ou
 }
 
 #[test]
-fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_only() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn meeting_lie_affects_liar_only() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     site.now = at(HOUR_S / 2);
     let liar = site.meet(3);
     let bundle = of_others(&mut site, 9, 100);
     hear(&mut control, &site.node(), PolicyEvent::Up { peer: liar });
+    // Claims meetings with the destination, with this node and with no node.
     let bytes = letter(|letter| letter.met(&[(NodeId(9), 0), (NodeId(1), 0), (NodeId::NULL, 0)]));
     hear(&mut control, &site.node(), PolicyEvent::Heard { from: liar, bytes: &bytes });
     let rate = control.met.rates(NodeId(9), site.now, 600.0).own;
@@ -183,43 +186,43 @@ fn a_lie_about_meetings_counts_as_a_hop_old_and_weighs_on_copies_for_the_liar_on
 }
 
 #[test]
-fn what_was_learnt_is_told_on_once_to_those_who_did_not_say_it() {
-    let (mut site, mut control) = (Site::new(1000), control());
+fn learned_facts_are_relayed_once() {
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (one, two) = (site.meet(2), site.meet(3));
     assert_eq!(says_arrived(&mut control, &site, one, 5, false), [Action::Wake(at(1))]);
     assert_eq!(says_arrived(&mut control, &site, two, 6, false), [], "gathered");
     let told = hear(&mut control, &site.node(), PolicyEvent::Wake);
     let tell = |to, id| Action::Tell {
         to,
-        bytes: letter(|l| l.arrived(site.now, &[Known { id, until: at(HOUR_S), seen: false }])),
+        bytes: letter(|l| l.arrived(site.now, &[KnownArrival { id, until: at(HOUR_S), seen: false }])),
     };
     assert_eq!(told, [tell(one, 6), tell(two, 5)]);
     assert_eq!(hear(&mut control, &site.node(), PolicyEvent::Wake), []);
     site.now = at(HOUR_S);
     let told = hear(&mut control, &site.node(), PolicyEvent::Up { peer: one });
     let Some(Action::Tell { bytes, .. }) = told.first() else { panic!("{told:?}") };
-    assert!(!parts(bytes).any(|part| matches!(part, Part::Arrived(..))), "their lifetimes are over");
+    assert!(!parts(bytes).any(|part| matches!(part, MessagePart::Arrived(..))), "their lifetimes are over");
 }
 
 #[test]
-fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_less_it_is_worth() {
-    let plan = Plan(vec![(1, 2, 0, 100), (1, 3, 0, 100), (2, 9, 200, 300), (3, 8, 200, 300), (4, 9, 900, 950)]);
-    let (mut site, mut control) = (Site::new(1000), control());
+fn planned_copies_need_independent_paths() {
+    let plan = ContactTable(vec![(1, 2, 0, 100), (1, 3, 0, 100), (2, 9, 200, 300), (3, 8, 200, 300), (4, 9, 900, 950)]);
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (two, three) = (site.meet(2), site.meet(3));
     let bundle = of_others(&mut site, 9, 100);
     let node = Node { plan: Some(&plan), ..site.node() };
     let want = copy(&control, &node, two, bundle).expect("it meets the destination");
     assert_eq!(want.labels[1].theirs, 0b11, "both had it");
-    assert_eq!(copy(&control, &node, three, bundle), None, "it does not");
-    let worth = |label: u32, site: &Site| {
-        let mut other = Site::new(1000);
+    assert_eq!(copy(&control, &node, three, bundle), None, "it does not meet the destination");
+    let worth = |label: u32, site: &ControlSite| {
+        let mut other = ControlSite::new(1000);
         let twin = of_others(&mut other, 9, 100);
         other.set_label(twin, label);
         let node = Node { plan: Some(&plan), peers: &site.peers, ..other.node() };
         control.value(&node, other.held(twin))
     };
-    assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has it and can make it, if later");
-    assert_eq!(worth(0b10, &site), 0.0, "the only way leads through one that has it");
+    assert!(worth(0b1, &site) > worth(0b1000, &site), "node 4 has a copy and can deliver it, if later");
+    assert_eq!(worth(0b10, &site), 0.0, "the only route leads through a carrier");
     let said = hear(&mut control, &node, PolicyEvent::Kept { bundle, wire: Some(0b1000) });
     assert_eq!(said, [Action::Label { bundle, label: 0b1001 }]);
     let failed = PolicyEvent::Failed { bundle, to: two, gave: 0, keep: true };
@@ -229,15 +232,16 @@ fn by_the_plan_a_copy_goes_where_it_can_make_it_by_itself_and_the_more_can_the_l
 }
 
 #[test]
-fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
-    let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300)]);
-    let (mut site, control) = (Site::new(1000), control());
+fn spare_room_adds_planned_copies() {
+    let plan = ContactTable(vec![(1, 2, 0, 100), (2, 9, 200, 300)]);
+    let (mut site, control) = (ControlSite::new(1000), control());
     let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
-    let allow = |site: &Site, want| {
+    let allow = |site: &ControlSite, want| {
         let node = Node { plan: Some(&plan), ..site.node() };
         control.allow(&node, site.peer(two), site.held(bundle), want)
     };
-    assert_eq!(allow(&site, None), None, "it did not say that it has room");
+    assert_eq!(allow(&site, None), None, "it reported no free space");
+    // One byte too few.
     site.says(two, 99, None);
     assert_eq!(allow(&site, None), None);
     site.says(two, 100, None);
@@ -246,13 +250,13 @@ fn what_the_router_does_not_want_goes_too_where_there_is_room_and_a_way() {
 }
 
 #[test]
-fn a_full_source_is_pushed_back_by_what_it_holds_that_is_worth_more() {
-    let plan = Plan(vec![(1, 9, 500, 600), (1, 8, 3000, 3100)]);
-    let (mut site, control) = (Site::new(200), control());
+fn full_source_is_pushed_back() {
+    let plan = ContactTable(vec![(1, 9, 500, 600), (1, 8, 3000, 3100)]);
+    let (mut site, control) = (ControlSite::new(200), control());
     let soon = site.keep_with(9, 200, |_, new| new.expires = at(HOUR_S));
     let node = Node { plan: Some(&plan), ..site.node() };
     let newcomer = |to: u64, size| {
-        let mut other = Site::new(1000);
+        let mut other = ControlSite::new(1000);
         let bundle = other.keep_with(to, size, |_, new| new.expires = at(HOUR_S));
         site.room(&control, &node, other.held(bundle))
     };
@@ -262,39 +266,39 @@ fn a_full_source_is_pushed_back_by_what_it_holds_that_is_worth_more() {
 }
 
 #[test]
-fn a_plan_that_was_wrong_is_believed_less() {
-    let plan = Plan(vec![(1, 2, 1000, 1100)]);
-    let (mut site, mut control) = (Site::new(1000), control());
+fn failed_plan_loses_trust() {
+    let plan = ContactTable(vec![(1, 2, 1000, 1100)]);
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (two, bundle) = (site.meet(2), of_others(&mut site, 9, 100));
     let met = letter(|letter| letter.met(&[(NodeId(9), 60)]));
-    let meets = |control: &mut MarginalUtility, site: &Site| {
+    let meets = |control: &mut MarginalUtility, site: &ControlSite| {
         let node = Node { plan: Some(&plan), ..site.node() };
         hear(control, &node, PolicyEvent::Up { peer: two });
         hear(control, &node, PolicyEvent::Heard { from: two, bytes: &met });
         copy(control, &node, two, bundle).is_some()
     };
     site.now = at(1000);
-    assert!(!meets(&mut control, &site), "the plan says that nothing leads on");
+    assert!(!meets(&mut control, &site), "in the plan no contact leads on");
     site.now = at(2000);
-    assert!(meets(&mut control, &site), "nor did it say that they would meet now");
+    assert!(meets(&mut control, &site), "this meeting was not planned either");
 }
 
 #[test]
-fn what_a_router_booked_is_not_given_up() {
+fn booked_bundle_is_not_evicted() {
     use farlink_book::{RetentionConstraint, RetentionConstraints};
-    let (mut site, control) = (Site::new(200), control());
+    let (mut site, control) = (ControlSite::new(200), control());
     let booked = site.keep_with(9, 200, |bundle, new| {
         bundle.source = EndpointId::ipn(7, 1);
         new.reasons = RetentionConstraints::of(&[RetentionConstraint::Route, RetentionConstraint::Queue]);
     });
     assert_eq!(control.worth(&site.node(), site.held(booked)), None);
-    assert_eq!(site.fits(&control, 100), None, "not even for what is made here");
+    assert_eq!(site.fits(&control, 100), None, "not even for a bundle created here");
 }
 
 #[test]
-fn what_a_message_repeats_costs_one_order() {
-    let plan = Plan(vec![(1, 2, 0, 100), (2, 9, 200, 300), (4, 9, 900, 950)]);
-    let (mut site, mut control) = (Site::new(1000), control());
+fn repeated_ack_costs_one_action() {
+    let plan = ContactTable(vec![(1, 2, 0, 100), (2, 9, 200, 300), (4, 9, 900, 950)]);
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let (liar, nine, bundle) = (site.meet(4), site.meet(9), of_others(&mut site, 9, 100));
     site.set_label(bundle, 0b1001);
     let id = site.held(bundle).bundle.id;
@@ -305,15 +309,15 @@ fn what_a_message_repeats_costs_one_order() {
     let said = hear(&mut control, &node, PolicyEvent::Heard { from: liar, bytes: &bytes });
     assert_eq!(said, [Action::Label { bundle, label: 0b1 }], "each would offer the bundle to every neighbour again");
     let bytes = letter(|letter| {
-        (0..10).for_each(|_| letter.arrived(site.now, &vec![Known { id, until: at(HOUR_S), seen: true }; 400]))
+        (0..10).for_each(|_| letter.arrived(site.now, &vec![KnownArrival { id, until: at(HOUR_S), seen: true }; 400]))
     });
     let said = hear(&mut control, &node, PolicyEvent::Heard { from: nine, bytes: &bytes });
     assert_eq!(said, [Action::Wake(at(1)), Action::Delete { bundle, why: Why::Acked }]);
 }
 
 #[test]
-fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_protected() {
-    let (mut site, mut control) = (Site::new(500), control());
+fn forged_own_source_is_not_protected() {
+    let (mut site, mut control) = (ControlSite::new(500), control());
     let liar = site.meet(2);
     let own: Vec<_> = (0..5).map(|_| site.keep_with(9, 100, |_, new| new.expires = at(HOUR_S))).collect();
     own.iter()
@@ -325,16 +329,20 @@ fn what_only_says_that_it_was_made_here_neither_comes_in_at_any_price_nor_is_pro
     let strange = |_: &mut farlink_base::BundleMeta, new: &mut farlink_book::New| {
         new.flags.set(farlink_book::Flags::STRANGE, true);
     };
-    assert_eq!(site.victims(&control, 200, strange), None, "nor does a stranger's, or one kept over a restart");
+    assert_eq!(
+        site.victims(&control, 200, strange),
+        None,
+        "neither for an unconfigured neighbour, nor for one recovered after a restart"
+    );
     assert_eq!(site.victims(&control, 200, |_, _| {}).map(|them| them.len()), Some(2), "made here");
-    let mut other = Site::new(500);
+    let mut other = ControlSite::new(500);
     let kept = other.keep_with(9, 100, forged);
     hear(&mut control, &other.node(), PolicyEvent::Kept { bundle: kept, wire: None });
     assert!(control.worth(&other.node(), other.held(kept)).unwrap() < PROTECTED);
 }
 
-/// A plan that counts how often it is searched.
-struct Counting(Plan, core::cell::Cell<u32>);
+/// A plan that counts its searches.
+struct Counting(ContactTable, core::cell::Cell<u32>);
 impl Journeys for Counting {
     fn edition(&self) -> u64 {
         1
@@ -355,9 +363,9 @@ impl Journeys for Counting {
 }
 
 #[test]
-fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none() {
-    let plan = Counting(Plan(vec![(1, 9, 500, 600), (1, 8, 700, 800)]), core::cell::Cell::new(0));
-    let (mut site, control) = (Site::new(1 << 20), control());
+fn searches_for_labels_are_limited() {
+    let plan = Counting(ContactTable(vec![(1, 9, 500, 600), (1, 8, 700, 800)]), core::cell::Cell::new(0));
+    let (mut site, control) = (ControlSite::new(1 << 20), control());
     let (liar, honest) = (site.meet(2), site.meet(3));
     let mut weigh = |second: u64, from, label: u32, size: usize| {
         site.now = at(second);
@@ -370,9 +378,10 @@ fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none()
         let _ = site.book.remove(bundle);
         (worth, plan.1.get() - before)
     };
+    // A label with all other nodes as carriers.
     let (_, first) = weigh(0, liar, !(1 << 8), 100);
-    assert!(first > 30, "each of 32 said to have had it is asked about: {first}");
-    // 16 s of half a millisecond each, and a second's more each second.
+    assert!(first > 30, "a search for each of the 32 claimed carriers: {first}");
+    // 16 s at half a millisecond per search, and one second more each second.
     let flood = |weigh: &mut dyn FnMut(u64, PeerId, u32, usize) -> (f64, u32), second: u64| {
         let labels = if second == 0 { 40_000u32 } else { 4_000 };
         (0..labels).map(|n| weigh(second, liar, n.wrapping_mul(0x9e37_79b9) & !(1 << 8), 1 << (n % 14)).1).sum::<u32>()
@@ -382,15 +391,15 @@ fn labels_from_the_wire_cost_so_many_searches_a_second_and_others_bundles_none()
     let spent = (flood(&mut weigh, 1), flood(&mut weigh, 2));
     assert!(spent.0 < 2_100 && spent.1 < 2_100, "{spent:?}");
     let (worth, searches) = weigh(2, honest, 0b1000, 100);
-    assert!(worth > 0.0 && searches > 0, "what another gave is weighed as ever");
+    assert!(worth > 0.0 && searches > 0, "bundles of another previous node are judged as before");
     let (worth, searches) = weigh(2, liar, 0x0f0f_0c0f, 100);
-    assert!(worth >= 0.0 && searches == 0, "by what is known: {worth}");
+    assert!(worth >= 0.0 && searches == 0, "from memory only: {worth}");
 }
 
 #[test]
-fn how_far_a_neighbour_is_is_searched_once_a_second() {
-    let plan = Counting(Plan(vec![(1, 2, 0, 10_000)]), core::cell::Cell::new(0));
-    let (mut site, mut control) = (Site::new(1000), control());
+fn neighbour_distance_searched_each_second() {
+    let plan = Counting(ContactTable(vec![(1, 2, 0, 10_000)]), core::cell::Cell::new(0));
+    let (mut site, mut control) = (ControlSite::new(1000), control());
     let two = site.meet(2);
     for second in [10, 10, 10, 11] {
         site.now = at(second);

@@ -1,4 +1,4 @@
-//! What is wrong or odd in a plan.
+//! Findings about a contact plan: errors and oddities.
 
 use super::{Contact, ContactPlan, decimal};
 use alloc::collections::BTreeMap;
@@ -6,27 +6,28 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Something the author of a plan would want to know.
+/// A finding that the author of a plan should know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Index of the contact.
     pub contact: usize,
-    /// Whether the contact can never be used as it stands (otherwise it is merely odd).
+    /// Whether the contact can never be used (otherwise it is merely odd).
     pub error: bool,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to try.
+    /// Suggested remedy.
     pub hint: &'static str,
 }
 
-/// Checks a plan: contacts that end before they begin, have no rate, join a node to itself, or
-/// overlap another on the same link; light times that differ between the directions of a pair.
+/// Checks a plan for contacts that end before they begin, have no rate, join a node to itself, or overlap another on
+/// the same link, and for pairs with contacts in one direction only.
 pub fn check(plan: &ContactPlan) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, contact) in plan.contacts.iter().enumerate() {
         let mut add = |error, message: String, hint| {
             findings.push(Finding { contact: index, error, message, hint });
         };
+        // The index leaves such contacts out silently, so the author must learn of them here.
         if contact.end <= contact.start {
             let (start, end) = (decimal(contact.start), decimal(contact.end));
             add(true, format!("ends at +{end} s, not after its start at +{start} s"), "swap or correct the times");
@@ -40,6 +41,7 @@ pub fn check(plan: &ContactPlan) -> Vec<Finding> {
     }
     overlaps(plan, &mut findings);
     one_way_only(plan, &mut findings);
+    // In the order of the file, errors first.
     findings.sort_by_key(|f| (f.contact, !f.error));
     findings
 }
@@ -51,6 +53,7 @@ fn overlaps(plan: &ContactPlan, findings: &mut Vec<Finding>) {
     }
     for list in by_link.values_mut() {
         list.sort_by_key(|(_, contact)| (contact.start, contact.end));
+        // The latest end so far: a long contact may overlap several later ones.
         let mut latest: Option<(usize, &Contact)> = None;
         for &(index, contact) in list.iter() {
             if let Some((other, before)) = latest
@@ -70,9 +73,10 @@ fn overlaps(plan: &ContactPlan, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Layers that acknowledge (LTP, TCPCL) need a way back.
+/// Finds pairs without a contact back, which acknowledging layers (LTP, TCPCL) need.
 fn one_way_only(plan: &ContactPlan, findings: &mut Vec<Finding>) {
     let mut told: BTreeMap<_, usize> = BTreeMap::new();
+    // One finding per pair, at its first contact.
     for (index, contact) in plan.contacts.iter().enumerate() {
         told.entry((contact.from, contact.to)).or_insert(index);
     }
@@ -100,6 +104,7 @@ mod tests {
     #[test]
     fn a_sound_plan_has_no_findings() {
         assert_eq!(messages("contact 1 2 both +0..+5 rate 1 kbit/s\ncontact 1 2 both +5..+9 rate 1 kbit/s"), []);
+        // Two named links may overlap.
         let parallel = "contact 1 2 both link=ka +0..+5 rate 1 kbit/s\ncontact 1 2 both link=x +3..+9 rate 1 kbit/s";
         assert_eq!(messages(parallel), []);
     }
@@ -109,6 +114,7 @@ mod tests {
         assert_eq!(messages("contact 1 2 both +5..+5 rate 1 kbit/s"), [(0, true), (1, true)]);
         assert_eq!(messages("contact 1 2 both +0..+5 rate 0 bit/s"), [(0, true), (1, true)]);
         assert_eq!(messages("contact 1 1 +0..+5 rate 1 bit/s"), [(0, true)]);
+        // No contact back is odd, but no error.
         assert_eq!(messages("contact 1 2 +0..+5 rate 1 bit/s"), [(0, false)]);
         let overlap = "contact 1 2 both +0..+50 rate 1 kbit/s\ncontact 1 2 +3..+9 rate 1 kbit/s\n\
                        contact 1 2 +20..+60 rate 1 kbit/s";

@@ -1,7 +1,7 @@
-//! Our dialect, one statement a line:
+//! Farlink's contact-plan dialect, one statement per line:
 //!
 //! ```text
-//! epoch 2026-11-20T09:00:00Z             # what +0 means; without it the plan starts when the node does
+//! epoch 2026-11-20T09:00:00Z             # time of +0; without it the plan starts with the node
 //! node earth ipn:1.0                     # a name for a node
 //! node mars 3
 //! contact earth mars link=ka +0..+3600 rate 2 Mbit/s delay 600 s
@@ -24,26 +24,27 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use farlink_base::{DataRate, DtnTime, Duration, NodeId, nearest_name};
 
-/// What lines begin with.
+/// First words of lines.
 pub(super) const KEYWORDS: [&str; 3] = ["contact", "epoch", "node"];
-/// What may follow the nodes of a contact.
+/// Properties of a contact, after its nodes.
 const FIELDS: [&str; 5] = ["link", "rate", "delay", "confidence", "both"];
 const EXAMPLE: &str = "for example `contact 1 2 +0..+3600 rate 2 Mbit/s delay 600 s`";
 
-/// Reads a plan.
+/// Parses a plan.
 ///
 /// # Errors
-/// The first line that cannot be understood.
+/// The first line that cannot be parsed.
 pub fn parse(text: &str) -> Result<Parsed, PlanError> {
     parse_with(text, &|_| None)
 }
 
-/// Reads a plan; `resolve` knows names the file does not declare.
+/// Parses a plan; `resolve` finds nodes by names that the file does not declare.
 ///
 /// # Errors
-/// The first line that cannot be understood.
+/// The first line that cannot be parsed.
 pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Result<Parsed, PlanError> {
-    let mut reader = Reader { epoch: None, names: Vec::new(), by_name: BTreeMap::new(), contacts: Vec::new(), resolve };
+    let mut reader =
+        FarlinkReader { epoch: None, names: Vec::new(), by_name: BTreeMap::new(), contacts: Vec::new(), resolve };
     for (line, content) in text::lines(text) {
         let mut words = content.split_whitespace();
         match words.next() {
@@ -65,7 +66,7 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
     Ok(Parsed { plan, dialect: Dialect::Farlink, names: reader.names, lines, warnings: Vec::new() })
 }
 
-struct Reader<'a> {
+struct FarlinkReader<'a> {
     epoch: Option<DtnTime>,
     names: Vec<(String, NodeId)>,
     by_name: BTreeMap<String, NodeId>,
@@ -73,9 +74,9 @@ struct Reader<'a> {
     resolve: &'a dyn Fn(&str) -> Option<NodeId>,
 }
 
-/// What a contact line says after the nodes.
+/// Properties on a contact line.
 #[derive(Default)]
-struct Fields<'a> {
+struct ContactFields<'a> {
     window: Option<&'a str>,
     link: Option<String>,
     rate: Option<String>,
@@ -84,7 +85,7 @@ struct Fields<'a> {
     both: bool,
 }
 
-impl Reader<'_> {
+impl FarlinkReader<'_> {
     fn epoch(&mut self, line: u32, word: Option<&str>) -> Result<(), PlanError> {
         let word = word.unwrap_or("");
         let time = DtnTime::parse_utc(word).ok_or_else(|| PlanError {
@@ -92,6 +93,7 @@ impl Reader<'_> {
             message: format!("`{}` is not a wall time", shorten(word)),
             hint: "write `epoch 2026-11-20T09:00:00Z`".into(),
         })?;
+        // Two epochs would give earlier lines another meaning.
         if self.epoch.replace(time).is_some() {
             return Err(PlanError { line, message: "a second epoch".into(), hint: "keep one `epoch` line".into() });
         }
@@ -105,6 +107,7 @@ impl Reader<'_> {
         };
         let known = parse_node(text).or_else(|| (self.resolve)(text));
         let node = known.ok_or_else(|| wrong(format!("`{}` is not a node number or ipn EID", shorten(text))))?;
+        // A name must not shadow a node number.
         if parse_node(name).is_some() || self.by_name.contains_key(name) {
             return Err(wrong(format!("`{}` already stands for a node", shorten(name))));
         }
@@ -133,7 +136,7 @@ impl Reader<'_> {
     }
 
     fn contact(&mut self, line: u32, content: &str) -> Result<(), PlanError> {
-        // Blanks around `..` are allowed: close them up.
+        // Spaces around `..` are allowed: remove them before splitting into words.
         let mut closed = String::with_capacity(content.len());
         for (index, part) in content.split("..").enumerate() {
             if index > 0 {
@@ -147,13 +150,13 @@ impl Reader<'_> {
         let fields = fields(line, words)?;
         let window = fields.window.ok_or_else(|| PlanError {
             line,
-            message: "this contact does not say when".into(),
+            message: "this contact has no time span".into(),
             hint: EXAMPLE.into(),
         })?;
         let (start, end) = window_times(line, window)?;
         let rate = fields.rate.as_deref().ok_or_else(|| PlanError {
             line,
-            message: "this contact does not say how fast".into(),
+            message: "this contact has no rate".into(),
             hint: EXAMPLE.into(),
         })?;
         let rate: DataRate = rate.parse().map_err(|_| PlanError {
@@ -172,6 +175,7 @@ impl Reader<'_> {
             one_way_delay: delay(line, fields.delay.as_deref())?,
             confidence: confidence(line, fields.confidence.as_deref())?,
         };
+        // The contact back follows its original, in the order of the file.
         if fields.both {
             self.contacts.push(RawContact { from: to, to: from, ..contact.clone() });
             let last = self.contacts.len() - 1;
@@ -186,6 +190,7 @@ impl Reader<'_> {
 fn delay(line: u32, text: Option<&str>) -> Result<Duration, PlanError> {
     let Some(text) = text else { return Ok(Duration::ZERO) };
     let unit = text.contains(char::is_alphabetic);
+    // A bare number would be ambiguous: seconds here, milliseconds elsewhere.
     let parsed = if unit { parse_seconds(text) } else { None };
     parsed.map(Duration::from_nanos).ok_or_else(|| PlanError {
         line,
@@ -203,8 +208,8 @@ fn confidence(line: u32, text: Option<&str>) -> Result<f64, PlanError> {
     })
 }
 
-fn fields<'a>(line: u32, words: impl Iterator<Item = &'a str>) -> Result<Fields<'a>, PlanError> {
-    let mut fields = Fields::default();
+fn fields<'a>(line: u32, words: impl Iterator<Item = &'a str>) -> Result<ContactFields<'a>, PlanError> {
+    let mut fields = ContactFields::default();
     let mut current: Option<&str> = None;
     for word in words {
         let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
@@ -215,6 +220,7 @@ fn fields<'a>(line: u32, words: impl Iterator<Item = &'a str>) -> Result<Fields<
             }
             current = None;
         } else if FIELDS.contains(&key) && (value.is_some() || current != Some("link") || fields.link.is_some()) {
+            // After `link`, a word such as `rate` may be the link's name.
             fields.both |= key == "both";
             current = (key != "both").then_some(key);
             if let Some(value) = value {
@@ -234,7 +240,7 @@ fn fields<'a>(line: u32, words: impl Iterator<Item = &'a str>) -> Result<Fields<
     Ok(fields)
 }
 
-fn push_value(line: u32, fields: &mut Fields<'_>, key: &str, word: &str) -> Result<(), PlanError> {
+fn push_value(line: u32, fields: &mut ContactFields<'_>, key: &str, word: &str) -> Result<(), PlanError> {
     let slot = match key {
         "link" => &mut fields.link,
         "rate" => &mut fields.rate,
@@ -244,6 +250,7 @@ fn push_value(line: u32, fields: &mut Fields<'_>, key: &str, word: &str) -> Resu
     };
     match slot {
         None => *slot = Some(word.to_string()),
+        // Other values may have a unit behind a space; a link's name may not.
         Some(_) if key == "link" => {
             let hint = "names of links have no blanks".into();
             return Err(PlanError { line, message: format!("`{}` after the link's name", shorten(word)), hint });
@@ -263,6 +270,7 @@ fn window_times(line: u32, window: &str) -> Result<(When, When), PlanError> {
         hint: "write `+0..+3600`, `+1h..+2h` or `2026-11-20T09:00:00Z..+30min`".into(),
     };
     let one = |word: &str| -> Result<When, PlanError> {
+        // Plain numbers are offsets too.
         let plain = word.strip_prefix('+').unwrap_or(word);
         if let Some(offset) = parse_seconds(plain) {
             return Ok(When::after_epoch(offset));
@@ -272,24 +280,24 @@ fn window_times(line: u32, window: &str) -> Result<(When, When), PlanError> {
     let (start, end) = window.split_once("..").ok_or_else(|| wrong(window))?;
     let start = one(start)?;
     let end = match (start.base, one(end)?) {
-        // After a wall time, `+s` is the length of the contact.
+        // After a UTC start, `+s` is the length of the contact.
         (Some(base), When { base: None, offset_ns }) => When { base: Some(base), offset_ns },
         (_, end) => end,
     };
     Ok((start, end))
 }
 
-/// Writes a plan; it reads back as it was. `names` are the names of nodes.
+/// Writes a plan so that it parses to the same plan. `names` are node names.
 pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     let mut text = String::from("# contact plan, written by farlink\n");
     if let Some(epoch) = plan.epoch {
         let _ = writeln!(text, "epoch {epoch}");
     }
-    // Nodes known by name are written as their node IDs.
+    // Nodes with a dtn name are written by it and need no `node` line.
     for (name, node) in names.iter().filter(|(_, node)| !node.is_named()) {
         let _ = writeln!(text, "node {name} {}", node.0);
     }
-    // Of several names of a node, the first.
+    // The first name of a node wins.
     let by_node: BTreeMap<NodeId, &str> = names.iter().rev().map(|(name, node)| (*node, name.as_str())).collect();
     let name = |node: NodeId| by_node.get(&node).map_or_else(|| node.0.to_string(), |name| name.to_string());
     for contact in &plan.contacts {
@@ -297,6 +305,7 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
         if let Some(link) = &contact.link {
             let _ = write!(text, " link={link}");
         }
+        // Offsets from the epoch are exact, unlike wall time in whole milliseconds.
         let (start, end) = (decimal_seconds(contact.start.0), decimal_seconds(contact.end.0));
         let _ = write!(text, " +{start}..+{end} rate {}", exact_rate(contact.rate));
         if !contact.one_way_delay.is_zero() {
@@ -310,7 +319,7 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     text
 }
 
-/// In the largest unit that loses nothing.
+/// Writes a rate in the largest unit that keeps it exact.
 fn exact_rate(rate: DataRate) -> String {
     for (unit, name) in [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1000, "kbit/s")] {
         if rate.0 > 0 && rate.0.is_multiple_of(unit) {
@@ -338,6 +347,7 @@ mod tests {
         assert_eq!(contacts.len(), 5);
         assert_eq!((contacts[0].from, contacts[0].to), (NodeId(1), NodeId(3)));
         assert_eq!(contacts[0].link.as_deref(), Some("ka"));
+        // UTC times count from the epoch of the sample.
         assert_eq!(contacts[1].start, PlanTime::from_secs(3600));
         assert_eq!(contacts[1].end, PlanTime::from_secs(5400));
         assert_eq!(contacts[1].confidence, 0.8);
@@ -352,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_epoch_the_earliest_wall_time_is_it() {
+    fn earliest_wall_time_is_default_epoch() {
         let plan = parse("contact 1 2 2026-11-20T09:00:00Z..+3600s rate 2 Mbit/s").unwrap().plan;
         assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
         assert_eq!(plan.contacts[0].end, PlanTime::from_secs(3600));
@@ -394,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn dtn_nodes_are_written_as_they_are() {
+    fn dtn_names_are_written_unchanged() {
         let text = "contact dtn://rover/ 2 0..5 rate 1 bit/s";
         let parsed = parse(text).unwrap();
         assert_eq!(parsed.plan.contacts[0].from, NodeId::named("rover"));

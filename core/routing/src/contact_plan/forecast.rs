@@ -1,5 +1,5 @@
-//! How full a node gets if all contacts of a plan are used at their rates: ION's congestion
-//! forecast, as `farlink plan forecast` prints it.
+//! Congestion forecast of a node if all contacts of a plan are used at their rates, as in ION and in `farlink plan
+//! forecast`.
 
 use super::{Contact, ContactPlan, PlanTime, decimal};
 use alloc::format;
@@ -7,56 +7,60 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use farlink_base::{DataRate, DataVolume, Instant, NodeId};
-use farlink_book::{Flow, Forecast};
+use farlink_book::{Forecast, StoreFlow};
 
-/// What is asked of a plan.
+/// Parameters of a forecast.
 #[derive(Clone, Copy, Debug)]
-pub struct Question {
-    /// About which node.
+pub struct ForecastRequest {
+    /// Node to forecast.
     pub node: NodeId,
-    /// Bytes it holds at the beginning.
+    /// Bytes in its store at the start.
     pub occupied: u64,
-    /// Bytes it may hold.
+    /// Capacity of its store, bytes.
     pub capacity: u64,
-    /// What its applications send.
+    /// Rate at which its applications produce.
     pub production: DataRate,
-    /// What its applications take from its store.
+    /// Rate at which its applications consume from the store.
     pub consumption: DataRate,
-    /// From when.
+    /// Start of the forecast.
     pub from: PlanTime,
-    /// Until when.
+    /// End of the forecast.
     pub until: PlanTime,
 }
 
-/// Answers; an instant of it is one of the plan's time. As with ION, light time is not reckoned with:
-/// a contact that goes both ways would seem to bring last what it takes first.
-pub fn forecast(plan: &ContactPlan, question: &Question) -> Forecast {
-    let Question { node, from, until, .. } = *question;
-    let always = |rate, comes| Flow { start: Instant(from.0), end: Instant(until.0), rate, comes };
+/// Forecasts a node's store; instants of the result are plan times. As in ION, light time is ignored: otherwise a
+/// contact in both directions would seem to take first and bring last.
+pub fn forecast(plan: &ContactPlan, question: &ForecastRequest) -> Forecast {
+    let ForecastRequest { node, from, until, .. } = *question;
+    // Applications are taken to produce and consume all the time.
+    let always = |rate, comes| StoreFlow { start: Instant(from.0), end: Instant(until.0), rate, comes };
     let flow = |contact: &Contact| {
         let (start, end) = (Instant(contact.start.0), Instant(contact.end.0));
-        Flow { start, end, rate: contact.rate, comes: contact.to == node }
+        StoreFlow { start, end, rate: contact.rate, comes: contact.to == node }
     };
+    // A contact of a node with itself moves nothing in or out.
     let mine = plan.contacts.iter().filter(|c| (c.from == node) != (c.to == node) && c.start < c.end);
-    let mut flows: Vec<Flow> = mine.map(flow).collect();
+    let mut flows: Vec<StoreFlow> = mine.map(flow).collect();
     flows.extend([always(question.production, true), always(question.consumption, false)]);
     farlink_book::forecast(question.occupied, question.capacity, &flows, Instant(from.0), Instant(until.0))
 }
 
-/// Rows of the picture.
+/// Height of the drawing in rows.
 const ROWS: u64 = 10;
 
-/// Draws a forecast `width` columns wide (at least 40): `#` up to the level, `-` where the store of
-/// this many bytes is full. Empty where nothing was forecast.
+/// Draws a forecast `width` columns wide (at least 40): `#` up to the level, `-` at the capacity. Empty for an empty
+/// forecast.
 pub fn draw(forecast: &Forecast, capacity: Option<u64>, width: usize) -> String {
     let (Some(first), Some(last), Some(peak)) = (forecast.levels.first(), forecast.levels.last(), forecast.peak())
     else {
         return String::new();
     };
+    // 14 columns are for the labels and the axis.
     let columns = width.clamp(40, 400) - 14;
     let span = u128::from(last.at.0 - first.at.0);
     let moment = |column: usize| first.at.0 + (span * column as u128 / columns as u128) as u64;
     let heights: Vec<u64> = (0..columns).map(|column| highest(forecast, moment(column), moment(column + 1))).collect();
+    // A capacity far above the peak would flatten the drawing.
     let top = capacity.filter(|full| full / 4 <= peak.bytes).unwrap_or(0).max(peak.bytes).max(1);
     let row_of = |bytes: u64| (u128::from(bytes) * u128::from(ROWS)).div_ceil(u128::from(top)) as u64;
     let full = capacity.map(row_of).unwrap_or(u64::MAX);
@@ -84,13 +88,13 @@ pub fn draw(forecast: &Forecast, capacity: Option<u64>, width: usize) -> String 
     text
 }
 
-/// The highest level between two moments.
+/// Highest level between two times.
 fn highest(forecast: &Forecast, from: u64, until: u64) -> u64 {
     let inner = forecast.levels.iter().filter(|level| (from..=until).contains(&level.at.0)).map(|level| level.bytes);
     inner.chain([between(forecast, from), between(forecast, until)]).max().unwrap_or(0)
 }
 
-/// The level at a moment.
+/// Level at a time, interpolated.
 fn between(forecast: &Forecast, at: u64) -> u64 {
     let next = forecast.levels.partition_point(|level| level.at.0 < at);
     let (Some(before), Some(after)) = (forecast.levels.get(next.saturating_sub(1)), forecast.levels.get(next)) else {
@@ -105,10 +109,10 @@ fn between(forecast: &Forecast, at: u64) -> u64 {
 mod tests {
     use super::super::parse;
     use super::*;
-    use farlink_book::Level;
+    use farlink_book::StoreLevel;
 
-    fn question(capacity: u64, until: u64) -> Question {
-        Question {
+    fn question(capacity: u64, until: u64) -> ForecastRequest {
+        ForecastRequest {
             node: NodeId(2),
             occupied: 0,
             capacity,
@@ -118,16 +122,15 @@ mod tests {
             until: PlanTime::from_secs(until),
         }
     }
-    /// The second in which node 2 is full.
-    fn full(plan: &str, question: Question) -> Option<u64> {
+    /// Second in which node 2 is full.
+    fn full(plan: &str, question: ForecastRequest) -> Option<u64> {
         forecast(&parse(plan).unwrap().plan, &question).full.map(|at| at.0 / 1_000_000_000)
     }
 
-    /// What ION's own regression of its forecast goes through, number 306: the limit is set, the plan
-    /// grows, the horizon is drawn in and pushed out, the limit is raised. 1,009 MB fill at 100 kB/s
-    /// within 10,090 s.
     #[test]
-    fn a_plan_that_grows_turns_to_congestion_as_with_ion() {
+    fn growing_plan_congests_as_in_ion() {
+        // The steps of ION's own regression test of its forecast, number 306: the limit is set, the plan grows, the
+        // horizon shrinks and grows, the limit is raised. 1,009 MB fill at 100 kB/s within 10,090 s.
         const EMPTY: &str = "";
         const UNEVEN: &str = "a contact +0 +1000000 2 3 1000000\na contact +0 +1000000 3 2 1100000";
         let (limit, more) = (1_009_000_000, 100_009_000_000);
@@ -138,29 +141,35 @@ mod tests {
         assert_eq!(full(UNEVEN, question(limit, 1_000)), None);
         assert_eq!(full(UNEVEN, question(limit, 200_000)), Some(10_090));
         assert_eq!(full(UNEVEN, question(more, 200_000)), None);
-        assert_eq!(full(UNEVEN, Question { node: NodeId(3), ..question(limit, 200_000) }), None, "it gives more");
+        assert_eq!(
+            full(UNEVEN, ForecastRequest { node: NodeId(3), ..question(limit, 200_000) }),
+            None,
+            "it sends more than it receives"
+        );
     }
 
     #[test]
-    fn contacts_fill_and_empty_and_applications_make_and_take() {
+    fn contacts_and_applications_change_the_level() {
         let plan = parse("contact 1 2 +0..+10 rate 100 B/s delay 5 s\ncontact 2 3 +20..+30 rate 30 B/s").unwrap().plan;
         let at = |s: u64| Instant(s * 1_000_000_000);
-        let levels = |question: Question| forecast(&plan, &question).levels;
-        let level = |s, bytes| Level { at: at(s), bytes };
+        let levels = |question: ForecastRequest| forecast(&plan, &question).levels;
+        let level = |s, bytes| StoreLevel { at: at(s), bytes };
         let expected = [level(0, 0), level(10, 1000), level(20, 1000), level(30, 700), level(40, 700)];
         assert_eq!(levels(question(9_999, 40)), expected);
         let (production, consumption) = (DataRate::from_bytes_per_second(3), DataRate::from_bytes_per_second(1));
-        let last = levels(Question { production, consumption, occupied: 7, ..question(9_999, 40) }).pop();
+        let last = levels(ForecastRequest { production, consumption, occupied: 7, ..question(9_999, 40) }).pop();
+        // 7 B at the start, 700 B from contacts, and 2 B/s for 40 s.
         assert_eq!(last, Some(level(40, 7 + 700 + 80)));
         assert_eq!(
-            levels(Question { from: PlanTime::from_secs(15), ..question(9_999, 20) }),
+            levels(ForecastRequest { from: PlanTime::from_secs(15), ..question(9_999, 20) }),
             [level(15, 0), level(20, 0)]
         );
     }
 
     #[test]
-    fn a_forecast_is_drawn_with_the_room_there_is() {
+    fn forecast_is_drawn_within_capacity() {
         let plan = parse("contact 1 2 +0..+13 rate 100 B/s\ncontact 2 3 +13..+26 rate 50 B/s").unwrap().plan;
+        // The peak is twice the capacity, so the line of the capacity is in the middle.
         let seen = forecast(&plan, &question(650, 26));
         let drawn = draw(&seen, Some(650), 40);
         let lines: Vec<&str> = drawn.lines().collect();
@@ -173,7 +182,7 @@ mod tests {
         let nothing = forecast(&plan, &question(650, 0));
         assert_eq!(draw(&nothing, Some(650), 0).lines().count(), 11, "no time");
         let huge = Forecast {
-            levels: [(0, 0), (u64::MAX, u64::MAX)].map(|(at, bytes)| Level { at: Instant(at), bytes }).into(),
+            levels: [(0, 0), (u64::MAX, u64::MAX)].map(|(at, bytes)| StoreLevel { at: Instant(at), bytes }).into(),
             full: None,
         };
         assert_eq!(draw(&huge, Some(u64::MAX), 500).lines().count(), 11);

@@ -1,4 +1,4 @@
-//! A plan drawn as text: one row per link and direction, time from left to right.
+//! Drawing of a plan as text: one row per link and direction, time from left to right.
 
 use super::{ContactPlan, PlanTime, decimal};
 use alloc::collections::BTreeMap;
@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use farlink_base::{NodeId, format_duration};
 
-/// Draws a plan `width` columns wide (at least 40). `names` are the names of nodes. A column is `#`
-/// when its contact fills it, `+` when it fills part of it.
+/// Draws a plan `width` columns wide (at least 40). `names` are node names. A column is `#` if contacts fill it, `+`
+/// if they fill part of it.
 pub fn gantt(plan: &ContactPlan, names: &[(String, NodeId)], width: usize) -> String {
     let Some((from, to)) = plan.span() else { return "no contacts\n".into() };
     let name = |node: NodeId| {
@@ -24,6 +24,7 @@ pub fn gantt(plan: &ContactPlan, names: &[(String, NodeId)], width: usize) -> St
         let link = link.map(|l| format!(" {l}")).unwrap_or_default();
         format!("{} > {}{link}", name(*a), name(*b))
     };
+    // Long names must not take the space of the bars.
     let labels = rows.keys().map(|key| label(key).chars().count()).max().unwrap_or(0).min(32);
     let columns = width.clamp(40, 400).saturating_sub(labels + 26).max(10);
     let mut text = String::new();
@@ -43,9 +44,10 @@ pub fn gantt(plan: &ContactPlan, names: &[(String, NodeId)], width: usize) -> St
     text
 }
 
-/// One row: how much of each column its contacts cover.
+/// Draws one row from the share of each column that its contacts cover.
 fn bar(plan: &ContactPlan, contacts: &[usize], from: PlanTime, to: PlanTime, columns: usize) -> String {
     let span = u128::from(to.0.saturating_sub(from.0).max(1));
+    // In thousandths of a column, so that short contacts still count.
     let per_column = |time: u64| u128::from(time.saturating_sub(from.0)) * columns as u128 * 1000 / span;
     let mut covered = alloc::vec![0u128; columns];
     for contact in contacts.iter().map(|&index| &plan.contacts[index]) {
@@ -53,13 +55,14 @@ fn bar(plan: &ContactPlan, contacts: &[usize], from: PlanTime, to: PlanTime, col
         let (first, last) = ((start / 1000) as usize, (end.div_ceil(1000) as usize).min(columns));
         for (column, cover) in covered.iter_mut().enumerate().take(last).skip(first) {
             let (left, right) = (column as u128 * 1000, (column as u128 + 1) * 1000);
-            // A contact shorter than a thousandth of a column still shows.
+            // A contact shorter than a thousandth of a column remains visible.
             *cover += end.min(right).saturating_sub(start.max(left)).max(1);
         }
     }
     covered
         .iter()
         .map(|cover| {
+            // Nine tenths count as full: contacts rarely end at the bounds of a column.
             if *cover >= 900 {
                 '#'
             } else if *cover > 0 {
@@ -81,6 +84,7 @@ mod tests {
         let text = "node earth 1\ncontact earth 2 +0..+50 rate 2 Mbit/s delay 600 ms\n\
                     contact earth 2 +90..+100 rate 2 Mbit/s delay 600 ms\ncontact 2 earth +1..+2 rate 1 kbit/s";
         let parsed = parse(text).unwrap();
+        // Twenty columns for 100 s.
         let drawn = gantt(&parsed.plan, &parsed.names, 59);
         let lines: Vec<&str> = drawn.lines().collect();
         assert_eq!(lines[1], "earth > ipn:2 |##########........##| 2 Mbit/s, 600 ms");

@@ -1,15 +1,14 @@
-//! ION's dialect: the commands of `ionadmin` that make a contact plan.
+//! ION's dialect: the contact-plan commands of `ionadmin`.
 //!
 //! ```text
-//! @ 2026/11/20-09:00:00                  # what +0 means from here on
+//! @ 2026/11/20-09:00:00                  # time of +0 from here on
 //! a contact +0 +3600 1 2 250000 1.0      # start, end, from, to, bytes per second, confidence
 //! a range   +0 +3600 1 2 600             # start, end, one node, other node, light seconds
 //! ```
 //!
-//! A range between a smaller and a larger node number holds both ways unless the reverse is given.
-//! Other commands are read over, with a warning, and so are contacts that say nothing about when a
-//! node may transmit to another: registrations (time `-1`), hypothetical ones (time `0`), and those
-//! of a node with itself.
+//! A range between a smaller and a larger node number holds in both directions unless the reverse is given. Other
+//! commands are skipped with a warning, and so are contacts that give no transmission window between two nodes:
+//! registrations (time `-1`), hypothetical ones (time `0`), and those of a node with itself.
 
 use super::text::{self, RawContact, When, parse_node, parse_seconds, shorten};
 use super::{Contact, ContactPlan, Dialect, Parsed, PlanError, PlanTime, Warning, nanoseconds};
@@ -20,10 +19,10 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use farlink_base::{DataRate, DtnTime, Duration, NodeId};
 
-/// One-letter commands a file for `ionadmin` may begin with.
+/// One-letter commands that a file for `ionadmin` may begin with.
 pub(super) const COMMANDS: &str = "!1?abcdehilmpqrstvwx@^";
 
-/// How long something lasts whose end cannot be placed: ten years, beyond every run.
+/// Assumed length of an interval whose end is unknown: ten years, longer than any run.
 const OPEN_END_NS: u64 = 3650 * 86_400 * 1_000_000_000;
 
 struct Range {
@@ -32,11 +31,11 @@ struct Range {
     delay: Duration,
 }
 
-/// Start, end and light time of every range of a pair.
-type Ranges = BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>>;
+/// Start, end and light time of the ranges of each pair.
+type RangeTable = BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>>;
 
 #[derive(Default)]
-struct Reader {
+struct IonReader {
     reference: Option<DtnTime>,
     reference_offset_ns: u64,
     contacts: Vec<RawContact>,
@@ -45,17 +44,18 @@ struct Reader {
     skipped: BTreeMap<String, (u32, u32)>,
 }
 
-/// Reads a plan.
+/// Parses a plan.
 ///
 /// # Errors
-/// The first `a contact`, `a range` or `@` line that cannot be understood.
+/// The first `a contact`, `a range` or `@` line that cannot be parsed.
 pub fn parse(text: &str) -> Result<Parsed, PlanError> {
-    let mut reader = Reader::default();
+    let mut reader = IonReader::default();
     for (line, content) in text::lines(text) {
+        // No command that is read has more words.
         let words: Vec<&str> = content.split_whitespace().take(16).collect();
         match words[..] {
             [] => {}
-            // The time at which the plan is read.
+            // `@ 0` is the time at which the plan is read.
             ["@", "0"] => (reader.reference, reader.reference_offset_ns) = (None, 0),
             ["@", time] => reader.set_reference(line, time)?,
             ["a", "contact", ref rest @ ..] => reader.contact(line, rest)?,
@@ -66,6 +66,7 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
                 } else {
                     command.to_string()
                 };
+                // One warning per kind of command, at its first line.
                 reader.skipped.entry(shorten(kind.trim())).or_insert((line, 0)).1 += 1;
             }
         }
@@ -73,7 +74,7 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
     reader.finish()
 }
 
-impl Reader {
+impl IonReader {
     fn when(&self, line: u32, word: &str) -> Result<When, PlanError> {
         if let Some(offset) = word.strip_prefix('+').and_then(parse_seconds) {
             let offset_ns = self.reference_offset_ns.saturating_add(offset);
@@ -87,8 +88,8 @@ impl Reader {
         })
     }
 
-    /// Start and end. After a start counted from when the plan is read, which no file says, an end in
-    /// wall time cannot be placed: people write a distant one to say that there is none.
+    /// Parses start and end. If the start counts from the time of reading, which no file contains, an end in wall
+    /// time cannot be placed: authors write a distant one to mean no end.
     fn times(&mut self, line: u32, start: &str, end: &str) -> Result<(When, When), PlanError> {
         let (from, mut to) = (self.when(line, start)?, self.when(line, end)?);
         if from.base.is_none() && to.base.is_some() {
@@ -98,14 +99,14 @@ impl Reader {
                 line,
                 &format!(
                     "`{end}` cannot be placed after a start that counts from when the plan is read; taken to last \
-                     ten years (a line `@ 2026/11/20-09:00:00` says what +0 is)"
+                     ten years (a line `@ 2026/11/20-09:00:00` sets the time of +0)"
                 ),
             );
         }
         Ok((from, to))
     }
 
-    /// The reference moves with every `@`: a relative one counts from the one before.
+    /// Sets the reference time; a relative one counts from the previous reference.
     fn set_reference(&mut self, line: u32, word: &str) -> Result<(), PlanError> {
         let when = self.when(line, word)?;
         (self.reference, self.reference_offset_ns) = (when.base, when.offset_ns);
@@ -123,7 +124,7 @@ impl Reader {
         let (from, to) = (node(line, from)?, node(line, to)?);
         let no_contact = match (start, end) {
             ("-1", _) | (_, "-1") => Some("a registration or discovered contact (time -1) is no part of a plan"),
-            ("0", _) => Some("a hypothetical contact (time 0) says not when nodes meet"),
+            ("0", _) => Some("a hypothetical contact (time 0) has no meeting time"),
             _ if from == to => Some("a contact of a node with itself is part of no route"),
             _ => None,
         };
@@ -183,12 +184,12 @@ impl Reader {
     }
 
     fn finish(mut self) -> Result<Parsed, PlanError> {
-        // Ranges count when the epoch is chosen, so that a plan does not shift when one is removed.
+        // Contacts alone choose the epoch, so that a plan does not shift when a range is removed.
         let (mut plan, lines) = text::finish(None, core::mem::take(&mut self.contacts))?;
-        let mut ranges = Ranges::new();
+        let mut ranges = RangeTable::new();
         for (pair, list) in &self.ranges {
             for (line, range) in list {
-                // A range may begin before the first contact: then it holds from the epoch on.
+                // A range may begin before the first contact; then it holds from the epoch on.
                 let clamp = |when: When| match (when.base, plan.epoch) {
                     (Some(base), Some(epoch)) if base < epoch => {
                         let before = (epoch.0 - base.0).saturating_mul(1_000_000);
@@ -205,15 +206,15 @@ impl Reader {
                 None => self.warnings.push(Warning {
                     line: *line,
                     message: format!(
-                        "no range says how far {} is from {} when this contact starts; taken as 0 light seconds",
-                        contact.to.0, contact.from.0
+                        "no range from {} to {} covers the start of this contact; taken as 0 light seconds",
+                        contact.from.0, contact.to.0
                     ),
                 }),
             }
         }
         for (command, (line, count)) in self.skipped {
             let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
-            let message = format!("`{command}` is not about contacts; read over{times}");
+            let message = format!("`{command}` is not about contacts; skipped{times}");
             self.warnings.push(Warning { line, message });
         }
         self.warnings.sort_by_key(|w| w.line);
@@ -221,9 +222,9 @@ impl Reader {
     }
 }
 
-/// The range of a contact: of its own direction before the symmetric one; one with the very same
-/// times before one that merely covers the start, and the latest of those.
-fn delay_of(ranges: &Ranges, contact: &Contact) -> Option<Duration> {
+/// Light time of a contact: a range of its own direction before the symmetric one; a range with the same times before
+/// one that covers the start, and of those the latest.
+fn delay_of(ranges: &RangeTable, contact: &Contact) -> Option<Duration> {
     let find = |pair| {
         let list: &Vec<_> = ranges.get(&pair)?;
         let same = list.iter().find(|(start, end, _)| (*start, *end) == (contact.start, contact.end));
@@ -234,6 +235,7 @@ fn delay_of(ranges: &Ranges, contact: &Contact) -> Option<Duration> {
         same.or_else(covering).map(|(_, _, delay)| *delay)
     };
     let own = find((contact.from, contact.to));
+    // ION lets a range from the smaller to the larger number hold both ways.
     if contact.from > contact.to { own.or_else(|| find((contact.to, contact.from))) } else { own }
 }
 
@@ -245,7 +247,7 @@ fn node(line: u32, word: &str) -> Result<NodeId, PlanError> {
     })
 }
 
-/// Writes a plan; what ION cannot say (link names, parts of a second) is told in the warnings.
+/// Writes a plan. Content that ION cannot express (link names, fractions of a second) is listed in the warnings.
 pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
     let mut text = String::from("# contact plan, written by farlink\n");
     let mut warnings = Vec::new();
@@ -258,6 +260,7 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
     let mut written: BTreeMap<(NodeId, NodeId, u64, u64), u64> = BTreeMap::new();
     for (index, contact) in plan.contacts.iter().enumerate() {
         let (start, end) = (contact.start.0.div_ceil(1_000_000_000), contact.end.0 / 1_000_000_000);
+        // Rounded inwards: a contact must not seem longer than it is.
         let delay = nanoseconds(contact.one_way_delay).div_ceil(1_000_000_000);
         let exact = [contact.start.0, contact.end.0, nanoseconds(contact.one_way_delay)];
         let mut warn = |what: &str| {
@@ -266,6 +269,7 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         if exact.iter().any(|ns| ns % 1_000_000_000 != 0) {
             warn("ION counts whole seconds: the contact is cut and the range rounded up to them");
         }
+        // ION's rates are in bytes.
         if contact.rate.0 % 8 != 0 {
             warn("ION counts whole bytes per second: the rate is rounded down");
         }
@@ -280,6 +284,7 @@ pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
         let own = (contact.from, contact.to, start, end);
         let symmetric = (contact.to, contact.from, start, end);
         let known = written.get(&own).or_else(|| if from > to { written.get(&symmetric) } else { None });
+        // A range that already holds for this contact needs no repetition.
         if known != Some(&delay) {
             let _ = writeln!(text, "a range +{start} +{end} {from} {to} {delay}");
             written.insert(own, delay);
@@ -304,7 +309,7 @@ mod tests {
         assert_eq!(plan.contacts[0].rate, DataRate(1_000_000));
         assert_eq!(plan.contacts[0].confidence, 0.5);
         let delays: Vec<u64> = plan.contacts.iter().map(|c| c.one_way_delay.as_secs()).collect();
-        assert_eq!(delays, [7, 7, 9, 0], "symmetric, then the reverse of its own; none");
+        assert_eq!(delays, [7, 7, 9, 0], "symmetric twice, then its own direction, then no range");
         assert_eq!(plan.contacts[2].start, PlanTime::from_secs(3600));
         assert_eq!(plan.contacts[3].start, PlanTime::from_secs(7200));
         let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_may_begin_before_the_first_contact() {
+    fn range_may_precede_first_contact() {
         let text = "a range 2026/11/20-08:00:00 2026/11/20-10:00:00 1 2 4\n\
                     a contact 2026/11/20-09:00:00 2026/11/20-10:00:00 1 2 10";
         let plan = parse(text).unwrap().plan;
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_not_when_nodes_meet_is_left_out_with_a_warning() {
+    fn unusable_lines_are_skipped_with_warning() {
         let text = "! 1\n1 2 ''\ne 1\na contact +0 +9 2 2 5\na range +0 +9 2 2 1\na contact 0 0 1 2 0 0.0\n\
                     a contact -1 -1 2 2 0\na contact +0 +9 1 2 5\na range +0 +9 1 2 3\nt 1\n";
         let parsed = parse(text).unwrap();
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_time_after_a_start_without_one_is_an_open_end() {
+    fn wall_time_after_relative_start_open() {
         let text = "a range +0 2009/01/01-00:00:00 5 7 600\na contact +10 2009/01/01-00:00:00 5 7 10000\n\
                     a contact +10 +20 7 5 1";
         let parsed = parse(text).unwrap();
@@ -351,7 +356,7 @@ mod tests {
         assert_eq!(parsed.plan.contacts[1].one_way_delay, Duration::from_secs(600));
         let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
         assert_eq!(warned, [1, 2]);
-        // With a reference both are times of one clock; `@ 0` takes it away again.
+        // With a reference, both times are on one clock; `@ 0` removes it.
         let plan = parse(&format!("@ 2008/12/31-23:00:00\n{text}\n")).unwrap().plan;
         assert_eq!(plan.contacts[0].end.since(plan.contacts[0].start), Duration::from_secs(3590));
         assert_eq!(parse(&format!("@ 2008/12/31-23:00:00\n@ 0\n{text}")).unwrap().plan.epoch, None);
@@ -385,6 +390,7 @@ mod tests {
         let (emitted, warnings) = emit(&plan);
         assert_eq!(parse(&emitted).unwrap().plan, plan, "{emitted}");
         assert!(warnings.is_empty());
+        // A link name and half a second have no form in ION's dialect.
         let mut odd = plan.clone();
         odd.contacts[0].link = Some("ka".into());
         odd.contacts[1].end = PlanTime(1_500_000_000);

@@ -1,7 +1,7 @@
-//! Contact plans: when which node can transmit to which, how fast, and how long light takes.
+//! Contact plans: windows in which nodes can transmit to others, with rates and light times.
 //!
-//! One file per dialect ([`ion`], [`farlink`]); [`parse`] tells them apart. [`check`] finds what a
-//! plan's author would want to know, [`gantt`] draws it, [`forecast`] says how full a node gets.
+//! Each dialect has a file ([`ion`], [`farlink`]); [`parse`] detects the dialect. [`check`] reports problems,
+//! [`gantt`] draws a plan, [`forecast`] predicts how full a node gets.
 
 mod check;
 mod clock;
@@ -15,7 +15,7 @@ pub use check::{Finding, check};
 pub use clock::PlanClock;
 pub use farlink::emit as emit_farlink;
 pub use farlink_book::Forecast;
-pub use forecast::{Question, draw as draw_forecast, forecast};
+pub use forecast::{ForecastRequest, draw as draw_forecast, forecast};
 pub use gantt::gantt;
 pub use ion::emit as emit_ion;
 
@@ -31,7 +31,7 @@ pub struct PlanTime(pub u64);
 impl PlanTime {
     /// Later than every contact.
     pub const MAX: PlanTime = PlanTime(u64::MAX);
-    /// Whole seconds from the epoch.
+    /// Time at a number of whole seconds after the epoch.
     pub const fn from_secs(seconds: u64) -> Self {
         PlanTime(seconds.saturating_mul(1_000_000_000))
     }
@@ -39,17 +39,17 @@ impl PlanTime {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// `self + duration`, stopping at [`PlanTime::MAX`].
+    /// Sum with a duration, saturating at [`PlanTime::MAX`].
     pub fn saturating_add(self, duration: Duration) -> Self {
         PlanTime(self.0.saturating_add(nanoseconds(duration)))
     }
-    /// Time passed since `earlier`; zero when `earlier` is later.
+    /// Time passed since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: PlanTime) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A plan time as seconds with as many decimals as needed.
+/// Seconds of a plan time, with as many decimals as needed.
 pub(crate) fn decimal(time: PlanTime) -> String {
     text::decimal_seconds(time.0)
 }
@@ -59,32 +59,32 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// One contact: `from` may transmit to `to` from `start` to `end` (transmit time; what is in flight
-/// at the end still arrives).
+/// A contact: `from` may transmit to `to` from `start` to `end` (transmission time; bundles in flight at the end
+/// still arrive).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contact {
     /// Transmitting node.
     pub from: NodeId,
     /// Receiving node.
     pub to: NodeId,
-    /// Name of the link, where several join the pair; `None` is the only one.
+    /// Name of the link, if several join the pair; `None` for the only one.
     pub link: Option<String>,
-    /// First moment of transmission.
+    /// Start of transmission.
     pub start: PlanTime,
-    /// Last moment of transmission.
+    /// End of transmission.
     pub end: PlanTime,
     /// Transmission rate.
     pub rate: DataRate,
     /// One-way light time.
     pub one_way_delay: Duration,
-    /// How likely it comes to pass, 0 to 1.
+    /// Probability that the contact takes place, 0 to 1.
     pub confidence: f64,
 }
 
-/// A contact plan.
+/// A contact plan on its own time scale.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ContactPlan {
-    /// Wall time of `PlanTime(0)`; `None` is bound by the driver at start.
+    /// Wall time of `PlanTime(0)`; without it the driver sets the epoch at its start.
     pub epoch: Option<DtnTime>,
     /// Contacts in the order of the file.
     pub contacts: Vec<Contact>,
@@ -97,7 +97,7 @@ impl ContactPlan {
         let end = self.contacts.iter().map(|c| c.end).max()?;
         Some((start, end))
     }
-    /// Every node in it, in order.
+    /// Nodes of all contacts, in order.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.contacts.iter().flat_map(|c| [c.from, c.to]).collect();
         nodes.sort_unstable();
@@ -106,12 +106,12 @@ impl ContactPlan {
     }
 }
 
-/// How a plan is written.
+/// Dialect of a contact-plan file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// ION's `ionadmin` commands.
     Ion,
-    /// Ours.
+    /// Farlink's own dialect.
     Farlink,
 }
 impl fmt::Display for Dialect {
@@ -123,14 +123,14 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// A plan that cannot be read: where, what is wrong, what to try.
+/// A plan that cannot be parsed: line, problem and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// Line, from 1; 0 is the file as a whole.
+    /// Line, from 1; 0 for the file as a whole.
     pub line: u32,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to try.
+    /// Suggested remedy.
     pub hint: String,
 }
 impl fmt::Display for PlanError {
@@ -147,12 +147,12 @@ impl fmt::Display for PlanError {
 }
 impl core::error::Error for PlanError {}
 
-/// Something read but not followed.
+/// A line of a plan that was read but not followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// Line, from 1; 0 is the plan as a whole.
+    /// Line, from 1; 0 for the plan as a whole.
     pub line: u32,
-    /// What.
+    /// Description of the content that was not followed.
     pub message: String,
 }
 impl fmt::Display for Warning {
@@ -164,46 +164,46 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A plan as read from a file.
+/// A parsed plan with the details of its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parsed {
     /// The plan.
     pub plan: ContactPlan,
-    /// How it was written.
+    /// Dialect of the file.
     pub dialect: Dialect,
-    /// Names the file gives to nodes.
+    /// Node names that the file declares.
     pub names: Vec<(String, NodeId)>,
     /// Line of each contact.
     pub lines: Vec<u32>,
-    /// What was not followed.
+    /// Lines that were not followed.
     pub warnings: Vec<Warning>,
 }
 impl Parsed {
-    /// A node by number, `ipn:` EID or a name the file gives.
+    /// Finds a node by number, `ipn:` EID or a declared name.
     pub fn node(&self, text: &str) -> Option<NodeId> {
         let named = self.names.iter().find(|(name, _)| name == text).map(|(_, node)| *node);
         named.or_else(|| text::parse_node(text))
     }
-    /// The name the file gives to a node, else its node ID.
+    /// Declared name of a node, or its node ID.
     pub fn name(&self, node: NodeId) -> String {
         let named = self.names.iter().find(|(_, n)| *n == node);
         named.map_or_else(|| alloc::format!("{node}"), |(name, _)| name.clone())
     }
 }
 
-/// Reads a plan in either dialect.
+/// Parses a plan in either dialect.
 ///
 /// # Errors
-/// The first line that cannot be understood.
+/// The first line that cannot be parsed.
 pub fn parse(text: &str) -> Result<Parsed, PlanError> {
     parse_with(text, &|_| None)
 }
 
-/// Reads a plan in either dialect; `resolve` knows names of nodes the file does not declare (those
-/// of a scenario, or dtn node IDs).
+/// Parses a plan in either dialect; `resolve` finds nodes by names that the file does not declare (those of a
+/// scenario, or dtn node IDs).
 ///
 /// # Errors
-/// The first line that cannot be understood.
+/// The first line that cannot be parsed.
 pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Result<Parsed, PlanError> {
     match detect(text)? {
         Dialect::Ion => ion::parse(text),
@@ -211,10 +211,10 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
     }
 }
 
-/// Which dialect a text is in, from its first line that says something. An empty plan is ours.
+/// Detects the dialect of a text from its first line with content. An empty plan is in Farlink's dialect.
 ///
 /// # Errors
-/// When that line is in neither.
+/// That line is in neither dialect.
 pub fn detect(text: &str) -> Result<Dialect, PlanError> {
     for (line, content) in text::lines(text) {
         let Some(word) = content.split_whitespace().next() else { continue };

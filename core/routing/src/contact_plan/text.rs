@@ -1,4 +1,4 @@
-//! Words both dialects share: nodes, times, durations, and the choice of an epoch.
+//! Syntax shared by both dialects: nodes, times, durations, and the choice of an epoch.
 
 use super::{Contact, ContactPlan, PlanError, PlanTime};
 use alloc::format;
@@ -6,18 +6,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::{DataRate, DtnTime, Duration, EndpointId, NodeId};
 
-/// Lines with their numbers, without comments and surrounding blanks; a byte-order mark is skipped.
+/// Numbered lines without comments and surrounding spaces; a byte-order mark is skipped.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().zip(1u32..).map(|(line, number)| (number, line.split('#').next().unwrap_or("").trim()))
 }
 
-/// A word as shown in messages: at most 40 characters.
+/// Shortens a word for messages, to at most 40 characters.
 pub(crate) fn shorten(word: &str) -> String {
     if word.chars().count() <= 40 { word.to_string() } else { word.chars().take(37).chain("...".chars()).collect() }
 }
 
-/// A node by number (`3`), or by ipn endpoint ID: `ipn:3`, `ipn:3.0`, `ipn:977000.3.0` (RFC 9758).
+/// Parses a node: a number (`3`), or an ipn endpoint ID: `ipn:3`, `ipn:3.0`, `ipn:977000.3.0` (RFC 9758).
 pub fn parse_node(text: &str) -> Option<NodeId> {
     let number = |part: &str| -> Option<u64> {
         (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse().ok())?
@@ -35,6 +35,7 @@ pub fn parse_node(text: &str) -> Option<NodeId> {
         return None;
     }
     let whole = match (second, third) {
+        // Three parts: allocator, node and service (RFC 9758).
         (Some(node), Some(_service)) => {
             let (allocator, node) = (number(first)?, number(node)?);
             (allocator <= 0x7fff_ffff && node <= 0xffff_ffff).then_some(allocator << 32 | node)?
@@ -47,7 +48,7 @@ pub fn parse_node(text: &str) -> Option<NodeId> {
     (whole < NodeId::NAMED).then_some(NodeId::ipn(whole))
 }
 
-/// Nanoseconds of `90`, `1.5` (seconds), `90s`, `1h30min`, `600 ms`; exact to the nanosecond.
+/// Parses `90`, `1.5` (seconds), `90s`, `1h30min` or `600 ms` to nanoseconds, exactly.
 pub fn parse_seconds(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     let mut total = 0u64;
@@ -58,6 +59,7 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (whole, fraction) = rest[..digits].split_once('.').unwrap_or((&rest[..digits], ""));
+        // (whole.is_empty() || A number without a unit must be the last.
         if plain || (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return None;
         }
@@ -81,18 +83,18 @@ pub fn parse_seconds(text: &str) -> Option<u64> {
         let mut part = whole.checked_mul(unit)?;
         let mut place = unit;
         for digit in fraction.bytes() {
-            // Digits beyond the nanosecond add nothing; units divide by ten often enough not to lose any.
+            // Digits below the nanosecond add nothing; each unit divides by ten often enough for the others.
             part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
             place /= 10;
         }
         total = total.checked_add(part)?;
         rest = after[unit_end..].trim_start();
     }
-    // A plain number stands alone: "1 h 30" is a slip.
+    // A bare number must stand alone: "1 h 30" is ambiguous.
     (!plain || !text.trim().contains(char::is_alphabetic)).then_some(total)
 }
 
-/// A length of time in its largest unit that loses nothing: "600 s", "1.5 s", "250 ns".
+/// Writes a duration in seconds without loss: "600 s", "1.5 s".
 pub fn format_seconds(nanoseconds: u64) -> String {
     format!("{} s", decimal_seconds(nanoseconds))
 }
@@ -106,7 +108,7 @@ pub fn decimal_seconds(nanoseconds: u64) -> String {
     format!("{whole}.{}", format!("{fraction:09}").trim_end_matches('0'))
 }
 
-/// A time as written: so long after a wall time, or after the epoch.
+/// A time as written: an offset from a wall time, or from the epoch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct When {
     pub base: Option<DtnTime>,
@@ -121,7 +123,7 @@ impl When {
     }
 }
 
-/// A contact before the epoch is known.
+/// A contact whose epoch is not known yet.
 #[derive(Clone, Debug)]
 pub(super) struct RawContact {
     pub line: u32,
@@ -135,7 +137,7 @@ pub(super) struct RawContact {
     pub confidence: f64,
 }
 
-/// The epoch: the declared one, else the earliest wall time used, else none.
+/// Chooses the epoch: the declared one, else the earliest wall time used, else none.
 pub(super) fn choose_epoch(
     declared: Option<DtnTime>,
     times: &mut dyn Iterator<Item = (u32, When)>,
@@ -143,6 +145,7 @@ pub(super) fn choose_epoch(
     if declared.is_some() {
         return Ok(declared);
     }
+    // Wall time alone sets an epoch; a mix with offsets would be ambiguous without one.
     let (mut earliest, mut relative) = (None::<DtnTime>, None);
     for (line, when) in times {
         match when.base {
@@ -160,7 +163,7 @@ pub(super) fn choose_epoch(
     }
 }
 
-/// A time on the plan's scale.
+/// Converts a time to the plan's scale.
 pub(super) fn on_plan(epoch: Option<DtnTime>, when: When, line: u32) -> Result<PlanTime, PlanError> {
     let (Some(base), Some(epoch)) = (when.base, epoch) else { return Ok(PlanTime(when.offset_ns)) };
     if base < epoch {
@@ -174,7 +177,7 @@ pub(super) fn on_plan(epoch: Option<DtnTime>, when: When, line: u32) -> Result<P
     Ok(PlanTime(since_epoch.saturating_add(when.offset_ns)))
 }
 
-/// All contacts on the plan's scale, with their lines.
+/// Converts all contacts to the plan's scale; returns them with their lines.
 pub(super) fn finish(declared: Option<DtnTime>, raw: Vec<RawContact>) -> Result<(ContactPlan, Vec<u32>), PlanError> {
     let mut times = raw.iter().flat_map(|c| [(c.line, c.start), (c.line, c.end)]);
     let epoch = choose_epoch(declared, &mut times)?;
@@ -201,10 +204,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_numbers_or_ipn_endpoint_ids() {
+    fn nodes_are_numbers_or_ipn_eids() {
         for (text, node) in [("3", 3), ("0", 0), ("ipn:3", 3), ("ipn:3.0", 3), ("ipn:1.3.0", (1 << 32) | 3)] {
             assert_eq!(parse_node(text), Some(NodeId(node)), "{text}");
         }
+        // Signs, missing parts and numbers beyond 64 bits.
         for bad in ["", "earth", "-1", "+1", "ipn:", "ipn:3.", "ipn:3.x", "ipn:1.2.3.4", "18446744073709551615"] {
             assert_eq!(parse_node(bad), None, "{bad}");
         }

@@ -1,9 +1,8 @@
-//! What RAPID tells a neighbour it meets, in so many bytes: how much changed here, and there as far as
-//! was heard; what its meetings carry, what arrived, who meets whom how often, what it holds and when
-//! it is expected to deliver it, and what it learnt of others' copies. Of meetings and copies a
-//! neighbour is told what it does not say it has: a hello may be lost, and a node begin anew.
+//! RAPID's hello to a neighbour, of bounded length: change counters of both sides, bytes per meeting,
+//! acknowledgments, meeting times, bundles held here with expected delivery, and copies known elsewhere. Meetings and
+//! copies are repeated until the neighbour confirms them: a hello may be lost, and a node may restart.
 
-use super::replicas::Copy;
+use super::replicas::KnownCopy;
 use super::{EXCHANGED_MAX, Exchanged, Rapid, age_ms, millis, rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,19 +10,20 @@ use core::cmp::Reverse;
 use farlink_base::{NodeId, PeerId};
 use farlink_book::{Actions, Flags, Held, Node, Reporters, numbers, put_number};
 
-/// Bytes of a bundle the speaker holds: identity, destination, age in ms, size, rate.
+/// Bytes of a bundle held by the sender: identity, destination, age in ms, size, rate.
 const HELD_BYTES: usize = 48;
-/// Bytes of a copy elsewhere: identity, holder, how long ago it said so in ms, rate.
+/// Bytes of a copy elsewhere: identity, holder, age of the report in ms, rate.
 const COPY_BYTES: usize = 40;
 
-/// What a neighbour holds for each destination: when made, ms on this process's clock, and the bytes
-/// up to and with it.
+/// Bundles of a neighbour per destination: creation time, ms on this process's clock, and the bytes up to and
+/// including it.
 #[derive(Default, Debug)]
-pub struct Queue(BTreeMap<NodeId, Vec<(i64, u64)>>);
+pub struct NeighbourQueue(BTreeMap<NodeId, Vec<(i64, u64)>>);
 
-impl Queue {
-    /// Of bundles by destination, when made, size.
-    fn of(mut bundles: Vec<(NodeId, i64, u64)>) -> Queue {
+impl NeighbourQueue {
+    /// Queue of bundles given as destination, creation time and size.
+    fn of(mut bundles: Vec<(NodeId, i64, u64)>) -> NeighbourQueue {
+        // Older bundles leave first, so the running sum counts the bytes ahead.
         bundles.sort_unstable();
         let mut queue: BTreeMap<NodeId, Vec<(i64, u64)>> = BTreeMap::new();
         for (to, born_ms, size) in bundles {
@@ -31,9 +31,9 @@ impl Queue {
             let before = list.last().map_or(0, |(_, bytes)| *bytes);
             list.push((born_ms, before.saturating_add(size)));
         }
-        Queue(queue)
+        NeighbourQueue(queue)
     }
-    /// Bytes that leave before a bundle made then.
+    /// Bytes that leave before a bundle created at `born_ms`.
     pub fn ahead(&self, to: NodeId, born_ms: i64) -> u64 {
         let Some(list) = self.0.get(&to) else { return 0 };
         let older = list.partition_point(|(born, _)| *born < born_ms);
@@ -42,10 +42,10 @@ impl Queue {
 }
 
 impl Rapid {
-    /// A quarter at most for each of what arrived, meetings and what is held; the rest for copies.
+    /// Writes a hello: at most a quarter each for acknowledgments, meetings and held bundles; the rest for copies.
     pub(super) fn hello(&mut self, node: &Node<'_>, to: NodeId) -> Vec<u8> {
         let exchanged = self.exchanged.get(&to).copied().unwrap_or_default();
-        // What an earlier life of this node counted says nothing.
+        // A counter from before a restart of this node is meaningless.
         let has = self.first..=self.change;
         let since = if has.contains(&exchanged.ours) { exchanged.ours } else { self.first };
         let (mut message, quarter) = (Vec::new(), self.hello_max / 4);
@@ -64,8 +64,9 @@ impl Rapid {
         message
     }
 
-    /// The bundles held longest, as many as there may be, in the order in which they leave.
+    /// Writes the bundles held longest, `most` at most, in their sending order.
     fn write_held(&self, node: &Node<'_>, message: &mut Vec<u8>, most: usize) {
+        // Anonymous bundles and hellos cannot be referred to.
         let told = |held: &&Held| !held.bundle.is_anonymous() && !held.flags.has(Flags::VIRTUAL);
         let mut bundles: Vec<&Held> = node.book.all().filter(told).take(most).collect();
         bundles.sort_by_key(|held| (held.destination(), Reverse(age_ms(node, held)), held.number));
@@ -83,42 +84,48 @@ impl Rapid {
         }
     }
 
-    /// Reads a neighbour's hello as far as it makes sense.
+    /// Reads a neighbour's hello up to its first inconsistency.
     pub(super) fn heard(&mut self, node: &Node<'_>, from: PeerId, message: &[u8], out: &mut Actions) -> Option<()> {
         let peer = node.peers.get(from)?;
-        let (speaker, teller) = (peer.node, Reporters::<u128>::name(peer));
+        let (speaker, reporter) = (peer.node, Reporters::<u128>::name(peer));
+        // A longer hello is read only as far as this node would write one.
         let message = message.get(..self.hello_max).unwrap_or(message);
         let (numbers, replicas, now_ms) = (&mut numbers(message), &mut self.replicas, millis(node.now));
         let exchanged = Exchanged { theirs: numbers.next()?, ours: numbers.next()? };
         if self.exchanged.len() >= EXCHANGED_MAX && !self.exchanged.contains_key(&speaker) {
-            // Whoever it was is told everything again.
+            // A forgotten neighbour is merely sent everything again.
             self.exchanged.pop_first();
         }
         self.exchanged.insert(speaker, exchanged);
         let meeting_bytes = numbers.next()?.max(1);
         self.acks.read(node, peer, numbers, out, |id| replicas.forget(id))?;
-        self.meetings.read((node.me, teller), node.now, numbers, &mut self.change)?;
+        self.meetings.read((node.me, reporter), node.now, numbers, &mut self.change)?;
         let mut queue = Vec::new();
         for _ in 0..numbers.next()? {
             let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
             let (to, age) = (NodeId(numbers.next()?), numbers.next()?);
             let (size, rate) = (numbers.next()?, f64::from_bits(numbers.next()?));
             queue.push((to, now_ms.saturating_sub_unsigned(age), size));
-            let copy = Copy { holder: speaker, rate, said_ms: now_ms };
+            let copy = KnownCopy { holder: speaker, rate, said_ms: now_ms };
+            // A neighbour without a name holds nothing that can be attributed.
             if speaker != NodeId::NULL {
-                self.replicas.learn(id, copy, teller, &mut self.change);
+                self.replicas.learn(id, copy, reporter, &mut self.change);
             }
         }
+        // The queue is complete: it replaces the one before.
         if let Some(neighbour) = self.neighbours.get_mut(&from) {
-            (neighbour.queue, neighbour.meeting_bytes) = (Queue::of(queue), meeting_bytes);
+            (neighbour.queue, neighbour.meeting_bytes) = (NeighbourQueue::of(queue), meeting_bytes);
         }
         while let Some(high) = numbers.next() {
             let id = u128::from(high) << 64 | u128::from(numbers.next()?);
             let (holder, age) = (NodeId(numbers.next()?), numbers.next()?);
-            let copy =
-                Copy { holder, rate: f64::from_bits(numbers.next()?), said_ms: now_ms.saturating_sub_unsigned(age) };
+            let copy = KnownCopy {
+                holder,
+                rate: f64::from_bits(numbers.next()?),
+                said_ms: now_ms.saturating_sub_unsigned(age),
+            };
             if holder != node.me && holder != NodeId::NULL {
-                self.replicas.learn(id, copy, teller, &mut self.change);
+                self.replicas.learn(id, copy, reporter, &mut self.change);
             }
         }
         Some(())
@@ -132,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_older_leaves_before() {
         let (two, three) = (NodeId(2), NodeId(3));
-        let queue = Queue::of([(two, 30, 100), (three, 5, 7), (two, 10, 50), (two, 20, u64::MAX)].into());
+        // The last size would overflow the sum.
+        let queue = NeighbourQueue::of([(two, 30, 100), (three, 5, 7), (two, 10, 50), (two, 20, u64::MAX)].into());
         let ahead = |to, born| queue.ahead(to, born);
         assert_eq!([10, 11, 20, 21, 99].map(|born| ahead(two, born)), [0, 50, 50, u64::MAX, u64::MAX]);
         assert_eq!((ahead(three, 5), ahead(three, 6), ahead(NodeId(4), 6)), (0, 7, 0));

@@ -1,41 +1,41 @@
-//! How long it takes nodes to meet each other, as each of them measures it and all tell it on.
+//! Mean times between meetings of nodes, as each node measures its own and all relay them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId};
 use farlink_book::{Reporters, put_number};
 
-/// Nodes whose meetings are known at most.
+/// Most nodes whose meetings are known.
 const NODES_MAX: usize = 1024;
-/// Neighbours known of each at most.
+/// Most neighbours known of each node.
 const NEIGHBOURS_MAX: usize = 256;
-/// Means known of all nodes at most: so many are looked at to find who may be reached.
+/// Most means over all nodes, which bounds the search for reachable nodes.
 const MEANS_MAX: usize = 65_536;
-/// The longest mean that makes sense, s: 31 years.
+/// Longest plausible mean, s: 31 years.
 const MEAN_MAX_S: f64 = 1e9;
-/// Meetings in a row by which a bundle may still be expected to arrive.
+/// Most meetings in a row by which a bundle is expected to arrive (RAPID 4.1.2).
 const HOPS: u32 = 3;
 
-/// What a node says of its meetings.
+/// Meetings reported by a node.
 #[derive(Debug)]
-struct Row {
-    /// When it said so, ms on this process's clock.
+struct MeetingRow {
+    /// Time of the report, ms on this process's clock.
     said_ms: i64,
-    /// Of all that changed which was the last of this one.
+    /// Number of its last change, among all changes.
     changed: u64,
-    /// Mean time from one meeting to the next, s.
+    /// Mean time between meetings, s.
     means: BTreeMap<NodeId, f64>,
 }
 
-/// Mean times between meetings.
+/// Mean times between meetings, per pair of nodes.
 #[derive(Default, Debug)]
-pub struct Meetings {
-    rows: BTreeMap<NodeId, Row>,
-    /// Means in all of them.
+pub struct MeetingTable {
+    rows: BTreeMap<NodeId, MeetingRow>,
+    /// Number of means in all rows.
     means: usize,
-    /// Who told of which node's.
-    tellers: Reporters<NodeId>,
-    /// Whom this node met, how often, and whether it is sure who that was.
+    /// Reporter of each node's row.
+    reporters: Reporters<NodeId>,
+    /// Nodes that this node met: number of meetings, and whether the identity was ever certain.
     counts: BTreeMap<NodeId, (u32, bool)>,
 }
 
@@ -43,22 +43,24 @@ pub fn millis(at: Instant) -> i64 {
     (at.0 / 1_000_000) as i64
 }
 
-impl Meetings {
-    /// This node meets another: the mean is the time since it began, by its meetings. `change` counts
-    /// what changes.
+impl MeetingTable {
+    /// Notes a meeting of this node: the mean is the time since the start over the number of meetings. `change`
+    /// counts changes.
     pub fn meet(&mut self, me: NodeId, now: Instant, (other, sure): (NodeId, bool), change: &mut u64) {
         if self.counts.len() >= NEIGHBOURS_MAX && !self.counts.contains_key(&other) && !self.forget_unsure(me) {
             return;
         }
         let (count, known) = self.counts.entry(other).or_insert((0, false));
         (*count, *known) = (count.saturating_add(1), *known || sure);
+        // No two nodes meet more than once a second.
         let mean = (now.as_secs_f64() / f64::from(*count)).max(1.0);
         *change += 1;
-        let row = self.rows.entry(me).or_insert(Row { said_ms: 0, changed: 0, means: BTreeMap::new() });
+        let row = self.rows.entry(me).or_insert(MeetingRow { said_ms: 0, changed: 0, means: BTreeMap::new() });
         (row.said_ms, row.changed) = (millis(now), *change);
         self.means += usize::from(row.means.insert(other, mean).is_none());
     }
-    /// Room for one that is met: whoever only claimed a name and was met least often is forgotten.
+    /// Makes space for a node met, by forgetting the least met of those that only claimed a name. Returns whether
+    /// there was one.
     fn forget_unsure(&mut self, me: NodeId) -> bool {
         let unsure = self.counts.iter().filter(|(_, (_, sure))| !sure);
         let Some(least) = unsure.min_by_key(|(_, (count, _))| *count).map(|(node, _)| *node) else { return false };
@@ -68,37 +70,39 @@ impl Meetings {
         }
         true
     }
-    /// Things that [`Meetings::reach`] looks at.
+    /// Steps of [`MeetingTable::reach`] at most.
     pub fn looks(&self) -> usize {
         HOPS as usize * self.means
     }
-    /// Notes what somebody says of a node; where there is no room, what whoever told most told is forgotten.
-    fn learn(&mut self, node: NodeId, row: Row, teller: NodeId) {
+    /// Learns a node's row; without space, rows of the largest reporter are forgotten.
+    fn learn(&mut self, node: NodeId, row: MeetingRow, reporter: NodeId) {
         let known = self.rows.get(&node).map(|row| row.means.len());
         let fits = |all: &Self| {
             let nodes = all.rows.len() < NODES_MAX || all.rows.contains_key(&node);
             nodes && all.means + row.means.len() <= MEANS_MAX + known.unwrap_or(0)
         };
         while !fits(self) {
-            let Some(loser) = self.tellers.loser() else { return };
+            let Some(loser) = self.reporters.loser() else { return };
             self.forget(loser);
+            // The reporter's own row was the next to go: it gets nothing.
             if loser == node {
                 return;
             }
         }
         self.means = self.means - known.unwrap_or(0) + row.means.len();
         self.rows.insert(node, row);
-        self.tellers.note(node, teller);
+        self.reporters.note(node, reporter);
     }
     fn forget(&mut self, node: NodeId) {
-        self.tellers.forget(node);
+        self.reporters.forget(node);
         self.means -= self.rows.remove(&node).map_or(0, |row| row.means.len());
     }
-    /// The expected time until a node meets each other one, directly or by others: the least sum of at
-    /// most three means.
+    /// Expected time until a node meets each other one, directly or through others: the least sum of at most three
+    /// means.
     pub fn reach(&self, from: NodeId) -> BTreeMap<NodeId, f64> {
         let mut reach = BTreeMap::from([(from, 0.0)]);
         let mut last = reach.clone();
+        // Only nodes that became nearer in the last round can bring others nearer.
         for _ in 0..HOPS {
             let mut next = BTreeMap::new();
             for (at, time) in &last {
@@ -114,13 +118,14 @@ impl Meetings {
         }
         reach
     }
-    /// What changed since then, the newest first, in so many bytes: number of nodes; of each its node,
-    /// how long ago it said so in ms, and its neighbours with their means.
+    /// Writes rows changed after `since`, the latest first, in at most `most` bytes: number of rows; for each its
+    /// node, the age of the report in ms, and its neighbours with their means.
     pub fn write(&self, now: Instant, since: u64, message: &mut Vec<u8>, most: usize) {
         let mut rows: Vec<_> = self.rows.iter().filter(|(_, row)| row.changed > since).collect();
         rows.sort_by_key(|(_, row)| core::cmp::Reverse(row.changed));
         let mut left = most;
-        let fits = |(_, row): &&(&NodeId, &Row)| match left.checked_sub(24 + 16 * row.means.len()) {
+        // Whole rows only: a cut one would look like a changed one.
+        let fits = |(_, row): &&(&NodeId, &MeetingRow)| match left.checked_sub(24 + 16 * row.means.len()) {
             Some(rest) => {
                 left = rest;
                 true
@@ -139,11 +144,11 @@ impl Meetings {
             }
         }
     }
-    /// Reads what a neighbour says, as far as it makes sense: of each node the newest stays, and
-    /// nobody else knows this node's.
+    /// Reads rows from a neighbour up to the first inconsistency. The newest row of each node stays; this node's own
+    /// is never taken from others.
     pub fn read(
         &mut self,
-        (me, teller): (NodeId, NodeId),
+        (me, reporter): (NodeId, NodeId),
         now: Instant,
         numbers: &mut impl Iterator<Item = u64>,
         change: &mut u64,
@@ -157,12 +162,14 @@ impl Meetings {
                     means.insert(other, mean);
                 }
             }
+            // Ages are sent, because clocks of nodes differ.
             let said_ms = millis(now).saturating_sub(age);
             let known = self.rows.get(&node);
             let newer = known.is_none_or(|row| said_ms > row.said_ms);
+            // An unchanged row is not relayed again.
             if newer && node != me && known.is_none_or(|row| row.means != means) {
                 *change += 1;
-                self.learn(node, Row { said_ms, changed: *change, means }, teller);
+                self.learn(node, MeetingRow { said_ms, changed: *change, means }, reporter);
             }
         }
         Some(())
@@ -180,28 +187,30 @@ mod tests {
     const ME: NodeId = NodeId(1);
 
     #[test]
-    fn means_are_times_by_meetings_and_three_in_a_row_reach() {
-        let (mut meetings, mut change) = (Meetings::default(), 0);
+    fn means_reach_over_three_hops() {
+        let (mut meetings, mut change) = (MeetingTable::default(), 0);
         for (now, other) in [(0, 9), (100, 2), (300, 2), (400, 3)] {
             meetings.meet(ME, at(now), (NodeId(other), true), &mut change);
         }
         for (node, other, mean) in [(2, 3, 50.0), (3, 4, 60.0), (4, 5, 70.0), (5, 6, 1.0)] {
             let means = BTreeMap::from([(NodeId(other), mean)]);
-            meetings.rows.insert(NodeId(node), Row { said_ms: 0, changed: 0, means });
+            // Rows of other nodes, as if reported.
+            meetings.rows.insert(NodeId(node), MeetingRow { said_ms: 0, changed: 0, means });
         }
+        // Node 2 was met twice in 300 s, node 3 once in 400 s, node 9 at the start.
         let reach = meetings.reach(ME);
         let of = |node| reach.get(&NodeId(node)).copied();
         assert_eq!((of(2), of(9)), (Some(150.0), Some(1.0)), "at least a second");
-        assert_eq!((of(3), of(4)), (Some(200.0), Some(260.0)), "by 2 sooner than its own 400 s");
-        assert_eq!((of(5), of(6)), (Some(530.0), None), "by 3 at once: by 2 it would be a fourth meeting");
+        assert_eq!((of(3), of(4)), (Some(200.0), Some(260.0)), "through 2 sooner than in its own 400 s");
+        assert_eq!((of(5), of(6)), (Some(530.0), None), "directly through 3: through 2 it would need a fourth meeting");
         assert_eq!(meetings.reach(NodeId(3)).get(&NodeId(6)).copied(), Some(131.0));
     }
 
     #[test]
-    fn what_changed_is_told_on_once_and_the_newest_stays() {
-        let (mut ours, mut theirs, mut change, mut there) = (Meetings::default(), Meetings::default(), 0, 0);
+    fn changed_rows_are_sent_once() {
+        let (mut ours, mut theirs, mut change, mut there) = (MeetingTable::default(), MeetingTable::default(), 0, 0);
         ours.meet(ME, at(100), (NodeId(2), true), &mut change);
-        let told = |ours: &Meetings, since, most| {
+        let told = |ours: &MeetingTable, since, most| {
             let mut message = Vec::new();
             ours.write(at(200), since, &mut message, most);
             message
@@ -218,7 +227,7 @@ mod tests {
         ours.meet(ME, at(190), (NodeId(2), true), &mut change);
         let second = told(&ours, 0, 1000);
         assert_eq!(read(200, &second), Some(95.0));
-        assert_eq!(read(200, &first), Some(95.0), "it was said before");
+        assert_eq!(read(200, &first), Some(95.0), "an older report");
         for cut in (8..first.len()).step_by(8) {
             assert_eq!(read(900, &first[..cut]), None, "{cut}");
         }
@@ -226,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_tells_what_this_node_measures_or_what_is_no_time() {
-        let (mut meetings, mut change) = (Meetings::default(), 0);
+    fn own_measurements_and_bad_times_stay() {
+        let (mut meetings, mut change) = (MeetingTable::default(), 0);
         let row = |node: u64, mean: f64| {
             let mut message = Vec::new();
             [1, node, 0, 1, 7, mean.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
@@ -244,7 +253,7 @@ mod tests {
         assert!(meetings.rows.len() <= NODES_MAX + 1 && meetings.counts.len() == NEIGHBOURS_MAX);
     }
 
-    /// What somebody says of so many nodes: that each meets so many others.
+    /// A report about `nodes`: each meets as many `others`.
     fn lies(nodes: core::ops::Range<u64>, others: u64) -> Vec<u8> {
         let mut message = Vec::new();
         put_number(&mut message, nodes.end - nodes.start);
@@ -258,30 +267,32 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_invented_nodes_pushes_out_its_own_and_what_is_looked_at_stays_bounded() {
-        let (mut meetings, mut change, liar, honest) = (Meetings::default(), 0, NodeId(3), NodeId(2));
-        let mut hear = |meetings: &mut Meetings, teller, message: &[u8]| {
-            assert!(meetings.read((ME, teller), at(9), &mut numbers(message), &mut change).is_some());
+    fn invented_rows_evict_only_their_own() {
+        let (mut meetings, mut change, liar, honest) = (MeetingTable::default(), 0, NodeId(3), NodeId(2));
+        let mut hear = |meetings: &mut MeetingTable, reporter, message: &[u8]| {
+            assert!(meetings.read((ME, reporter), at(9), &mut numbers(message), &mut change).is_some());
         };
         hear(&mut meetings, honest, &lies(10..60, 20));
         for round in 0..30 {
             hear(&mut meetings, liar, &lies(1_000 + 100 * round..1_100 + 100 * round, 256));
             assert!(meetings.means <= MEANS_MAX && meetings.looks() <= 3 * MEANS_MAX);
         }
+        // Then many short rows: the other bound.
         for round in 0..30 {
             hear(&mut meetings, liar, &lies(100_000 + 100 * round..100_100 + 100 * round, 1));
         }
         assert!((10..60).all(|node| meetings.rows.get(&NodeId(node)).is_some_and(|row| row.means.len() == 20)));
-        assert_eq!((meetings.rows.len(), meetings.tellers.len()), (NODES_MAX, NODES_MAX));
+        assert_eq!((meetings.rows.len(), meetings.reporters.len()), (NODES_MAX, NODES_MAX));
         assert_eq!(meetings.means, meetings.rows.values().map(|row| row.means.len()).sum::<usize>());
         hear(&mut meetings, honest, &lies(60..70, 20));
-        assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and who is honest finds room");
+        assert!((60..70).all(|node| meetings.rows.contains_key(&NodeId(node))), "and honest reports find space");
     }
 
     #[test]
-    fn whoever_comes_under_ever_new_names_leaves_room_for_those_it_is_sure_of() {
-        let (mut meetings, mut change) = (Meetings::default(), 0);
+    fn changing_names_leave_room_for_proven() {
+        let (mut meetings, mut change) = (MeetingTable::default(), 0);
         (10..20).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), true), &mut change));
+        // Claimed names fill the table but displace no proven one.
         (1_000..3_000).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), false), &mut change));
         (20..30).for_each(|node| meetings.meet(ME, at(9), (NodeId(node), true), &mut change));
         assert!((10..30).all(|node| meetings.counts.contains_key(&NodeId(node))));
@@ -290,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn of_two_words_of_the_same_moment_the_first_stays() {
-        let (mut meetings, mut change) = (Meetings::default(), 0);
+    fn first_of_equal_times_stays() {
+        let (mut meetings, mut change) = (MeetingTable::default(), 0);
         for mean in [5.0f64, 6.0] {
             let mut message = Vec::new();
             [1, 3, 0, 1, 7, mean.to_bits()].iter().for_each(|number| put_number(&mut message, *number));
@@ -301,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn who_was_sure_once_stays_though_another_claims_its_name() {
-        let (mut meetings, mut change) = (Meetings::default(), 0);
+    fn proven_row_survives_a_claim() {
+        let (mut meetings, mut change) = (MeetingTable::default(), 0);
         meetings.meet(ME, at(9), (NodeId(10), true), &mut change);
         meetings.meet(ME, at(9), (NodeId(10), false), &mut change);
         for node in (1_000..1_300).flat_map(|node| [node; 3]) {

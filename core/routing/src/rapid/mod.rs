@@ -1,13 +1,12 @@
-//! RAPID: routing as the allotment of what a meeting can carry: the copy goes first that helps most
-//! by byte, to shorten delays or to keep deadlines.
+//! RAPID: routing as allocation of the bytes that a meeting can carry: the copy with the greatest benefit per byte
+//! goes first, for shorter delays or for deadlines.
 //!
-//! A. Balasubramanian, B. Levine, A. Venkataramani: "DTN Routing as a Resource Allocation Problem",
-//! SIGCOMM 2007: utilities of 3.5, the estimate of delays of 4.1 with exponential meeting times,
-//! meetings over three hops of 4.1.2, and the control channel of 4.2, here in hellos. What makes room
-//! is a congestion control's to say, which may ask [`DeliveryForecast::prospect`].
+//! A. Balasubramanian, B. Levine, A. Venkataramani: "DTN Routing as a Resource Allocation Problem", SIGCOMM 2007:
+//! utilities of 3.5, the delay estimate of 4.1 with exponential meeting times, meetings over three hops of 4.1.2, and
+//! the control channel of 4.2, here in hellos. Eviction is left to a congestion control, which may ask
+//! [`DeliveryForecast::prospect`].
 //!
-//! Parts: `meetings.rs` who meets whom how often, `replicas.rs` who holds what, `hello.rs` what is
-//! told.
+//! Parts: meeting times in `meetings.rs`, known copies in `replicas.rs`, messages in `hello.rs`.
 
 mod hello;
 mod meetings;
@@ -21,79 +20,79 @@ use farlink_book::{
     Action, Actions, CopyOffer, DeliveryEstimate, DeliveryForecast, EventMask, Held, Identity, Node, Peer, PolicyEvent,
     Why,
 };
-use hello::Queue;
-use meetings::{Meetings, millis};
-use replicas::{Copy, Replicas};
+use hello::NeighbourQueue;
+use meetings::{MeetingTable, millis};
+use replicas::{KnownCopy, Replicas};
 
-/// Bundles for the same destination that are looked at to find what leaves before one.
+/// Most bundles for one destination examined to find those that leave earlier.
 const QUEUE_LOOKED_AT: usize = 256;
-/// Nodes of which is known what they were told.
+/// Most nodes with which change counters are kept.
 const EXCHANGED_MAX: usize = 1024;
-/// Delay of what nobody is expected to deliver, s.
+/// Delay assumed if no node is expected to deliver, s.
 const DELAY_MAX: f64 = 1e9;
 
 /// A neighbour that is up.
 #[derive(Debug)]
 struct Neighbour {
     since: Instant,
-    /// Bytes its meetings carry, as it says.
+    /// Bytes per meeting, as it reports.
     meeting_bytes: u64,
-    /// What it holds.
-    queue: Queue,
+    /// Its bundles per destination.
+    queue: NeighbourQueue,
     /// Expected time until it meets each node, s.
     reach: BTreeMap<NodeId, f64>,
-    /// As of which change.
+    /// Value of `change` for which `reach` was computed.
     reached: u64,
 }
 
-/// What was said to a node and by it, as far as the other has it.
+/// Change counters of an exchange with a node, as far as it was confirmed.
 #[derive(Clone, Copy, Default, Debug)]
 struct Exchanged {
-    /// Our changes, as it says.
+    /// Our changes that it confirmed.
     ours: u64,
-    /// Its changes.
+    /// Its changes that we know.
     theirs: u64,
 }
 
-/// Utilities by what all copies of a bundle are expected to do.
+/// Router that orders copies by their utility, given all known copies.
 #[derive(Debug)]
 pub struct Rapid {
     deadlines: bool,
     hello_max: usize,
     meeting_bytes: u64,
-    /// Meetings whose bytes were measured.
+    /// Number of meetings whose bytes were measured.
     measured: u64,
-    meetings: Meetings,
+    meetings: MeetingTable,
     replicas: Replicas,
     acks: Acks,
-    /// Counts what changed in the two, from `first` on, which is another after each start.
+    /// Counter of changes in both tables; starts at `first`, which differs after each restart.
     change: u64,
     first: u64,
     exchanged: BTreeMap<NodeId, Exchanged>,
     neighbours: BTreeMap<PeerId, Neighbour>,
     reach: BTreeMap<NodeId, f64>,
-    /// As of which change.
+    /// Value of `change` for which `reach` was computed.
     reached: u64,
 }
 
-/// What of a bundle's lifetime is over, ms.
+/// Elapsed lifetime of a bundle, ms.
 fn age_ms(node: &Node<'_>, held: &Held) -> u64 {
     held.bundle.lifetime_ms.saturating_sub(held.remaining(node.now).as_millis() as u64)
 }
 
-/// One by the time, in s, until a bundle is delivered by a node that meets its destination that often
-/// and hands over so many bytes each time, of which `ahead` leave before it.
+/// Inverse of the expected time to delivery, 1/s, by a node that meets the destination once per `mean_s` and
+/// transfers `meeting_bytes` each time, with `ahead` bytes in front of the bundle.
 fn rate(mean_s: Option<&f64>, ahead: u64, size: u64, meeting_bytes: u64) -> f64 {
     let meetings = ahead.saturating_add(size).div_ceil(meeting_bytes.max(1)).max(1);
     mean_s.map_or(0.0, |mean| 1.0 / (mean.max(1.0) * meetings as f64))
 }
 
 impl Rapid {
-    /// Parameters.
+    /// Parameters of the router.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "metric",
-            help: "What is to be made best: 0 the mean delay, 1 how many bundles arrive within their lifetimes.",
+            help: "Metric to optimise: 0 the mean delay, 1 the number of bundles delivered within their lifetimes.",
             unit: "",
             default: 0.0,
             min: 0.0,
@@ -101,7 +100,7 @@ impl Rapid {
         },
         Param {
             name: "metadata",
-            help: "Bytes of what is told, and listened to, in one meeting at most.",
+            help: "Most bytes of control messages sent, and read, per meeting.",
             unit: "B",
             default: 65_536.0,
             min: 1024.0,
@@ -109,7 +108,7 @@ impl Rapid {
         },
         Param {
             name: "meeting",
-            help: "Bytes that a meeting carries, until some were measured (where links have a known rate).",
+            help: "Bytes per meeting, until meetings were measured (over links with a known rate).",
             unit: "B",
             default: 1e6,
             min: 1.0,
@@ -119,7 +118,7 @@ impl Rapid {
         TRUST,
     ];
 
-    /// `params` are values of [`Rapid::PARAMS`].
+    /// RAPID with values of [`Rapid::PARAMS`]; `seed` makes the change counter differ after a restart.
     pub fn new(params: &[f64], seed: u64) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
         Rapid {
@@ -127,7 +126,7 @@ impl Rapid {
             hello_max: param(1) as usize,
             meeting_bytes: param(2) as u64,
             measured: 0,
-            meetings: Meetings::default(),
+            meetings: MeetingTable::default(),
             replicas: Replicas::default(),
             acks: Acks::new(param(3), param(4)),
             change: seed << 32,
@@ -139,7 +138,7 @@ impl Rapid {
         }
     }
 
-    /// What this node is expected to do for a bundle it holds, the older ones first.
+    /// Delivery rate of this node for a bundle it holds, behind older ones for the same destination, 1/s.
     fn own_rate(&self, node: &Node<'_>, held: &Held) -> f64 {
         let (to, age) = (held.destination(), age_ms(node, held));
         let Some(mean) = self.reach.get(&to) else { return 0.0 };
@@ -148,20 +147,21 @@ impl Rapid {
         let ahead = same.filter(older).map(Held::size).sum();
         rate(Some(mean), ahead, held.size(), self.meeting_bytes)
     }
-    /// What a neighbour would be expected to do, had it a copy.
+    /// Delivery rate that a neighbour would add with a copy, 1/s.
     fn their_rate(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> f64 {
         let Some(known) = self.neighbours.get(&peer.id) else { return 0.0 };
         let (to, born_ms) = (held.destination(), millis(node.now).saturating_sub_unsigned(age_ms(node, held)));
         let ahead = known.queue.ahead(to, born_ms);
         rate(known.reach.get(&to), ahead, held.size(), known.meeting_bytes)
     }
-    /// What all are expected to do but this neighbour.
+    /// Delivery rate of all known holders except `but`, 1/s.
     fn known_rate(&self, node: &Node<'_>, held: &Held, but: NodeId) -> f64 {
         self.own_rate(node, held) + self.replicas.rate(held.bundle.id, [node.me, but])
     }
-    /// What a copy that adds so much improves.
+    /// Benefit of a copy that adds `more` to the rate.
     fn gain(&self, known: f64, more: f64, left: Duration) -> f64 {
         if self.deadlines {
+            // The chance of missing the deadline, with exponential times.
             let missed = |rate: f64| libm::exp(-rate * left.as_secs_f64());
             return missed(known) - missed(known + more);
         }
@@ -176,7 +176,7 @@ impl Rapid {
         let neighbour = Neighbour {
             since: node.now,
             meeting_bytes: self.meeting_bytes,
-            queue: Queue::default(),
+            queue: NeighbourQueue::default(),
             reach: self.meetings.reach(peer.node),
             reached: self.change,
         };
@@ -184,7 +184,7 @@ impl Rapid {
         out.tell(peer.id, self.hello(node, peer.node));
     }
 
-    /// Who may be reached when from here and from a neighbour, where anything changed.
+    /// Recomputes the expected meeting times of this node and a neighbour, if anything changed.
     fn reach_anew(&mut self, node: &Node<'_>, from: PeerId) {
         if self.reached != self.change {
             (self.reach, self.reached) = (self.meetings.reach(node.me), self.change);
@@ -195,7 +195,7 @@ impl Rapid {
         }
     }
 
-    /// The mean of what meetings could carry, by rate and duration.
+    /// Updates the mean bytes per meeting from a link's rate and the duration.
     fn down(&mut self, node: &Node<'_>, peer: PeerId) {
         let Some(neighbour) = self.neighbours.remove(&peer) else { return };
         let Some(rate) = node.peers.get(peer).and_then(|peer| peer.rate) else { return };
@@ -205,10 +205,10 @@ impl Rapid {
         self.meeting_bytes = ((sum / u128::from(self.measured)) as u64).max(1);
     }
 
-    /// This neighbour has a copy now, or this node has none any more.
+    /// Notes that a node now has a copy, or with rate 0 that it has none.
     fn note_copy(&mut self, node: &Node<'_>, held: &Held, holder: NodeId, rate: f64) {
         if !held.bundle.is_anonymous() && holder != NodeId::NULL {
-            let copy = Copy { holder, rate, said_ms: millis(node.now) };
+            let copy = KnownCopy { holder, rate, said_ms: millis(node.now) };
             self.replicas.learn(held.bundle.id, copy, node.me, &mut self.change);
         }
     }
@@ -241,11 +241,12 @@ impl Router for Rapid {
     fn asks_summaries(&self) -> bool {
         true
     }
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        if let Some(id) = self.acks.hear(node, news) {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        // A delivered bundle needs no further copies.
+        if let Some(id) = self.acks.hear(node, event) {
             return self.replicas.forget(id);
         }
-        match *news {
+        match *event {
             PolicyEvent::Up { peer } => {
                 if let Some(peer) = node.peers.get(peer).filter(|peer| peer.node != NodeId::NULL) {
                     self.up(node, peer, out);
@@ -263,6 +264,7 @@ impl Router for Rapid {
                     self.note_copy(node, held, peer.node, rate);
                 }
             }
+            // An acknowledged bundle is forgotten as a whole.
             PolicyEvent::Gone { bundle, why } if why != Why::Acked => {
                 if let Some(held) = node.get(bundle) {
                     self.note_copy(node, held, node.me, 0.0);
@@ -280,7 +282,7 @@ impl Router for Rapid {
         }
         let (known, more) = (self.known_rate(node, held, peer.node), self.their_rate(node, peer, held));
         let gain = self.gain(known, more, held.remaining(node.now)) / held.size().max(1) as f64;
-        // The bits of what is not negative are in the order of the numbers. What helps nothing goes last.
+        // Bits of non-negative floats are ordered like the floats; a copy without benefit goes last.
         Some(CopyOffer::copy(held, !gain.max(0.0).to_bits()))
     }
 }

@@ -1,47 +1,46 @@
-//! Who holds which bundle, and how soon each of them may be expected to deliver it, as nodes tell
-//! each other.
+//! Known copies of bundles, with the delivery rate of each holder, as nodes report them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::NodeId;
 use farlink_book::Reporters;
 
-/// Bundles known; of more those are forgotten of which nothing was heard longest.
+/// Most bundles known; the ones not reported for longest are forgotten first.
 const BUNDLES_MAX: usize = 4096;
-/// The highest rate that makes sense, 1/s: nobody meets anybody more often than once a second, nor is expected to.
+/// Highest plausible rate, 1/s: no two nodes meet more than once a second.
 const RATE_MAX: f64 = 1.0;
-/// Holders known of each.
+/// Most holders known per bundle.
 const HOLDERS_MAX: usize = 32;
 
-/// What a node expects of its copy.
+/// A copy of a bundle at another node.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Copy {
-    /// Who has it.
+pub struct KnownCopy {
+    /// Node that has the copy.
     pub holder: NodeId,
-    /// One by the time, in s, until it delivers it; 0: never, or it has it no more.
+    /// Inverse of the expected time to delivery, 1/s; 0 if the holder will never deliver it or dropped its copy.
     pub rate: f64,
-    /// When it said so, ms on this process's clock.
+    /// Time of the report, ms on this process's clock.
     pub said_ms: i64,
 }
 
 #[derive(Debug)]
-struct Known {
-    copies: Vec<Copy>,
+struct BundleCopies {
+    copies: Vec<KnownCopy>,
     changed: u64,
 }
 
-/// All copies known.
+/// All known copies, by bundle.
 #[derive(Default, Debug)]
 pub struct Replicas {
-    known: BTreeMap<u128, Known>,
+    known: BTreeMap<u128, BundleCopies>,
     order: BTreeSet<(u64, u128)>,
-    tellers: Reporters<u128>,
+    reporters: Reporters<u128>,
 }
 
 impl Replicas {
-    /// Notes what a node says of its copy, where that is newer. It is told on where it is new, or a
-    /// quarter away from what was told: `change` counts that. `teller`: who says so here.
-    pub fn learn(&mut self, id: u128, copy: Copy, teller: NodeId, change: &mut u64) {
+    /// Learns a copy, if the report is newer than the known one. It is relayed if it is new or differs by a quarter
+    /// from the value relayed before; `change` counts that. `reporter` is the reporter.
+    pub fn learn(&mut self, id: u128, copy: KnownCopy, reporter: NodeId, change: &mut u64) {
         if !(0.0..=RATE_MAX).contains(&copy.rate) {
             return;
         }
@@ -50,17 +49,17 @@ impl Replicas {
                 self.forget_one();
             }
             self.order.insert((*change, id));
-            self.known.insert(id, Known { copies: Vec::new(), changed: *change });
+            self.known.insert(id, BundleCopies { copies: Vec::new(), changed: *change });
         }
-        self.tellers.note(id, teller);
+        self.reporters.note(id, reporter);
         let Some(known) = self.known.get_mut(&id) else { return };
         let room = known.copies.len() < HOLDERS_MAX;
         match known.copies.iter_mut().find(|known| known.holder == copy.holder) {
-            // Of two words of one moment, that it is gone is the later.
+            // On equal timestamps a removal wins.
             Some(before) if (before.said_ms, copy.rate > 0.0) >= (copy.said_ms, true) => return,
             Some(before) => {
                 let far = (before.rate - copy.rate).abs() > 0.25 * before.rate;
-                *before = Copy { rate: if far { copy.rate } else { before.rate }, ..copy };
+                *before = KnownCopy { rate: if far { copy.rate } else { before.rate }, ..copy };
                 if !far {
                     return;
                 }
@@ -73,32 +72,33 @@ impl Replicas {
         known.changed = *change;
         self.order.insert((*change, id));
     }
-    /// Room for one: of whoever told of more than half of all, what it did not tell of for longest; else what nobody did.
+    /// Makes space: evicts the oldest entry of a reporter with more than half of all, or else the oldest.
     fn forget_one(&mut self) {
-        let flood = self.tellers.loser().filter(|_| self.tellers.most() > BUNDLES_MAX / 2);
+        // A reporter below half of the table is no flood.
+        let flood = self.reporters.loser().filter(|_| self.reporters.most() > BUNDLES_MAX / 2);
         if let Some(id) = flood.or(self.order.first().map(|(_, id)| *id)) {
             self.forget(id);
         }
     }
-    /// It arrived: nothing more is to be known of it.
+    /// Forgets a bundle that was delivered.
     pub fn forget(&mut self, id: u128) {
-        self.tellers.forget(id);
+        self.reporters.forget(id);
         if let Some(known) = self.known.remove(&id) {
             self.order.remove(&(known.changed, id));
         }
     }
-    /// How soon the holders but these two may be expected to deliver it, taken together.
+    /// Sum of the delivery rates of all holders except these two, 1/s.
     pub fn rate(&self, id: u128, but: [NodeId; 2]) -> f64 {
         let copies = self.known.get(&id).map_or(&[][..], |known| &known.copies);
         copies.iter().filter(|copy| !but.contains(&copy.holder)).map(|copy| copy.rate).sum()
     }
-    /// What changed since then, the newest first.
-    pub fn since(&self, since: u64) -> impl Iterator<Item = (u128, &Copy)> {
+    /// Copies changed after `since`, the latest first.
+    pub fn since(&self, since: u64) -> impl Iterator<Item = (u128, &KnownCopy)> {
         let changed = self.order.iter().rev().take_while(move |(changed, _)| *changed > since);
         changed
             .flat_map(|(_, id)| self.known.get(id).into_iter().flat_map(|known| known.copies.iter().map(|c| (*id, c))))
     }
-    /// How many bundles are known.
+    /// Number of known bundles.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         assert_eq!(self.known.len(), self.order.len());
@@ -110,14 +110,14 @@ impl Replicas {
 mod tests {
     use super::*;
 
-    fn copy(holder: u64, rate: f64, said_ms: i64) -> Copy {
-        Copy { holder: NodeId(holder), rate, said_ms }
+    fn copy(holder: u64, rate: f64, said_ms: i64) -> KnownCopy {
+        KnownCopy { holder: NodeId(holder), rate, said_ms }
     }
     const NOBODY: [NodeId; 2] = [NodeId::NULL; 2];
     const TELLER: NodeId = NodeId(2);
 
     #[test]
-    fn the_newest_word_of_each_holder_counts() {
+    fn newest_report_of_each_holder_counts() {
         let (mut replicas, mut change) = (Replicas::default(), 0);
         for (word, sum, changes) in [
             (copy(2, 0.0, 0), 0.0, 1),
@@ -147,6 +147,7 @@ mod tests {
     fn tables_are_bounded() {
         let (mut replicas, mut change) = (Replicas::default(), 0);
         for id in 0..5000 {
+            // The last bundle has more holders than are remembered.
             let holders = if id == 4999 { 100 } else { 1 };
             (1..=holders).for_each(|n| replicas.learn(id, copy(n, 1.0, 1), TELLER, &mut change));
         }
@@ -155,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn who_tells_of_more_than_half_pushes_out_its_own() {
+    fn reporter_above_half_evicts_its_own() {
         let (mut replicas, mut change) = (Replicas::default(), 0);
         (0..100).for_each(|id| replicas.learn(id, copy(5, 0.5, 1), NodeId(4), &mut change));
         (1_000..60_000).for_each(|id| replicas.learn(id, copy(6, 1.0, 1), NodeId(3), &mut change));
-        assert_eq!((replicas.len(), replicas.tellers.len()), (BUNDLES_MAX, BUNDLES_MAX));
-        assert!((0..100).all(|id| replicas.rate(id, NOBODY) == 0.5), "what another told of stays");
+        assert_eq!((replicas.len(), replicas.reporters.len()), (BUNDLES_MAX, BUNDLES_MAX));
+        assert!((0..100).all(|id| replicas.rate(id, NOBODY) == 0.5), "entries of the other reporter stay");
         replicas.forget(7);
-        assert_eq!((replicas.len(), replicas.tellers.len()), (BUNDLES_MAX - 1, BUNDLES_MAX - 1));
+        assert_eq!((replicas.len(), replicas.reporters.len()), (BUNDLES_MAX - 1, BUNDLES_MAX - 1));
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Site, greeting};
+use crate::testing::{RouterSite, greeting};
 use alloc::vec::Vec;
 use farlink_base::DataRate;
 use farlink_book::{Handle, numbers, put_number};
@@ -7,15 +7,15 @@ use farlink_book::{Handle, numbers, put_number};
 fn at(s: u64) -> Instant {
     Instant(s * 1_000_000_000)
 }
-/// A bundle of this size made at this second, which lives for an hour.
-fn keep(site: &mut Site, to: u64, size: usize, made: u64) -> Handle {
+/// A bundle of this size, created at this second, that lives for an hour.
+fn keep(site: &mut RouterSite, to: u64, size: usize, made: u64) -> Handle {
     site.keep_with(to, size, |_, new| new.expires = at(made + 3600))
 }
 fn close(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-9 * b.abs().max(1e-9), "{a} {b}");
 }
-/// What neighbour 2 says: its meetings carry so much, it meets 9 in this mean time; and what it holds
-/// for 9: identity, age in s, size.
+/// Hello of neighbour 2: its bytes per meeting, its mean time between meetings with 9, and its bundles for 9
+/// (identity, age in s, size).
 fn says(meeting_bytes: u64, mean_s: f64, held: &[(u64, u64, u64)]) -> Vec<u8> {
     let mut message = Vec::new();
     let mut put = |numbers: &[u64]| numbers.iter().for_each(|number| put_number(&mut message, *number));
@@ -25,15 +25,16 @@ fn says(meeting_bytes: u64, mean_s: f64, held: &[(u64, u64, u64)]) -> Vec<u8> {
     }
     message
 }
-fn hear(router: &mut Rapid, site: &Site, news: PolicyEvent<'_>) -> Vec<Action> {
+fn hear(router: &mut Rapid, site: &RouterSite, event: PolicyEvent<'_>) -> Vec<Action> {
     let mut out = Actions::default();
-    router.on(&site.node(), &news, &mut out);
+    router.on(&site.node(), &event, &mut out);
     out.drain().collect()
 }
 
 #[test]
-fn a_bundle_waits_for_as_many_meetings_as_what_is_before_it_fills() {
+fn queue_ahead_sets_needed_meetings() {
     let mean = Some(&100.0);
+    // One meeting carries 1,000 B.
     close(rate(mean, 0, 1000, 1000), 0.01);
     close(rate(mean, 1, 1000, 1000), 0.005);
     close(rate(mean, 2500, 500, 1000), 1.0 / 300.0);
@@ -43,8 +44,8 @@ fn a_bundle_waits_for_as_many_meetings_as_what_is_before_it_fills() {
 }
 
 #[test]
-fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
+fn best_delay_gain_per_byte_first() {
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let (nine, two) = (site.meet(9, 0), site.meet(2, 1));
     hear(&mut router, &site, PolicyEvent::Up { peer: nine });
@@ -52,12 +53,12 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
     let [old, young, large] =
         [(400, 1000), (400, 1900), (800, 1950)].map(|(size, made)| keep(&mut site, 9, size, made));
     greeting(&mut router, &site, two);
-    // This node meets 9 once in 1,000 s. Old and young fit one meeting; large waits for the second.
+    // Node 1 meets 9 once in 1,000 s. `old` and `young` fit one meeting; `large` needs a second.
     let own = |router: &Rapid, bundle| router.own_rate(&site.node(), site.held(bundle));
     close(own(&router, old), 0.001);
     close(own(&router, young), 0.001);
     close(own(&router, large), 0.0005);
-    // Neighbour 2 meets 9 each 500 s, for 500 B: what it has, 100 B made at 1,800 s, is before the last two.
+    // Neighbour 2 meets 9 every 500 s, for 500 B; its 200 B from second 1,800 go before `young` and `large`.
     let bytes = says(500, 500.0, &[(77, 200, 200)]);
     assert_eq!(hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &bytes }), [Action::Reask(two)]);
     let theirs = |bundle| router.their_rate(&site.node(), site.peer(two), site.held(bundle));
@@ -65,8 +66,8 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
     close(theirs(young), 0.001);
     close(theirs(large), 0.001);
     let rank = |router: &Rapid, bundle| router.wants(&site.node(), site.peer(two), site.held(bundle)).unwrap().rank;
-    // Old: 1,000 s to 333 s for 400 B: 1.67 s a byte; young: to 500 s: 1.25; large: 2,000 s to 667 s
-    // for 800 B: 1.67. (Own meetings got faster for none of them.)
+    // Old: 1,000 s to 333 s for 400 B: 1.67 s per byte; young: to 500 s: 1.25; large: 2,000 s to 667 s for 800 B:
+    // 1.67.
     let gain = |bundle| f64::from_bits(!rank(&router, bundle));
     close(gain(old), (1000.0 - 1.0 / 0.003) / 400.0);
     close(gain(young), (1000.0 - 500.0) / 400.0);
@@ -75,33 +76,34 @@ fn the_copy_goes_first_that_shortens_delays_most_by_byte() {
 }
 
 #[test]
-fn for_deadlines_what_hardly_makes_it_goes_first() {
-    let (site, router) = (Site::new(), Rapid::new(&[1.0], 7));
+fn deadline_metric_favours_borderline_bundles() {
+    let (site, router) = (RouterSite::new(), Rapid::new(&[1.0], 7));
     let left = Duration::from_secs(1000);
     close(router.gain(0.001, 0.001, left), libm::exp(-1.0) - libm::exp(-2.0));
-    assert!(router.gain(0.01, 0.001, left) < 1e-4, "it arrives in time anyhow");
+    assert!(router.gain(0.01, 0.001, left) < 1e-4, "it arrives in time without the copy");
     close(router.gain(0.0, 0.0, left), 0.0);
     assert_eq!(router.gain(0.001, 0.001, Duration::ZERO), 0.0, "too late");
     let mean = Rapid::new(&[0.0], 7);
     close(mean.gain(0.0, 0.001, left), DELAY_MAX - 1000.0);
     assert_eq!(mean.gain(0.0, 0.0, left), 0.0);
-    let mut other = Site::new();
+    let mut other = RouterSite::new();
     let (bundle, peer) = (other.keep(9, 100), other.meet(2, 0));
     let want = router.wants(&other.node(), other.peer(peer), other.held(bundle)).unwrap();
-    assert_eq!((want.keep, want.rank), (true, u64::MAX), "of no known use: last, but it goes");
+    assert_eq!((want.keep, want.rank), (true, u64::MAX), "a copy without known benefit goes last");
     assert_eq!(site.book.len(), 0);
 }
 
 #[test]
-fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+fn copies_elsewhere_lower_utility() {
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[], 7));
     site.now = at(1000);
     let (two, three) = (site.meet(2, 0), site.meet(3, 1));
     let bundle = keep(&mut site, 9, 100, 1000);
     greeting(&mut router, &site, two);
     hear(&mut router, &site, PolicyEvent::Heard { from: two, bytes: &says(500, 500.0, &[]) });
-    let known = |router: &Rapid, site: &Site, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
-    // By 2, which it meets once in 1,000 s.
+    let known =
+        |router: &Rapid, site: &RouterSite, but| router.known_rate(&site.node(), site.held(bundle), NodeId(but));
+    // Through neighbour 2, which this node meets once in 1,000 s.
     close(known(&router, &site, 0), 1.0 / 1500.0);
     hear(&mut router, &site, PolicyEvent::Sent { bundle, to: two, gave: 0, keep: true });
     close(known(&router, &site, 0), 1.0 / 1500.0 + 0.002);
@@ -109,13 +111,13 @@ fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
     let seen = router.prospect(&site.node(), site.held(bundle), None).unwrap();
     close(seen.chance, 1.0 - libm::exp(-3600.0 * (1.0 / 1500.0 + 0.002)));
     assert_eq!(seen.arrival, at(1375));
-    // The next neighbour is told of it once, and when it is gone from here.
+    // The next neighbour gets a report of the copy, and another when it is gone from here.
     let first = greeting(&mut router, &site, three);
     let mut there = Rapid::new(&[], 7);
-    let mut other = Site::new();
+    let mut other = RouterSite::new();
     other.now = at(1000);
     let here = other.meet(1, 0);
-    let hear_there = |there: &mut Rapid, other: &Site, bytes: &[u8]| {
+    let hear_there = |there: &mut Rapid, other: &RouterSite, bytes: &[u8]| {
         let (node, mut out) = (Node { me: NodeId(3), ..other.node() }, Actions::default());
         there.on(&node, &PolicyEvent::Heard { from: here, bytes }, &mut out);
     };
@@ -134,8 +136,8 @@ fn copies_elsewhere_make_another_worth_less_until_they_are_gone() {
 }
 
 #[test]
-fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 4096.0, 1000.0], 7));
+fn truncated_hello_is_harmless() {
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[0.0, 4096.0, 1000.0], 7));
     site.now = at(5000);
     for n in 0..500 {
         keep(&mut site, 9 + n % 5, 100, 4000 + n);
@@ -143,12 +145,13 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
     let peers: Vec<PeerId> = (0..200).map(|n| site.meet(100 + n, n as u32)).collect();
     assert!((0..6000).all(|id| router.acks.note(id, NodeId::NULL)));
     for id in 0..3000u64 {
-        let copy = Copy { holder: NodeId(2), rate: 0.1, said_ms: 0 };
+        let copy = KnownCopy { holder: NodeId(2), rate: 0.1, said_ms: 0 };
         router.replicas.learn(u128::from(id), copy, NodeId(2), &mut router.change);
     }
     let hellos: Vec<Vec<u8>> = peers.iter().map(|peer| greeting(&mut router, &site, *peer)).collect();
+    // The bound of the second parameter, nearly used up.
     assert!(hellos.iter().all(|hello| hello.len() <= 4096 && hello.len() > 3000));
-    let mut other = Site::new();
+    let mut other = RouterSite::new();
     let from = other.meet(1, 0);
     for hello in [&hellos[0], &hellos[199]] {
         for cut in (0..hello.len()).step_by(8) {
@@ -157,6 +160,7 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
             assert_eq!(said.last(), Some(&Action::Reask(from)));
         }
     }
+    // Numbers without meaning in any field.
     let lies: Vec<u8> =
         [[u64::MAX; 40], [0; 40], [f64::NAN.to_bits(); 40]].concat().iter().flat_map(|n| n.to_be_bytes()).collect();
     for from_byte in 0..64 {
@@ -166,12 +170,12 @@ fn hellos_are_bounded_and_one_that_is_cut_harms_nobody() {
 }
 
 #[test]
-fn what_arrived_is_purged_and_its_copies_forgotten() {
-    // Where hearsay is to delete.
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1e6, 2.0], 7));
+fn delivered_bundles_are_purged() {
+    // Acknowledgments of third parties delete with this setting.
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[0.0, 65_536.0, 1e6, 2.0], 7));
     let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
     let id = site.held(bundle).bundle.id;
-    router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut 0);
+    router.replicas.learn(id, KnownCopy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut 0);
     let mut bytes = Vec::new();
     [1, 0, 7, 1, 0, id as u64].iter().for_each(|number| put_number(&mut bytes, *number));
     let said = hear(&mut router, &site, PolicyEvent::Heard { from: peer, bytes: &bytes });
@@ -180,12 +184,12 @@ fn what_arrived_is_purged_and_its_copies_forgotten() {
     hear(&mut router, &site, PolicyEvent::Gone { bundle, why: Why::Acked });
     assert_eq!(router.replicas.len(), 0);
     let told: Vec<u64> = numbers(&greeting(&mut router, &site, peer)).skip(2).take(4).collect();
-    assert_eq!(told, [1_000_000, 1, 0, id as u64], "and told on");
+    assert_eq!(told, [1_000_000, 1, 0, id as u64], "and relayed");
 }
 
 #[test]
-fn what_meetings_carry_is_measured_where_the_rate_is_known() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+fn meeting_volume_is_measured() {
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[], 7));
     let peer = site.meet(2, 0);
     for (rate, seconds, mean) in [(None, 100, 1_000_000), (Some(8_000), 10, 10_000), (Some(8_000), 30, 20_000)] {
         site.peers.get_mut(peer).unwrap().rate = rate.map(DataRate);
@@ -198,18 +202,23 @@ fn what_meetings_carry_is_measured_where_the_rate_is_known() {
 }
 
 #[test]
-fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
+fn unconfirmed_state_is_sent_again() {
     let learn = |router: &mut Rapid, ids: std::ops::Range<u128>| {
         for id in ids {
-            router.replicas.learn(id, Copy { holder: NodeId(5), rate: 0.5, said_ms: 0 }, NodeId(2), &mut router.change);
+            router.replicas.learn(
+                id,
+                KnownCopy { holder: NodeId(5), rate: 0.5, said_ms: 0 },
+                NodeId(2),
+                &mut router.change,
+            );
         }
     };
     let (mut ours, mut theirs) = (Rapid::new(&[], 1), Rapid::new(&[], 2));
-    let (mut here, mut there) = (Site::new(), Site::new());
+    let (mut here, mut there) = (RouterSite::new(), RouterSite::new());
     let (them, us) = (here.meet(2, 0), there.meet(1, 0));
-    // Copies in a hello: of the rest, one row of meetings is new each time.
+    // Copies in a hello: 88 bytes are for the rest, of which one row of meetings is new each time.
     let copies = |hello: &[u8]| (hello.len() - 88) / 40;
-    let hear_one = |router: &mut Rapid, site: &Site, from, bytes: &[u8]| {
+    let hear_one = |router: &mut Rapid, site: &RouterSite, from, bytes: &[u8]| {
         drop(hear(router, site, PolicyEvent::Heard { from, bytes }))
     };
     learn(&mut ours, 0..10);
@@ -218,19 +227,20 @@ fn a_neighbour_is_told_again_what_it_does_not_say_it_has() {
     assert_eq!(copies(&hello), 10, "the first was lost");
     hear_one(&mut theirs, &there, us, &hello);
     hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
-    assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it says it has them");
+    assert_eq!(copies(&greeting(&mut ours, &here, them)), 0, "it confirmed them");
     learn(&mut ours, 10..12);
     assert_eq!(copies(&greeting(&mut ours, &here, them)), 2);
+    // A restart: a new counter and three of the ten copies.
     let mut ours = Rapid::new(&[], 3);
     learn(&mut ours, 0..3);
     hear_one(&mut ours, &here, them, &greeting(&mut theirs, &there, us));
     let told = copies(&greeting(&mut ours, &here, them));
-    assert_eq!(told, 10, "it began anew, with three of these ten: what they have is of its life before");
+    assert_eq!(told, 10, "after a restart its earlier counter is void, and it sends all ten");
 }
 
 #[test]
-fn of_bundles_of_one_age_that_goes_first_which_came_first() {
-    let (mut site, mut router) = (Site::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
+fn equal_age_goes_by_arrival() {
+    let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[0.0, 65_536.0, 1000.0], 7));
     site.now = at(1000);
     let nine = site.meet(9, 0);
     greeting(&mut router, &site, nine);
@@ -241,9 +251,9 @@ fn of_bundles_of_one_age_that_goes_first_which_came_first() {
 }
 
 #[test]
-fn whatever_a_copy_left_for_it_is_told_but_where_it_arrived() {
+fn every_handover_is_reported_except_delivery() {
     let told = |why| {
-        let (mut site, mut router) = (Site::new(), Rapid::new(&[], 7));
+        let (mut site, mut router) = (RouterSite::new(), Rapid::new(&[], 7));
         let bundle = keep(&mut site, 9, 100, 0);
         let before = router.change;
         hear(&mut router, &site, PolicyEvent::Gone { bundle, why });

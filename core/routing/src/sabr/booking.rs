@@ -1,19 +1,18 @@
-//! Volume promised to bundles, per contact and priority.
+//! Booked volume per contact and priority.
 //!
-//! A contact is a first-in-first-out pipe: what is booked occupies it from its start, so the next
-//! bundle's first byte leaves at `max(ready, start + booked / rate)`, and its last must leave by the
-//! end. A bundle sees only what is booked for its own or a higher priority (the maximum
-//! transmission volume of CCSDS 734.3-B-1).
+//! A contact is a first-in-first-out pipe: booked volume occupies it from its start, so the next bundle's first byte
+//! leaves at `max(ready, start + booked / rate)`, and its last must leave by the end. A bundle sees only bookings of
+//! its own or a higher priority (the maximum transmission volume of CCSDS 734.3-B-1).
 
 use super::Route;
 use farlink_base::{DataRate, Duration, Map, Priority, map};
 
 use crate::{PlanIndex, PlanTime};
 
-/// What a node knows to be taken of the contacts of a plan it shares.
+/// Volume that a node knows to be taken from the contacts of a shared plan.
 #[derive(Clone, Debug)]
 pub struct Booked {
-    /// Bytes per contact index; entry `p` is what bundles of priority `p` see.
+    /// Bytes per contact; entry `p` is the volume that bundles of priority `p` see.
     bytes: Map<u32, [u64; 3]>,
 }
 
@@ -24,11 +23,11 @@ impl Default for Booked {
 }
 
 impl Booked {
-    /// Nothing booked; `seed` is that of the map.
+    /// No bookings; `seed` keys the map.
     pub fn new(seed: u64) -> Self {
         Booked { bytes: map(seed) }
     }
-    /// Bytes of a contact that are taken for a bundle of this priority.
+    /// Bytes of a contact taken from the view of this priority.
     pub fn bytes(&self, contact: u32, priority: Priority) -> u64 {
         if self.bytes.is_empty() {
             return 0;
@@ -43,12 +42,13 @@ impl Booked {
     }
     /// Books `volume` bytes of one contact.
     pub fn add(&mut self, contact: u32, volume: u64, priority: Priority) {
+        // Lower priorities see the booking, higher ones do not.
         let levels = self.bytes.entry(contact).or_default();
         for level in &mut levels[..=usize::from(priority.number())] {
             *level = level.saturating_add(volume);
         }
     }
-    /// Gives `volume` bytes of one contact back.
+    /// Returns `volume` bytes of one contact.
     pub fn release(&mut self, contact: u32, volume: u64, priority: Priority) {
         let Some(levels) = self.bytes.get_mut(&contact) else { return };
         for level in &mut levels[..=usize::from(priority.number())] {
@@ -58,7 +58,7 @@ impl Booked {
             self.bytes.remove(&contact);
         }
     }
-    /// What a running contact could have carried until `now` is gone, used or not.
+    /// Marks the volume that a running contact could have carried until `now` as gone.
     pub fn pass(&mut self, index: &PlanIndex, contact: u32, now: PlanTime) {
         let Some(c) = index.contact(contact).filter(|c| c.start < now) else { return };
         let gone = volume_until(c.rate, now.min(c.end).since(c.start));
@@ -67,7 +67,7 @@ impl Booked {
             *level = (*level).max(gone);
         }
     }
-    /// Whether lower priorities were promised more of a contact than it has.
+    /// Whether lower priorities were promised more of a contact than it can carry.
     pub fn is_overbooked(&self, index: &PlanIndex, contact: u32, priority: Priority) -> bool {
         let Some(c) = index.contact(contact) else { return false };
         self.bytes(contact, priority) > c.rate.volume_in(c.end.since(c.start))
@@ -76,7 +76,7 @@ impl Booked {
     pub fn forget_before(&mut self, index: &PlanIndex, now: PlanTime) {
         self.bytes.retain(|contact, _| index.contact(*contact).is_some_and(|c| c.end > now));
     }
-    /// Contacts with anything booked.
+    /// Number of contacts with bookings.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -86,7 +86,7 @@ impl Booked {
     }
 }
 
-/// Bytes whose transmission fills `time`: rounded up, so that no moment is given away twice.
+/// Bytes whose transmission fills `time`, rounded up so that no moment is given away twice.
 fn volume_until(rate: DataRate, time: Duration) -> u64 {
     let bytes = rate.volume_in(time);
     if rate.time_for(bytes) < time { bytes.saturating_add(1) } else { bytes }
@@ -117,8 +117,10 @@ mod tests {
         let (plan, mut booked) = (plan(), Booked::default());
         booked.pass(&plan, 0, PlanTime::from_secs(7));
         assert_eq!(booked.bytes(0, Priority::Expedited), 70);
+        // Time never goes back, whatever order it is reported in.
         booked.pass(&plan, 0, PlanTime::from_secs(3));
         assert_eq!(booked.bytes(0, Priority::Expedited), 70);
+        // 70 B have passed: 140 B more exceed the 200 B of the contact.
         booked.add(0, 140, Priority::Bulk);
         assert!(booked.is_overbooked(&plan, 0, Priority::Bulk));
         assert!(!booked.is_overbooked(&plan, 0, Priority::Normal));

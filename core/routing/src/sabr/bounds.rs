@@ -1,11 +1,12 @@
-//! How much is left to a destination at least: what guides searches of large plans (A*; Hart, Nilsson, Raphael 1968).
+//! Lower bounds of the remaining time to a destination, which guide searches of large plans (A*; Hart, Nilsson,
+//! Raphael 1968).
 //!
-//! A search looks at all nodes that are reached before the destination is. With a bound of what each has left to go it
-//! looks first at those that lead there, and finds the same route: all ways to one node wait in the same order, and have
-//! as much left. The bound of a node is the light time and the time of transmission of the shortest way over contacts
-//! that run at some time of a window, whether they run one after the other or not. What arrives within the window
-//! cannot have gone over contacts that begin after it, so that a route which does is the best of all; where none does,
-//! the search is made anew without a guide.
+//! A search examines all nodes that are reached before the destination. With a bound on the remaining time of each
+//! node it examines those on the way first, and finds the same route: all labels of one node have the same bound and
+//! keep their order. The bound of a node is the light and transmission time of the shortest path over contacts that
+//! run at any time of a window, whether or not they follow each other. An arrival within the window cannot have used
+//! contacts that begin after it, so such a route is the best of all; if there is none, the search is repeated without
+//! bounds.
 
 use super::Planner;
 use crate::PlanTime;
@@ -17,46 +18,46 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{DataRate, NodeId};
 
-/// Plans with fewer nodes are searched as fast without.
+/// Plans with fewer nodes are searched as fast without bounds.
 const NODES_MIN: usize = 500;
-/// How long a window serves, in nanoseconds: bounds for a longer one are looser, for a shorter one made more often.
+/// Time for which a window serves, ns: longer windows give looser bounds, shorter ones are computed more often.
 const SERVES: u64 = 120_000_000_000;
-/// How much longer it is: what begins at its end arrives within it.
+/// Length beyond that, ns: a route that begins at the end still arrives within the window.
 const BEYOND: u64 = 10_000_000_000;
-/// Most bytes of bounds kept; with more they are forgotten, and found anew as they are asked for.
+/// Most bytes of bounds kept; beyond that they are dropped and computed again on demand.
 const KEPT_MAX: usize = 256 << 20;
 
-/// What is left to one destination at least, for each node of a plan.
+/// Lower bounds to one destination, for each node of a plan.
 #[derive(Debug)]
-pub struct Bounds {
+pub struct SearchBounds {
     index: Arc<PlanIndex>,
     to: NodeId,
-    /// The window, in nanoseconds of plan time.
+    /// Start and end of the window, in nanoseconds of plan time.
     from: u64,
     until: u64,
-    /// For bundles of at least so many bytes.
+    /// Smallest volume of a bundle for which they hold, bytes.
     volume: u64,
-    /// Nanoseconds by place; `u64::MAX`: no way leads there in the window.
+    /// Remaining time by node index, ns; `u64::MAX` for nodes without a path in the window.
     left: Vec<u64>,
 }
 
-impl Bounds {
-    /// Whether it holds for a bundle that takes this volume of each contact, to this node, from this time on.
+impl SearchBounds {
+    /// Whether the bounds hold for a bundle of this volume to this node from this time on.
     pub(super) fn serves(&self, index: &PlanIndex, to: NodeId, at: PlanTime, volume: u64) -> bool {
         let here = core::ptr::eq(&*self.index, index) && self.to == to;
         here && (self.from..self.until).contains(&at.0) && volume >= self.volume
     }
-    /// What begins then or arrives then is beyond what the bounds are made of.
+    /// End of the window: later contacts and arrivals are not covered.
     pub(super) fn until(&self) -> u64 {
         self.until
     }
-    /// Of the node at a place.
+    /// Bound of the node with this index, ns.
     pub(super) fn left(&self, place: u32) -> u64 {
         self.left.get(place as usize).copied().unwrap_or(0)
     }
 }
 
-/// A contact of a window: who transmits, light time, and how fast.
+/// A contact of a window: transmitter, light time and rate.
 #[derive(Clone, Copy, Debug)]
 struct Into {
     from: u32,
@@ -64,20 +65,20 @@ struct Into {
     rate: DataRate,
 }
 
-/// The contacts that run at some time of a window, by receiver.
+/// Contacts that run at some time of a window, by receiver.
 #[derive(Debug)]
-struct Window {
+struct BoundsWindow {
     index: Arc<PlanIndex>,
     from: u64,
     until: u64,
-    /// Those into the node at place `i` are `first[i]..first[i + 1]`.
+    /// Contacts into node `i` are `first[i]..first[i + 1]`.
     first: Vec<u32>,
     into: Vec<Into>,
-    found: BTreeMap<(NodeId, u64), Arc<Bounds>>,
+    found: BTreeMap<(NodeId, u64), Arc<SearchBounds>>,
 }
 
-impl Window {
-    fn new(index: &Arc<PlanIndex>, from: u64, until: u64) -> Window {
+impl BoundsWindow {
+    fn new(index: &Arc<PlanIndex>, from: u64, until: u64) -> BoundsWindow {
         let mut all: Vec<(u32, Into)> = Vec::new();
         for place in 0..index.nodes.len() as u32 {
             for lane in index.lanes(place) {
@@ -90,31 +91,33 @@ impl Window {
                 }
             }
         }
+        // The backward search asks for the contacts into a node.
         all.sort_by_key(|(to, _)| *to);
         let place = |node: usize| all.partition_point(|(to, _)| (*to as usize) < node) as u32;
         let first = (0..=index.nodes.len()).map(place).collect();
         let into = all.into_iter().map(|(_, into)| into).collect();
-        Window { index: index.clone(), from, until, first, into, found: BTreeMap::new() }
+        BoundsWindow { index: index.clone(), from, until, first, into, found: BTreeMap::new() }
     }
 
-    /// Dijkstra, from the destination backwards.
-    fn bounds(&self, to: NodeId, volume: u64) -> Bounds {
+    /// Dijkstra from the destination backwards.
+    fn bounds(&self, to: NodeId, volume: u64) -> SearchBounds {
         let mut left = alloc::vec![u64::MAX; self.index.nodes.len()];
         let mut heap = BinaryHeap::with_capacity(left.len());
         if let Some(place) = self.index.place(to) {
             left[place as usize] = 0;
             heap.push(Reverse((0, place)));
         }
-        // Neighbours often share a rate.
+        // Contacts in a row often share a rate.
         let mut cached = (DataRate(0), 0);
         while let Some(Reverse((after, place))) = heap.pop() {
+            // An outdated heap entry.
             if after > left[place as usize] {
                 continue;
             }
             let into = self.first[place as usize] as usize..self.first[place as usize + 1] as usize;
             for &Into { from, delay, rate } in &self.into[into] {
                 if cached.0 != rate {
-                    // Bookings round their ends up, so that behind one it may be less by a nanosecond.
+                    // Bookings round their ends up, so behind one the time may be a nanosecond less.
                     cached = (rate, nanoseconds(rate.time_for(volume)).saturating_sub(1));
                 }
                 let whole = after.saturating_add(delay).saturating_add(cached.1);
@@ -124,14 +127,14 @@ impl Window {
                 }
             }
         }
-        Bounds { index: self.index.clone(), to, from: self.from, until: self.until, volume, left }
+        SearchBounds { index: self.index.clone(), to, from: self.from, until: self.until, volume, left }
     }
 }
 
-/// What all who search a plan have together: bounds, made as they are asked for, and the memory of their searches.
+/// State shared by all searches of a plan: bounds, computed on demand, and working memory.
 #[derive(Debug)]
 pub struct Guide {
-    window: Option<Window>,
+    window: Option<BoundsWindow>,
     planner: Planner,
 }
 impl Default for Guide {
@@ -141,25 +144,31 @@ impl Default for Guide {
 }
 
 impl Guide {
-    /// For the next search.
+    /// Working memory for the next search.
     pub(super) fn planner(&mut self) -> &mut Planner {
         &mut self.planner
     }
-    /// Bounds for a bundle to this node, from this time on, that takes this volume of each contact; `None`: the plan is
-    /// small enough to be searched without, or does not have the node.
-    pub fn bounds(&mut self, index: &Arc<PlanIndex>, to: NodeId, at: PlanTime, volume: u64) -> Option<Arc<Bounds>> {
+    /// Bounds for a bundle of this volume to this node from this time on; `None` if the plan is small enough to be
+    /// searched without, or lacks the node.
+    pub fn bounds(
+        &mut self,
+        index: &Arc<PlanIndex>,
+        to: NodeId,
+        at: PlanTime,
+        volume: u64,
+    ) -> Option<Arc<SearchBounds>> {
         if index.nodes.len() < NODES_MIN {
             return None;
         }
         index.place(to)?;
-        let serves = |window: &Window| {
+        let serves = |window: &BoundsWindow| {
             Arc::ptr_eq(&window.index, index) && (window.from..=window.from.saturating_add(SERVES)).contains(&at.0)
         };
         if !self.window.as_ref().is_some_and(serves) {
-            self.window = Some(Window::new(index, at.0, at.0.saturating_add(SERVES + BEYOND)));
+            self.window = Some(BoundsWindow::new(index, at.0, at.0.saturating_add(SERVES + BEYOND)));
         }
         let window = self.window.as_mut()?;
-        // Headers differ by some bytes: a little less serves many.
+        // Sizes of headers differ by some bytes: a slightly lower volume serves many bundles.
         let volume = volume & !(u64::MAX >> 4).checked_shr(volume.leading_zeros()).unwrap_or(0);
         if let Some(known) = window.found.get(&(to, volume)) {
             return Some(known.clone());

@@ -20,8 +20,8 @@ fn contact(from: u64, to: u64, [start, end]: [u64; 2], delay_ns: u64) -> Contact
     }
 }
 
-/// Six hundred nodes in a torus of which each sees the four beside it all the time, and ten more that see some of them
-/// now and then.
+/// Six hundred nodes in a torus, each always in contact with the four beside it, and ten nodes with occasional
+/// contacts.
 fn plan(rng: &mut Rng) -> Arc<PlanIndex> {
     let mut contacts = Vec::new();
     let mut both = |one: u64, other: u64, times: [u64; 2], delay: u64| {
@@ -42,7 +42,7 @@ fn plan(rng: &mut Rng) -> Arc<PlanIndex> {
     Arc::new(PlanIndex::new(ContactPlan { contacts, ..ContactPlan::default() }))
 }
 
-/// The route with and without a guide.
+/// Routes with and without bounds.
 fn routes(
     index: &Arc<PlanIndex>,
     guide: &mut Guide,
@@ -68,7 +68,7 @@ fn routes(
 }
 
 #[test]
-fn a_guided_search_finds_the_same_route_also_where_it_must_wait() {
+fn guided_search_finds_same_route_waiting() {
     let mut rng = Rng::new(5);
     let (mut found, mut waited) = (0, 0);
     for _ in 0..4 {
@@ -80,6 +80,7 @@ fn a_guided_search_finds_the_same_route_also_where_it_must_wait() {
             let [guided, alone] = routes(&index, &mut guide, [from, to], at, &booked);
             assert_eq!(guided, alone, "{from} to {to} at {at}");
             let Some(route) = alone else { continue };
+            // Routes with a wait test the bounds of contacts that have not begun.
             (found, waited) = (found + 1, waited + usize::from(route.arrival.0 > at + SECOND));
             for contact in route.path.iter().filter_map(|hop| hop.contact) {
                 booked.add(contact, 300_000, Priority::Normal);
@@ -90,7 +91,7 @@ fn a_guided_search_finds_the_same_route_also_where_it_must_wait() {
 }
 
 #[test]
-fn bounds_are_of_one_window_destination_and_size_and_small_plans_have_none() {
+fn bounds_fit_window_destination_size() {
     let index = plan(&mut Rng::new(6));
     let mut guide = Guide::default();
     let mut ask = |to, at: u64, volume| guide.bounds(&index, NodeId(to), PlanTime(at * SECOND), volume).unwrap();
@@ -100,13 +101,13 @@ fn bounds_are_of_one_window_destination_and_size_and_small_plans_have_none() {
     assert!(!Arc::ptr_eq(&first, &ask(2, 221, 10_000)), "a window later");
     let serves = |to, at, volume| first.serves(&index, NodeId(to), PlanTime(at * SECOND), volume);
     assert!(serves(2, 100, 10_000) && !serves(3, 100, 10_000) && !serves(2, 99, 10_000) && !serves(2, 230, 10_000));
-    assert!(!serves(2, 100, 9_000), "what takes less arrives sooner");
+    assert!(!serves(2, 100, 9_000), "a smaller volume arrives sooner");
     let small = Arc::new(PlanIndex::new(crate::contact_plan::parse("contact 1 2 +0..+9 rate 1 B/s").unwrap().plan));
     assert!(guide.bounds(&small, NodeId(2), PlanTime(0), 1).is_none());
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_nothing_is_for_nodes_outside_the_plan() {
+fn cached_bounds_are_limited() {
     let index = plan(&mut Rng::new(3));
     let mut guide = Guide::default();
     for stranger in 0..1000 {
@@ -115,7 +116,7 @@ fn what_is_kept_is_bounded_and_nothing_is_for_nodes_outside_the_plan() {
     assert!(guide.window.is_none(), "not even a window");
     let most = KEPT_MAX / (index.nodes.len() * size_of::<u64>());
     assert!(guide.bounds(&index, NodeId(1), PlanTime(0), 1000).is_some());
-    // As if so many had been asked for.
+    // Stands for as many requests.
     let window = guide.window.as_mut().unwrap();
     let one = window.found.values().next().unwrap().clone();
     window.found.extend((0..most as u64).map(|n| ((NodeId(n), n), one.clone())));
@@ -123,10 +124,10 @@ fn what_is_kept_is_bounded_and_nothing_is_for_nodes_outside_the_plan() {
     assert_eq!(guide.window.as_ref().unwrap().found.len(), 1);
 }
 
-/// A small plan full of ties: few different times, rates and light times, and often two links between the same nodes.
+/// A small plan full of ties: few distinct times, rates and light times, and often two links between the same nodes.
 fn tied(rng: &mut Rng, nodes: u64) -> Arc<PlanIndex> {
     let mut contacts = Vec::new();
-    // The fewer kinds of contacts there are, the more ways are alike.
+    // The fewer kinds of contacts, the more paths are alike.
     let kinds = 1 + rng.below(4);
     for _ in 0..nodes * (2 + rng.below(4)) {
         let from = rng.below(nodes);
@@ -136,7 +137,7 @@ fn tied(rng: &mut Rng, nodes: u64) -> Arc<PlanIndex> {
             rate: DataRate([80, 160, 7, 81][rng.below(kinds) as usize]),
             ..contact(
                 from,
-                // Now and then to itself, which is no contact.
+                // Sometimes a node to itself, which is no contact.
                 rng.below(nodes),
                 [start, start + [100, 60, 20, 0][rng.below(kinds) as usize]],
                 [SECOND, 0, 10 * SECOND, 7][rng.below(kinds) as usize],
@@ -146,8 +147,8 @@ fn tied(rng: &mut Rng, nodes: u64) -> Arc<PlanIndex> {
     Arc::new(PlanIndex::new(ContactPlan { contacts, ..ContactPlan::default() }))
 }
 
-/// What is asked of a plan: with deadlines, neighbours not to be used, links outside the plan, priorities and overheads.
-struct Question {
+/// A random route request: with deadline, excluded neighbours, links outside the plan, priority and overhead.
+struct RandomRequest {
     at: u64,
     to: u64,
     size: u64,
@@ -159,15 +160,15 @@ struct Question {
     outside: Vec<OutsideLink>,
 }
 
-impl Question {
-    fn draw(rng: &mut Rng, nodes: u64) -> Question {
+impl RandomRequest {
+    fn draw(rng: &mut Rng, nodes: u64) -> RandomRequest {
         let link = |rng: &mut Rng, number| OutsideLink {
             link: LinkId(number),
             peer: NodeId(1 + rng.below(nodes)),
             rate: rng.chance(0.5).then_some(DataRate(80)),
             until: if rng.chance(0.5) { PlanTime::MAX } else { PlanTime::from_secs(rng.below(60)) },
         };
-        Question {
+        RandomRequest {
             at: rng.below(8) * 5 * SECOND,
             to: 1 + rng.below(nodes),
             size: [0, 5, 50, 51][rng.below(4) as usize],
@@ -179,8 +180,8 @@ impl Question {
             outside: (0..rng.below(3)).map(|number| link(rng, number as u32)).collect(),
         }
     }
-    /// The route by bounds of a window, or by none.
-    fn ask(&self, index: &PlanIndex, booked: &Booked, bounds: Option<&Bounds>) -> Option<Route> {
+    /// Route found with the bounds of a window, or with none.
+    fn ask(&self, index: &PlanIndex, booked: &Booked, bounds: Option<&SearchBounds>) -> Option<Route> {
         let query = Query {
             expires: self.expires,
             priority: self.priority,
@@ -195,8 +196,8 @@ impl Question {
         Planner::default().route_guided(index, &origin, &query, booked, bounds)
     }
 
-    /// The same without a heap, an order of time or a bound: for each number of hops the best way to each node, from
-    /// what is best for one hop less.
+    /// Reference search without heap, time order or bounds: the best path to each node for each number of hops, from
+    /// the best paths with one hop less.
     fn plain(&self, plan: &ContactPlan, index: &PlanIndex, booked: &Booked) -> Option<Plain> {
         let mut round: BTreeMap<u64, Plain> = BTreeMap::new();
         round.insert(0, Plain { arrival: self.at, until: Reverse(u64::MAX), entry: 0, over: Vec::new() });
@@ -204,7 +205,7 @@ impl Question {
         for hops in 1..=index.nodes.len() {
             let mut next: BTreeMap<u64, Plain> = BTreeMap::new();
             let mut reach = |node: u64, way: Plain| {
-                // Back at the origin it would begin anew, with neighbours that were excluded.
+                // A path back to the origin would start again, with neighbours that were excluded.
                 if node != 0 && way.arrival <= self.expires.0 && next.get(&node).is_none_or(|known| way < *known) {
                     next.insert(node, way);
                 }
@@ -232,13 +233,13 @@ impl Question {
             best = way.cloned().or(best);
             round = next;
         }
-        // What is up now and leads there goes before what comes as early.
+        // On equal arrival a direct link that is up precedes a planned route.
         match (best, straight) {
             (Some(best), Some(straight)) if best.arrival < straight.arrival => Some(best),
             (best, straight) => straight.or(best),
         }
     }
-    /// Over a link outside the plan.
+    /// Path over a link outside the plan.
     fn up(&self, link: &OutsideLink) -> Option<Plain> {
         let arrival = self.at + link.rate.map_or(0, |rate| nanoseconds(rate.time_for(self.volume())));
         let goes = arrival <= link.until.0 && arrival <= self.expires.0 && !self.excluded.contains(&link.peer);
@@ -247,7 +248,7 @@ impl Question {
     fn volume(&self) -> u64 {
         self.profile.volume(self.size)
     }
-    /// Whether the first hop may be this contact.
+    /// Whether the first hop may use this contact.
     fn starts(&self, index: &PlanIndex, number: u32, contact: &Contact) -> bool {
         let from = index.group_of(number).and_then(|group| self.usable(group));
         from.is_some_and(|from| contact.start >= from) && !self.excluded.contains(&contact.to)
@@ -255,7 +256,7 @@ impl Question {
     fn usable(&self, group: crate::GroupId) -> Option<PlanTime> {
         (group.0 % 7 != 3).then_some(self.usable)
     }
-    /// When the last byte is over a contact.
+    /// Arrival of the last byte over a contact.
     fn over(&self, contact: &Contact, number: u32, ready: u64, booked: &Booked) -> Option<u64> {
         let time = |bytes| nanoseconds(contact.rate.time_for(bytes));
         let taken = booked.bytes(number, self.priority);
@@ -268,7 +269,8 @@ impl Question {
     }
 }
 
-/// A way, the better the smaller; what it goes over is compared by its last contact, links outside the plan first.
+/// A path of the reference search, ordered best first. Its contacts are compared by the last one, links outside the
+/// plan first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Plain {
     arrival: u64,
@@ -289,14 +291,14 @@ impl PartialOrd for Plain {
 }
 
 #[test]
-fn a_route_depends_on_the_question_alone_and_not_on_what_led_the_search_to_it() {
+fn route_is_independent_of_search_guidance() {
     let mut rng = Rng::new(8);
     let (mut found, mut hops) = (0, 0);
     for round in 0..3000 {
         let nodes = 4 + rng.below(20);
         let (index, mut booked) = (tied(&mut rng, nodes), Booked::new(7));
         for ask in 0..4 {
-            let question = Question::draw(&mut rng, nodes);
+            let question = RandomRequest::draw(&mut rng, nodes);
             let alone = question.ask(&index, &booked, None);
             let plain = question.plain(index.plan(), &index, &booked);
             let way = alone.as_ref().map(|route| {
@@ -306,10 +308,10 @@ fn a_route_depends_on_the_question_alone_and_not_on_what_led_the_search_to_it() 
             });
             assert_eq!(way, plain, "round {round}, question {ask}");
             let volume = question.volume();
-            // Windows that began now or earlier, for this size or less, and that end soon or late.
+            // Windows that begin now or earlier, for this size or less, and end soon or late.
             for (early, length, less) in [(0, 300, 0), (25, 300, 40), (5, 40, 1), (0, 5, 0)] {
                 let from = question.at.saturating_sub(early * SECOND);
-                let window = Window::new(&index, from, question.at + length * SECOND);
+                let window = BoundsWindow::new(&index, from, question.at + length * SECOND);
                 let bounds = window.bounds(NodeId(question.to), volume.saturating_sub(less));
                 let guided = question.ask(&index, &booked, Some(&bounds));
                 assert_eq!(guided, alone, "round {round}, question {ask}, window of {early} s, {length} s, {less} B");

@@ -1,5 +1,4 @@
-//! Which bundle holds what of the plan: bookings by bundle, and by contact in order of urgency, so
-//! that nothing walks them all.
+//! Ledger of bookings: by bundle, and by contact in order of urgency, so that no query walks them all.
 
 use super::Route;
 use super::booking::Booked;
@@ -9,41 +8,41 @@ use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, Priority};
 use farlink_book::Handle;
 
-/// What one leg of a bundle holds.
+/// Booking of one next hop of a bundle.
 #[derive(Debug)]
 struct Booking {
     contacts: Box<[u32]>,
     volume: u64,
     priority: Priority,
-    /// Place among all bookings.
+    /// Order among all bookings.
     number: u64,
     arrival: Instant,
 }
 
-/// The bookings of one node.
+/// Bookings of one node.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct BookingLedger {
     /// Volume taken of each contact.
     pub booked: Booked,
-    /// By bundle and neighbour: a critical bundle has a leg to each of several.
+    /// Bookings by bundle and next hop: a critical bundle has several.
     legs: BTreeMap<(Handle, NodeId), Booking>,
-    /// By contact, the least urgent first and of those the latest last.
+    /// Bookings by contact, the least urgent first, and among those the latest last.
     on: BTreeMap<(u32, Priority, u64), Handle>,
     last: u64,
 }
 
-impl Ledger {
-    /// Nothing booked; `seed` is that of the map of volumes.
+impl BookingLedger {
+    /// No bookings; `seed` keys the map of volumes.
     pub fn new(seed: u64) -> Self {
-        Ledger { booked: Booked::new(seed), legs: BTreeMap::new(), on: BTreeMap::new(), last: 0 }
+        BookingLedger { booked: Booked::new(seed), legs: BTreeMap::new(), on: BTreeMap::new(), last: 0 }
     }
-    /// Legs that hold something.
+    /// Number of next hops with a booking.
     pub fn len(&self) -> usize {
         self.legs.len()
     }
-    /// Books a route of a bundle, which holds none to this neighbour.
+    /// Books a route of a bundle that has no booking for the same next hop.
     pub fn book(&mut self, bundle: Handle, route: &Route, priority: Priority, arrival: Instant) {
-        // A link outside the plan has no volume that could be held.
+        // A link outside the plan has no volume to book.
         let planned = route.path.iter().any(|hop| hop.contact.is_some());
         let Some(next_hop) = route.next_hop().filter(|_| planned) else { return };
         self.booked.book(route, priority);
@@ -55,7 +54,7 @@ impl Ledger {
         let booking = Booking { contacts, volume: route.volume, priority, number: self.last, arrival };
         self.legs.insert((bundle, next_hop), booking);
     }
-    /// Its legs to these neighbours are no more; what they held is free again.
+    /// Cancels a bundle's bookings for these next hops and frees their volume.
     pub fn release(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
         for booking in self.take(bundle, to) {
             for contact in booking.contacts {
@@ -63,7 +62,7 @@ impl Ledger {
             }
         }
     }
-    /// Its legs to these neighbours were used: what they held is nobody's to give back.
+    /// Removes a bundle's bookings for these next hops, whose volume was used and stays taken.
     pub fn use_up(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
         drop(self.take(bundle, to));
     }
@@ -81,7 +80,7 @@ impl Ledger {
         }
         taken
     }
-    /// The latest of the least urgent bundles on a contact that are less urgent than this.
+    /// The latest of the least urgent bundles with a booking on a contact, if less urgent than `than`.
     pub fn least(&self, contact: u32, than: Priority) -> Option<Handle> {
         let levels = Priority::ALL.into_iter().filter(|level| *level < than);
         levels.into_iter().find_map(|level| {
@@ -89,14 +88,14 @@ impl Ledger {
             self.on.range(range).next_back().map(|(_, bundle)| *bundle)
         })
     }
-    /// A bundle that holds something of a contact, the most urgent and earliest first.
+    /// The most urgent and earliest bundle with a booking on a contact.
     pub fn first_on(&self, contact: u32) -> Option<Handle> {
         Priority::ALL.into_iter().rev().find_map(|level| {
             let range = (contact, level, 0)..=(contact, level, u64::MAX);
             self.on.range(range).next().map(|(_, bundle)| *bundle)
         })
     }
-    /// When the first of its legs is to arrive, and the contacts of that leg.
+    /// Earliest arrival among a bundle's bookings, with the contacts of that route.
     pub fn arrival(&self, bundle: Handle) -> Option<(Instant, &[u32])> {
         let all = (bundle, NodeId(0))..=(bundle, NodeId(u64::MAX));
         let first = self.legs.range(all).map(|(_, booking)| booking).min_by_key(|booking| booking.arrival)?;

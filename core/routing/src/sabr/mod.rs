@@ -1,9 +1,9 @@
-//! Schedule-aware bundle routing (CCSDS 734.3-B-1): the route that delivers a bundle first, given
-//! the contact plan and what is already booked of its contacts.
+//! Schedule-aware bundle routing (CCSDS 734.3-B-1): the route with the earliest delivery, given the contact plan and
+//! the volume already booked.
 //!
-//! Parts: [`Planner`] searches ([`find_route`] for one question), [`Booked`] keeps volumes, the
-//! ledger which bundle holds them, [`Profile`] says whose overheads count, `ways.rs` asks what a
-//! bundle can do from here; [`Sabr`] is the router of one node, which books.
+//! Parts: [`Planner`] searches ([`find_route`] for a single request), [`Booked`] keeps volumes, the ledger keeps
+//! which bundle booked them, [`Profile`] selects overheads, `ways.rs` finds routes from this node; [`Sabr`] is the
+//! router of one node, which books.
 
 mod booking;
 mod bounds;
@@ -14,7 +14,7 @@ mod search;
 mod ways;
 
 pub use booking::Booked;
-pub use bounds::{Bounds, Guide};
+pub use bounds::{Guide, SearchBounds};
 pub use profile::Profile;
 pub use question::{Hop, Origin, OutsideLink, Query, Route};
 pub use search::{Planner, find_route};
@@ -27,23 +27,23 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Duration, Facts, Instant, LinkId, NodeId, Param, PeerId, Priority};
 use farlink_book::{Action, Actions, EventMask, Handle, Held, NextHop, Node, PolicyEvent, RouteDecision};
-use ledger::Ledger;
+use ledger::BookingLedger;
 use ways::{Planned, excluded, names};
 
-/// How often volumes of contacts that are over are forgotten.
+/// Interval after which volumes of past contacts are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
-/// Neighbours a critical bundle is copied to at most.
+/// Most neighbours to which a critical bundle is copied.
 const CRITICAL_COPIES_MAX: usize = 16;
-/// Bundles of a failed contact that are asked about again in one call.
+/// Most bundles of a failed contact rerouted per call.
 const SLICE: usize = 256;
 
-/// A plan placed on the node's clock. The index is shared by all nodes of the process.
+/// A plan placed on the node's clock. All nodes of a process share its index.
 #[derive(Debug)]
 struct Loaded {
     index: Arc<PlanIndex>,
-    /// `None` while the plan is in wall time and the node has no clock it trusts.
+    /// Clock of the plan; `None` while a plan in wall time meets a node without a trusted clock.
     clock: Option<PlanClock>,
-    /// Link of each group this node transmits in, in order.
+    /// Links of the groups in which this node transmits, ordered by group.
     links: Vec<(GroupId, LinkId)>,
 }
 
@@ -75,7 +75,7 @@ struct Outside {
     until: Instant,
 }
 
-/// The router of one node.
+/// SABR router of one node.
 #[derive(Debug)]
 pub struct Sabr {
     profile: Profile,
@@ -84,19 +84,19 @@ pub struct Sabr {
     seed: u64,
     loaded: Option<Loaded>,
     planner: Planner,
-    /// What guides searches, where somebody does.
-    bounds: Option<Arc<Bounds>>,
-    ledger: Ledger,
+    /// Bounds that guide the current search, if any.
+    bounds: Option<Arc<SearchBounds>>,
+    ledger: BookingLedger,
     outside: BTreeMap<LinkId, Outside>,
-    /// Links of the plan that went down while a contact was running.
+    /// Links of the plan that went down during a contact.
     down: BTreeSet<LinkId>,
-    /// Contacts that failed, with bundles that are to be asked about again.
+    /// Failed contacts with bundles that must be rerouted.
     abandoned: BTreeSet<u32>,
     forget_at: PlanTime,
 }
 
 impl Sabr {
-    /// Parameters.
+    /// Parameters of the router.
     pub const PARAMS: &'static [Param] = &[
         Param {
             name: "profile",
@@ -118,7 +118,7 @@ impl Sabr {
         },
     ];
 
-    /// A router for the node with these identifiers; `params` are values of [`Sabr::PARAMS`].
+    /// Router for the node with these identifiers, with values of [`Sabr::PARAMS`].
     pub fn new(params: &[f64], local: &[NodeId], seed: u64) -> Self {
         let param = |index: usize| params.get(index).copied().unwrap_or(0.0);
         Sabr {
@@ -129,7 +129,7 @@ impl Sabr {
             loaded: None,
             planner: Planner::default(),
             bounds: None,
-            ledger: Ledger::new(seed),
+            ledger: BookingLedger::new(seed),
             outside: BTreeMap::new(),
             down: BTreeSet::new(),
             abandoned: BTreeSet::new(),
@@ -137,17 +137,17 @@ impl Sabr {
         }
     }
 
-    /// Contacts with volume booked, and legs that hold some.
+    /// Number of contacts with booked volume, and of next hops with a booking.
     pub fn booked(&self) -> (usize, usize) {
         (self.ledger.booked.len(), self.ledger.len())
     }
 
-    /// Contacts of the plan that a bundle's route goes over, in order; a link outside the plan is none.
+    /// Contacts of a bundle's route, in order, without links outside the plan.
     pub fn planned(&self, bundle: Handle) -> Option<&[u32]> {
         self.ledger.arrival(bundle).map(|(_, contacts)| contacts)
     }
 
-    /// [`Router::route`] with a guide that several nodes share: it finds the same route, sooner.
+    /// Like [`Router::route`], with a guide that several nodes share: it finds the same route sooner.
     pub fn route_guided(
         &mut self,
         guide: &mut Guide,
@@ -168,7 +168,7 @@ impl Sabr {
         way
     }
 
-    /// Books a way, and asks again about what no longer fits.
+    /// Books a route, and reroutes bundles that no longer fit.
     fn book(&mut self, now: Instant, held: &Held, way: &Planned, out: &mut Actions) {
         let (clock, priority) = (self.clock(), held.bundle.priority);
         if let (Some(loaded), Some(first)) = (&self.loaded, way.route.first_contact()) {
@@ -180,7 +180,7 @@ impl Sabr {
         }
     }
 
-    /// A critical bundle goes over every neighbour that leads there.
+    /// Routes a critical bundle over every neighbour that leads to its destination.
     fn copies(
         &mut self,
         planner: &mut Planner,
@@ -194,6 +194,7 @@ impl Sabr {
         while legs.len() < CRITICAL_COPIES_MAX {
             let Some(hop) = last.route.next_hop() else { break };
             avoid.push(hop);
+            // A neighbour may be in the plan under several names.
             avoid.extend(node.peers.of(hop).into_iter().flat_map(names));
             let Some(way) = self.another(planner, node, held, &avoid) else { break };
             self.book(node.now, held, &way, out);
@@ -203,19 +204,19 @@ impl Sabr {
         if legs.len() == 1 { RouteDecision::One(legs[0]) } else { RouteDecision::All(legs) }
     }
 
-    /// Overbooking (CCSDS 734.3-B-1, overbooking management): while less urgent bundles were
-    /// promised more of the contact than is left, the latest of the least urgent is asked about
-    /// again.
+    /// Overbooking management (CCSDS 734.3-B-1): while less urgent bundles have booked more of the contact than is
+    /// left, reroutes the latest of the least urgent.
     fn bump(&mut self, contact: u32, by: Priority, out: &mut Actions) {
         let Some(loaded) = &self.loaded else { return };
         while self.ledger.booked.is_overbooked(&loaded.index, contact, Priority::Bulk) {
+            // Bundles of equal urgency keep their bookings.
             let Some(victim) = self.ledger.least(contact, by) else { return };
             self.ledger.release(victim, |_| true);
             out.push(Action::Reroute(victim));
         }
     }
 
-    /// Asks again about bundles whose contact failed, some at a time.
+    /// Reroutes bundles of failed contacts, at most [`SLICE`] per call.
     fn sweep(&mut self, now: Instant, out: &mut Actions) {
         for _ in 0..SLICE {
             let Some(contact) = self.abandoned.first().copied() else { return };
@@ -227,6 +228,7 @@ impl Sabr {
                 None => drop(self.abandoned.pop_first()),
             }
         }
+        // The rest follows in the next call.
         out.push(Action::Wake(now));
     }
 
@@ -234,7 +236,7 @@ impl Sabr {
         let Some(loaded) = self.loaded.as_ref().filter(|loaded| loaded.has(link)) else {
             let names = node.peers.get(outside.peer).map_or(&[][..], |peer| &peer.names);
             let known = |id: NodeId| self.loaded.as_ref().is_some_and(|l| l.index.place(id).is_some());
-            // A neighbour the plan knows may be the way to anywhere; another only to itself.
+            // A neighbour in the plan may lead anywhere, any other only to itself.
             if names.iter().any(|name| known(name.id.node())) {
                 out.push(Action::RerouteAll);
             } else {
@@ -245,16 +247,17 @@ impl Sabr {
         };
         if self.down.remove(&link) {
             let over = |contact: u32| loaded.index.group_of(contact).and_then(|group| loaded.link(group));
+            // The contact may be used again.
             self.abandoned.retain(|contact| over(*contact) != Some(link));
             out.push(Action::RerouteAll);
         }
     }
 
-    /// A link of the plan that fails while its contact runs: the bundles that wait for it are asked
-    /// about again, and may take a sibling. At the end of its contact nothing needs to be done.
+    /// Handles the failure of a planned link during a contact: its bundles are rerouted and may take a sibling link.
+    /// At the end of a contact nothing needs to be done.
     fn link_down(&mut self, now: Instant, link: LinkId, out: &mut Actions) {
         if self.outside.remove(&link).is_some() {
-            return; // the agent asks again about what was queued for it
+            return; // the agent reroutes the bundles queued for it
         }
         let Some(loaded) = &self.loaded else { return };
         let before = self.abandoned.len();
@@ -275,7 +278,7 @@ impl Sabr {
     }
 }
 
-/// Whether a leg to this node is one to this neighbour; one without a name may be any.
+/// Whether a next hop is this neighbour; an unnamed neighbour may be any.
 fn leads_to(node: &Node<'_>, to: PeerId, next_hop: NodeId) -> bool {
     node.peers.get(to).is_none_or(|peer| peer.names.is_empty() || peer.is(next_hop))
 }
@@ -291,8 +294,8 @@ impl Router for Sabr {
     fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Actions) {
         let same = |loaded: &Loaded| Arc::ptr_eq(&loaded.index, plan.index) || loaded.index.plan() == plan.index.plan();
         if !self.loaded.as_ref().is_some_and(same) {
-            // Indices mean other contacts now: bookings and the index go together.
-            self.ledger = Ledger::new(self.seed);
+            // The indices now denote other contacts, so the bookings end with the old plan.
+            self.ledger = BookingLedger::new(self.seed);
             self.abandoned.clear();
         }
         self.forget_at = PlanTime(0);
@@ -301,7 +304,7 @@ impl Router for Sabr {
         let loaded = Loaded { index: plan.index.clone(), clock: plan.clock, links };
         self.outside.retain(|link, _| !loaded.has(*link));
         self.down.retain(|link| loaded.has(*link));
-        // Links the plan no longer names stay in use while they are up.
+        // Links that the plan no longer names stay in use while they are up.
         for peer in node.peers.up() {
             let outside = Outside { peer: peer.id, rate: peer.rate, until: Instant::MAX };
             for link in peer.up.iter().filter(|link| !loaded.has(**link)) {
@@ -312,8 +315,8 @@ impl Router for Sabr {
         out.push(Action::RerouteAll);
     }
 
-    fn on(&mut self, node: &Node<'_>, news: &PolicyEvent<'_>, out: &mut Actions) {
-        match *news {
+    fn on(&mut self, node: &Node<'_>, event: &PolicyEvent<'_>, out: &mut Actions) {
+        match *event {
             PolicyEvent::LinkUp { peer, link, rate, until } => {
                 let until = until.unwrap_or(Instant::MAX);
                 self.link_up(node, link, Outside { peer, rate, until }, out);
@@ -329,8 +332,9 @@ impl Router for Sabr {
 
     fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Actions) -> RouteDecision {
         self.forget_past(node.now);
-        // What the bundle held so far must not stand in its own way.
+        // The bundle's own booking must not block its new route.
         self.ledger.release(held.handle(), |_| true);
+        // Taken out, because the search borrows the router.
         let mut planner = core::mem::take(&mut self.planner);
         let way = self.best(&mut planner, node, held, held.size(), tried).map(|way| {
             self.book(node.now, held, &way, out);

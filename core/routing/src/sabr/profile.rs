@@ -1,13 +1,13 @@
-//! What a profile adds to a bundle's size and to the light time.
+//! Overheads and light-time margins of routing profiles.
 
 use farlink_base::Duration;
 
 use crate::contact_plan::nanoseconds;
 
-/// Whose rules are followed for overhead and margins.
+/// Rules for overheads and margins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// Nothing added: what the plan says is what happens.
+    /// No overhead or margin: the plan is exact.
     #[default]
     Exact,
     /// CCSDS 734.3-B-1 with the usual convergence-layer overhead, max(3 %, 100 B).
@@ -17,7 +17,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// By name; the hint of the error lists the names.
+    /// Profile by name.
     pub fn from_name(name: &str) -> Option<Profile> {
         Some(match name {
             "exact" => Profile::Exact,
@@ -26,7 +26,7 @@ impl Profile {
             _ => return None,
         })
     }
-    /// By the number used as a router parameter.
+    /// Profile by the number used as a router parameter.
     pub fn from_number(number: f64) -> Profile {
         if number >= 1.5 {
             Profile::Ion
@@ -36,7 +36,7 @@ impl Profile {
             Profile::Exact
         }
     }
-    /// Bytes a bundle of this size takes on a link (estimated volume consumption).
+    /// Bytes that a bundle of this size takes on a link (estimated volume consumption).
     pub fn volume(self, size: u64) -> u64 {
         size.saturating_add(match self {
             Profile::Exact => 0,
@@ -44,11 +44,11 @@ impl Profile {
             Profile::Ion => (size / 16).max(36),
         })
     }
-    /// Nanoseconds from sending to receiving a byte, margin included.
+    /// Time from sending to receiving a byte, ns, including the margin.
     pub fn delay_ns(self, one_way: Duration) -> u64 {
         let delay = nanoseconds(one_way);
         let margin = match self {
-            // 450,000 miles an hour is 125 miles a second; light makes 186,282 of them.
+            // 450,000 miles per hour are 125 miles per second, of the 186,282 of light.
             Profile::Ion => (u128::from(delay) * 125 / 186_282) as u64,
             Profile::Exact | Profile::Sabr => 0,
         };
@@ -65,6 +65,7 @@ mod tests {
         assert_eq!(Profile::Exact.volume(1000), 1000);
         assert_eq!((Profile::Sabr.volume(1000), Profile::Sabr.volume(10_000)), (1100, 10_300));
         assert_eq!((Profile::Ion.volume(100), Profile::Ion.volume(16_000)), (136, 17_000));
+        // Sums saturate.
         assert_eq!(Profile::Ion.volume(u64::MAX), u64::MAX);
         let far = Duration::from_secs(1200);
         assert_eq!(Profile::Exact.delay_ns(far), 1_200_000_000_000);

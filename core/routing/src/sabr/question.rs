@@ -1,4 +1,4 @@
-//! What searches are asked, and what they answer.
+//! Requests and results of route searches.
 
 use super::profile::Profile;
 use crate::PlanTime;
@@ -6,28 +6,28 @@ use crate::plan_index::GroupId;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, LinkId, NodeId, Priority};
 
-/// What to find a route for.
+/// Request for a route.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// Where the bundle is.
+    /// Node that has the bundle.
     pub from: NodeId,
-    /// Where it shall go.
+    /// Node to reach.
     pub to: NodeId,
-    /// From when on.
+    /// Earliest departure.
     pub at: PlanTime,
     /// Size of the encoded bundle, bytes.
     pub size: u64,
-    /// It must arrive by then.
+    /// Latest arrival.
     pub expires: PlanTime,
     /// Class of service.
     pub priority: Priority,
-    /// Neighbours not to be used as first hop.
+    /// Neighbours excluded as first hop.
     pub excluded: &'a [NodeId],
-    /// Overhead and margins.
+    /// Rules for overheads and margins.
     pub profile: Profile,
 }
 impl Query<'_> {
-    /// A query without deadline, at normal priority, in the exact profile.
+    /// Request without deadline, at normal priority, in the exact profile.
     pub fn new(from: NodeId, to: NodeId, at: PlanTime, size: u64) -> Self {
         Query {
             from,
@@ -42,33 +42,33 @@ impl Query<'_> {
     }
 }
 
-/// One hop of a route.
+/// A hop of a route.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Hop {
-    /// Index of the contact in the plan; `None` is a link outside the plan.
+    /// Index of the contact in the plan; `None` for a link outside the plan.
     pub contact: Option<u32>,
     /// Transmitting node.
     pub from: NodeId,
     /// Receiving node.
     pub to: NodeId,
-    /// The first byte leaves.
+    /// Departure of the first byte.
     pub start: PlanTime,
-    /// The last byte arrives.
+    /// Arrival of the last byte.
     pub arrival: PlanTime,
 }
 
-/// A route for one bundle.
+/// A route of one bundle.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Route {
-    /// The hops in order; none when the bundle is where it shall go.
+    /// Hops in order; empty if the bundle is at its destination.
     pub path: Vec<Hop>,
-    /// When the whole bundle has arrived.
+    /// Arrival of the whole bundle.
     pub arrival: PlanTime,
-    /// End of the contact of the route that ends first.
+    /// End of the contact that ends first.
     pub until: PlanTime,
-    /// Bytes it takes of every contact.
+    /// Bytes taken of every contact.
     pub volume: u64,
-    /// The link outside the plan it begins with, if it does.
+    /// Link outside the plan with which it begins, if any.
     pub outside: Option<LinkId>,
 }
 impl Route {
@@ -76,34 +76,34 @@ impl Route {
     pub fn hops(&self) -> usize {
         self.path.len()
     }
-    /// The first contact, when the first hop is one of the plan.
+    /// First contact, if the first hop uses the plan.
     pub fn first_contact(&self) -> Option<u32> {
         self.path.first()?.contact
     }
-    /// The neighbour it begins with (the entry node).
+    /// First neighbour (the entry node).
     pub fn next_hop(&self) -> Option<NodeId> {
         self.path.first().map(|hop| hop.to)
     }
 }
 
-/// A link outside the plan, up now: the first hop may use it.
+/// A link outside the plan that is up and may be the first hop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OutsideLink {
-    /// Which.
+    /// Local link number.
     pub link: LinkId,
-    /// The neighbour.
+    /// Neighbour at its other end.
     pub peer: NodeId,
-    /// How fast, where known.
+    /// Rate of the link, if known.
     pub rate: Option<DataRate>,
-    /// Until when, where known.
+    /// Time until which it stays up, if known.
     pub until: PlanTime,
 }
 
-/// Where a search begins.
+/// Origin of a search.
 pub struct Origin<'a> {
     /// All identifiers of this node.
     pub nodes: &'a [NodeId],
-    /// From which start on this node can use the contacts of a group of its own; `None`: none.
+    /// Time from which contacts of a group may be the first hop; `None` for unusable groups.
     pub usable: &'a dyn Fn(GroupId) -> Option<PlanTime>,
     /// Links outside the plan.
     pub outside: &'a [OutsideLink],

@@ -1,42 +1,41 @@
-//! The search: Dijkstra over (node, hops) labels, with each bundle's volume and what is booked
-//! taken into account.
+//! Search for routes: Dijkstra over (node, hops) labels, with each bundle's volume and the bookings taken into
+//! account.
 //!
-//! Waiting is always allowed, so leaving a node's contact never gets earlier by reaching the node
-//! later: the earliest arrival at each node is enough to find the earliest arrival at the
-//! destination, but not to find it with the fewest hops (a later arrival over fewer hops may catch
-//! the same onward contact). So a node keeps one label for every smaller number of hops, the Pareto
-//! front of arrival and hops. Contacts of a node are looked at in order of time, and those that begin
-//! after the destination is reached not at all. Labels leave the heap by arrival, hops, later termination, smaller
-//! entry node: the tie-breaks of CCSDS 734.3-B-1; and where all of these are alike by the last contact's place in the
-//! plan, links outside it first. A node keeps at most one label for a number of hops, so that this order has no ties:
-//! a route depends on the question, the plan and what is booked, and not on the way the search went.
+//! Waiting is always allowed, so a later arrival at a node never departs earlier: the earliest arrival at each node
+//! suffices for the earliest arrival at the destination, but not for the fewest hops (a later arrival over fewer hops
+//! may catch the same onward contact). So a node keeps one label for every smaller number of hops, the Pareto front
+//! of arrival and hops. Contacts of a node are examined in order of time, and those that begin after the destination
+//! is reached are not examined at all. Labels leave the heap by arrival, hops, later termination and smaller entry
+//! node, the tie-breaks of CCSDS 734.3-B-1, and if all of these are equal by the last contact's index in the plan,
+//! links outside it first. A node keeps at most one label per number of hops, so this order has no ties: a route
+//! depends on the request, the plan and the bookings, and not on the course of the search.
 
 use super::booking::Booked;
-use super::bounds::Bounds;
+use super::bounds::SearchBounds;
 use super::profile::Profile;
 use super::question::{Hop, Origin, OutsideLink, Query, Route};
 use crate::PlanTime;
 use crate::contact_plan::nanoseconds;
-use crate::plan_index::{Edge, Passing, PlanIndex};
+use crate::plan_index::{Passing, PlacedContact, PlanIndex};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{DataRate, LinkId, Priority};
 
-/// Finds the best route, or none. To ask often, keep a [`Planner`].
+/// Finds the best route, if any. For many requests, keep a [`Planner`].
 pub fn find_route(index: &PlanIndex, query: &Query<'_>, booked: &Booked) -> Option<Route> {
     Planner::default().route(index, query, booked)
 }
 
 const NO_LABEL: u32 = u32::MAX;
 
-/// A way to reach a node.
+/// A path to a node.
 #[derive(Clone, Copy, Debug)]
 struct Label {
     arrival: u64,
     start: u64,
     until: u64,
-    /// Place of the entry node; of nodes without one any.
+    /// Index of the entry node; any value for paths without one.
     entry: u32,
     node: u32,
     hops: u32,
@@ -44,7 +43,7 @@ struct Label {
     parent: u32,
 }
 
-/// What a label was reached over.
+/// Last step of a path.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Nothing,
@@ -52,7 +51,7 @@ enum By {
     Outside(LinkId),
 }
 impl By {
-    /// Its place where everything else is alike. Links outside the plan are put on the heap in their order.
+    /// Rank among otherwise equal labels. Links outside the plan enter the heap in their own order.
     fn place(self) -> u32 {
         match self {
             By::Nothing | By::Outside(_) => 0,
@@ -61,7 +60,7 @@ impl By {
     }
 }
 
-/// Contacts of a node that was reached, to be looked at from one on.
+/// Position in the contacts of a node that was reached.
 #[derive(Clone, Copy, Debug)]
 struct Scan {
     label: u32,
@@ -69,44 +68,44 @@ struct Scan {
     at: u32,
 }
 
-/// Places on the heap from here on are those of scans: there are fewer labels.
+/// Heap entries from this index on are scans; labels have smaller indices.
 const FIRST_SCAN: u32 = 1 << 31;
 
-/// Arrival (with what is left to go at least, where that is known), hops, later termination, smaller entry node, what it
-/// was reached over, and the place of the label. Nodes are in the order of their places.
-type Key = Reverse<(u64, u32, Reverse<u64>, u32, u32, u32)>;
+/// Arrival (plus the bound of the remaining time, if known), hops, later termination, smaller entry node, last step,
+/// and index of the label. Entry nodes are ordered by index.
+type SearchKey = Reverse<(u64, u32, Reverse<u64>, u32, u32, u32)>;
 
-/// What is known of a node during a search.
+/// State of a node during a search.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     /// Best (arrival, hops) on the heap.
     arrival: u64,
     hops: u32,
-    /// Fewest hops over which it has been reached so far.
+    /// Fewest hops over which it was reached so far.
     settled: u32,
 }
 impl Reached {
-    /// Whether something that waits already is strictly better than what comes then, over so many hops: it can never be
-    /// needed.
+    /// Whether a waiting label is strictly better than an arrival with this number of hops, so that the latter can
+    /// never be needed.
     fn beats(&self, arrival: u64, hops: u32) -> bool {
         (self.arrival < arrival && self.hops <= hops) || (self.arrival <= arrival && self.hops < hops)
     }
 }
 const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled: u32::MAX };
 
-/// Working memory kept between searches at most, in bytes. A search over many nodes clears and
-/// fills more than that anyway, so taking it anew costs nothing that can be measured, and a
-/// thousand nodes in one process do not each keep tens of kilobytes.
+/// Most working memory kept between searches, bytes. A search over many nodes clears and fills more than that anyway,
+/// so allocating it again costs nothing measurable, and a thousand nodes in one process do not keep tens of kilobytes
+/// each.
 const KEPT_MAX: usize = 4096;
 
-/// The working memory of searches. It knows no plan: one can serve many nodes.
+/// Working memory of searches. It is independent of the plan, so one can serve many nodes.
 #[derive(Debug)]
 pub struct Planner {
     labels: Vec<Label>,
     scans: Vec<Scan>,
-    heap: BinaryHeap<Key>,
+    heap: BinaryHeap<SearchKey>,
     reached: Vec<Reached>,
-    /// Bytes kept between searches at most.
+    /// Most bytes kept between searches.
     kept: usize,
 }
 impl Default for Planner {
@@ -115,18 +114,18 @@ impl Default for Planner {
     }
 }
 
-/// The bundle at hand.
-struct Load<'a> {
+/// The bundle of a search.
+struct SearchLoad<'a> {
     volume: u64,
     latest: u64,
     priority: Priority,
     profile: Profile,
     booked: &'a Booked,
-    /// Rate and transmission time of the contact looked at last: neighbours often share it.
+    /// Rate and transmission time of the last contact examined: contacts in a row often share a rate.
     cached: core::cell::Cell<(u64, u64)>,
 }
 
-impl Load<'_> {
+impl SearchLoad<'_> {
     fn transmission_ns(&self, rate: DataRate) -> u64 {
         let (cached, time) = self.cached.get();
         if cached == rate.0 {
@@ -136,15 +135,16 @@ impl Load<'_> {
         self.cached.set((rate.0, time));
         time
     }
-    /// First byte out and last byte in over a contact, for a bundle that is ready at `ready`; the
-    /// last byte may leave exactly at the end.
-    fn over(&self, edge: &Edge, ready: u64) -> Option<(u64, u64)> {
+    /// Departure of the first byte and arrival of the last over a contact, for a bundle ready at `ready`. The last
+    /// byte may leave exactly at the end.
+    fn over(&self, edge: &PlacedContact, ready: u64) -> Option<(u64, u64)> {
         let taken = self.booked.bytes(edge.contact, self.priority);
         let mut first = ready.max(edge.start);
         let mut last = first.saturating_add(self.transmission_ns(edge.rate));
         if taken > 0 {
             let free = edge.start.saturating_add(nanoseconds(edge.rate.time_for(taken)));
             if free >= first {
+                // Rounded once for both volumes, as one transmission.
                 let both = edge.rate.time_for(taken.saturating_add(self.volume));
                 (first, last) = (free, edge.start.saturating_add(nanoseconds(both)));
             }
@@ -161,9 +161,9 @@ impl Planner {
         self.route_from(index, &origin, query, booked)
     }
 
-    /// The best route from `origin` (`query.from` is not looked at): smallest arrival, then fewest
-    /// hops, then latest termination, then smallest entry node, then the first of the plan's contacts.
-    /// A contact is never waited for merely because it ends later.
+    /// The best route from `origin` (`query.from` is ignored): earliest arrival, then fewest hops, latest
+    /// termination, smallest entry node, and first contact of the plan. A contact is never waited for merely because
+    /// it ends later.
     pub fn route_from(
         &mut self,
         index: &PlanIndex,
@@ -174,21 +174,21 @@ impl Planner {
         self.route_guided(index, origin, query, booked, None)
     }
 
-    /// The same, with bounds that lead the search; they must serve the query.
+    /// Like [`Planner::route_from`], guided by bounds that must serve the request.
     pub(super) fn route_guided(
         &mut self,
         index: &PlanIndex,
         origin: &Origin<'_>,
         query: &Query<'_>,
         booked: &Booked,
-        bounds: Option<&Bounds>,
+        bounds: Option<&SearchBounds>,
     ) -> Option<Route> {
         let volume = query.profile.volume(query.size);
         if origin.nodes.contains(&query.to) {
             let (arrival, until) = (query.at, PlanTime::MAX);
             return Some(Route { path: Vec::new(), arrival, until, volume, outside: None });
         }
-        let load = Load {
+        let load = SearchLoad {
             volume,
             latest: query.expires.0,
             priority: query.priority,
@@ -198,6 +198,7 @@ impl Planner {
         };
         let mut search = Search { index, origin, query, load, bounds, memory: self };
         let mut route = search.run();
+        // Beyond the window the bounds do not cover all contacts.
         if let Some(bounds) = bounds
             && route.as_ref().is_none_or(|route| route.arrival.0 >= bounds.until())
         {
@@ -210,7 +211,7 @@ impl Planner {
         route
     }
 
-    /// One that keeps all its memory: for many nodes, one after the other.
+    /// Planner that keeps all of its memory, for many nodes in turn.
     pub(super) fn shared() -> Planner {
         Planner { kept: usize::MAX, ..Planner::default() }
     }
@@ -219,7 +220,7 @@ impl Planner {
     pub fn memory(&self) -> usize {
         self.labels.capacity() * size_of::<Label>()
             + self.scans.capacity() * size_of::<Scan>()
-            + self.heap.capacity() * size_of::<Key>()
+            + self.heap.capacity() * size_of::<SearchKey>()
             + self.reached.capacity() * size_of::<Reached>()
     }
 
@@ -233,7 +234,7 @@ impl Planner {
         self.reached.resize(nodes, UNREACHED);
     }
 
-    /// Goes on with a scan when everything before this key has been reached.
+    /// Puts a scan on the heap, to continue when everything before this time was reached.
     fn later(&mut self, time: u64, scan: Scan, place: Option<u32>) {
         let place = match place {
             Some(place) => {
@@ -248,10 +249,10 @@ impl Planner {
         self.heap.push(Reverse((time, 0, Reverse(u64::MAX), 0, 0, FIRST_SCAN + place)));
     }
 
-    /// Notes a way to a node that has so much left to go at least.
+    /// Adds a path to a node whose remaining time is at least `left`.
     fn push(&mut self, label: Label, left: u64) {
         if left == u64::MAX {
-            return; // it leads nowhere in time
+            return; // no path within the window
         }
         let best = &mut self.reached[label.node as usize];
         if best.beats(label.arrival, label.hops) {
@@ -261,19 +262,20 @@ impl Planner {
             (best.arrival, best.hops) = (label.arrival, label.hops);
         }
         let place = self.labels.len() as u32;
+        // With bounds the heap is ordered by the earliest possible arrival at the destination.
         let whole = label.arrival.saturating_add(left);
         self.heap.push(Reverse((whole, label.hops, Reverse(label.until), label.entry, label.by.place(), place)));
         self.labels.push(label);
     }
 }
 
-/// One search.
+/// State of one search.
 struct Search<'a> {
     index: &'a PlanIndex,
     origin: &'a Origin<'a>,
     query: &'a Query<'a>,
-    load: Load<'a>,
-    bounds: Option<&'a Bounds>,
+    load: SearchLoad<'a>,
+    bounds: Option<&'a SearchBounds>,
     memory: &'a mut Planner,
 }
 
@@ -289,13 +291,12 @@ impl Search<'_> {
         }
     }
 
-    /// What a node has left to go at least.
+    /// Lower bound of a node's remaining time.
     fn left(&self, place: u32) -> u64 {
         self.bounds.map_or(0, |bounds| bounds.left(place))
     }
 
-    /// Puts the first labels on the heap; gives the best route straight over a link outside the
-    /// plan.
+    /// Puts the first labels on the heap. Returns the best direct route over a link outside the plan.
     fn begin(&mut self) -> Option<Route> {
         let (index, origin, query) = (self.index, self.origin, self.query);
         let at = query.at.0;
@@ -338,7 +339,7 @@ impl Search<'_> {
             let label = self.memory.labels[place as usize];
             let reached = &mut self.memory.reached[label.node as usize];
             if hops >= reached.settled {
-                continue; // reached no later over no more hops before
+                continue; // already reached no later over no more hops
             }
             reached.settled = hops;
             if label.node == to {
@@ -349,7 +350,7 @@ impl Search<'_> {
         None
     }
 
-    /// Begins to look at the contacts of a node that was reached.
+    /// Starts the scans of a node that was reached.
     fn expand(&mut self, place: u32, label: &Label, to: usize) {
         for lane in self.index.lanes(label.node) {
             let at = self.index.begin(lane, label.arrival);
@@ -357,25 +358,26 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at contacts in order of time: those that bring a bundle over before anything else that is known, and goes
-    /// on when their time has come, in the same place of memory.
+    /// Examines contacts in order of time, up to the first that must wait for something earlier on the heap; then the
+    /// scan itself goes back to the heap.
     fn scan(&mut self, mut scan: Scan, place: Option<u32>, to: usize) {
         let (index, label) = (self.index, self.memory.labels[scan.label as usize]);
         let (lane, contacts) = index.lane(scan.lane);
         let left = self.bounds.map(|bounds| (bounds.left(label.node), bounds.until()));
         while let Some(passing) = contacts.get(scan.at as usize) {
-            // What comes later than the destination is reached leads nowhere.
+            // Contacts after the earliest known arrival at the destination lead nowhere.
             let latest = self.load.latest.min(self.memory.reached.get(to).map_or(u64::MAX, |reached| reached.arrival));
             let soonest = label.arrival.max(passing.start).saturating_add(lane.delay_min);
             if soonest > latest {
                 return;
             }
-            // With a guide light times are in what is left.
+            // With bounds, light times are part of the remaining time.
             let key = left.map_or(soonest, |(left, _)| label.arrival.max(passing.start).saturating_add(left));
             if left.is_some_and(|(_, until)| passing.start >= until) {
                 return;
             }
             if self.memory.heap.peek().is_some_and(|Reverse((first, ..))| *first < key) {
+                // Something earlier is on the heap and goes first.
                 return self.memory.later(key, scan, place);
             }
             scan.at += 1;
@@ -383,7 +385,7 @@ impl Search<'_> {
         }
     }
 
-    /// Reaches the other end of a contact, unless that is no use.
+    /// Follows a contact to its receiver, unless that cannot help.
     fn take(&mut self, place: u32, label: &Label, passing: &Passing, soonest: u64, latest: u64) {
         let index = self.index;
         let reached = &self.memory.reached[passing.to as usize];

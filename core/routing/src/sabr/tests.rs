@@ -1,6 +1,6 @@
 use super::*;
 use crate::contact_plan::{ContactPlan, parse};
-use crate::testing::Site;
+use crate::testing::RouterSite;
 use farlink_base::{BundleMeta, Clock, EndpointId, Facts};
 use farlink_book::{DeliveryForecast, Handle, Identity, New};
 use std::string::ToString;
@@ -13,17 +13,17 @@ fn index(text: &str) -> Arc<PlanIndex> {
     Arc::new(PlanIndex::new(parse(text).unwrap().plan))
 }
 
-/// Node 1 with a router whose group `i` uses link `i`; its neighbours are all other nodes of the
-/// plan.
-struct Bench {
-    site: Site,
+/// Node 1 with a router whose group `i` uses link `i`, and all other nodes of the plan as neighbours.
+struct SabrBench {
+    site: RouterSite,
     router: Sabr,
     said: Actions,
 }
 
-impl Bench {
-    fn new(text: &str) -> Bench {
-        let mut bench = Bench { site: Site::new(), router: Sabr::new(&[], &[NodeId(1)], 7), said: Actions::default() };
+impl SabrBench {
+    fn new(text: &str) -> SabrBench {
+        let mut bench =
+            SabrBench { site: RouterSite::new(), router: Sabr::new(&[], &[NodeId(1)], 7), said: Actions::default() };
         bench.plan(&index(text));
         bench
     }
@@ -36,7 +36,7 @@ impl Bench {
         self.router.on_plan(&self.site.node(), &PlacedPlan { index, clock, links: &links }, &mut self.said);
         assert_eq!(self.said.drain().collect::<Vec<_>>(), [Action::RerouteAll]);
     }
-    /// A bundle of 100 bytes made here.
+    /// A bundle of 100 bytes created here.
     fn bundle(&mut self, to: u64) -> Handle {
         self.site.keep(to, 100)
     }
@@ -50,7 +50,7 @@ impl Bench {
         self.site.now = second(now);
         self.router.route(&self.site.node(), self.site.held(bundle), tried, &mut self.said)
     }
-    /// Link and arrival in seconds.
+    /// Link and arrival in seconds of the route found now.
     fn ask(&mut self, now: u64, bundle: Handle) -> Option<(u32, u64)> {
         let way = self.way(now, bundle, &[]);
         self.seen(bundle, way)
@@ -63,9 +63,9 @@ impl Bench {
         let prospect = self.router.prospect(&self.site.node(), self.site.held(bundle), None).unwrap();
         Some((leg.link.0, prospect.arrival.0 / 1_000_000_000))
     }
-    fn hear(&mut self, now: u64, news: PolicyEvent<'_>) {
+    fn hear(&mut self, now: u64, event: PolicyEvent<'_>) {
         self.site.now = second(now);
-        self.router.on(&self.site.node(), &news, &mut self.said);
+        self.router.on(&self.site.node(), &event, &mut self.said);
     }
     fn peer(&self, number: u64) -> PeerId {
         self.site.peers.of(NodeId(number)).unwrap().id
@@ -84,19 +84,20 @@ fn failed(bundle: Handle, to: PeerId) -> PolicyEvent<'static> {
 }
 
 #[test]
-fn bookings_fill_a_link_and_then_its_sibling() {
-    let mut bench = Bench::new(TWO_LINKS);
+fn bookings_fill_link_then_sibling() {
+    let mut bench = SabrBench::new(TWO_LINKS);
     let bundles = [(); 4].map(|()| bench.bundle(2));
+    // Each bundle takes ten seconds of a contact; the second link starts at second 5.
     assert_eq!(bundles.map(|b| bench.ask(0, b).unwrap()), [(0, 10), (1, 15), (0, 20), (1, 25)]);
     assert_eq!(bench.router.booked(), (2, 4));
-    // Asked again it makes room for itself, at the end of the line.
+    // Rerouted, it books the end of the queue again.
     assert_eq!(bench.ask(0, bundles[1]), Some((1, 25)));
     assert_eq!(bench.router.booked(), (2, 4));
 }
 
 #[test]
 fn bookings_are_conserved() {
-    let mut bench = Bench::new(TWO_LINKS);
+    let mut bench = SabrBench::new(TWO_LINKS);
     let bundles = [(); 6].map(|()| bench.bundle(2));
     for bundle in bundles {
         bench.ask(0, bundle).unwrap();
@@ -113,15 +114,15 @@ fn bookings_are_conserved() {
 }
 
 #[test]
-fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
-    let mut bench = Bench::new(DIAMOND);
+fn refused_bundle_avoids_the_neighbour() {
+    let mut bench = SabrBench::new(DIAMOND);
     let bundle = bench.bundle(4);
     assert_eq!(bench.ask(0, bundle), Some((0, 20)));
     let (two, three) = (bench.peer(2), bench.peer(3));
     bench.hear(3, failed(bundle, two));
     let way = bench.way(3, bundle, &[two]);
     assert_eq!(bench.seen(bundle, way), Some((1, 70)));
-    // A late failure of the first leg does not touch what is booked for the second.
+    // A late failure of the first next hop leaves the booking for the second alone.
     bench.hear(4, failed(bundle, two));
     assert_eq!(bench.router.booked().1, 1);
     bench.site.held_mut(bundle).from = three;
@@ -132,13 +133,13 @@ fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
 }
 
 #[test]
-fn what_was_sent_stays_used_and_what_passed_is_gone() {
-    let mut bench = Bench::new("contact 1 2 +0..+30 rate 10 B/s");
+fn sent_volume_stays_booked() {
+    let mut bench = SabrBench::new("contact 1 2 +0..+30 rate 10 B/s");
     let bundles = [(); 4].map(|()| bench.bundle(2));
     assert_eq!(bench.ask(0, bundles[0]), Some((0, 10)));
     let to = bench.peer(2);
     bench.hear(10, PolicyEvent::Sent { bundle: bundles[0], to, gave: 0, keep: false });
-    // Idle from 10 to 15: that volume cannot be promised any more.
+    // Idle from second 10 to 15: that volume cannot be booked any more.
     assert_eq!(bench.ask(15, bundles[1]), Some((0, 25)));
     assert_eq!(bench.ask(15, bundles[2]), None);
     assert_eq!(bench.ask(90, bundles[3]), None);
@@ -146,8 +147,8 @@ fn what_was_sent_stays_used_and_what_passed_is_gone() {
 }
 
 #[test]
-fn urgent_bundles_overtake_and_bump_what_no_longer_fits() {
-    let mut bench = Bench::new(TWO_LINKS.split('\n').next().unwrap());
+fn urgent_bundles_displace_bookings() {
+    let mut bench = SabrBench::new(TWO_LINKS.split('\n').next().unwrap());
     let (normal, bulk) = (bench.bundle(2), bench.priority(2, Priority::Bulk));
     let urgent = [(); 3].map(|()| bench.priority(2, Priority::Expedited));
     assert_eq!((bench.ask(0, normal), bench.ask(0, bulk)), (Some((0, 10)), Some((0, 20))));
@@ -162,15 +163,16 @@ fn urgent_bundles_overtake_and_bump_what_no_longer_fits() {
 
 #[test]
 fn deadlines_hold() {
-    let mut bench = Bench::new("contact 1 2 +5..+30 rate 10 B/s delay 7 s");
+    let mut bench = SabrBench::new("contact 1 2 +5..+30 rate 10 B/s delay 7 s");
+    // 5 s until the contact, 10 s to send and 7 s of light.
     let [in_time, late] = [22, 21].map(|end| bench.with(2, |_, new| new.expires = second(end)));
     assert_eq!((bench.ask(0, in_time), bench.ask(0, late)), (Some((0, 22)), None));
 }
 
 #[test]
-fn a_leg_carries_the_contact_on_the_nodes_clock() {
+fn next_hop_uses_node_clock() {
     let index = index("epoch 2026-11-20T09:00:00Z\ncontact 1 2 +100..+200 rate 10 B/s");
-    let mut bench = Bench::new("");
+    let mut bench = SabrBench::new("");
     let (bundle, links) = (bench.bundle(2), [(GroupId(0), LinkId(0))]);
     bench.site.now = second(50);
     bench.router.on_plan(
@@ -191,9 +193,9 @@ fn a_leg_carries_the_contact_on_the_nodes_clock() {
 }
 
 #[test]
-fn bookings_stay_with_the_plan_they_were_made_in() {
+fn bookings_stay_with_their_plan() {
     let text = "contact 1 2 +10..+100 rate 10 B/s";
-    let mut bench = Bench::new(text);
+    let mut bench = SabrBench::new(text);
     let bundle = bench.bundle(2);
     assert_eq!(bench.ask(0, bundle), Some((0, 20)));
     bench.plan(&index(text));
@@ -204,9 +206,9 @@ fn bookings_stay_with_the_plan_they_were_made_in() {
 }
 
 #[test]
-fn only_contacts_with_a_link_here_are_first_hops() {
+fn first_hops_need_a_local_link() {
     let index = index("contact 1 2 +0..+50 rate 10 B/s\ncontact 1 2 link=b +5..+50 rate 10 B/s");
-    let mut bench = Bench::new("");
+    let mut bench = SabrBench::new("");
     let clock = Some(PlanClock::starting(Instant::ZERO));
     let placed = PlacedPlan { index: &index, clock, links: &[(GroupId(1), LinkId(9))] };
     bench.router.on_plan(&bench.site.node(), &placed, &mut Actions::default());
@@ -215,8 +217,8 @@ fn only_contacts_with_a_link_here_are_first_hops() {
 }
 
 #[test]
-fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
-    let mut bench = Bench::new(TWO_LINKS);
+fn failed_link_hands_over_to_sibling() {
+    let mut bench = SabrBench::new(TWO_LINKS);
     let (bundle, later, peer) = (bench.bundle(2), bench.bundle(2), bench.peer(2));
     bench.ask(0, bundle);
     let link = LinkId(0);
@@ -226,21 +228,21 @@ fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
     bench.hear(3, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
     assert_eq!(bench.said(), [Action::RerouteAll]);
     assert_eq!(bench.ask(3, later), Some((0, 13)));
-    // At the end of its contact there is nothing to be done.
+    // At the end of its contact nothing needs to be done.
     bench.hear(20, PolicyEvent::LinkDown { peer, link });
     bench.hear(30, PolicyEvent::LinkUp { peer, link, rate: None, until: None });
     assert_eq!(bench.said(), []);
 }
 
 #[test]
-fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
-    let mut bench = Bench::new("contact 1 2 +0..+900 rate 1 kB/s");
+fn failed_contact_is_rerouted_in_slices() {
+    let mut bench = SabrBench::new("contact 1 2 +0..+900 rate 1 kB/s");
     let bundles: Vec<Handle> = (0..600).map(|_| bench.bundle(2)).collect();
     for bundle in &bundles {
         bench.ask(0, *bundle);
     }
-    let news = PolicyEvent::LinkDown { peer: bench.peer(2), link: LinkId(0) };
-    bench.hear(1, news);
+    let event = PolicyEvent::LinkDown { peer: bench.peer(2), link: LinkId(0) };
+    bench.hear(1, event);
     let (mut asked, mut turns) = (Vec::new(), 0);
     loop {
         let said = bench.said();
@@ -257,8 +259,8 @@ fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
 }
 
 #[test]
-fn links_outside_the_plan_are_used_while_up() {
-    let mut bench = Bench::new("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
+fn unplanned_links_used_while_up() {
+    let mut bench = SabrBench::new("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
     let bundles = [2, 2, 77, 2].map(|to| bench.bundle(to));
     let (five, far) = (bench.site.meet(5, 40), bench.site.meet(77, 41));
     let up = |peer, link| PolicyEvent::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
@@ -279,35 +281,36 @@ fn links_outside_the_plan_are_used_while_up() {
 
 #[test]
 fn critical_bundles_go_over_every_neighbour() {
-    let mut bench = Bench::new(DIAMOND);
+    let mut bench = SabrBench::new(DIAMOND);
     let critical = bench.with(4, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));
-    let RouteDecision::All(legs) = bench.way(0, critical, &[]) else { panic!("one leg only") };
+    let RouteDecision::All(legs) = bench.way(0, critical, &[]) else { panic!("one next hop only") };
     assert_eq!(legs.iter().map(|leg| leg.link.0).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(bench.router.booked(), (4, 2));
     let to = bench.peer(3);
     bench.hear(0, failed(critical, to));
-    assert_eq!(bench.router.booked(), (2, 1), "the other leg keeps what it holds");
+    assert_eq!(bench.router.booked(), (2, 1), "the other next hop keeps its booking");
 }
 
 #[test]
-fn a_piece_goes_where_the_whole_does_not() {
-    let mut bench = Bench::new("contact 1 2 +0..+9 rate 10 B/s\ncontact 1 3 +5..+7 rate 10 B/s");
+fn fragment_takes_narrower_contact() {
+    let mut bench = SabrBench::new("contact 1 2 +0..+9 rate 10 B/s\ncontact 1 3 +5..+7 rate 10 B/s");
     let bundle = bench.bundle(2);
     assert_eq!(bench.ask(0, bundle), None);
-    let part = |bench: &Bench, size| {
+    let part = |bench: &SabrBench, size| {
         bench.router.route_part(&bench.site.node(), bench.site.held(bundle), size, &[]).map(|leg| leg.until)
     };
+    // 9 s at 10 B/s.
     assert_eq!((part(&bench, 91), part(&bench, 90)), (None, Some(second(9))));
     assert_eq!(bench.router.booked(), (0, 0));
 }
 
 #[test]
-fn prospects_are_arrivals_and_what_the_plan_is_sure_of() {
-    let mut bench = Bench::new(
+fn estimates_give_arrival_and_confidence() {
+    let mut bench = SabrBench::new(
         &DIAMOND.replace("contact 2 4 +0..+50 rate 10 B/s", "contact 2 4 +0..+50 rate 10 B/s confidence 0.5"),
     );
     let (bundle, nowhere) = (bench.bundle(4), bench.bundle(8));
-    let at = |bench: &Bench, bundle, via: Option<u64>| {
+    let at = |bench: &SabrBench, bundle, via: Option<u64>| {
         let via = via.map(|number| bench.site.peer(bench.peer(number)));
         let prospect = bench.router.prospect(&bench.site.node(), bench.site.held(bundle), via)?;
         Some((prospect.arrival.0 / 1_000_000_000, prospect.chance))
@@ -320,18 +323,18 @@ fn prospects_are_arrivals_and_what_the_plan_is_sure_of() {
 }
 
 #[test]
-fn a_node_that_booked_nothing_costs_little() {
+fn unbooked_node_costs_little() {
     assert!(size_of::<Sabr>() <= 512, "{}", size_of::<Sabr>());
     let text: std::string::String =
         (1..1000).map(|n| std::format!("contact {n} {} +0..+90 rate 1 kB/s\n", n + 1)).collect();
-    let mut bench = Bench::new(&text);
+    let mut bench = SabrBench::new(&text);
     let bundle = bench.bundle(700);
     bench.ask(0, bundle);
     assert_eq!(bench.router.planner.memory(), 0, "a search over many nodes leaves nothing behind");
 }
 
 #[test]
-fn equal_routes_are_told_apart_by_the_entry_node() {
+fn equal_routes_differ_by_entry_node() {
     let text = "contact 1 9 +0..+50 rate 10 B/s\ncontact 9 4 +0..+50 rate 10 B/s\n\
                 contact 1 3 +0..+50 rate 10 B/s\ncontact 3 4 +0..+50 rate 10 B/s";
     let index = index(text);
@@ -342,9 +345,9 @@ fn equal_routes_are_told_apart_by_the_entry_node() {
 }
 
 #[test]
-fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
+fn departed_bundles_leave_no_booking() {
     let mut rng = farlink_base::Rng::new(7);
-    let mut bench = Bench::new(&DIAMOND.replace("10 B/s", "100 B/s"));
+    let mut bench = SabrBench::new(&DIAMOND.replace("10 B/s", "100 B/s"));
     let (two, three) = (bench.peer(2), bench.peer(3));
     let bundles: Vec<Handle> = (0..200)
         .map(|n| {
@@ -362,7 +365,10 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
         for contact in 0..4 {
             let most =
                 100 * bench.router.loaded.as_ref().unwrap().index.contacts(GroupId(contact))[0].end / 1_000_000_000;
-            assert!(bench.router.ledger.booked.bytes(contact, Priority::Bulk) <= most, "what no longer fits is bumped");
+            assert!(
+                bench.router.ledger.booked.bytes(contact, Priority::Bulk) <= most,
+                "bookings that no longer fit are displaced"
+            );
         }
     }
     for bundle in bundles {
@@ -372,12 +378,12 @@ fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
 }
 
 #[test]
-fn a_control_is_told_what_the_plan_lets_come_and_leave() {
-    let mut bench = Bench::new(
+fn control_sees_flows_of_plan() {
+    let mut bench = SabrBench::new(
         "contact 1 2 +0..+50 rate 10 B/s delay 5 s\ncontact 2 1 +0..+50 rate 20 B/s delay 5 s\n\
          contact 3 1 +90..+95 rate 1 B/s\ncontact 2 3 +0..+99 rate 7 B/s\ncontact 1 3 +200..+300 rate 3 B/s",
     );
-    let flow = |start, end, bytes: u64, comes| farlink_book::Flow {
+    let flow = |start, end, bytes: u64, comes| farlink_book::StoreFlow {
         start: second(start),
         end: second(end),
         rate: DataRate::from_bytes_per_second(bytes),
@@ -390,7 +396,7 @@ fn a_control_is_told_what_the_plan_lets_come_and_leave() {
         flows
     };
     let (to, from, late) = (flow(0, 50, 10, false), flow(0, 50, 20, true), flow(200, 300, 3, false));
-    assert_eq!(flows(0, 90), [to, from], "what begins at the end does not count");
+    assert_eq!(flows(0, 90), [to, from], "a contact that begins at the end does not count");
     assert_eq!(flows(52, 300), [flow(90, 95, 1, true), late]);
     assert_eq!(flows(300, 900), []);
     assert_eq!(Sabr::new(&[], &[], 7).flows(&bench.site.node(), Instant::MAX), [], "no plan");

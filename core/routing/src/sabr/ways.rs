@@ -1,13 +1,13 @@
-//! What a bundle can do from here, given the plan, the links and what is booked. Books nothing.
+//! Routes of a bundle from this node, given the plan, the links and the bookings. Books nothing.
 
 use super::{Loaded, Origin, OutsideLink, Planner, Query, Route, Sabr};
 use crate::contact_plan::PlanClock;
 use crate::{GroupId, PlanIndex, PlanTime};
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId};
-use farlink_book::{DeliveryEstimate, DeliveryForecast, Flow, Held, NextHop, Node, Peer};
+use farlink_book::{DeliveryEstimate, DeliveryForecast, Held, NextHop, Node, Peer, StoreFlow};
 
-/// A route and the leg it begins with.
+/// A route with its next hop and its arrival on this node's clock.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub route: Route,
@@ -16,11 +16,11 @@ pub(super) struct Planned {
 }
 
 impl Sabr {
-    /// The plan, when there is one and it can be placed.
+    /// The plan, if there is one and it can be placed on the clock.
     fn placed(&self) -> Option<(&Loaded, PlanClock)> {
         self.loaded.as_ref().and_then(|loaded| Some((loaded, loaded.clock?)))
     }
-    /// The scale searches are on. Without a plan only links outside it are known; any will do.
+    /// Time scale of searches. Without a plan only links outside it count, and any scale will do.
     pub(super) fn clock(&self) -> PlanClock {
         self.placed().map_or(PlanClock::starting(Instant::ZERO), |(_, clock)| clock)
     }
@@ -39,7 +39,7 @@ impl Sabr {
         }
     }
 
-    /// The best way from here for a bundle of this size that avoids these neighbours.
+    /// The best route for this request.
     fn way(&self, planner: &mut Planner, node: &Node<'_>, query: &Query<'_>) -> Option<Planned> {
         let no_plan;
         let index: &PlanIndex = match self.placed() {
@@ -52,7 +52,7 @@ impl Sabr {
         let after_now = PlanTime(query.at.0.saturating_add(1));
         let usable = |group: GroupId| {
             let link = self.loaded.as_ref()?.link(group)?;
-            // What runs over a link that is down cannot be used; what begins later can.
+            // A contact that runs over a failed link cannot be used; a later one can.
             Some(if self.down.contains(&link) { after_now } else { PlanTime(0) })
         };
         let outside = self.links_outside(node);
@@ -67,12 +67,13 @@ impl Sabr {
         Some(Planned { route, leg, arrival })
     }
 
-    /// Links outside the plan on its scale, once for each name of the neighbour.
+    /// Links outside the plan on its scale, one entry for each name of the neighbour.
     fn links_outside(&self, node: &Node<'_>) -> Vec<OutsideLink> {
         let clock = self.clock();
         let mut links = Vec::new();
         for (link, outside) in &self.outside {
             let Some(peer) = node.peers.get(outside.peer) else { continue };
+            // `Instant::MAX` stands for no end and must not be converted.
             let never = outside.until == Instant::MAX;
             let until = if never { PlanTime::MAX } else { clock.plan_time(outside.until) };
             let named = |name| OutsideLink { link: *link, peer: name, rate: outside.rate, until };
@@ -93,7 +94,7 @@ impl Sabr {
         Some(NextHop { link, not_before: clock.instant(contact.start), until: clock.instant(contact.end) })
     }
 
-    /// The best way to any other neighbour than these; for a further copy of a critical bundle.
+    /// The best route via a neighbour other than these, for a further copy of a critical bundle.
     pub(super) fn another(
         &self,
         planner: &mut Planner,
@@ -104,7 +105,7 @@ impl Sabr {
         self.way(planner, node, &self.query(node, held, held.size(), avoid))
     }
 
-    /// The best way that avoids these neighbours and, if it can, the one the bundle came from.
+    /// The best route that avoids these neighbours and, if possible, the previous node.
     pub(super) fn best(
         &self,
         planner: &mut Planner,
@@ -113,6 +114,7 @@ impl Sabr {
         size: u64,
         tried: &[PeerId],
     ) -> Option<Planned> {
+        // A group is no node of the plan.
         if held.bundle.is_for_group() {
             return None;
         }
@@ -121,11 +123,12 @@ impl Sabr {
         if way.is_some() || !self.return_to_sender {
             return way;
         }
+        // Nothing else is left, and the parameter allows a return.
         let avoid = excluded(node, tried, PeerId::NONE);
         self.way(planner, node, &self.query(node, held, size, &avoid))
     }
 
-    /// How sure contacts are, taken together.
+    /// Joint confidence of several contacts.
     fn chance(&self, contacts: impl Iterator<Item = u32>) -> f64 {
         let confidence = |contact| self.loaded.as_ref()?.index.contact(contact).map(|c| c.confidence);
         contacts.filter_map(confidence).product()
@@ -145,22 +148,22 @@ impl Sabr {
     }
 }
 
-/// Contacts that a forecast looks at.
+/// Most contacts in a forecast.
 const FLOWS_MAX: usize = 1024;
 
-/// All nodes a neighbour is.
+/// All node numbers of a neighbour.
 pub(super) fn names(peer: &Peer) -> impl Iterator<Item = NodeId> {
     peer.names.iter().map(|name| name.id.node()).filter(|node| *node != NodeId::NULL)
 }
 
-/// Neighbours not to be used, by all their names.
+/// Node numbers of the excluded neighbours and the previous node.
 pub(super) fn excluded(node: &Node<'_>, tried: &[PeerId], from: PeerId) -> Vec<NodeId> {
     tried.iter().chain([&from]).filter_map(|peer| node.peers.get(*peer)).flat_map(names).collect()
 }
 
 impl DeliveryForecast for Sabr {
-    /// Arrival of the booked route, else of the one it would take now; chance is what the plan says
-    /// of its contacts.
+    /// Arrival of the booked route, or else of the route it would take now; the chance is the joint confidence of its
+    /// contacts.
     fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<DeliveryEstimate> {
         if let Some(peer) = via {
             return self.prospect_at(node, held, peer);
@@ -172,9 +175,9 @@ impl DeliveryForecast for Sabr {
         let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
         Some(DeliveryEstimate { chance, arrival: way.arrival })
     }
-    /// What this node may receive in contacts with it, and send in its own; light time, as with ION, is
-    /// not reckoned with: contacts that go both ways would seem to bring first what they take later.
-    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<Flow> {
+    /// Flows of contacts towards and from this node. As in ION, light time is ignored: contacts in both directions
+    /// would otherwise seem to bring bundles before they take them.
+    fn flows(&self, node: &Node<'_>, until: Instant) -> Vec<StoreFlow> {
         let Some((loaded, clock)) = self.placed() else { return Vec::new() };
         let local = if self.local.is_empty() { core::slice::from_ref(&node.me) } else { &self.local };
         let (from, until) = (clock.plan_time(node.now), clock.plan_time(until));
@@ -186,9 +189,10 @@ impl DeliveryForecast for Sabr {
             let contacts = &loaded.index.contacts(group)[loaded.index.first_after(group, from)..];
             contacts.iter().take_while(move |edge| edge.start < until.0).map(move |edge| {
                 let at = |time: u64| clock.instant(PlanTime(time));
-                Flow { start: at(edge.start), end: at(edge.end), rate: edge.rate, comes }
+                StoreFlow { start: at(edge.start), end: at(edge.end), rate: edge.rate, comes }
             })
         });
+        // Odd plans may have contacts that ended before others that still run.
         contacts.filter(|flow| flow.end > node.now).take(FLOWS_MAX).collect()
     }
 }

@@ -1,139 +1,138 @@
-//! Group commit: one write and one sync for everything that waits. Two groups may be under way: what matters to
-//! whoever waits is decided in order, and where one fails, so does the one behind it.
+//! Group commit: one write and one sync for everything that waits. Two groups may be under way; they are answered in
+//! order, and a failed group fails the one behind it.
 
-use super::compact::Copy;
-use super::groups::Group;
+use super::compact::RecordCopy;
+use super::groups::CommitGroup;
 use super::header::FileHeader;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
-use super::segment::{Owner, Segment};
-use super::{Gone, Kept, LogStore, Op, State};
+use super::record::{Loc, PayloadPiece, RECORD_HEADER, RecordHeader, spill_record_len};
+use super::segment::{LogSegment, Owner};
+use super::{BundleState, Gone, KeptBundle, LogStore, Op};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refusal, Sink};
 
-/// Payload pieces up to this long are copied beside their header: cheaper than one more slice of
-/// a vectored write.
+/// Longest payload piece that is copied beside its header, bytes: cheaper than one more slice of a vectored write.
 const COPIED: usize = 2048;
-/// Lazy delete records up to this many wait for company.
+/// Delete records that may wait for a commit of something else; one more starts a commit.
 const LAZY_MAX: usize = 10_000;
 
 /// Bytes of an arriving bundle on their way to disk.
 #[derive(Debug)]
-pub(super) struct Arriving {
-    /// The asker's number of the spill, and ours.
+pub(super) struct SpillWrite {
+    /// The spill's number at the agent, and in the store.
     pub agent: u64,
     pub number: u64,
     /// Offset of the bytes in the spill.
     pub start: u64,
     pub data: Payload,
-    /// Commits that failed with it.
+    /// Failed commits of these bytes.
     pub attempts: u8,
 }
-impl Arriving {
+impl SpillWrite {
     pub fn record_len(&self) -> u64 {
         spill_record_len(self.data.len())
     }
 }
 
-/// Something to be written.
+/// A record to be written.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum QueuedRecord {
     Put(BundleHandle),
-    Spill(Arriving),
+    Spill(SpillWrite),
     Delete {
         bundle: BundleHandle,
         /// `Deleted` follows the commit.
         answer: bool,
     },
     Counter(u64),
-    Copy(Copy),
+    Copy(RecordCopy),
 }
 
-/// What waits for the next group. Small records go first: they are what gives space back.
+/// Records waiting for the next group. Small records go first, because they give space back.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    small: VecDeque<Item>,
-    large: VecDeque<Item>,
-    /// Bytes of bundle and spill records that wait or are in flight.
+pub(super) struct CommitQueue {
+    small: VecDeque<QueuedRecord>,
+    large: VecDeque<QueuedRecord>,
+    /// Bytes of bundle and spill records waiting or in flight.
     bytes: u64,
     urgent_since: Option<Instant>,
     lazy_at: Option<Instant>,
-    /// Bundles wait for space that compaction must win first.
+    /// Bundles wait for space that compaction must free first.
     pub blocked: bool,
 }
-impl Queue {
+impl CommitQueue {
     pub fn rest(&mut self) {
         self.small.shrink_to_fit();
         self.large.shrink_to_fit();
     }
     pub fn push_put(&mut self, now: Instant, bundle: BundleHandle, record: u64) {
         self.bytes += record;
-        self.large.push_back(Item::Put(bundle));
+        self.large.push_back(QueuedRecord::Put(bundle));
         self.urge(now);
     }
-    pub fn push_spill(&mut self, now: Instant, arriving: Arriving) {
+    pub fn push_spill(&mut self, now: Instant, arriving: SpillWrite) {
         self.bytes += arriving.record_len();
-        self.large.push_back(Item::Spill(arriving));
+        self.large.push_back(QueuedRecord::Spill(arriving));
         self.urge(now);
     }
     pub fn push_counter(&mut self, now: Instant, value: u64) {
-        self.small.push_back(Item::Counter(value));
+        self.small.push_back(QueuedRecord::Counter(value));
         self.urge(now);
     }
-    /// `first`: before what waits already.
-    pub fn push_copy(&mut self, now: Instant, copy: Copy, first: bool) {
+    /// Queues a copied record, in front of the queue if `first`.
+    pub fn push_copy(&mut self, now: Instant, copy: RecordCopy, first: bool) {
         if first {
-            self.small.push_front(Item::Copy(copy));
+            self.small.push_front(QueuedRecord::Copy(copy));
         } else {
-            self.small.push_back(Item::Copy(copy));
+            self.small.push_back(QueuedRecord::Copy(copy));
         }
         self.urge(now);
     }
     pub fn is_copy_next(&self) -> bool {
-        matches!(self.small.front(), Some(Item::Copy(_)))
+        matches!(self.small.front(), Some(QueuedRecord::Copy(_)))
     }
-    /// Copies are not made.
+    /// Gives up all queued copies.
     pub fn drop_copies(&mut self) {
-        self.small.retain(|item| !matches!(item, Item::Copy(_)));
+        self.small.retain(|item| !matches!(item, QueuedRecord::Copy(_)));
     }
-    /// Takes out the copy that is next.
-    pub fn pop_copy(&mut self) -> Option<Copy> {
-        match self.small.pop_front_if(|item| matches!(item, Item::Copy(_)))? {
-            Item::Copy(copy) => Some(copy),
+    /// Takes the next record if it is a copy.
+    pub fn pop_copy(&mut self) -> Option<RecordCopy> {
+        match self.small.pop_front_if(|item| matches!(item, QueuedRecord::Copy(_)))? {
+            QueuedRecord::Copy(copy) => Some(copy),
             _ => None,
         }
     }
-    /// A delete record may wait for company; [`Queue::urge`] says when it may not.
+    /// Queues a delete record, which may wait for other records until [`CommitQueue::urge`].
     pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
-        self.small.push_back(Item::Delete { bundle, answer: false });
+        self.small.push_back(QueuedRecord::Delete { bundle, answer: false });
         self.lazy_at.get_or_insert(now);
         if self.small.len() > LAZY_MAX {
             self.urge(now);
         }
     }
-    /// Puts back, in front, what a failed group held.
-    pub fn requeue(&mut self, now: Instant, item: Item) {
+    /// Puts a record of a failed group back in front of its queue.
+    pub fn requeue(&mut self, now: Instant, item: QueuedRecord) {
         match item {
-            Item::Put(_) | Item::Spill(_) => self.large.push_front(item),
+            QueuedRecord::Put(_) | QueuedRecord::Spill(_) => self.large.push_front(item),
             _ => self.small.push_front(item),
         }
         self.urge(now);
     }
-    /// Something waits that must not wait for company.
+    /// Makes the next group start without waiting for more records.
     pub fn urge(&mut self, now: Instant) {
         self.urgent_since.get_or_insert(now);
     }
-    /// A bundle or spill record waits no longer.
+    /// Subtracts a bundle or spill record that no longer waits.
     pub fn cancel(&mut self, record: u64) {
         self.bytes = self.bytes.saturating_sub(record);
     }
-    pub fn pop_large(&mut self) -> Option<Item> {
+    pub fn pop_large(&mut self) -> Option<QueuedRecord> {
         self.large.pop_front()
     }
-    /// Bytes of bundle and spill records not durable yet.
+    /// Bytes of bundle and spill records that are not durable yet.
     pub fn waiting_bytes(&self) -> u64 {
         self.bytes
     }
@@ -143,7 +142,7 @@ impl Queue {
     fn is_empty(&self) -> bool {
         self.small.is_empty() && self.large.is_empty()
     }
-    /// When the next group should start.
+    /// Time at which the next group should start; `enough` skips the wait for more.
     fn due_at(&self, wait: Duration, lazy_wait: Duration, enough: bool) -> Option<Instant> {
         let urgent = self.urgent_since.map(|since| if enough { since } else { since + wait });
         let lazy = self.lazy_at.map(|since| since + lazy_wait);
@@ -151,24 +150,25 @@ impl Queue {
     }
 }
 
-/// A group being put together.
+/// A group being assembled.
 struct Draw {
     file: u32,
-    /// Length of the file with what was drawn so far.
+    /// Length of the file including the records drawn so far.
     len: u64,
     start: u64,
-    items: Vec<(Item, Loc)>,
+    items: Vec<(QueuedRecord, Loc)>,
     rope: Payload,
     buffer: BytesMut,
-    /// Bytes of bundle and spill records.
+    /// Bytes of bundle and spill records drawn.
     large: u64,
-    /// Bundle and spill records of the file, with those drawn.
+    /// Bundle and spill records in the file, including those drawn.
     bundles: u64,
     /// The next record does not fit into this file.
     full: bool,
 }
 impl Draw {
-    fn push(&mut self, item: Item, header: &RecordHeader, data: &Payload) {
+    fn push(&mut self, item: QueuedRecord, header: &RecordHeader, data: &Payload) {
+        // Patterns and extents take no bytes here; the record's pieces describe them.
         let loc = header.loc(self.file, self.len);
         for chunk in data.chunks() {
             if let Chunk::Bytes(bytes) = chunk {
@@ -182,6 +182,7 @@ impl Draw {
         if bytes.len() <= COPIED {
             self.buffer.extend_from_slice(bytes);
         } else {
+            // A long piece becomes a slice of its own in the vectored write, behind the bytes copied so far.
             self.rope.push_bytes(self.buffer.split().freeze());
             self.rope.push_bytes(bytes.clone());
         }
@@ -189,15 +190,17 @@ impl Draw {
 }
 
 impl LogStore {
-    /// When the next commit should begin, if it waits for time alone.
+    /// Time at which the next commit should begin, if it waits for time alone.
     pub(super) fn commit_at(&self) -> Option<Instant> {
         let may_begin = self.groups.may_begin(self.queue.bytes, self.config.second_group);
         if self.queue.is_empty() || self.is_creating() || !may_begin {
             return None;
         }
+        // Bundles cannot be written now; small records may free space.
         if (self.queue.blocked || self.reserve.is_wanted()) && !self.queue.has_small() {
             return None;
         }
+        // Only a copy is tried in a full reserve: it may use the last quarter.
         if self.reserve.is_used_up() && !self.queue.is_copy_next() {
             return None;
         }
@@ -209,7 +212,7 @@ impl LogStore {
         self.creating.is_some()
     }
 
-    /// Starts a commit when one is due and may begin.
+    /// Starts commits while one is due and may begin.
     pub(super) fn start_group(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.queue.blocked = false;
         while self.commit_at().is_some_and(|at| at <= now) {
@@ -223,6 +226,7 @@ impl LogStore {
             } else if draw.full {
                 self.segments.seal(file);
             } else if self.is_cramped(file) {
+                // The reserve is full and no file may be made: deletions wait until space is freed.
                 self.reserve_used_up();
             } else if self.queue.blocked {
                 if self.unblock(now, out) {
@@ -233,8 +237,8 @@ impl LogStore {
             }
         }
     }
-    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused. Whether the header
-    /// of the new file, written alone, would: the newest durable one is empty, and may go then.
+    /// Frees space for bundles that wait, by removing kept files or by compaction, or refuses them. Returns true if
+    /// writing the new file's header alone would help, because the newest durable file is empty and may go then.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
         if self.drop_spares(out) || !self.groups.is_empty() {
             return false;
@@ -249,6 +253,7 @@ impl LogStore {
         if self.segments.empty.contains(&newest) {
             return true;
         }
+        // Garbage of the active file can only be compacted once it is sealed.
         let active_waste = self.segments.active.filter(|file| {
             self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > self.config.file_header())
         });
@@ -259,7 +264,7 @@ impl LogStore {
         self.queue.blocked = false;
         false
     }
-    /// Nothing waits: forget since when.
+    /// Resets the waiting times of empty queues.
     fn calm(&mut self) {
         if self.queue.small.is_empty() {
             self.queue.lazy_at = None;
@@ -270,11 +275,14 @@ impl LogStore {
     }
 
     fn create(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        // The reserve is only for a full disk; otherwise a kept file saves the disk the work of growing one.
         let reserved = self.take_reserve(now, out);
         let of = reserved.or_else(|| self.segments.take_spare().map(|(file, _)| file));
         let file = self.segments.next;
-        self.segments
-            .insert(file, Segment { salt: self.salt, named: true, reserved: reserved.is_some(), ..Segment::default() });
+        self.segments.insert(
+            file,
+            LogSegment { salt: self.salt, named: true, reserved: reserved.is_some(), ..LogSegment::default() },
+        );
         self.creating = Some(file);
         self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
@@ -297,7 +305,7 @@ impl LogStore {
         }
     }
 
-    /// Takes from the queue what fits into the file and one group.
+    /// Draws records from the queue that fit into the file and one group.
     fn draw(&mut self, file: u32) -> Draw {
         let start = self.segments.get(file).map_or(0, |segment| segment.len);
         let mut draw = Draw {
@@ -321,7 +329,7 @@ impl LogStore {
                 return draw;
             }
         }
-        // After a failure for want of room they are written alone.
+        // After a failed commit for want of room, and while the disk is full, small records are written alone.
         if self.reserve.is_wanted() || (self.trouble.is_full() && !draw.items.is_empty()) {
             return draw;
         }
@@ -343,6 +351,7 @@ impl LogStore {
             counter: self.counter,
             clean_below: self.segments.clean_below(self.groups.oldest_file().unwrap_or(draw.file)),
             len: self.config.file_header() as u32,
+            // A file made of another need not grow for its first byte.
             remade: self.segments.growth(draw.file, 1) == 0,
             nameless: false,
         };
@@ -353,20 +362,21 @@ impl LogStore {
         draw.full = draw.len > self.config.file_header() && draw.len + record > self.config.segment_bytes;
         !draw.full
     }
-    /// Adds a small record; gives the item back when it does not fit.
-    fn draw_small(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+    /// Draws a small record; returns the item if it does not fit.
+    fn draw_small(&mut self, item: QueuedRecord, draw: &mut Draw) -> Option<QueuedRecord> {
         let record = match &item {
-            Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
-            Item::Counter(_) => COUNTER_RECORD,
-            Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
-            Item::Copy(copy) => {
+            QueuedRecord::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
+            QueuedRecord::Counter(_) => COUNTER_RECORD,
+            QueuedRecord::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
+            // The record died or moved since it was read: no copy is needed.
+            QueuedRecord::Copy(copy) => {
                 self.copy_finished(copy.from.file);
                 return None;
             }
             _ => return None,
         };
         if self.is_cramped(draw.file) {
-            if !self.fits_reserved(draw.file, draw.len + record, matches!(item, Item::Copy(_))) {
+            if !self.fits_reserved(draw.file, draw.len + record, matches!(item, QueuedRecord::Copy(_))) {
                 return Some(item);
             }
         } else if !self.fits(draw, record) {
@@ -375,28 +385,29 @@ impl LogStore {
         let sequence = self.next_sequence();
         let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
-            Item::Delete { bundle, .. } => {
+            QueuedRecord::Delete { bundle, .. } => {
                 let gone = self.gone.entry(bundle).or_default();
                 gone.queued = false;
                 let answer = core::mem::take(&mut gone.answer);
                 let header = encoder.delete(sequence, bundle, gone.remember);
-                draw.push(Item::Delete { bundle, answer }, &header, &Payload::new());
+                draw.push(QueuedRecord::Delete { bundle, answer }, &header, &Payload::new());
             }
-            Item::Counter(value) => {
+            QueuedRecord::Counter(value) => {
                 let header = encoder.counter(sequence, value);
                 draw.push(item, &header, &Payload::new());
             }
-            Item::Copy(copy) => {
+            QueuedRecord::Copy(copy) => {
                 if let Owner::Bundle(bundle) = copy.owner {
-                    // Its place is known once it is durable.
+                    // The copy's place is recorded once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
+                // The record's body stays as it was read; only its header names the new file and salt.
                 let header = RecordHeader { file: draw.file, salt: self.salt, ..copy.header };
                 draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
                 draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
-                draw.push(Item::Copy(copy), &header, &Payload::new());
+                draw.push(QueuedRecord::Copy(copy), &header, &Payload::new());
             }
-            Item::Put(_) | Item::Spill(_) => {}
+            QueuedRecord::Put(_) | QueuedRecord::Spill(_) => {}
         }
         None
     }
@@ -404,15 +415,16 @@ impl LogStore {
     fn delete_matters(&self, bundle: BundleHandle) -> bool {
         self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
     }
-    /// Adds a bundle or spill; gives the item back when it does not fit or there is no space.
-    fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+    /// Draws a bundle or spill; returns the item if it does not fit or no space is left.
+    fn draw_large(&mut self, item: QueuedRecord, draw: &mut Draw) -> Option<QueuedRecord> {
         let record = match &item {
-            Item::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
-                Some(State::Waiting(draft)) => draft.record_len(),
+            QueuedRecord::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
+                Some(BundleState::Waiting(draft)) => draft.record_len(),
                 _ => return None,
             },
-            Item::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
-            Item::Spill(arriving) => {
+            QueuedRecord::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
+            // The bundle was given up while its bytes waited.
+            QueuedRecord::Spill(arriving) => {
                 self.queue.cancel(arriving.record_len());
                 return None;
             }
@@ -431,20 +443,21 @@ impl LogStore {
         draw.bundles += 1;
         let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
-            Item::Put(bundle) => {
+            QueuedRecord::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
-                if let State::Waiting(draft) = core::mem::replace(&mut kept.state, State::Disk(NOWHERE)) {
+                // The place is a stand-in for the moment in which the draft is borrowed.
+                if let BundleState::Waiting(draft) = core::mem::replace(&mut kept.state, BundleState::Disk(NOWHERE)) {
                     let header = encoder.bundle(sequence, bundle, &draft);
                     draw.push(item, &header, &draft.payload);
-                    kept.state = State::Writing(draft);
+                    kept.state = BundleState::Writing(draft);
                 }
             }
-            Item::Spill(arriving) => {
+            QueuedRecord::Spill(arriving) => {
                 let header = encoder.spill(sequence, arriving.number, arriving.start, &arriving.data);
                 let data = arriving.data.clone();
-                draw.push(Item::Spill(arriving), &header, &data);
+                draw.push(QueuedRecord::Spill(arriving), &header, &data);
             }
-            Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+            QueuedRecord::Delete { .. } | QueuedRecord::Counter(_) | QueuedRecord::Copy(_) => {}
         }
         None
     }
@@ -476,18 +489,18 @@ impl LogStore {
             self.fail_groups(now, groups, out);
         }
     }
-    fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {
+    fn commit_group(&mut self, group: CommitGroup, out: &mut impl Sink<Output>) {
         self.segments.newest_durable = self.segments.newest_durable.max(group.file);
         self.trouble.clear();
         self.reserve.need(false);
         self.look |= self.reserve.is_wanted();
         for (item, loc) in group.items {
             match item {
-                Item::Put(bundle) => self.put_committed(bundle, loc, out),
-                Item::Delete { bundle, answer } => self.delete_committed(bundle, answer, loc, out),
-                Item::Counter(value) => out.push(Output::CounterSet { value }),
-                Item::Spill(arriving) => self.spill_committed(arriving, loc, out),
-                Item::Copy(copy) => self.copy_committed(copy, loc),
+                QueuedRecord::Put(bundle) => self.put_committed(bundle, loc, out),
+                QueuedRecord::Delete { bundle, answer } => self.delete_committed(bundle, answer, loc, out),
+                QueuedRecord::Counter(value) => out.push(Output::CounterSet { value }),
+                QueuedRecord::Spill(arriving) => self.spill_committed(arriving, loc, out),
+                QueuedRecord::Copy(copy) => self.copy_committed(copy, loc),
             }
         }
     }
@@ -495,13 +508,13 @@ impl LogStore {
         self.queue.cancel(loc.size());
         let mut payload = None;
         match self.kept.get_mut(&bundle) {
-            Some(Kept { state, .. }) if matches!(state, State::Writing(_)) => {
-                if let State::Writing(draft) = core::mem::replace(state, State::Disk(loc)) {
+            Some(KeptBundle { state, .. }) if matches!(state, BundleState::Writing(_)) => {
+                if let BundleState::Writing(draft) = core::mem::replace(state, BundleState::Disk(loc)) {
                     payload = (loc.data > 0).then(|| stored_rope(&draft.pieces, bundle));
                 }
                 self.segments.add(loc, Owner::Bundle(bundle));
             }
-            // Deleted meanwhile.
+            // The bundle was deleted during its commit, so this record is dead.
             _ => {
                 self.segments.add_dead(loc.file, bundle);
                 if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count == 1) {
@@ -513,6 +526,7 @@ impl LogStore {
     }
     fn delete_committed(&mut self, bundle: BundleHandle, answer: bool, loc: Loc, out: &mut impl Sink<Output>) {
         if let Some(Gone { loc: current, .. }) = self.gone.get_mut(&bundle) {
+            // A later delete record replaces an earlier one of the same bundle.
             if let Some(before) = current.replace(loc) {
                 self.segments.release(before.file, before.offset);
             }
@@ -523,8 +537,8 @@ impl LogStore {
             out.push(Output::Deleted { bundle });
         }
     }
-    fn spill_committed(&mut self, arriving: Arriving, loc: Loc, out: &mut impl Sink<Output>) {
-        let Arriving { agent, number, start, data, .. } = arriving;
+    fn spill_committed(&mut self, arriving: SpillWrite, loc: Loc, out: &mut impl Sink<Output>) {
+        let SpillWrite { agent, number, start, data, .. } = arriving;
         self.queue.cancel(loc.size());
         if self.spills.committed(number, start, loc, &mut self.segments) {
             let mut extents = Payload::new();
@@ -534,20 +548,20 @@ impl LogStore {
     }
 }
 
-/// Stands for a place while a record is being encoded.
+/// Placeholder while a record is being encoded.
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
-/// A payload as extents: of the bundle's own record, the rest as the pieces say.
-pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
+/// A payload as extents: inline pieces in the bundle's own record, the others as the pieces list them.
+pub(super) fn stored_rope(pieces: &[PayloadPiece], bundle: BundleHandle) -> Payload {
     let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {
         rope.push(match *piece {
-            Piece::Inline { len } => {
+            PayloadPiece::Inline { len } => {
                 offset += len;
                 Chunk::Stored { extent: Extent { record: bundle.0, offset: offset - len }, len }
             }
-            Piece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
-            Piece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },
+            PayloadPiece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
+            PayloadPiece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },
         });
     }
     rope
@@ -560,11 +574,12 @@ mod tests {
 
     #[test]
     fn many_deletions_wait_no_longer() {
-        let (mut queue, wait) = (Queue::default(), Duration::from_millis(50));
+        let (mut queue, wait) = (CommitQueue::default(), Duration::from_millis(50));
         for number in 0..LAZY_MAX as u64 {
             queue.push_delete(Instant::ZERO, BundleHandle(number));
         }
         assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO + wait));
+        // One more than may wait.
         queue.push_delete(Instant::ZERO, BundleHandle(u64::MAX));
         assert_eq!(queue.due_at(Duration::ZERO, wait, false), Some(Instant::ZERO));
     }

@@ -1,20 +1,20 @@
-//! Compaction: the live records of the emptiest file are read, checked, and written again at the
-//! end of the log; when their copies are durable the file has nothing live left and is removed.
+//! Compaction: reads the live records of the emptiest file, checks them and writes them again at the end of the log.
+//! Once the copies are durable the file has no live record left and is removed.
 
 use super::record::{Loc, RecordHeader, decode_whole};
 use super::segment::Owner;
-use super::{LogStore, Op, State};
+use super::{BundleState, LogStore, Op};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{Instant, Sink};
 
-/// Dead bytes between two live records that are read over rather than around.
+/// Dead bytes between two live records that are read along rather than skipped.
 const GAP: u64 = 64 * 1024;
 
-/// A record on its way to a newer place.
+/// A live record on its way to a newer file.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct RecordCopy {
     pub owner: Owner,
     pub from: Loc,
     pub header: RecordHeader,
@@ -25,17 +25,17 @@ pub(super) struct Copy {
 #[derive(Debug)]
 pub(super) struct Compaction {
     victim: u32,
-    /// Records before this offset were dealt with.
+    /// Offset before which all records were handled.
     cursor: u64,
-    /// The records being read, the offset of the first, and the number of the operation: what was read for a compaction
-    /// that was given up is not this one's.
+    /// The read under way: its operation, its offset, and the records in it. The operation number distinguishes it from a
+    /// read of an abandoned compaction.
     reading: Option<(u64, u64, Vec<(u64, u64)>)>,
-    /// Copies not durable yet.
+    /// Copies that are not durable yet.
     copying: u32,
 }
 
 impl LogStore {
-    /// Takes the next step, if compaction is needed and no step is under way.
+    /// Starts the next read, if compaction is needed and no step is under way.
     pub(super) fn compact(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         // Copies need room.
         if self.trouble.refusal(now).is_some() || self.trouble.is_full() {
@@ -45,6 +45,7 @@ impl LogStore {
             self.compaction = self.choose().map(|victim| Compaction { victim, cursor: 0, reading: None, copying: 0 });
         }
         let Some(compaction) = &mut self.compaction else { return };
+        // The next records are read only after the last copies are durable.
         if compaction.reading.is_some() || compaction.copying > 0 {
             return;
         }
@@ -53,6 +54,7 @@ impl LogStore {
             let mut records = segment.records.range(compaction.cursor..).map(|(at, (_, size))| (*at, *size));
             let first = records.next()?;
             let (mut end, mut batch) = (first.0 + first.1, Vec::from([first]));
+            // Adjacent records share a read; a large gap or a full window ends it.
             for (at, size) in records {
                 if at > end + GAP || at + size > first.0 + self.config.read_bytes {
                     break;
@@ -62,29 +64,34 @@ impl LogStore {
             }
             Some((first.0, end, batch))
         });
+        // No live record is left behind the cursor.
         let Some((start, end, batch)) = next else {
             self.end_compaction();
             return self.compact(now, out);
         };
         compaction.cursor = end;
+        // The number that `disk` gives to its next operation.
         compaction.reading = Some((self.next_op + 1, start, batch));
         self.segments.begin(victim);
         let action = DiskAction::Read { file: victim, offset: start, len: end - start };
         self.disk(Op::CompactionRead { file: victim }, action, out);
     }
-    /// The file is done with, or given up: there may be another.
+    /// Ends or abandons the compaction, and looks for another file.
     pub(super) fn end_compaction(&mut self) {
         self.compaction = None;
         self.look = true;
     }
-    /// The file to compact, if any is worth it now.
+    /// Picks the file to compact, if one is worth it now.
     fn choose(&mut self) -> Option<u32> {
+        // On a full disk the only goal is a file that can be emptied into the reserve.
         if self.reserve.is_wanted() {
             return if core::mem::take(&mut self.look) { self.vacant() } else { None };
         }
         let (bytes, live, garbage) = (self.segments.bytes, self.segments.live, self.segments.garbage());
         let capacity = self.config.capacity;
+        // Many small files cost more than their garbage: twice the number of full ones is allowed, and 64.
         let files_max = 64 + 2 * (bytes / self.config.segment_bytes) as usize;
+        // Least share of garbage in 1/256 that makes a file worth compacting now.
         let crowded = self.segments.len() > files_max;
         let least = if self.queue.blocked {
             1
@@ -93,17 +100,18 @@ impl LogStore {
         } else if garbage > live + 4 * self.config.segment_bytes {
             64
         } else {
-            // A file nearly empty costs next to nothing.
+            // A nearly empty file costs next to nothing to compact.
             224
         };
-        // Nothing changed enough since the last look to look again. Counted from the least garbage there
-        // was since: what removed files win is no reason to wait longer.
+        // Too little garbage was added since the last look. It is counted from the least amount since then: bytes
+        // freed by removed files are no reason to wait longer.
         self.look_at = self.look_at.min(garbage + self.config.segment_bytes / 8);
         if least > 1 && !crowded && !self.look && garbage < self.look_at {
             return None;
         }
         self.look = false;
         self.look_at = garbage + self.config.segment_bytes / 8;
+        // Longer files hold one large record and go when it dies.
         let longest = 2 * self.config.segment_bytes;
         match self.segments.victim(longest).filter(|(_, share)| *share >= least) {
             Some((file, _)) => Some(file),
@@ -125,6 +133,7 @@ impl LogStore {
         let salt = self.salt_of(victim);
         let Ok(bytes) = result else {
             self.end_compaction();
+            // Without this mark the next look would choose the same file again.
             if let Some(segment) = self.segments.get_mut(victim) {
                 segment.unreadable = true;
             }
@@ -135,13 +144,15 @@ impl LogStore {
             let Some(owner) = self.owner(victim, at) else { continue };
             let range = (at - start) as usize..(at - start + size) as usize;
             let record = (range.end <= bytes.len()).then(|| bytes.slice(range));
+            // The checksums are verified before the copy: damage must not be copied under a new header.
             let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, salt, victim, record));
             match (record, header) {
                 (Some(bytes), Some((header, _))) => {
                     if !self.forgettable(owner) {
                         let from = header.loc(victim, at);
+                        // On a full disk a copy goes before the deletions that wait.
                         let first = self.reserve.is_wanted();
-                        self.queue.push_copy(now, Copy { owner, from, header, bytes }, first);
+                        self.queue.push_copy(now, RecordCopy { owner, from, header, bytes }, first);
                         if let Some(compaction) = &mut self.compaction {
                             compaction.copying += 1;
                         }
@@ -151,14 +162,14 @@ impl LogStore {
             }
         }
     }
-    /// The salt of a file's records.
+    /// Salt of a file's records.
     pub(super) fn salt_of(&self, file: u32) -> u64 {
         self.segments.get(file).map_or(self.salt, |segment| segment.salt)
     }
     fn owner(&self, file: u32, offset: u64) -> Option<Owner> {
         Some(self.segments.get(file)?.records.get(&offset)?.0)
     }
-    /// Lets go of a remembered delivery whose time is over; tells whether its record went with it.
+    /// Forgets a remembered delivery after its time. Returns whether its record is no longer needed.
     fn forgettable(&mut self, owner: Owner) -> bool {
         let Owner::Delete(bundle) = owner else { return false };
         let until = self.gone.get(&bundle).and_then(|gone| gone.remember).map(|remember| remember.until);
@@ -169,7 +180,7 @@ impl LogStore {
         }
         !self.gone.contains_key(&bundle)
     }
-    /// A live record turned out to be damaged.
+    /// Handles a live record that turned out to be damaged.
     fn lose(&mut self, now: Instant, owner: Owner, file: u32, offset: u64, size: u64, out: &mut impl Sink<Output>) {
         self.report_damage(file, offset, size, out);
         self.segments.release(file, offset);
@@ -180,7 +191,7 @@ impl LogStore {
             Owner::Bundle(bundle) => {
                 self.forget(bundle);
             }
-            // Its content is in memory: write it again.
+            // The deletion is in memory: write it again.
             Owner::Delete(bundle) => {
                 if let Some(gone) = self.gone.get_mut(&bundle) {
                     gone.loc = None;
@@ -194,25 +205,26 @@ impl LogStore {
     }
 
     /// Whether the record is still live where it was read.
-    pub(super) fn copy_matters(&self, copy: &Copy) -> bool {
+    pub(super) fn copy_matters(&self, copy: &RecordCopy) -> bool {
         match copy.owner {
-            Owner::Bundle(bundle) => {
-                self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Disk(loc) if loc == copy.from))
-            }
+            Owner::Bundle(bundle) => self
+                .kept
+                .get(&bundle)
+                .is_some_and(|kept| matches!(kept.state, BundleState::Disk(loc) if loc == copy.from)),
             Owner::Delete(bundle) => self.gone.get(&bundle).is_some_and(|gone| gone.loc == Some(copy.from)),
             Owner::Spill(spill, start) => self.spills.loc(spill, start) == Some(copy.from),
         }
     }
-    /// A copy is durable, or not needed any more.
+    /// Counts down the outstanding copies of a compaction.
     pub(super) fn copy_finished(&mut self, victim: u32) {
         if let Some(compaction) = self.compaction.as_mut().filter(|c| c.victim == victim) {
             compaction.copying = compaction.copying.saturating_sub(1);
         }
     }
-    pub(super) fn copy_committed(&mut self, copy: Copy, to: Loc) {
+    pub(super) fn copy_committed(&mut self, copy: RecordCopy, to: Loc) {
         self.copy_finished(copy.from.file);
         if !self.copy_matters(&copy) {
-            // The count of dead copies already has this one.
+            // `draw_small` already counted this dead copy.
             if let Owner::Bundle(bundle) = copy.owner {
                 self.segments.add_dead(to.file, bundle);
             }
@@ -222,7 +234,7 @@ impl LogStore {
             Owner::Bundle(bundle) => {
                 self.segments.add_dead(copy.from.file, bundle);
                 if let Some(kept) = self.kept.get_mut(&bundle) {
-                    kept.state = State::Disk(to);
+                    kept.state = BundleState::Disk(to);
                 }
             }
             Owner::Delete(bundle) => {

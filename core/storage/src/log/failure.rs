@@ -1,18 +1,18 @@
-//! When the disk says no: what was being committed is refused or written again elsewhere, nothing
-//! that was acknowledged is touched, and the store tries again after a pause.
+//! Handles disk errors: bundles being committed are refused or written again elsewhere, acknowledged ones are not
+//! touched, and the store retries after a pause.
 
-use super::commit::Item;
-use super::groups::Group;
-use super::segment::{Owner, Segment, Segments};
-use super::{Config, LogStore, State};
+use super::commit::QueuedRecord;
+use super::groups::CommitGroup;
+use super::segment::{LogSegment, Owner, Segments};
+use super::{BundleState, Config, LogStore};
 use alloc::collections::VecDeque;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Duration, Event, EventClass, Instant, Refusal, Sink};
 
-/// Commits a bundle may fail with before it is refused.
+/// Failed commits after which a bundle is refused.
 const ATTEMPTS: u8 = 3;
 
-/// What the disk refused lately.
+/// Recent disk errors and when to retry.
 #[derive(Debug)]
 pub(super) struct Trouble {
     retry_at: Option<Instant>,
@@ -26,7 +26,7 @@ impl Default for Trouble {
     }
 }
 impl Trouble {
-    /// Why nothing new is taken at `now`.
+    /// Reason to refuse new bundles at `now`.
     pub fn refusal(&self, now: Instant) -> Option<Refusal> {
         self.retry_at.is_some_and(|at| at > now).then_some(self.reason)
     }
@@ -38,17 +38,18 @@ impl Trouble {
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
-    /// A commit succeeded.
+    /// Ends the pauses after a successful commit.
     pub fn clear(&mut self) {
         self.retry_at = None;
         self.failures = 0;
     }
     fn note(&mut self, now: Instant, reason: Refusal, pause: Duration) {
+        // 2^4: the pause doubles up to 16 times the first.
         self.retry_at = Some(now + pause * (1 << self.failures.min(4)));
         self.failures += 1;
         self.reason = reason;
     }
-    /// When to try again to remove files.
+    /// When to retry removing files.
     pub fn remove_at(&self, segments: &Segments) -> Option<Instant> {
         self.remove_at.filter(|_| !segments.empty.is_empty())
     }
@@ -73,11 +74,12 @@ impl LogStore {
         }
     }
 
-    /// A new file could not be made: what waits for it is refused, deletions wait on.
+    /// Refuses the bundles that wait for a new file that could not be made; deletions wait on.
     pub(super) fn create_failed(&mut self, now: Instant, file: u32, error: DiskError, out: &mut impl Sink<Output>) {
         self.segments.seal(file);
         self.trouble.note(now, refusal_of(error), self.config.retry);
         self.report_failure(file, out);
+        // Kept files hold disk space that the next attempt may need.
         self.drop_spares(out);
         self.refuse_waiting(refusal_of(error), out);
         if error == DiskError::Full {
@@ -88,41 +90,41 @@ impl LogStore {
     pub(super) fn refuse_waiting(&mut self, reason: Refusal, out: &mut impl Sink<Output>) {
         while let Some(item) = self.queue.pop_large() {
             match item {
-                Item::Put(bundle) => {
-                    if self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Waiting(_))) {
+                QueuedRecord::Put(bundle) => {
+                    if self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, BundleState::Waiting(_))) {
                         self.refuse(bundle, reason, out);
                     }
                 }
-                Item::Spill(arriving) => self.spill_failed(&arriving, reason, out),
-                Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+                QueuedRecord::Spill(arriving) => self.spill_failed(&arriving, reason, out),
+                QueuedRecord::Delete { .. } | QueuedRecord::Counter(_) | QueuedRecord::Copy(_) => {}
             }
         }
     }
     /// Refuses a bundle that is not durable.
     pub(super) fn refuse(&mut self, bundle: BundleHandle, reason: Refusal, out: &mut impl Sink<Output>) {
         if let Some(kept) = self.forget(bundle) {
-            if let State::Waiting(draft) | State::Writing(draft) = kept.state {
+            if let BundleState::Waiting(draft) | BundleState::Writing(draft) = kept.state {
                 self.queue.cancel(draft.record_len());
             }
             out.push(Output::Refused { bundle, reason });
         }
     }
 
-    /// The oldest group under way was not written, or it is unknown whether it was, and what came behind it may
-    /// not be answered before it. Their files are closed for good: a kernel may call pages clean that never reached the
-    /// disk, so nothing is synced twice.
-    pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<Group>, out: &mut impl Sink<Output>) {
-        let error = groups.iter().find_map(Group::error).unwrap_or(DiskError::Io);
+    /// Fails all groups under way, because the oldest was not written or its fate is unknown and later groups may not
+    /// be answered before it. Their files are sealed: after a failed sync a kernel may report pages clean that never
+    /// reached the disk, so nothing is synced twice.
+    pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<CommitGroup>, out: &mut impl Sink<Output>) {
+        let error = groups.iter().find_map(CommitGroup::error).unwrap_or(DiskError::Io);
         self.trouble.note(now, refusal_of(error), self.config.retry);
         self.end_compaction();
         if error == DiskError::Full {
             self.drop_spares(out);
-            // The first may have been too long for what room there is.
+            // The first failure may only mean that the group was too long for the room left.
             if self.trouble.failures > 1 {
                 self.reserve.need(true);
             }
         }
-        // The last first: what is written again is put back in front.
+        // Newest group first: `requeue` puts each item in front of the queue.
         for group in groups.into_iter().rev() {
             self.segments.end(group.file);
             self.fail_group(now, group, out);
@@ -131,7 +133,7 @@ impl LogStore {
             self.refuse_waiting(Refusal::NoResources, out);
         }
     }
-    fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
+    fn fail_group(&mut self, now: Instant, group: CommitGroup, out: &mut impl Sink<Output>) {
         let file = group.file;
         if let Some(segment) = self.segments.get_mut(file) {
             segment.suspect = true;
@@ -139,21 +141,22 @@ impl LogStore {
         self.segments.seal(file);
         let reason = refusal_of(group.error().unwrap_or(DiskError::Io));
         self.report_failure(file, out);
+        // Only a failed sync is tried again; bundles of a failed write are refused.
         let again = group.write_error.is_none();
         for (item, _) in group.items.into_iter().rev() {
             match item {
-                Item::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
-                Item::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
-                Item::Spill(mut arriving) => {
+                QueuedRecord::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
+                QueuedRecord::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
+                QueuedRecord::Spill(mut arriving) => {
                     arriving.attempts += 1;
                     if again && arriving.attempts < ATTEMPTS && self.spills.wants(arriving.number) {
-                        self.queue.requeue(now, Item::Spill(arriving));
+                        self.queue.requeue(now, QueuedRecord::Spill(arriving));
                     } else {
                         self.spill_failed(&arriving, reason, out);
                     }
                 }
-                Item::Counter(value) => self.queue.requeue(now, Item::Counter(value)),
-                Item::Copy(copy) => {
+                QueuedRecord::Counter(value) => self.queue.requeue(now, QueuedRecord::Counter(value)),
+                QueuedRecord::Copy(copy) => {
                     if let Owner::Bundle(bundle) = copy.owner {
                         self.segments.add_dead(file, bundle);
                     }
@@ -169,22 +172,22 @@ impl LogStore {
         reason: Refusal,
         out: &mut impl Sink<Output>,
     ) {
-        // Its record may be on disk all the same.
+        // Its record may have reached the disk nevertheless.
         self.segments.add_dead(file, bundle);
-        let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, State::Writing(_))) else {
-            // Deleted meanwhile: the delete record counts this copy.
+        let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, BundleState::Writing(_))) else {
+            // The bundle was deleted meanwhile; its delete record counts this copy.
             out.push(Output::Stored { bundle, payload: None });
             return;
         };
         self.stale.entry(bundle).or_default().add(Some(file));
-        if let State::Writing(draft) = &mut kept.state
+        if let BundleState::Writing(draft) = &mut kept.state
             && again
             && draft.attempts + 1 < ATTEMPTS
         {
             let mut draft = draft.clone();
             draft.attempts += 1;
-            kept.state = State::Waiting(draft);
-            self.queue.requeue(Instant::ZERO, Item::Put(bundle));
+            kept.state = BundleState::Waiting(draft);
+            self.queue.requeue(Instant::ZERO, QueuedRecord::Put(bundle));
         } else {
             self.refuse(bundle, reason, out);
         }
@@ -194,7 +197,8 @@ impl LogStore {
             Some(gone) => {
                 gone.answer |= answer;
                 if !core::mem::replace(&mut gone.queued, true) {
-                    self.queue.requeue(Instant::ZERO, Item::Delete { bundle, answer: false });
+                    // `draw_small` takes the answer from `gone`.
+                    self.queue.requeue(Instant::ZERO, QueuedRecord::Delete { bundle, answer: false });
                 }
             }
             None if answer => out.push(Output::Deleted { bundle }),
@@ -209,6 +213,7 @@ impl LogStore {
         self.trouble.remove_at = None;
         for file in self.segments.removable() {
             let Config { spares, segment_bytes, capacity, .. } = self.config;
+            // While the disk refuses bundles, files are removed rather than kept.
             let keep = self.refusal(now).is_none() && self.segments.may_keep(file, spares, segment_bytes, capacity);
             if keep {
                 self.segments.keep(file);
@@ -219,7 +224,7 @@ impl LogStore {
             self.disk(super::Op::Remove(file), DiskAction::Remove { file, keep }, out);
         }
     }
-    /// Removes the files that are kept to be written over; whether there were any.
+    /// Removes the files kept to be written over. Returns whether there were any.
     pub(super) fn drop_spares(&mut self, out: &mut impl Sink<Output>) -> bool {
         let mut any = false;
         while let Some((file, bytes)) = self.segments.take_spare() {
@@ -236,6 +241,7 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         let kept = if let Ok(DiskAnswer::Kept(len)) = result { Some(len) } else { None };
+        // A kept file leaves the table as well: only its number and length stay known.
         self.segments.kept(file, kept);
         if result.is_ok() {
             for bundle in self.segments.remove(file) {
@@ -250,16 +256,17 @@ impl LogStore {
         }
         self.remove_later(now, file, out);
     }
-    /// One that cannot be removed is tried again, like any file with nothing in it.
+    /// Puts a kept file that could not be removed back into the table, as a file without live records.
     pub(super) fn removed_kept(&mut self, now: Instant, file: u32, size: u64, gone: bool, out: &mut impl Sink<Output>) {
         if gone {
             return self.reserve.hurry(now);
         }
-        self.segments.insert(file, Segment { size, ..Segment::default() });
+        self.segments.insert(file, LogSegment { size, ..LogSegment::default() });
         self.segments.seal(file);
         self.remove_later(now, file, out);
     }
     fn remove_later(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
+        // Ten pauses: one attempt may concern many files.
         self.trouble.remove_at = Some(now + self.config.retry * 10);
         self.report_failure(file, out);
     }
@@ -270,9 +277,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_sixteen_times_and_end_with_success() {
+    fn pauses_double_until_success_or_limit() {
         let mut trouble = Trouble::default();
         let pause = Duration::from_millis(100);
+        // Multiples of the first pause, up to the limit.
         let pauses = [1u64, 2, 4, 8, 16, 16];
         for times in pauses {
             trouble.note(Instant::ZERO, Refusal::NoResources, pause);

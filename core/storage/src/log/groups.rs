@@ -1,6 +1,6 @@
-//! The groups under way: two at most, answered in order.
+//! Commit groups under way: two at most, answered in order.
 
-use super::commit::Item;
+use super::commit::QueuedRecord;
 use super::record::Loc;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,38 +8,38 @@ use farlink_base::store::DiskError;
 
 /// Records on their way to one file.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct CommitGroup {
     number: u64,
     pub file: u32,
-    pub items: Vec<(Item, Loc)>,
+    pub items: Vec<(QueuedRecord, Loc)>,
     /// Bytes of bundle and spill records.
     large: u64,
     pub write_error: Option<DiskError>,
     sync_error: Option<DiskError>,
     answers: u8,
 }
-impl Group {
+impl CommitGroup {
     fn is_over(&self) -> bool {
         self.answers == 2
     }
     fn has_failed(&self) -> bool {
         self.error().is_some()
     }
-    /// Why it is not durable.
+    /// The error that keeps the group from being durable, if any.
     pub fn error(&self) -> Option<DiskError> {
         self.write_error.or(self.sync_error)
     }
 }
 
-/// Groups under way at once, at most.
+/// Most groups under way at once.
 const GROUPS: usize = 2;
 
 /// The groups under way, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    list: VecDeque<Group>,
+    list: VecDeque<CommitGroup>,
     last: u64,
-    /// Those that began while another was under way.
+    /// Groups begun while another was under way.
     overlapped: u64,
 }
 impl Groups {
@@ -49,29 +49,36 @@ impl Groups {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
-    /// How many began, and of those while another was under way.
+    /// Groups begun so far, and how many of them overlapped another.
     pub fn begun(&self) -> (u64, u64) {
         (self.last, self.overlapped)
     }
-    /// The file of the oldest.
     pub fn oldest_file(&self) -> Option<u32> {
         self.list.front().map(|group| group.file)
     }
-    /// Whether another may begin, where so many bytes wait or are in flight and so many are worth it.
+    /// Whether another group may begin, given the bytes waiting or in flight and the bytes worth a sync.
     pub fn may_begin(&self, bytes: u64, worth: u64) -> bool {
         let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
-        let all_well = !self.list.iter().any(Group::has_failed);
+        let all_well = !self.list.iter().any(CommitGroup::has_failed);
         self.is_empty() || (self.list.len() < GROUPS && all_well && bytes.saturating_sub(in_flight) >= worth)
     }
-    /// Another begins, with so many bytes of bundle and spill records; its number.
-    pub fn begin(&mut self, file: u32, items: Vec<(Item, Loc)>, large: u64) -> u64 {
+    /// Begins a group with `large` bytes of bundle and spill records; returns its number.
+    pub fn begin(&mut self, file: u32, items: Vec<(QueuedRecord, Loc)>, large: u64) -> u64 {
         self.last += 1;
         self.overlapped += u64::from(!self.list.is_empty());
         let number = self.last;
-        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: None, answers: 0 });
+        self.list.push_back(CommitGroup {
+            number,
+            file,
+            items,
+            large,
+            write_error: None,
+            sync_error: None,
+            answers: 0,
+        });
         number
     }
-    /// Its write or sync is done, or has failed.
+    /// Notes the result of a group's write or sync.
     pub fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
         let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
         group.answers += 1;
@@ -81,15 +88,16 @@ impl Groups {
             group.write_error = error;
         }
     }
-    /// The oldest, once it is over and well.
-    pub fn next_committed(&mut self) -> Option<Group> {
+    /// Takes the oldest group once its write and sync succeeded.
+    pub fn next_committed(&mut self) -> Option<CommitGroup> {
         let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());
         if done { self.list.pop_front() } else { None }
     }
-    /// All of them, once the oldest has failed and all are over. What a kernel could not write may be of any of them, and
-    /// what is written again keeps its order.
-    pub fn failed(&mut self) -> Option<VecDeque<Group>> {
-        let failed = self.list.front().is_some_and(Group::has_failed) && self.list.iter().all(Group::is_over);
+    /// Takes all groups once the oldest failed and all are answered. The kernel may have dropped pages of any of
+    /// them, and rewriting all keeps their order.
+    pub fn failed(&mut self) -> Option<VecDeque<CommitGroup>> {
+        let failed =
+            self.list.front().is_some_and(CommitGroup::has_failed) && self.list.iter().all(CommitGroup::is_over);
         failed.then(|| core::mem::take(&mut self.list))
     }
 }
@@ -124,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_over_first_they_are_committed_in_order() {
+    fn groups_commit_in_order() {
         let mut groups = two();
         over(&mut groups, 2);
         assert!(groups.next_committed().is_none() && groups.oldest_file() == Some(1));
@@ -136,12 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_takes_the_next_along_and_not_the_one_before() {
+    fn failed_group_fails_the_next() {
+        // A group that failed first lets no other begin.
         for sync in [false, true] {
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));
             groups.list.truncate(1);
-            assert!(!groups.may_begin(u64::MAX, 0), "what began now would fail, too");
+            assert!(!groups.may_begin(u64::MAX, 0), "a group begun now would fail too");
+            // The second succeeded, but may not be answered before the first.
             let mut groups = two();
             groups.answered(1, sync, Some(DiskError::Io));
             over(&mut groups, 2);
@@ -149,6 +159,7 @@ mod tests {
             groups.answered(1, !sync, None);
             assert!(groups.next_committed().is_none());
             assert_eq!(groups.failed().map(|groups| groups.len()), Some(2));
+            // A failure of the second leaves the first to commit.
             let mut groups = two();
             groups.answered(2, sync, Some(DiskError::Full));
             groups.answered(2, !sync, None);

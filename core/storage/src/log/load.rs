@@ -1,9 +1,9 @@
-//! Reading ropes back: in bounded reads, every chunk checked. The files of all records a load refers
-//! to are held from the moment it is asked for, wherever their live records go meanwhile. Short records that are wanted
-//! one after the other, and lie so, are read together.
+//! Reads ropes back from disk in bounded reads, with every chunk checked. The files of all records that a load refers
+//! to are pinned from the request on, wherever the live records move meanwhile. Short records requested one after the
+//! other are read together if they lie close together.
 
 use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
-use super::{LogStore, Op, State};
+use super::{BundleState, LogStore, Op};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,29 +11,29 @@ use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Extent, Payload, Refusal, Sink};
 
-/// Loads read at once, those that are read together counted as one; others wait.
+/// Most loads read at once; loads that share a read count as one. Others wait.
 const JOBS: usize = 8;
-/// Records up to this long are read together.
+/// Longest record that is read together with others, bytes.
 const SHORT: u64 = 64 << 10;
-/// Bytes read so at most.
+/// Most bytes of a shared read.
 const TOGETHER: u64 = 256 << 10;
-/// Bytes between two records that are read with them rather than passed over.
+/// Bytes between two records that are read along rather than skipped.
 const GAP: u64 = 16 << 10;
-/// Bytes of the ropes read at once; one longer than this is read alone.
+/// Most bytes of ropes in reading; a longer rope is read alone.
 const JOB_BYTES: u64 = 64 << 20;
 /// Bytes per read of a long payload.
 const WINDOW: u64 = 16 * CHUNK;
-/// Records up to this long are read with one operation: a spilled megabyte and its header.
+/// Longest record that is read with one operation: a spilled megabyte and its header.
 const WHOLE: u64 = 4 * CHUNK + 4096;
 
-/// What is asked for and under way.
+/// Loads requested and under way.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    waiting: VecDeque<Job>,
-    jobs: BTreeMap<u64, Job>,
+    waiting: VecDeque<LoadJob>,
+    jobs: BTreeMap<u64, LoadJob>,
     /// Bytes of the ropes in `jobs`.
     bytes: u64,
-    /// Those of them that count.
+    /// Jobs that count against [`JOBS`].
     leads: usize,
     next: u64,
 }
@@ -45,22 +45,22 @@ impl Loads {
 }
 
 #[derive(Debug)]
-struct Job {
+struct LoadJob {
     load: u64,
     /// Length of the rope.
     len: u64,
-    todo: VecDeque<Step>,
+    todo: VecDeque<LoadStep>,
     rope: Payload,
-    /// Files that must not go before the job ends.
+    /// Files that must stay until the job ends.
     pins: Vec<u32>,
-    /// Whether it counts: it was not read together with one before it.
+    /// The job counts against [`JOBS`]: it does not share the read of an earlier one.
     leads: bool,
 }
-impl Job {
-    /// The short record it begins with: its file, where it begins and ends there.
+impl LoadJob {
+    /// The short record that the job begins with: file, start and end.
     fn short(&self) -> Option<(u32, u64, u64)> {
         match self.todo.front() {
-            Some(Step::Record { loc, .. }) if loc.size() <= SHORT => {
+            Some(LoadStep::Record { loc, .. }) if loc.size() <= SHORT => {
                 Some((loc.file, loc.offset, loc.offset + loc.size()))
             }
             _ => None,
@@ -69,24 +69,24 @@ impl Job {
 }
 
 #[derive(Debug)]
-enum Step {
-    /// Bytes that are here.
+enum LoadStep {
+    /// Bytes already in memory.
     Ready(Payload),
     /// Read this range of a record's data.
     Record { record: u64, loc: Loc, from: u64, to: u64 },
-    /// The same; its checksums are known.
+    /// Read this range of a record whose checksums are known.
     Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
 }
-impl Step {
-    /// What to read for it.
+impl LoadStep {
+    /// File, offset and length of the read that the step needs.
     fn read(&self) -> Option<(u32, u64, u64)> {
         match self {
-            Step::Ready(_) => None,
-            Step::Record { loc, .. } => {
+            LoadStep::Ready(_) => None,
+            LoadStep::Record { loc, .. } => {
                 let len = if loc.size() <= WHOLE { loc.size() } else { RECORD_HEADER + u64::from(loc.meta) };
                 Some((loc.file, loc.offset, len))
             }
-            Step::Data { loc, from, to, .. } => {
+            LoadStep::Data { loc, from, to, .. } => {
                 let (start, len) = window(loc, *from, *to);
                 Some((loc.file, loc.data_offset() + start, len))
             }
@@ -94,48 +94,50 @@ impl Step {
     }
     fn loc(&self) -> Option<Loc> {
         match self {
-            Step::Ready(_) => None,
-            Step::Record { loc, .. } | Step::Data { loc, .. } => Some(*loc),
+            LoadStep::Ready(_) => None,
+            LoadStep::Record { loc, .. } | LoadStep::Data { loc, .. } => Some(*loc),
         }
     }
 }
-/// The next whole chunks to read for a range of data: start and length.
+/// Start and length of the next whole chunks for a range of data.
 fn window(loc: &Loc, from: u64, to: u64) -> (u64, u64) {
+    // Checksums cover whole chunks, so reads begin and end at their bounds.
     let start = from / CHUNK * CHUNK;
     let end = (to.div_ceil(CHUNK) * CHUNK).min(loc.data).min(start + WINDOW);
     (start, end - start)
 }
-/// Steps for a range of a record's data, given whatever followed its meta part in the same read.
-/// `None`: damaged.
-fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<Step> {
+/// Steps for a range of a record's data, given the bytes behind its meta part in the same read. `None` if the data
+/// are damaged.
+fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<LoadStep> {
     if to > loc.data {
         return None;
     }
     if (after.len() as u64) < loc.data {
-        return Some(Step::Data { loc, crcs: crcs.clone(), from, to });
+        return Some(LoadStep::Data { loc, crcs: crcs.clone(), from, to });
     }
     let data = after.slice(..loc.data as usize);
     chunks_match(&store.config.accel, &data, crcs)
-        .then(|| Step::Ready(Payload::from(data.slice(from as usize..to as usize))))
+        .then(|| LoadStep::Ready(Payload::from(data.slice(from as usize..to as usize))))
 }
 
 impl LogStore {
-    /// A rope is wanted in memory.
+    /// Queues a load of a rope.
     pub(super) fn load(&mut self, load: u64, payload: &Payload, out: &mut impl Sink<Output>) {
         match self.steps(payload) {
             Ok(todo) => {
                 let (len, rope) = (payload.len(), Payload::new());
-                let mut job = Job { load, len, todo: VecDeque::new(), rope, pins: Vec::new(), leads: false };
+                let mut job = LoadJob { load, len, todo: VecDeque::new(), rope, pins: Vec::new(), leads: false };
                 self.enlist(&mut job, todo);
                 self.loads.waiting.push_back(job);
             }
             Err(reason) => out.push(Output::Loaded { load, result: Err(reason) }),
         }
     }
-    /// Begins the loads there is room for.
+    /// Starts waiting loads while there is room.
     pub(super) fn start_loads(&mut self, out: &mut impl Sink<Output>) {
         while self.loads.leads < JOBS {
             let Some(job) = self.loads.waiting.front() else { return };
+            // A single long rope may exceed the bound, or it could never be read.
             if !self.loads.jobs.is_empty() && self.loads.bytes + job.len > JOB_BYTES {
                 return;
             }
@@ -150,20 +152,20 @@ impl LogStore {
             }
         }
     }
-    fn begin(&mut self, job: &Job) -> u64 {
+    fn begin(&mut self, job: &LoadJob) -> u64 {
         self.loads.bytes += job.len;
         self.loads.next += 1;
         self.loads.next
     }
-    /// End of the next load's record, if it is short, follows what is read up to `end`, and fits into one job's memory.
+    /// End of the next waiting load's record, if it is short, lies close behind `end`, and fits into the bounds.
     fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
         let next = self.loads.waiting.front()?;
         let (of, from, to) = next.short()?;
         let near = of == file && from >= end && from - end <= GAP && to - start <= TOGETHER;
         (near && self.loads.bytes + next.len <= JOB_BYTES).then_some(to)
     }
-    /// Reads a record, and those of the loads behind it.
-    fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {
+    /// Reads a record together with those of the loads behind it.
+    fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: LoadJob, out: &mut impl Sink<Output>) {
         let (file, start, mut end) = record;
         self.loads.jobs.insert(number, job);
         let mut jobs = Vec::from([number]);
@@ -178,8 +180,8 @@ impl LogStore {
         let action = DiskAction::Read { file, offset: start, len: end - start };
         self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
-    /// What to do for each chunk of the rope.
-    fn steps(&self, payload: &Payload) -> Result<VecDeque<Step>, Refusal> {
+    /// Lists the steps for each chunk of the rope.
+    fn steps(&self, payload: &Payload) -> Result<VecDeque<LoadStep>, Refusal> {
         let mut todo = VecDeque::new();
         for chunk in payload.chunks() {
             match chunk {
@@ -187,32 +189,34 @@ impl LogStore {
                     self.spill_steps(extent.record, extent.offset, *len, &mut todo)?;
                 }
                 Chunk::Stored { extent: Extent { record, offset }, len } => {
-                    let State::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state else {
+                    let BundleState::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state
+                    else {
                         return Err(Refusal::Unknown);
                     };
+                    // The agent's extents are trusted only as far as the record reaches.
                     let to = offset.checked_add(*len).filter(|to| *to <= loc.data).ok_or(Refusal::Unknown)?;
-                    todo.push_back(Step::Record { record: *record, loc, from: *offset, to });
+                    todo.push_back(LoadStep::Record { record: *record, loc, from: *offset, to });
                 }
                 here => {
                     let mut rope = Payload::new();
                     rope.push(here.clone());
-                    todo.push_back(Step::Ready(rope));
+                    todo.push_back(LoadStep::Ready(rope));
                 }
             }
         }
         Ok(todo)
     }
-    fn spill_steps(&self, record: u64, offset: u64, len: u64, todo: &mut VecDeque<Step>) -> Result<(), Refusal> {
+    fn spill_steps(&self, record: u64, offset: u64, len: u64, todo: &mut VecDeque<LoadStep>) -> Result<(), Refusal> {
         let spill = self.spills.get(record & !Extent::SPILL).ok_or(Refusal::Unknown)?;
         for part in spill.parts(offset, len).ok_or(Refusal::Damaged)? {
             let from = offset.max(part.start) - part.start;
             let to = (offset + len - part.start).min(part.loc.data);
-            todo.push_back(Step::Record { record, loc: part.loc, from, to });
+            todo.push_back(LoadStep::Record { record, loc: part.loc, from, to });
         }
         Ok(())
     }
-    /// Puts steps in front of the job's others and holds their files.
-    fn enlist(&mut self, job: &mut Job, steps: VecDeque<Step>) {
+    /// Puts steps in front of the job and pins their files.
+    fn enlist(&mut self, job: &mut LoadJob, steps: VecDeque<LoadStep>) {
         for step in steps.into_iter().rev() {
             if let Some(loc) = step.loc() {
                 self.segments.begin(loc.file);
@@ -221,12 +225,12 @@ impl LogStore {
             job.todo.push_front(step);
         }
     }
-    /// Goes on until something must be read or the payload is whole.
-    fn run(&mut self, number: u64, mut job: Job, out: &mut impl Sink<Output>) {
+    /// Continues until a read is needed or the payload is complete.
+    fn run(&mut self, number: u64, mut job: LoadJob, out: &mut impl Sink<Output>) {
         loop {
             match job.todo.front_mut() {
                 None => return self.finish_load(job, Ok(()), out),
-                Some(Step::Ready(rope)) => {
+                Some(LoadStep::Ready(rope)) => {
                     job.rope.append(core::mem::take(rope));
                     job.todo.pop_front();
                 }
@@ -240,7 +244,7 @@ impl LogStore {
             }
         }
     }
-    fn finish_load(&mut self, job: Job, result: Result<(), Refusal>, out: &mut impl Sink<Output>) {
+    fn finish_load(&mut self, job: LoadJob, result: Result<(), Refusal>, out: &mut impl Sink<Output>) {
         for file in job.pins {
             self.segments.end(file);
         }
@@ -249,7 +253,7 @@ impl LogStore {
         out.push(Output::Loaded { load: job.load, result: result.map(|()| job.rope) });
     }
 
-    /// Bytes of a file from `start` on came, or not.
+    /// Distributes a finished read to its jobs.
     pub(super) fn load_read(
         &mut self,
         jobs: &[u64],
@@ -262,14 +266,14 @@ impl LogStore {
         }
         for number in jobs {
             let Some(job) = self.loads.jobs.get(number) else { continue };
-            match (&result, job.todo.front().and_then(Step::read)) {
+            match (&result, job.todo.front().and_then(LoadStep::read)) {
                 (Ok(bytes), Some((_, offset, len))) => {
                     let from = (offset.saturating_sub(start) as usize).min(bytes.len());
                     let to = (from + len as usize).min(bytes.len());
-                    // Memory of its own: one that is kept does not keep the others.
+                    // Own memory per rope: keeping one must not keep the whole read alive.
                     self.one_read(*number, file, Ok(Bytes::copy_from_slice(&bytes[from..to])), out);
                 }
-                // One of them cannot be read, or all: each is tried by itself.
+                // The shared read failed or was short: each job reads on its own.
                 _ => {
                     if let Some(job) = self.loads.jobs.remove(number) {
                         self.run(*number, job, out);
@@ -281,6 +285,7 @@ impl LogStore {
     fn one_read(&mut self, number: u64, file: u32, result: Result<Bytes, DiskError>, out: &mut impl Sink<Output>) {
         let Some(mut job) = self.loads.jobs.remove(&number) else { return };
         let Some(step) = job.todo.pop_front() else { return };
+        // An I/O error may pass, unlike damage, so the two are refused differently.
         let Ok(bytes) = result else {
             self.report_failure(file, out);
             return self.finish_load(job, Err(Refusal::StoreFailed), out);
@@ -298,13 +303,14 @@ impl LogStore {
             }
         }
     }
-    /// The steps that follow from what was read; `None`: damaged.
-    fn advance(&self, step: &Step, bytes: &Bytes) -> Option<VecDeque<Step>> {
+    /// Steps that follow from the bytes read; `None` if they are damaged.
+    fn advance(&self, step: &LoadStep, bytes: &Bytes) -> Option<VecDeque<LoadStep>> {
         let mut todo = VecDeque::new();
         match step {
-            Step::Ready(_) => {}
-            Step::Record { record, loc, from, to } => {
+            LoadStep::Ready(_) => {}
+            LoadStep::Record { record, loc, from, to } => {
                 let (meta, after) = self.open_record(loc, bytes)?;
+                // The record must name the bundle or spill asked for: a number may have been used again.
                 let crcs: Arc<[u32]> = match meta {
                     Meta::Bundle(meta) if meta.bundle.0 == *record => meta.crcs.into(),
                     Meta::Spill(meta) if meta.spill | Extent::SPILL == *record => meta.crcs.into(),
@@ -312,7 +318,7 @@ impl LogStore {
                 };
                 todo.push_back(range(self, *loc, &crcs, &after, *from, *to)?);
             }
-            Step::Data { loc, crcs, from, to } => {
+            LoadStep::Data { loc, crcs, from, to } => {
                 let (start, len) = window(loc, *from, *to);
                 let first = (start / CHUNK) as usize;
                 let sums = crcs.get(first..first + len.div_ceil(CHUNK) as usize)?;
@@ -321,15 +327,15 @@ impl LogStore {
                 }
                 let end = (*to).min(start + len);
                 let wanted = bytes.slice((from - start) as usize..(end - start) as usize);
-                todo.push_back(Step::Ready(Payload::from(wanted)));
+                todo.push_back(LoadStep::Ready(Payload::from(wanted)));
                 if end < *to {
-                    todo.push_back(Step::Data { loc: *loc, crcs: crcs.clone(), from: end, to: *to });
+                    todo.push_back(LoadStep::Data { loc: *loc, crcs: crcs.clone(), from: end, to: *to });
                 }
             }
         }
         Some(todo)
     }
-    /// Checks a record's header and meta part; gives the meta part and the bytes after it.
+    /// Checks a record's header and meta part. Returns the meta part and the bytes behind it.
     fn open_record(&self, loc: &Loc, bytes: &Bytes) -> Option<(Meta, Bytes)> {
         let accel = &self.config.accel;
         let header = RecordHeader::decode(accel, Some(self.salt_of(loc.file)), loc.file, bytes)?;
@@ -360,11 +366,12 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_whole_chunks_and_bounded() {
+    fn windows_are_bounded_whole_chunks() {
         let loc = Loc { file: 1, offset: 0, meta: 100, data: 10 * WINDOW + 5 };
         assert_eq!(window(&loc, 1, 2), (0, CHUNK));
         assert_eq!(window(&loc, CHUNK, loc.data), (CHUNK, WINDOW));
         assert_eq!(window(&loc, 10 * WINDOW + 1, loc.data), (10 * WINDOW, 5));
+        // Two bytes across a boundary need both chunks.
         assert_eq!(window(&loc, CHUNK - 1, CHUNK + 1), (0, 2 * CHUNK));
     }
 }

@@ -1,11 +1,11 @@
 //! The durable store: a log of checksummed records over numbered files.
 //!
-//! What arrives while a commit is under way is gathered, written with one vectored write and made
-//! durable with one sync; only then is it `Stored`. Where much arrives the next is written while the last is being
-//! synced; they are answered in order. Deleting writes a small record; space comes back
-//! when a file has no live record left, or by copying the live records of the emptiest file into
-//! the newest one; a few such files are kept and written over, which a disk does faster than it makes others longer. The store judges no lifetimes: the agent expires bundles, on residence time, and
-//! deletes them here; a stepped clock must not empty a store.
+//! Bundles that arrive during a commit are gathered, written with one vectored write and made durable with one sync;
+//! only then are they reported `Stored`. Under load, the next group is written while the last is being synced; groups
+//! are answered in order. A deletion writes a small record. Space comes back when a file has no live record left, or
+//! by copying the live records of the emptiest file into the newest one. A few emptied files are kept and written
+//! over, which a disk does faster than it makes others longer. The store judges no lifetimes: the agent expires
+//! bundles by residence time and deletes them here, because a stepped clock must not empty a store.
 
 mod commit;
 mod compact;
@@ -28,7 +28,7 @@ use crate::quota::Quotas;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use commit::Queue;
+use commit::CommitQueue;
 use compact::Compaction;
 use failure::Trouble;
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
@@ -36,7 +36,7 @@ use farlink_base::store::{Input, Output, Remembered, Usage};
 use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Sink};
 use groups::Groups;
 use load::Loads;
-use record::{Draft, Loc, META_MAX};
+use record::{BundleDraft, Loc, META_MAX};
 use recover::Recovery;
 use reserve::Reserve;
 use segment::Segments;
@@ -44,20 +44,20 @@ use spill::Spills;
 
 /// A bundle that was put and not deleted.
 #[derive(Debug)]
-struct Kept {
-    state: State,
-    /// Spills its payload refers to.
+struct KeptBundle {
+    state: BundleState,
+    /// Spills that its payload refers to.
     spills: Option<Box<[u64]>>,
     size: u64,
     quota: u64,
 }
 #[derive(Debug)]
-enum State {
-    /// Waits for the next group.
-    Waiting(Box<Draft>),
+enum BundleState {
+    /// Waits for the next commit group.
+    Waiting(Box<BundleDraft>),
     /// Is being committed.
-    Writing(Box<Draft>),
-    /// Is durable here.
+    Writing(Box<BundleDraft>),
+    /// Is durable at this place.
     Disk(Loc),
 }
 
@@ -65,7 +65,7 @@ enum State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Copies {
     count: u32,
-    /// The file that all of them are in, where it is one and known.
+    /// The file that holds all of them, if it is one file and known.
     file: Option<u32>,
 }
 impl Copies {
@@ -76,39 +76,40 @@ impl Copies {
         self.file = match (self.count, more.count) {
             (0, _) => more.file,
             (_, 0) => self.file,
+            // Once two files or an unknown one are involved, the one file is lost for good.
             _ => self.file.filter(|file| more.file == Some(*file)),
         };
         self.count += more.count;
     }
 }
 
-/// A bundle that is gone, as long as its records could come back or its delivery is remembered.
+/// Memory of a deleted bundle: kept while its records could resurrect it or its delivery is remembered.
 #[derive(Debug, Default)]
 struct Gone {
-    /// The durable delete record.
+    /// Its durable delete record.
     loc: Option<Loc>,
     copies: Copies,
     remember: Option<Remembered>,
     /// A delete record waits for the next group.
     queued: bool,
-    /// `Deleted` is owed after the commit.
+    /// `Deleted` must be answered after the commit.
     answer: bool,
 }
 
-/// What an operation under way is for.
+/// Purpose of a disk operation under way.
 #[derive(Debug)]
 enum Op {
     List,
     Create(u32),
-    /// Of the group with this number.
+    /// Write of the group with this number.
     Write(u64),
     Sync(u64),
     RecoveryRead,
     RecoverySettle(u32),
-    /// Of what is written again, so many bytes from there on.
+    /// Rewrite of records that an earlier run may not have synced.
     RecoveryWrite,
     RecoverySync,
-    /// Of records from `start` on, one for each of the jobs.
+    /// Read of records from `start` on, one for each job.
     LoadRead {
         jobs: Vec<u64>,
         file: u32,
@@ -118,23 +119,23 @@ enum Op {
         file: u32,
     },
     Remove(u32),
-    /// Of a kept file, which had so many bytes.
+    /// Removal of a kept file of this length, bytes.
     RemoveKept(u32, u64),
     Reserve(u32),
 }
 
 #[derive(Debug)]
-enum Phase {
+enum StorePhase {
     Closed,
     Recovering(Box<Recovery>),
     Open,
 }
 
-/// The durable store. [`Config`] has its bounds; its format is at the top of `log/record.rs`.
+/// The durable store. [`Config`] holds its bounds; `log/record.rs` begins with its format.
 #[derive(Debug)]
 pub struct LogStore {
     config: Config,
-    phase: Phase,
+    phase: StorePhase,
     salt: u64,
     sequence: u64,
     counter: u64,
@@ -142,24 +143,24 @@ pub struct LogStore {
     next_op: u64,
     ops: BTreeMap<u64, Op>,
     segments: Segments,
-    kept: BTreeMap<BundleHandle, Kept>,
+    kept: BTreeMap<BundleHandle, KeptBundle>,
     kept_bytes: u64,
     quotas: Quotas,
     gone: BTreeMap<BundleHandle, Gone>,
-    /// Dead records on disk of bundles that have no delete record.
+    /// Dead records on disk of bundles without a delete record.
     stale: BTreeMap<BundleHandle, Copies>,
-    /// Those whose delivery is remembered.
+    /// Deleted bundles whose delivery is remembered.
     remembered: BTreeSet<BundleHandle>,
-    /// The latest wall time a bundle was stored at.
+    /// Latest wall time at which a bundle was stored.
     wall: Option<DtnTime>,
     spills: Spills,
-    queue: Queue,
+    queue: CommitQueue,
     groups: Groups,
-    /// A file being made.
+    /// The file being created.
     creating: Option<u32>,
     loads: Loads,
     compaction: Option<Compaction>,
-    /// Look for a file to compact, now or when there is this much garbage.
+    /// Look for a file to compact: now, or once there is this much garbage.
     look: bool,
     look_at: u64,
     trouble: Trouble,
@@ -167,28 +168,27 @@ pub struct LogStore {
 }
 
 impl LogStore {
-    /// Room that a busy time needed is given back.
+    /// Releases memory that only a busy time needed.
     pub fn rest(&mut self) {
         self.queue.rest();
         self.loads.rest();
         self.groups.rest();
     }
-    /// What a bundle takes of a store besides its own bytes, and the bytes of its payload parts: header, index entry,
-    /// checksums.
+    /// Bytes a bundle takes in a store besides its own and those of its payload parts: header, index entry, checksums.
     pub const RECORD_BYTES: u64 = 192;
-    /// Bytes of bundles and their records that find room in files of `capacity` bytes: the rest is for tidying, and for
-    /// records of deletions.
+    /// Bytes of bundles and their records that fit into files of `capacity` bytes; the rest is for compaction and
+    /// delete records.
     pub const fn room_in(capacity: u64) -> u64 {
         capacity / 8 * 7 / 32 * 31
     }
-    /// A store that does nothing before [`Input::Open`].
+    /// Makes a store that does nothing before [`Input::Open`].
     pub fn new(config: Config) -> Self {
         let config = config.bounded();
         LogStore {
             salt: 0,
             quotas: Quotas::new(config.quota_bytes),
             config,
-            phase: Phase::Closed,
+            phase: StorePhase::Closed,
             sequence: 1,
             counter: 0,
             last_bundle: 0,
@@ -202,7 +202,7 @@ impl LogStore {
             remembered: BTreeSet::new(),
             wall: None,
             spills: Spills::default(),
-            queue: Queue::default(),
+            queue: CommitQueue::default(),
             groups: Groups::default(),
             creating: None,
             loads: Loads::default(),
@@ -215,9 +215,9 @@ impl LogStore {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, StorePhase::Open)
     }
-    /// Emits an operation.
+    /// Emits a disk operation and remembers its purpose.
     fn disk(&mut self, op: Op, action: DiskAction, out: &mut impl Sink<Output>) {
         self.next_op += 1;
         self.ops.insert(self.next_op, op);
@@ -228,7 +228,7 @@ impl LogStore {
         self.sequence - 1
     }
 
-    fn put(&mut self, now: Instant, bundle: BundleHandle, draft: Draft, out: &mut impl Sink<Output>) {
+    fn put(&mut self, now: Instant, bundle: BundleHandle, draft: BundleDraft, out: &mut impl Sink<Output>) {
         self.last_bundle = self.last_bundle.max(bundle.0);
         if draft.index.stored_at.is_some() {
             self.wall = draft.index.stored_at;
@@ -242,9 +242,10 @@ impl LogStore {
         self.quotas.add(quota, size);
         let spills = self.spills.take(&draft.pieces, &mut self.quotas);
         self.queue.push_put(now, bundle, draft.record_len());
-        self.kept.insert(bundle, Kept { state: State::Waiting(Box::new(draft)), spills, size, quota });
+        self.kept.insert(bundle, KeptBundle { state: BundleState::Waiting(Box::new(draft)), spills, size, quota });
     }
-    fn admit(&self, now: Instant, bundle: BundleHandle, draft: &Draft) -> Result<(), Refusal> {
+    fn admit(&self, now: Instant, bundle: BundleHandle, draft: &BundleDraft) -> Result<(), Refusal> {
+        // Half of the meta limit for head and tail, and 100,000 pieces of 25 bytes: the rest of the meta part fits.
         let record = draft.record_len();
         if self.kept.contains_key(&bundle) {
             return Err(Refusal::Duplicate);
@@ -255,6 +256,7 @@ impl LogStore {
         if !self.spills.cover(&draft.pieces) {
             return Err(Refusal::NotAcceptable);
         }
+        // Spilled bytes were charged when they were spilled.
         let counted = self.spills.counted(&draft.pieces, draft.index.quota);
         if !self.quotas.allows(draft.index.quota, draft.bundle_len().saturating_sub(counted)) {
             return Err(Refusal::NoResources);
@@ -262,11 +264,11 @@ impl LogStore {
         self.room_for(record)?;
         self.refusal(now).map_or(Ok(()), Err)
     }
-    /// Why the disk takes no bundles at `now`.
+    /// Reason why the disk takes no bundles at `now`, if any.
     fn refusal(&self, now: Instant) -> Option<Refusal> {
         if self.reserve.is_wanted() { Some(Refusal::NoResources) } else { self.trouble.refusal(now) }
     }
-    /// Whether this many more live bytes leave compaction room to work.
+    /// Checks that `bytes` more live bytes leave compaction room to work.
     fn room_for(&self, bytes: u64) -> Result<(), Refusal> {
         let live = self.segments.live.saturating_add(self.queue.waiting_bytes());
         if live.saturating_add(bytes) > self.config.live_max() { Err(Refusal::NoResources) } else { Ok(()) }
@@ -283,14 +285,15 @@ impl LogStore {
         let mut copies = Copies::default();
         if let Some(kept) = self.forget(bundle) {
             match kept.state {
-                State::Waiting(draft) => {
-                    // It was moved on before it was written: what was promised holds without it.
+                BundleState::Waiting(draft) => {
+                    // The bundle was forwarded before it was written: the promise of `Stored` holds without the
+                    // record.
                     self.queue.cancel(draft.record_len());
                     out.push(Output::Stored { bundle, payload: None });
                 }
                 // Its commit answers `Stored`.
-                State::Writing(_) => copies.add(None),
-                State::Disk(loc) => {
+                BundleState::Writing(_) => copies.add(None),
+                BundleState::Disk(loc) => {
                     self.segments.release(loc.file, loc.offset);
                     self.segments.add_dead(loc.file, bundle);
                     copies.add(Some(loc.file));
@@ -299,7 +302,7 @@ impl LogStore {
         }
         copies.join(self.stale.remove(&bundle).unwrap_or_default());
         if remember.is_none() {
-            // Losing it only brings the bundle back: nothing waits for the disk.
+            // Losing this deletion only brings the bundle back, so nothing waits for the disk.
             out.push(Output::Deleted { bundle });
             if copies.count == 0 {
                 return;
@@ -315,13 +318,14 @@ impl LogStore {
         if !core::mem::replace(&mut gone.queued, true) {
             self.queue.push_delete(now, bundle);
         }
+        // The deliverer waits for `Deleted`: do not wait for other records.
         if remember.is_some() {
             self.queue.urge(now);
         }
         self.bound_memory();
     }
-    /// Takes a bundle out of the index and the sums.
-    fn forget(&mut self, bundle: BundleHandle) -> Option<Kept> {
+    /// Takes a bundle out of the index, the totals and its spills.
+    fn forget(&mut self, bundle: BundleHandle) -> Option<KeptBundle> {
         let kept = self.kept.remove(&bundle)?;
         self.kept_bytes -= kept.size;
         self.quotas.remove(kept.quota, kept.size);
@@ -330,7 +334,7 @@ impl LogStore {
         }
         Some(kept)
     }
-    /// Forgets the oldest deliveries when there are too many, as the agent does.
+    /// Forgets the oldest deliveries beyond the bound, as the agent does.
     fn bound_memory(&mut self) {
         while self.remembered.len() > self.config.remembered
             && let Some(oldest) = self.remembered.first().copied()
@@ -345,8 +349,8 @@ impl LogStore {
             self.settle(bundle);
         }
     }
-    /// Drops the memory of a gone bundle once nothing needs it: dead records beside its delete record go with
-    /// that, since a file goes as a whole.
+    /// Forgets a deleted bundle once nothing needs its memory. Dead records in the same file as the delete record
+    /// need no protection, because a file goes as a whole.
     fn settle(&mut self, bundle: BundleHandle) {
         let Some(gone) = self.gone.get(&bundle) else { return };
         let beside = gone.loc.is_some_and(|loc| gone.copies.file == Some(loc.file));
@@ -358,7 +362,7 @@ impl LogStore {
         }
         self.gone.remove(&bundle);
     }
-    /// A file with a dead record of the bundle is gone.
+    /// Counts down the dead records of a bundle after a file with one was removed.
     fn drop_copy(&mut self, bundle: BundleHandle) {
         if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count > 0) {
             gone.copies.count -= 1;
@@ -392,7 +396,7 @@ impl LogStore {
             Op::Reserve(file) => self.reserved(now, file, done.result, out),
         }
     }
-    /// Does everything that can be done now.
+    /// Starts every operation that may start now.
     fn pump(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         if self.is_open() {
             self.remove_files(now, out);
@@ -404,7 +408,7 @@ impl LogStore {
     }
 }
 
-/// The bytes an operation read.
+/// Bytes of a finished read; any other answer is an I/O error.
 fn data(result: Result<DiskAnswer, DiskError>) -> Result<bytes::Bytes, DiskError> {
     match result {
         Ok(DiskAnswer::Data(bytes)) => Ok(bytes),
@@ -420,7 +424,7 @@ impl BundleStore for LogStore {
             Input::Wake => self.recovery_wake(now, out),
             Input::Put { bundle, index, head, payload, tail } => match record::pieces(&payload) {
                 Some(pieces) => {
-                    self.put(now, bundle, Draft { index: *index, head, payload, pieces, tail, attempts: 0 }, out);
+                    self.put(now, bundle, BundleDraft { index: *index, head, payload, pieces, tail, attempts: 0 }, out);
                 }
                 None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
             },
@@ -438,9 +442,9 @@ impl BundleStore for LogStore {
     }
     fn next_timeout(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Closed => None,
-            Phase::Recovering(recovery) => recovery.next_timeout(),
-            Phase::Open => {
+            StorePhase::Closed => None,
+            StorePhase::Recovering(recovery) => recovery.next_timeout(),
+            StorePhase::Open => {
                 let waits = [self.commit_at(), self.trouble.remove_at(&self.segments), self.reserve.retry_at()];
                 waits.into_iter().flatten().min()
             }
@@ -465,7 +469,7 @@ mod tests {
     use farlink_base::store::IndexEntry;
     use farlink_base::{Payload, Priority};
 
-    /// Gives a store an input, and does what it asks of the disk, waits included; so many syncs fail.
+    /// Gives a store an input and performs its disk operations, waits included; the first `failing` syncs fail.
     fn handle(store: &mut LogStore, input: Input, mut failing: usize) {
         let (mut out, mut now) = (Vec::new(), Instant::ZERO);
         store.handle(now, input, &mut out);
@@ -514,9 +518,9 @@ mod tests {
         handle(store, Input::Put { bundle, index: Box::new(index), head, payload, tail }, failing);
     }
 
-    /// A deletion goes with its file only where no other file has a record of the bundle.
     #[test]
-    fn copies_are_in_one_file_or_in_several() {
+    fn copies_span_one_or_several_files() {
+        // A delete record may go with its file only where no other file has a record of the bundle.
         let mut copies = Copies::default();
         copies.add(Some(1));
         copies.add(Some(1));
@@ -531,10 +535,11 @@ mod tests {
     }
 
     #[test]
-    fn bundles_deleted_in_their_file_take_no_memory() {
+    fn bundles_deleted_inplace_take_no_memory() {
         let mut store = open();
         for number in 1..20 {
             put(&mut store, number, 0);
+            // The delete record lies in the bundle's own file: both go together, so nothing is remembered.
             handle(&mut store, Input::Delete { bundle: BundleHandle(number), remember: None }, 0);
         }
         assert!(store.kept.is_empty() && store.gone.is_empty() && store.stale.is_empty());
@@ -542,10 +547,11 @@ mod tests {
     }
 
     #[test]
-    fn dead_record_is_forgotten_with_its_file() {
+    fn dead_record_goes_with_its_file() {
         let mut store = open();
+        // One failed sync: the bundle is written again to another file.
         put(&mut store, 1, 1);
-        assert!(matches!(store.kept[&BundleHandle(1)].state, State::Disk(_)), "it is written again");
+        assert!(matches!(store.kept[&BundleHandle(1)].state, BundleState::Disk(_)), "it is written again");
         assert_eq!(store.segments.len(), 1, "the file that failed is gone");
         assert!(store.stale.is_empty());
     }

@@ -1,13 +1,12 @@
-//! What is written: file headers and records, each with its own checksum.
+//! Record format: record headers, their meta parts and data, each with its own checksum.
 //!
-//! A file is a header (two copies, so that one flipped byte costs nothing; in all but small files a page
-//! apart, so that no page that is lost costs more than what is on it) and records end to end.
-//! A record is a 48-byte header, its meta part (index entry, head, tail, checksums of the data) and
-//! its data (payload bytes). Every record header carries the store's salt: payload bytes that look
-//! like a record, placed there by whoever sent the bundle, are never taken for one when reading
-//! resynchronises after damage. And it carries the number of its file: files are written over once all in
-//! them is gone, and numbers are not used again, so that what a file held in a former life is never taken for
-//! what it holds now.
+//! A file is a header and records end to end. The header has two copies, so that one flipped byte costs nothing; in
+//! all but small files they lie a page apart, so that a lost page costs no more than its content. A record is a
+//! 48-byte header, its meta part (index entry, head, tail, checksums of the data) and its data (payload bytes). Every
+//! record header carries the store's salt: payload bytes that look like a record, placed there by the sender of a
+//! bundle, are not mistaken for one when reading resynchronises after damage. It also carries the number of its file:
+//! files are written over once their content is gone, and numbers are not used again, so that a recycled file's old
+//! content is not mistaken for its new content.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,15 +14,15 @@ use bytes::{BufMut, Bytes, BytesMut};
 use farlink_base::store::{IndexEntry, Remembered};
 use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Extent, Payload, Priority};
 
-/// Data is checksummed in chunks of this many bytes, so that part of it can be read and checked.
+/// Bytes of data per checksum, so that a part of it can be read and checked.
 pub(super) const CHUNK: u64 = 256 * 1024;
 /// Length of a record header.
 pub(super) const RECORD_HEADER: u64 = 48;
-/// Longest meta part: bounds what recovery reads at once.
+/// Longest meta part, bytes; bounds the reads of recovery.
 pub(super) const META_MAX: u64 = 16 << 20;
 pub(super) const RECORD_MAGIC: &[u8; 4] = b"FLr1";
 
-/// Where a record is, and how long its parts are.
+/// Place of a record and the lengths of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Loc {
     pub file: u32,
@@ -32,7 +31,7 @@ pub(super) struct Loc {
     pub data: u64,
 }
 impl Loc {
-    /// Bytes of the whole record.
+    /// Length of the whole record, bytes.
     pub fn size(&self) -> u64 {
         RECORD_HEADER + u64::from(self.meta) + self.data
     }
@@ -42,10 +41,10 @@ impl Loc {
     }
 }
 
-/// What a record is about.
+/// Subject of a record; the values are the format's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     Bundle = 1,
     Delete = 2,
     Counter = 3,
@@ -55,8 +54,8 @@ pub(super) enum Kind {
 /// The fixed part of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHeader {
-    pub kind: Kind,
-    /// The file it was written to; 0 where that is not said.
+    pub kind: RecordKind,
+    /// File it was written to; 0 in records of format 1, which name none.
     pub file: u32,
     pub salt: u64,
     pub sequence: u64,
@@ -65,7 +64,7 @@ pub(super) struct RecordHeader {
     pub data: u64,
 }
 impl RecordHeader {
-    /// The same as bytes.
+    /// The header's 48 bytes.
     pub fn encode(&self, accel: &Accel) -> [u8; RECORD_HEADER as usize] {
         let mut b = [0; RECORD_HEADER as usize];
         b[0..4].copy_from_slice(RECORD_MAGIC);
@@ -80,18 +79,18 @@ impl RecordHeader {
         b[44..48].copy_from_slice(&crc.to_le_bytes());
         b
     }
-    /// Reads a header at the start of `bytes`, which are of this file; `salt` must match where it is known.
+    /// Decodes a header at the start of `bytes`, which were read from `file`; a known `salt` must match.
     pub fn decode(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER as usize)?;
-        let mut f = Fields(bytes);
+        let mut f = FieldReader(bytes);
         if f.take(4)? != RECORD_MAGIC {
             return None;
         }
         let kind = match f.u8()? {
-            1 => Kind::Bundle,
-            2 => Kind::Delete,
-            3 => Kind::Counter,
-            4 => Kind::Spill,
+            1 => RecordKind::Bundle,
+            2 => RecordKind::Delete,
+            3 => RecordKind::Counter,
+            4 => RecordKind::Spill,
             _ => return None,
         };
         f.take(3)?;
@@ -106,22 +105,24 @@ impl RecordHeader {
         };
         header.file = f.u32()?;
         let whole = f.u32()? == (accel.crc32c)(0, &bytes[..44]);
+        // Records of format 1 name no file (0).
         let here = header.file == file || header.file == 0;
         let ours = here && salt.is_none_or(|salt| salt == header.salt) && u64::from(header.meta) <= META_MAX;
         (whole && ours).then_some(header)
     }
-    /// The place of the record, given where its header is.
+    /// Place of the record, given the place of its header.
     pub fn loc(&self, file: u32, offset: u64) -> Loc {
         Loc { file, offset, meta: self.meta, data: self.data }
     }
 }
 
-/// Offset of the next record header at or after `from` in `bytes`, complete in it, of this file.
+/// Offset of the next complete record header of this file at or after `from`.
 pub(super) fn find_header(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8], from: usize) -> Option<usize> {
     let last = bytes.len().checked_sub(RECORD_HEADER as usize)?;
     let mut at = from;
     while at <= last {
         at += bytes[at..=last].iter().position(|b| *b == RECORD_MAGIC[0])?;
+        // Bytes of a payload may begin like a record; salt and checksum decide.
         if bytes[at..].starts_with(RECORD_MAGIC) && RecordHeader::decode(accel, salt, file, &bytes[at..]).is_some() {
             return Some(at);
         }
@@ -130,9 +131,9 @@ pub(super) fn find_header(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[
     None
 }
 
-/// A part of a payload as a bundle record lists it.
+/// A part of a payload as listed in a bundle record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Piece {
+pub(super) enum PayloadPiece {
     /// The next bytes of the record's own data.
     Inline { len: u64 },
     /// Bytes of a spill.
@@ -141,19 +142,19 @@ pub(super) enum Piece {
     Fill { seed: u64, offset: u64, len: u64 },
 }
 
-/// The parts of a payload; `None` when it holds extents that no spill gave.
-pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
-    let mut out: Vec<Piece> = Vec::with_capacity(1);
+/// Lists the parts of a payload; `None` if it refers to extents that are no spill.
+pub(super) fn pieces(payload: &Payload) -> Option<Vec<PayloadPiece>> {
+    let mut out: Vec<PayloadPiece> = Vec::with_capacity(1);
     for chunk in payload.chunks() {
         match (chunk, out.last_mut()) {
-            (Chunk::Bytes(bytes), Some(Piece::Inline { len })) => *len += bytes.len() as u64,
-            (Chunk::Bytes(bytes), _) => out.push(Piece::Inline { len: bytes.len() as u64 }),
+            (Chunk::Bytes(bytes), Some(PayloadPiece::Inline { len })) => *len += bytes.len() as u64,
+            (Chunk::Bytes(bytes), _) => out.push(PayloadPiece::Inline { len: bytes.len() as u64 }),
             (Chunk::Fill { seed, offset, len }, _) => {
-                out.push(Piece::Fill { seed: *seed, offset: *offset, len: *len });
+                out.push(PayloadPiece::Fill { seed: *seed, offset: *offset, len: *len });
             }
             (Chunk::Stored { extent, len }, _) => {
                 let spill = extent.record.checked_sub(Extent::SPILL)?;
-                out.push(Piece::Spill { spill, offset: extent.offset, len: *len });
+                out.push(PayloadPiece::Spill { spill, offset: extent.offset, len: *len });
             }
         }
     }
@@ -162,16 +163,16 @@ pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
 
 /// A bundle that is not written yet.
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct BundleDraft {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Payload,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PayloadPiece>,
     pub tail: Bytes,
-    /// Commits that failed with it.
+    /// Failed commits of this bundle.
     pub attempts: u8,
 }
-impl Draft {
+impl BundleDraft {
     /// Length of its record.
     pub fn record_len(&self) -> u64 {
         let data = self.payload.resident_len();
@@ -184,23 +185,23 @@ impl Draft {
     }
 }
 
-/// A bundle record's meta part.
+/// Meta part of a bundle record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct BundleMeta {
     pub bundle: BundleHandle,
     pub index: IndexEntry,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<PayloadPiece>,
     pub crcs: Box<[u32]>,
     pub head: Bytes,
     pub tail: Bytes,
 }
-/// A delete record's meta part.
+/// Meta part of a delete record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DeleteMeta {
     pub bundle: BundleHandle,
     pub remember: Option<Remembered>,
 }
-/// A spill record's meta part.
+/// Meta part of a spill record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SpillMeta {
     pub spill: u64,
@@ -211,10 +212,10 @@ pub(super) struct SpillMeta {
 const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 8 + 3 * 4;
 const PIECE: u64 = 1 + 3 * 8;
 const DELETE_META: u64 = 8 + 1 + 16 + 8 + 8;
-/// Bit of the byte that says which fields a bundle or delete record has: in records before format 3 it is not set, and
-/// their digests are not known.
+/// Bit of a bundle or delete record's field mask: the record has a digest. Records before format 3 lack the bit, and
+/// their digests are unknown.
 const HAS_DIGEST: u8 = 4;
-/// The field for the time of storing has the operating time, not wall time.
+/// Bit of a bundle record's field mask: the field for the time of storing holds the operating time, not wall time.
 const HAS_RAN: u8 = 8;
 
 fn crc_table(data: u64) -> u64 {
@@ -237,13 +238,14 @@ pub(super) fn spill_record_len(data: u64) -> u64 {
 pub(super) struct Encoder<'a> {
     pub accel: &'a Accel,
     pub salt: u64,
-    /// The file they are for.
+    /// File the records are for.
     pub file: u32,
     pub out: &'a mut BytesMut,
 }
 impl Encoder<'_> {
-    fn record(&mut self, kind: Kind, sequence: u64, data: u64, meta: impl FnOnce(&mut BytesMut)) -> RecordHeader {
+    fn record(&mut self, kind: RecordKind, sequence: u64, data: u64, meta: impl FnOnce(&mut BytesMut)) -> RecordHeader {
         let start = self.out.len();
+        // The header is filled in once the meta part's length and checksum are known.
         self.out.put_bytes(0, RECORD_HEADER as usize);
         let meta_start = self.out.len();
         meta(self.out);
@@ -260,14 +262,15 @@ impl Encoder<'_> {
         self.out[start..meta_start].copy_from_slice(&header.encode(self.accel));
         header
     }
-    /// A bundle; its data are the payload's bytes in memory, written after it.
-    pub fn bundle(&mut self, sequence: u64, bundle: BundleHandle, draft: &Draft) -> RecordHeader {
+    /// Encodes a bundle record; the payload's bytes in memory follow as its data.
+    pub fn bundle(&mut self, sequence: u64, bundle: BundleHandle, draft: &BundleDraft) -> RecordHeader {
         let accel = self.accel;
-        let Draft { index, head, payload, pieces, tail, .. } = draft;
-        self.record(Kind::Bundle, sequence, payload.resident_len(), |out| {
+        let BundleDraft { index, head, payload, pieces, tail, .. } = draft;
+        self.record(RecordKind::Bundle, sequence, payload.resident_len(), |out| {
             out.put_u64_le(bundle.0);
             out.put_u32_le(index.flags);
             out.put_u8(index.priority.number());
+            // One field holds either time: wall time wins.
             let ran = index.ran_ms.filter(|_| index.stored_at.is_none());
             let has = u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1;
             out.put_u8(has | HAS_DIGEST | ran.map_or(0, |_| HAS_RAN));
@@ -282,9 +285,9 @@ impl Encoder<'_> {
             out.put_u32_le(pieces.len() as u32);
             for piece in pieces {
                 let (kind, a, b, len) = match *piece {
-                    Piece::Inline { len } => (0, 0, 0, len),
-                    Piece::Spill { spill, offset, len } => (1, spill, offset, len),
-                    Piece::Fill { seed, offset, len } => (2, seed, offset, len),
+                    PayloadPiece::Inline { len } => (0, 0, 0, len),
+                    PayloadPiece::Spill { spill, offset, len } => (1, spill, offset, len),
+                    PayloadPiece::Fill { seed, offset, len } => (2, seed, offset, len),
                 };
                 out.put_u8(kind);
                 out.put_u64_le(a);
@@ -296,9 +299,9 @@ impl Encoder<'_> {
             out.put_slice(tail);
         })
     }
-    /// A bundle is gone, and perhaps delivered.
+    /// Encodes a delete record, with the delivery to remember if there is one.
     pub fn delete(&mut self, sequence: u64, bundle: BundleHandle, remember: Option<Remembered>) -> RecordHeader {
-        self.record(Kind::Delete, sequence, 0, |out| {
+        self.record(RecordKind::Delete, sequence, 0, |out| {
             out.put_u64_le(bundle.0);
             out.put_u8(u8::from(remember.is_some()) | HAS_DIGEST);
             out.put_u128_le(remember.map_or(0, |r| r.fingerprint));
@@ -306,14 +309,14 @@ impl Encoder<'_> {
             out.put_u64_le(remember.map_or(0, |r| r.content));
         })
     }
-    /// The counter's value.
+    /// Encodes a counter record.
     pub fn counter(&mut self, sequence: u64, value: u64) -> RecordHeader {
-        self.record(Kind::Counter, sequence, 0, |out| out.put_u64_le(value))
+        self.record(RecordKind::Counter, sequence, 0, |out| out.put_u64_le(value))
     }
-    /// Bytes of an arriving bundle; the data follow.
+    /// Encodes a spill record's header and meta part; the data follow.
     pub fn spill(&mut self, sequence: u64, spill: u64, start: u64, data: &Payload) -> RecordHeader {
         let accel = self.accel;
-        self.record(Kind::Spill, sequence, data.len(), |out| {
+        self.record(RecordKind::Spill, sequence, data.len(), |out| {
             out.put_u64_le(spill);
             out.put_u64_le(start);
             put_crcs(accel, data, out);
@@ -321,7 +324,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Checksums of the rope's bytes in memory, one for each [`CHUNK`].
+/// Appends the checksums of the rope's bytes in memory, one for each [`CHUNK`].
 fn put_crcs(accel: &Accel, data: &Payload, out: &mut BytesMut) {
     let mut summing = ChunkSums::default();
     for chunk in data.chunks() {
@@ -341,7 +344,7 @@ pub(super) struct ChunkSums {
     filled: u64,
 }
 impl ChunkSums {
-    /// Continues over `bytes`; `each` gets the checksum of every chunk that became full.
+    /// Continues over `bytes` and passes each full chunk's checksum to `each`.
     pub fn add(&mut self, accel: &Accel, mut bytes: &[u8], mut each: impl FnMut(u32)) {
         while !bytes.is_empty() {
             let n = ((CHUNK - self.filled) as usize).min(bytes.len());
@@ -354,13 +357,13 @@ impl ChunkSums {
             }
         }
     }
-    /// The checksum of the last, short chunk.
+    /// Checksum of the last, short chunk.
     pub fn finish(self) -> Option<u32> {
         (self.filled > 0).then_some(self.crc)
     }
 }
 
-/// Whether `bytes` (starting at a chunk boundary) have these checksums.
+/// Whether `bytes`, which start at a chunk boundary, have these checksums.
 pub(super) fn chunks_match(accel: &Accel, bytes: &[u8], crcs: &[u32]) -> bool {
     bytes.len().div_ceil(CHUNK as usize) == crcs.len()
         && bytes.chunks(CHUNK as usize).zip(crcs).all(|(chunk, crc)| (accel.crc32c)(0, chunk) == *crc)
@@ -375,22 +378,24 @@ pub(super) enum Meta {
     Spill(SpillMeta),
 }
 impl Meta {
-    /// The meta part of a record whose header was read; `None` when it is damaged. Head and tail
-    /// are copied, so that they do not hold the buffer they were read into.
+    /// Decodes the meta part of a record whose header was read; `None` if it is damaged. Head and tail are copied, so
+    /// that they do not keep the read buffer alive.
     pub fn decode(accel: &Accel, header: &RecordHeader, bytes: &[u8]) -> Option<Meta> {
         let bytes = bytes.get(..header.meta as usize)?;
         if (accel.crc32c)(0, bytes) != header.meta_crc {
             return None;
         }
-        let mut f = Fields(bytes);
+        let mut f = FieldReader(bytes);
         Some(match header.kind {
-            Kind::Bundle => Meta::Bundle(f.bundle(header.data)?),
-            Kind::Delete => Meta::Delete(f.delete()?),
-            Kind::Counter => Meta::Counter(f.u64()?),
-            Kind::Spill => Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
+            RecordKind::Bundle => Meta::Bundle(f.bundle(header.data)?),
+            RecordKind::Delete => Meta::Delete(f.delete()?),
+            RecordKind::Counter => Meta::Counter(f.u64()?),
+            RecordKind::Spill => {
+                Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? })
+            }
         })
     }
-    /// The bundle that it is about.
+    /// The bundle it concerns, if any.
     pub fn bundle(&self) -> Option<BundleHandle> {
         match self {
             Meta::Bundle(meta) => Some(meta.bundle),
@@ -407,7 +412,7 @@ impl Meta {
         }
     }
 }
-/// Whether `bytes` are one whole, undamaged record of this file.
+/// Decodes one whole, undamaged record of this file.
 pub(super) fn decode_whole(accel: &Accel, salt: u64, file: u32, bytes: &[u8]) -> Option<(RecordHeader, Meta)> {
     let header = RecordHeader::decode(accel, Some(salt), file, bytes)?;
     let meta = Meta::decode(accel, &header, bytes.get(RECORD_HEADER as usize..)?)?;
@@ -416,8 +421,8 @@ pub(super) fn decode_whole(accel: &Accel, salt: u64, file: u32, bytes: &[u8]) ->
 }
 
 /// Reads little-endian fields from the front.
-pub(super) struct Fields<'a>(pub &'a [u8]);
-impl<'a> Fields<'a> {
+pub(super) struct FieldReader<'a>(pub &'a [u8]);
+impl<'a> FieldReader<'a> {
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -460,13 +465,14 @@ impl<'a> Fields<'a> {
             digest: if has & HAS_DIGEST != 0 { self.u64()? } else { 0 },
         };
         let (head, tail, count) = (self.u32()? as usize, self.u32()? as usize, self.u32()? as usize);
+        // A damaged count must not reserve more memory than the bytes could hold.
         let mut pieces = Vec::with_capacity(count.min(self.0.len() / PIECE as usize));
         for _ in 0..count {
             let (kind, a, b, len) = (self.u8()?, self.u64()?, self.u64()?, self.u64()?);
             pieces.push(match kind {
-                0 => Piece::Inline { len },
-                1 => Piece::Spill { spill: a, offset: b, len },
-                2 => Piece::Fill { seed: a, offset: b, len },
+                0 => PayloadPiece::Inline { len },
+                1 => PayloadPiece::Spill { spill: a, offset: b, len },
+                2 => PayloadPiece::Fill { seed: a, offset: b, len },
                 _ => return None,
             });
         }
@@ -510,10 +516,11 @@ mod tests {
     }
 
     #[test]
-    fn records_decode_to_what_was_encoded_and_lengths_are_foreseen() {
+    fn encoded_records_decode_with_predicted_length() {
         let mut rng = Rng::new(5);
         for _ in 0..200 {
             let mut payload = Payload::new();
+            // Up to three checksum chunks.
             let data: Vec<u8> = (0..rng.below(700_000)).map(|n| n as u8).collect();
             payload.push_bytes(data.clone().into());
             payload.push(Chunk::Fill { seed: 2, offset: 1, len: rng.below(9) });
@@ -524,7 +531,7 @@ mod tests {
             let mut out = BytesMut::new();
             let accel = accel();
             let mut encoder = Encoder { accel: &accel, salt: 77, file: 6, out: &mut out };
-            let draft = Draft {
+            let draft = BundleDraft {
                 index: entry,
                 head: head.clone().into(),
                 payload,
@@ -545,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn small_records_decode_and_any_flipped_byte_is_noticed() {
+    fn small_records_detect_any_flipped_byte() {
         let accel = accel();
         let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9), content: 7 });
         let mut out = BytesMut::new();
@@ -570,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_of_strangers_are_not_taken() {
+    fn foreign_extents_are_not_taken() {
         let mut payload = Payload::new();
         payload.push(Chunk::Stored { extent: Extent { record: 3, offset: 0 }, len: 1 });
         assert_eq!(pieces(&payload), None);

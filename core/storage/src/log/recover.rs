@@ -1,12 +1,11 @@
-//! Finding what earlier runs kept.
+//! Recovery of bundles and deliveries that earlier runs kept.
 //!
-//! Files are read newest first: the newest header tells below which file everything was durable, so
-//! only the last files' data are checked byte by byte. Records are matched by bundle and sequence,
-//! whatever their order. A file that may hold bytes not yet durable is settled before it is read, and what was
-//! found in it is written again, and synced, before it is told: what a killed run left in the cache becomes durable, or
-//! is not found.
+//! Files are read newest first: the newest header states below which file everything was durable, so only the data of
+//! the last files are checked byte by byte. Records are matched by bundle and sequence, whatever their order. A file
+//! that may hold bytes not yet durable is settled before it is read, and its records are rewritten and synced before
+//! they are reported: bytes that a killed run left in the cache become durable or are not found.
 //!
-//! A file that cannot be read is tried again until it can: nothing is written to any file while one is unread, and a
+//! Reading an unreadable file is retried until it succeeds: nothing is written to any file while one is unread. A
 //! store with a file of a newer format stays closed.
 
 mod again;
@@ -14,63 +13,63 @@ mod again;
 use super::header::FileHeader;
 use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
 use super::scan::{Find, Scan};
-use super::segment::{Owner, Segment};
-use super::{Gone, Kept, LogStore, Op, Phase, State};
+use super::segment::{LogSegment, Owner};
+use super::{BundleState, Gone, KeptBundle, LogStore, Op, StorePhase};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output, Remembered};
 use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 
-/// Recovered bundles and deliveries told at once; the rest follow on `Wake`.
+/// Recovered bundles and deliveries reported per call; the rest follow on `Wake`.
 const TOLD_AT_ONCE: usize = 1000;
 
-/// Numbers left unused because of a file in which nothing can be recognised.
+/// Numbers left unused for each file in which nothing can be recognised.
 const UNREAD: u64 = 1 << 32;
 
 /// Recovery under way.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// The files are known.
+    /// The list of files arrived.
     listed: bool,
-    /// Files not read yet, the newest last.
+    /// Files not read yet, newest last, with their lengths.
     files: Vec<(u32, u64)>,
-    /// Files whose header is damaged, read when all others have told their salts: what is found in them
-    /// must not depend on when one looks. Each with the next salt to try.
+    /// Files with a damaged header, read after the salts of all others are known, so that the result does not depend
+    /// on the order of reading. Each with its length and the index of the next salt to try.
     postponed: Vec<(u32, u64, usize)>,
     scan: Option<Scan>,
-    /// The salt to try after the one with which it is read.
+    /// Index of the salt to try after the current one.
     trying: Option<usize>,
-    /// The salts found, the newest file's first. With each the lowest number from which on it numbered bundles: one
-    /// that began later than another never used numbers of before.
+    /// Salts found, that of the newest file first, each with the lowest bundle number it began at. A salt that began
+    /// later than another never used numbers from before.
     salts: Vec<(u64, u64)>,
-    /// The file being settled.
+    /// File being settled.
     settling: Option<u32>,
-    /// Files that were settled, and where their last records end.
+    /// Files that were settled, each with the end of its last record.
     settled: BTreeMap<u32, u64>,
     again: Option<again::Again>,
     clean_below: Option<u32>,
-    found: BTreeMap<BundleHandle, Found>,
+    found: BTreeMap<BundleHandle, RecoveredRecord>,
     deletes: BTreeMap<BundleHandle, (u64, Loc, Option<Remembered>)>,
     all_looked_at: bool,
     deliveries: VecDeque<Remembered>,
-    bundles: VecDeque<Found>,
+    bundles: VecDeque<RecoveredRecord>,
     wake_at: Option<Instant>,
     telling: bool,
-    /// A file is of a newer format.
+    /// A file has a newer format.
     newer: bool,
 }
 impl Recovery {
     pub fn next_timeout(&self) -> Option<Instant> {
         self.wake_at
     }
-    /// Whether the file that begins with `bytes` must wait until others have told their salts.
+    /// Whether the file that begins with `bytes` must wait until the salts of the others are known.
     fn postpones(&self, scan: &Scan, accel: &Accel, bytes: &[u8]) -> bool {
         let first = scan.next_read().is_some_and(|(at, _)| at == 0);
         let nameless = || FileHeader::decode(accel, bytes, scan.file).is_none();
         first && !self.all_looked_at && nameless() && super::format_of(accel, bytes).is_none()
     }
-    /// Numbers above this one are of bundles of another salt: those of a salt that was given up for a newer one.
+    /// Highest bundle number that can belong to `salt`: numbers above it were used under the salt that replaced it.
     fn numbers_end(&self, salt: u64) -> u64 {
         let newer = self.salts.iter().take_while(|(other, _)| *other != salt);
         newer.map(|(_, first)| *first).min().unwrap_or(u64::MAX)
@@ -83,7 +82,7 @@ impl Recovery {
     }
 }
 #[derive(Debug)]
-struct Found {
+struct RecoveredRecord {
     sequence: u64,
     loc: Loc,
     meta: BundleMeta,
@@ -91,13 +90,13 @@ struct Found {
 
 impl LogStore {
     pub(super) fn open(&mut self, out: &mut impl Sink<Output>) {
-        if matches!(self.phase, Phase::Closed) {
-            self.phase = Phase::Recovering(Box::default());
+        if matches!(self.phase, StorePhase::Closed) {
+            self.phase = StorePhase::Recovering(Box::default());
             self.disk(Op::List, DiskAction::List, out);
         }
     }
     pub(super) fn recovery_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         if recovery.wake_at.is_none_or(|at| at > now) {
             return;
         }
@@ -110,29 +109,29 @@ impl LogStore {
             None => self.scan_on(now, out),
         }
     }
-    /// The disk did not answer: it is asked the same again after a pause.
+    /// Retries the same operation after a pause, because the disk did not answer.
     fn ask_again(&mut self, now: Instant, file: u32, out: &mut impl Sink<Output>) {
-        if let Phase::Recovering(recovery) = &mut self.phase {
+        if let StorePhase::Recovering(recovery) = &mut self.phase {
             recovery.wake_at = Some(now + self.config.retry * 10);
         }
         self.report_failure(file, out);
     }
     pub(super) fn listed(&mut self, now: Instant, result: Result<DiskAnswer, DiskError>, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Ok(DiskAnswer::Files(mut files)) = result else {
             return self.ask_again(now, 0, out);
         };
         files.sort_unstable();
         recovery.listed = true;
         for (file, len) in &files {
-            self.segments.insert(*file, Segment { len: *len, size: *len, sealed: true, ..Segment::default() });
+            self.segments.insert(*file, LogSegment { len: *len, size: *len, sealed: true, ..LogSegment::default() });
         }
         recovery.files = files;
         self.scan_on(now, out);
     }
-    /// Reads on, in this file or the next.
+    /// Reads the next window, of this file or the next.
     fn scan_on(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         loop {
             if let Some(scan) = &recovery.scan {
                 if let Some((offset, len)) = scan.next_read() {
@@ -140,6 +139,7 @@ impl LogStore {
                     self.disk(Op::RecoveryRead, DiskAction::Read { file, offset, len }, out);
                     return;
                 }
+                // A salt counts only if something was recognised with it.
                 let salt = scan.salt.filter(|_| scan.ours);
                 if let (Some(segment), Some(salt)) = (self.segments.get_mut(scan.file), salt) {
                     segment.salt = salt;
@@ -149,7 +149,7 @@ impl LogStore {
                     && scan.content
                 {
                     segment.foreign = true;
-                    // Nobody knows which numbers were used in it.
+                    // The file's numbers are unknown: leave a gap that covers any it may have used.
                     self.last_bundle = self.last_bundle.saturating_add(UNREAD);
                     self.sequence = self.sequence.saturating_add(UNREAD);
                     self.spills.skip(UNREAD);
@@ -164,6 +164,7 @@ impl LogStore {
             let Some((file, len, salt)) = next else { return self.write_again(now, out) };
             let first = recovery.salts.first().map(|(salt, _)| *salt);
             recovery.scan = Some(Scan::new(file, len, salt.or(first), self.config.read_bytes));
+            // Only files from `clean_below` on may hold bytes that are not durable; an empty file holds none.
             if len > 0 && file >= recovery.clean_below.unwrap_or(0) && !recovery.settled.contains_key(&file) {
                 recovery.settling = Some(file);
                 return self.disk(Op::RecoverySettle(file), DiskAction::Settle { file }, out);
@@ -176,16 +177,18 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
-        if matches!(&self.phase, Phase::Recovering(recovery) if recovery.again.is_some()) {
+        if matches!(&self.phase, StorePhase::Recovering(recovery) if recovery.again.is_some()) {
             return self.read_back(now, result, out);
         }
-        // Taken apart while its records are sorted in.
-        let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
+        // The recovery leaves `self` while its records are sorted into the store's tables.
+        let StorePhase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, StorePhase::Closed) else {
+            return;
+        };
         if let Some(mut scan) = recovery.scan.take() {
             match result {
                 Ok(DiskAnswer::Data(bytes)) if recovery.postpones(&scan, &self.config.accel, &bytes) => {
                     recovery.postponed.push((scan.file, scan.len, 0));
-                    self.phase = Phase::Recovering(recovery);
+                    self.phase = StorePhase::Recovering(recovery);
                     return self.scan_on(now, out);
                 }
                 Ok(DiskAnswer::Data(bytes)) => {
@@ -195,18 +198,18 @@ impl LogStore {
                 _ => {
                     let file = scan.file;
                     recovery.scan = Some(scan);
-                    self.phase = Phase::Recovering(recovery);
+                    self.phase = StorePhase::Recovering(recovery);
                     return self.ask_again(now, file, out);
                 }
             }
             if recovery.newer {
-                // Not even the rest is read: whoever wrote it knows what is in it.
-                self.phase = Phase::Recovering(recovery);
+                // Reading stops here: only the newer program knows the content.
+                self.phase = StorePhase::Recovering(recovery);
                 return;
             }
             recovery.scan = Some(scan);
         }
-        self.phase = Phase::Recovering(recovery);
+        self.phase = StorePhase::Recovering(recovery);
         self.scan_on(now, out);
     }
     fn sort_in(&mut self, recovery: &mut Recovery, scan: &mut Scan, find: Find, out: &mut impl Sink<Output>) {
@@ -218,6 +221,7 @@ impl LogStore {
             }
             Find::Header(header) => {
                 recovery.learn(header.salt, header.last_bundle);
+                // The first header read is the newest, so its statement is the latest.
                 let clean = *recovery.clean_below.get_or_insert(header.clean_below.min(file));
                 scan.verify = file >= clean;
                 self.sequence = self.sequence.max(header.sequence);
@@ -230,12 +234,13 @@ impl LogStore {
             }
             Find::Damage { offset, len } => self.report_damage(file, offset, len, out),
             Find::Record { sequence, loc, meta, whole } => {
+                // The end of the last record bounds the rewrite.
                 if let Some(end) = recovery.settled.get_mut(&file) {
                     *end = (*end).max(loc.offset + loc.size());
                 }
                 let number = meta.bundle().map_or(0, |bundle| bundle.0);
                 if number > scan.salt.map_or(u64::MAX, |salt| recovery.numbers_end(salt)) {
-                    // Another bundle has its number: it is left where it is.
+                    // Another bundle has this number under a newer salt; the record stays where it is.
                     self.report_damage(file, loc.offset, loc.size(), out);
                     if let Some(segment) = self.segments.get_mut(file) {
                         segment.foreign = true;
@@ -252,11 +257,11 @@ impl LogStore {
                 match meta {
                     Meta::Bundle(meta) => {
                         self.last_bundle = self.last_bundle.max(meta.bundle.0);
-                        // Its spills may be gone: should it come back, another's bytes must not be
-                        // there under the same number.
+                        // Its spills may be gone. Should a copy of this record come back, no other bundle's bytes may
+                        // lie there under the same number.
                         self.spills.skip_past(&meta.pieces);
                         if whole {
-                            self.sort_bundle(recovery, Found { sequence, loc, meta });
+                            self.sort_bundle(recovery, RecoveredRecord { sequence, loc, meta });
                         }
                     }
                     Meta::Delete(meta) => self.sort_delete(recovery, sequence, loc, meta),
@@ -267,8 +272,9 @@ impl LogStore {
             }
         }
     }
-    fn sort_bundle(&mut self, recovery: &mut Recovery, found: Found) {
+    fn sort_bundle(&mut self, recovery: &mut Recovery, found: RecoveredRecord) {
         let bundle = found.meta.bundle;
+        // Records come in any order: only the one with the highest sequence lives, unless a later deletion kills it.
         let newest = recovery.found.get(&bundle).map(|other| other.sequence);
         let deleted = recovery.deletes.get(&bundle).map(|(sequence, ..)| *sequence);
         if deleted.is_some_and(|at| at > found.sequence) || newest.is_some_and(|at| at >= found.sequence) {
@@ -294,7 +300,7 @@ impl LogStore {
         self.stale.entry(bundle).or_default().add(Some(file));
     }
 
-    /// A file can be read.
+    /// Continues with a file once it is settled.
     pub(super) fn recovery_settled(
         &mut self,
         now: Instant,
@@ -305,7 +311,7 @@ impl LogStore {
         if result.is_err() {
             return self.ask_again(now, file, out);
         }
-        if let Phase::Recovering(recovery) = &mut self.phase {
+        if let StorePhase::Recovering(recovery) = &mut self.phase {
             recovery.settling = None;
             recovery.settled.insert(file, 0);
         }
@@ -313,8 +319,11 @@ impl LogStore {
     }
 
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
-        // A new store's salt differs from that of a file whose header never reached the disk.
+        let StorePhase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, StorePhase::Closed) else {
+            return;
+        };
+        // Without any salt, a new one is drawn; the next file's number makes it differ from that of a file whose
+        // header never reached the disk.
         self.salt = recovery
             .salts
             .first()
@@ -331,23 +340,31 @@ impl LogStore {
         for (bundle, found) in core::mem::take(&mut recovery.found) {
             self.adopt(bundle, found, &mut recovery, out);
         }
+        // Spills no bundle refers to are garbage only after all bundles are adopted.
         self.spills.settle(&mut self.segments);
         for file in self.segments.iter().map(|(file, _)| file).collect::<Vec<_>>() {
             self.segments.seal(file);
         }
         recovery.deliveries = self.gone.values().filter_map(|gone| gone.remember).collect();
-        // The most urgent first: what is told first is routed first.
+        // Most urgent first: bundles reported first are routed first.
         recovery.bundles.make_contiguous().sort_by_key(|found| {
             let index = &found.meta.index;
             (core::cmp::Reverse(index.priority), index.expires.unwrap_or(DtnTime(u64::MAX)), found.meta.bundle)
         });
         recovery.telling = true;
         self.look = true;
-        self.phase = Phase::Recovering(recovery);
+        self.phase = StorePhase::Recovering(recovery);
         self.tell(now, out);
     }
-    fn adopt(&mut self, bundle: BundleHandle, found: Found, recovery: &mut Recovery, out: &mut impl Sink<Output>) {
-        let Found { loc, meta, .. } = &found;
+    fn adopt(
+        &mut self,
+        bundle: BundleHandle,
+        found: RecoveredRecord,
+        recovery: &mut Recovery,
+        out: &mut impl Sink<Output>,
+    ) {
+        let RecoveredRecord { loc, meta, .. } = &found;
+        // A bundle without all of its spills cannot be delivered.
         if !self.spills.cover(&meta.pieces) {
             self.report_damage(loc.file, loc.offset, loc.size(), out);
             self.dead_copy(bundle, loc.file);
@@ -360,23 +377,23 @@ impl LogStore {
         self.kept_bytes += size;
         self.wall = self.wall.max(meta.index.stored_at);
         let spills = self.spills.take(&meta.pieces, &mut self.quotas);
-        self.kept.insert(bundle, Kept { state: State::Disk(*loc), spills, size, quota });
+        self.kept.insert(bundle, KeptBundle { state: BundleState::Disk(*loc), spills, size, quota });
         self.segments.add(*loc, Owner::Bundle(bundle));
         recovery.bundles.push_back(found);
     }
-    /// Tells the agent what was found, a bounded number at a time.
+    /// Reports recovered deliveries and bundles to the agent, [`TOLD_AT_ONCE`] per call.
     fn tell(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         for _ in 0..TOLD_AT_ONCE {
             if let Some(delivery) = recovery.deliveries.pop_front() {
                 out.push(Output::RecoveredDelivery(delivery));
-            } else if let Some(Found { meta, .. }) = recovery.bundles.pop_front() {
+            } else if let Some(RecoveredRecord { meta, .. }) = recovery.bundles.pop_front() {
                 let payload = super::commit::stored_rope(&meta.pieces, meta.bundle);
                 let BundleMeta { bundle, index, head, tail, .. } = meta;
                 out.push(Output::Recovered { bundle, index: Box::new(index), head, payload, tail });
             } else {
                 out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle, secret: self.salt });
-                self.phase = Phase::Open;
+                self.phase = StorePhase::Open;
                 return;
             }
         }
@@ -392,43 +409,43 @@ mod tests {
 
     const BUNDLE: BundleHandle = BundleHandle(7);
 
-    /// A store of three files, and recovery that has found nothing yet.
+    /// A store of three files, and a recovery without findings.
     fn begun() -> (LogStore, Recovery) {
         let mut store = LogStore::new(Config::new(1 << 30));
         for file in 1..=3 {
-            store.segments.insert(file, Segment { len: 1000, size: 1000, ..Segment::default() });
+            store.segments.insert(file, LogSegment { len: 1000, size: 1000, ..LogSegment::default() });
         }
         (store, Recovery::default())
     }
     fn loc(file: u32) -> Loc {
         Loc { file, offset: 128, meta: 100, data: 10 }
     }
-    fn bundle(sequence: u64, file: u32) -> Found {
+    fn bundle(sequence: u64, file: u32) -> RecoveredRecord {
         let index = crate::log::tests::plain_index();
         let (head, tail) = (Bytes::new(), Bytes::new());
         let meta = BundleMeta { bundle: BUNDLE, index, pieces: Vec::new(), crcs: Box::default(), head, tail };
-        Found { sequence, loc: loc(file), meta }
+        RecoveredRecord { sequence, loc: loc(file), meta }
     }
     fn delete(store: &mut LogStore, recovery: &mut Recovery, sequence: u64, file: u32) {
         store.sort_delete(recovery, sequence, loc(file), DeleteMeta { bundle: BUNDLE, remember: None });
     }
-    /// Files with dead records of the bundle, and how many are counted.
+    /// Files with dead records of the bundle, and their number according to the store.
     fn dead(store: &LogStore) -> (Vec<u32>, u32) {
         let files = store.segments.iter().filter(|(_, segment)| segment.dead == [BUNDLE]);
         (files.map(|(file, _)| file).collect(), store.stale.get(&BUNDLE).map_or(0, |copies| copies.count))
     }
 
     #[test]
-    fn numbers_of_a_salt_end_where_a_newer_one_began() {
+    fn newer_salt_ends_older_numbers() {
         let mut recovery = Recovery::default();
-        // Each file's header, the newest file's first.
+        // Headers of the newest file first, as recovery reads them.
         for (salt, last_bundle) in [(9, 50), (9, 10), (7, 30), (7, 3)] {
             recovery.learn(salt, last_bundle);
         }
         assert_eq!((recovery.numbers_end(9), recovery.numbers_end(7)), (u64::MAX, 10));
     }
     #[test]
-    fn of_two_records_the_older_is_dead_whichever_is_found_first() {
+    fn older_record_dies_in_any_order() {
         for newer_first in [true, false] {
             let (mut store, mut recovery) = begun();
             let mut records = [bundle(5, 1), bundle(6, 2)];
@@ -443,7 +460,7 @@ mod tests {
         }
     }
     #[test]
-    fn of_two_deletions_the_newer_counts_whichever_is_found_first() {
+    fn newer_deletion_counts_in_any_order() {
         let remember = Some(Remembered { fingerprint: 1, until: DtnTime(2), content: 3 });
         for newer_first in [true, false] {
             let (mut store, mut recovery) = begun();
@@ -459,7 +476,7 @@ mod tests {
         }
     }
     #[test]
-    fn record_before_a_deletion_is_dead_whichever_is_found_first() {
+    fn deletion_kills_record_in_any_order() {
         for deletion_first in [true, false] {
             let (mut store, mut recovery) = begun();
             if deletion_first {

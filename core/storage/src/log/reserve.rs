@@ -1,31 +1,31 @@
-//! Bytes of the disk kept for what gives back more of it.
+//! Disk space reserved for deletions on a full disk.
 //!
-//! A full disk takes no records of deletions either, nor the header of a new file, without which the newest may not go:
-//! a store in one file would stay full for ever. So some bytes are kept from the start. Where the disk is full the next
-//! file is made of them: it takes records of deletions, and what little still lives in a file that may go then. Bundles are
-//! refused until as many bytes are kept again, which also tells that there is room.
+//! A full disk takes neither delete records nor the header of a new file, without which the newest file may not go: a
+//! store in one file would stay full for ever. So some space is reserved from the start. When the disk is full, the
+//! next file is made of it: it takes delete records and the few live records of a file that can be removed then.
+//! Bundles are refused until the same space is reserved again, which also shows that the disk has room.
 
 use super::{LogStore, Op};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{Instant, Refusal, Sink};
 
-/// Whether something is kept for a full disk, and when to try again.
+/// State of the reserve, and when to retry reserving.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    /// Nothing is ever kept: the store is small, or its disk never fills.
+    /// Never reserves: the store is small, or its disk never fills.
     never: bool,
     asked: bool,
-    /// The disk takes nothing: the next file is made of what is kept, if that helps.
+    /// The disk is full: make the next file of the reserve, if that helps.
     needed: bool,
-    /// It was, or could not be kept: nothing but small records is written until as much is kept again.
+    /// The reserve was used or could not be made: only small records are written until it is there again.
     wanted: bool,
-    /// The file made of it takes no more deletions.
+    /// The file made of it has no room for more deletions.
     used_up: bool,
     retry_at: Option<Instant>,
     failures: u32,
 }
 impl Reserve {
-    /// Of so many bytes.
+    /// Reserve of `bytes`; none for 0.
     pub fn new(bytes: u64) -> Reserve {
         Reserve {
             never: bytes == 0,
@@ -37,23 +37,23 @@ impl Reserve {
             failures: 0,
         }
     }
-    /// Whether the disk is full and nothing is kept.
+    /// Whether the disk is full and nothing is reserved.
     pub fn is_wanted(&self) -> bool {
         self.wanted
     }
-    /// Whether it is, and what was kept has no more room for deletions.
+    /// Whether nothing is reserved and the file made of the reserve has no room for deletions.
     pub fn is_used_up(&self) -> bool {
         self.wanted && self.used_up
     }
-    /// The disk takes nothing, or takes something again.
+    /// Notes whether the disk is full.
     pub fn need(&mut self, needed: bool) {
         self.needed = needed;
     }
-    /// There may be room again.
+    /// Retries at once, because there may be room again.
     pub fn hurry(&mut self, now: Instant) {
         self.retry_at = self.retry_at.map(|at| at.min(now));
     }
-    /// When to try again to keep something.
+    /// When to retry reserving.
     pub fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -63,13 +63,14 @@ impl Reserve {
 }
 
 impl LogStore {
-    /// Keeps bytes of the disk where none are kept.
+    /// Reserves disk space where none is reserved and a retry is due.
     pub(super) fn keep_reserve(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         if self.segments.reserve.is_some() || !self.reserve.may_ask(now) {
             return;
         }
         (self.reserve.asked, self.reserve.retry_at) = (true, None);
         let (file, bytes) = (self.segments.next, self.config.reserve_bytes);
+        // The number is used up even if the reservation fails: numbers are never used twice.
         self.segments.next = file.saturating_add(1);
         self.disk(Op::Reserve(file), DiskAction::Reserve { file, bytes }, out);
     }
@@ -80,8 +81,9 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
-        // A full disk is looked at now and then, not with each input: there may be many files.
+        // Look for a file to vacate once per attempt, not with each input: there may be many files.
         self.look = true;
+        // `Done` instead of `Kept`: the driver's disk never fills.
         let never = result == Ok(DiskAnswer::Done);
         self.reserve = Reserve { never, asked: false, ..self.reserve };
         match result {
@@ -92,6 +94,7 @@ impl LogStore {
                 (self.reserve.wanted, self.reserve.failures) = (false, 0);
             }
             Err(error) => {
+                // 2^4: pauses double up to 16 times the first.
                 self.reserve.retry_at = Some(now + self.config.retry * (1 << self.reserve.failures.min(4)));
                 self.reserve.failures += 1;
                 if error == DiskError::Full {
@@ -107,13 +110,15 @@ impl LogStore {
             self.refuse_waiting(Refusal::NoResources, out);
         }
     }
-    /// What was kept, for the next file of a full disk: where records of deletions wait, or the newest file, empty, for another.
+    /// Takes the reserve for the next file of a full disk, if delete records wait or the newest file is empty and
+    /// could go.
     pub(super) fn take_reserve(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Option<u32> {
         if !self.reserve.needed {
             return None;
         }
         self.end_compaction();
         self.queue.drop_copies();
+        // Copies for a compaction need more room than there is.
         let nothing_small = !self.queue.has_small();
         if nothing_small && !self.segments.empty.contains(&self.segments.newest_durable) {
             return None;
@@ -122,32 +127,35 @@ impl LogStore {
         (self.reserve.needed, self.reserve.wanted, self.reserve.used_up) = (false, true, false);
         self.refuse_waiting(Refusal::NoResources, out);
         if nothing_small {
+            // A counter record gives the new file a first commit, after which the empty newest one may go.
             self.queue.push_counter(now, self.counter);
         }
         Some(file)
     }
-    /// Whether the file grows no longer: it was made of what was kept for a full disk, and the disk is full.
+    /// Whether the file may not grow: it was made of the reserve, and the disk is full.
     pub(super) fn is_cramped(&self, file: u32) -> bool {
         self.reserve.is_wanted() && self.segments.get(file).is_some_and(|segment| segment.reserved)
     }
-    /// Whether a record that ends at `end` finds room in such a file: the last quarter is for what is moved out of others.
+    /// Whether a record that ends at `end` fits into such a file: the last quarter is for records moved out of other
+    /// files.
     pub(super) fn fits_reserved(&self, file: u32, end: u64, copy: bool) -> bool {
         let size = self.segments.get(file).map_or(0, |segment| segment.size);
         end <= if copy { size } else { size / 4 * 3 }
     }
-    /// What is next found no room there.
+    /// Notes that the next record found no room in the file made of the reserve.
     pub(super) fn reserve_used_up(&mut self) {
         self.reserve.used_up = true;
+        // The copy at the head of the queue would block every later attempt.
         if let Some(copy) = self.queue.pop_copy() {
             self.copy_finished(copy.from.file);
         }
     }
-    /// Bytes of live records that may be moved into what is kept, or was.
+    /// Bytes of live records that the file made of the reserve can still take.
     fn reserved_room(&self) -> u64 {
         let active = self.segments.active.and_then(|file| self.segments.get(file)).filter(|segment| segment.reserved);
         active.map_or(0, |segment| segment.size.saturating_sub(segment.len.max(segment.size / 4 * 3)))
     }
-    /// The file to be emptied where the disk is full.
+    /// The file to vacate on a full disk, if any.
     pub(super) fn vacant(&self) -> Option<u32> {
         self.segments.vacant(self.reserved_room(), self.config.reserve_bytes)
     }

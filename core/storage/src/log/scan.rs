@@ -1,23 +1,23 @@
-//! Reads one file from front to back in bounded windows. Where it meets damage it looks for the
-//! next whole record header and goes on from there. In a file that was made of another, what comes behind the last
-//! record is of the other, and no damage, unless it looks like a record header of this file.
+//! Scan of one file from front to back in bounded windows. After damage it resumes at the next whole record header.
+//! In a file that was made of another, bytes behind the last record belong to the other and are no damage, unless
+//! they look like a record header of this file.
 
 use super::header::{FileHeader, LONG_HEADER, SHORT_HEADER};
 use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RECORD_MAGIC as MAGIC, RecordHeader, find_header};
 use alloc::vec::Vec;
 use farlink_base::Accel;
 
-/// What a scan comes upon.
+/// A finding of a scan.
 #[derive(Debug)]
 pub(super) enum Find {
     Header(FileHeader),
-    /// It was written by a program of a newer format.
+    /// The file was written in a newer format.
     Newer,
     Record {
         sequence: u64,
         loc: Loc,
         meta: Meta,
-        /// Its data have the right checksums, or were not to be checked.
+        /// The checksums of its data match, or were not to be checked.
         whole: bool,
     },
     Damage {
@@ -31,16 +31,16 @@ pub(super) enum Find {
 pub(super) struct Scan {
     pub file: u32,
     pub len: u64,
-    /// The salt of its records: that of its own header, or, where that is lost, the one it was given.
+    /// Salt of the file's records: from its own header, or, where that is lost, the one given.
     pub salt: Option<u64>,
     window: u64,
-    /// Where the next read begins, and its least length.
+    /// Start of the next read, and its least length.
     read_from: u64,
     need: u64,
-    /// The next record, or where to look for one.
+    /// Offset of the next record, or of the search for one.
     at: u64,
     damage_from: Option<u64>,
-    check: Option<Check>,
+    check: Option<DataCheck>,
     /// Check the data of records, not only their headers and meta parts.
     pub verify: bool,
     started: bool,
@@ -48,15 +48,15 @@ pub(super) struct Scan {
     pub ours: bool,
     /// Something other than zeros was found.
     pub content: bool,
-    /// It was made of another file.
+    /// The file was made of another.
     remade: bool,
-    /// Behind its last whole record is a damaged one of its own, of so many bytes.
+    /// Length of a damaged record of this file behind its last whole record.
     broken_end: Option<u64>,
     done: bool,
 }
-/// The data of a record being checked.
+/// Check of a record's data under way.
 #[derive(Debug)]
-struct Check {
+struct DataCheck {
     sequence: u64,
     loc: Loc,
     meta: Meta,
@@ -86,7 +86,7 @@ impl Scan {
             done: len == 0,
         }
     }
-    /// Offset and length of the next read; `None` when the scan is over.
+    /// Offset and length of the next read; `None` at the end of the scan.
     pub fn next_read(&self) -> Option<(u64, u64)> {
         let need = if self.started { self.need } else { LONG_HEADER };
         let len = self.window.max(need).min(self.len.saturating_sub(self.read_from));
@@ -94,24 +94,27 @@ impl Scan {
     }
     fn finish(&mut self, find: &mut impl FnMut(&mut Scan, Find)) {
         self.done = true;
+        // Whatever is left at the end was no record.
         let tail = self.damage_from.take().or((self.at < self.len).then_some(self.at));
         if let Some(offset) = tail {
             let rest = self.len - offset;
             match self.broken_end {
+                // In a recycled file the rest is old content, and only a broken record of its own is damage.
                 _ if !self.remade => find(self, Find::Damage { offset, len: rest }),
                 Some(len) => find(self, Find::Damage { offset, len: len.min(rest) }),
                 None => {}
             }
         }
     }
-    /// Takes the bytes of the last [`Scan::next_read`]. `find` may set [`Scan::verify`].
+    /// Processes the bytes of the last [`Scan::next_read`]. `find` may set [`Scan::verify`].
     pub fn take(&mut self, accel: &Accel, bytes: &[u8], mut find: impl FnMut(&mut Scan, Find)) {
         let asked = self.next_read().map_or(0, |(_, len)| len);
         if (bytes.len() as u64) < asked {
-            // The file is shorter than its listing said.
+            // The file became shorter since it was listed.
             self.len = self.read_from + bytes.len() as u64;
         }
         self.need = 0;
+        // A file of zeros alone was never written: nothing in it can be lost.
         if !self.ours && !self.content {
             self.content = bytes.iter().any(|b| *b != 0);
         }
@@ -128,7 +131,7 @@ impl Scan {
             return find(self, Find::Newer);
         }
         match FileHeader::decode(accel, bytes, self.file) {
-            // What it is now never reached the disk, or only in part: there may be records.
+            // The file's own header never reached the disk, but records may have.
             Some((before, _)) if before.file != self.file => {
                 (self.salt, self.ours) = (Some(before.salt), true);
                 (self.remade, self.damage_from) = (true, Some(0));
@@ -145,7 +148,7 @@ impl Scan {
             None => self.damage_from = Some(0),
         }
     }
-    /// One record, or one look for the next. False when more must be read.
+    /// Handles one record, or one search for the next. Returns false when more bytes are needed.
     fn step(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) -> bool {
         let base = self.read_from;
         if self.check.is_some() {
@@ -166,10 +169,11 @@ impl Scan {
                 self.damage_from = Some(self.at);
                 self.broken_end = damaged_len(accel, self.salt, self.file, &bytes[inside..]);
             }
-            // Without a salt only a record right behind a lost file header is trusted.
+            // Without a salt, only a record directly behind a lost file header is trusted.
             let next = self.salt.and_then(|salt| find_header(accel, Some(salt), self.file, bytes, inside + 1));
             self.at = match next {
                 Some(at) => base + at as u64,
+                // A header may begin in the last bytes of the window: resume there.
                 None => (base + bytes.len() as u64 + 1).saturating_sub(RECORD_HEADER).max(self.at + 1),
             };
             return true;
@@ -180,6 +184,7 @@ impl Scan {
             self.need = RECORD_HEADER + u64::from(header.meta);
             return false;
         }
+        // The first record found settles the salt of a file without a header.
         self.salt.get_or_insert(header.salt);
         self.ours = true;
         if let Some(offset) = self.damage_from.take() {
@@ -192,7 +197,8 @@ impl Scan {
             }
             Some(meta) if self.verify && loc.data > 0 => {
                 let (position, sums) = (loc.data_offset(), ChunkSums::default());
-                self.check = Some(Check { sequence: header.sequence, loc, meta, position, sums, found: Vec::new() });
+                self.check =
+                    Some(DataCheck { sequence: header.sequence, loc, meta, position, sums, found: Vec::new() });
             }
             Some(meta) => {
                 self.at += loc.size();
@@ -210,12 +216,12 @@ impl Scan {
         let end = check.loc.offset + check.loc.size();
         let available = bytes.get((check.position - self.read_from) as usize..).unwrap_or_default();
         let n = available.len().min((end - check.position) as usize);
-        let Check { sums, found, .. } = &mut check;
+        let DataCheck { sums, found, .. } = &mut check;
         sums.add(accel, &available[..n], |crc| found.push(crc));
         check.position += n as u64;
         if check.position < end {
             if self.read_from + bytes.len() as u64 >= self.len {
-                // The file became shorter while it was read.
+                // The file became shorter during the scan.
                 self.damage_from.get_or_insert(self.at);
                 self.at = self.len;
                 return true;
@@ -227,16 +233,18 @@ impl Scan {
         check.found.extend(check.sums.finish());
         let whole = check.found == check.meta.crcs();
         self.at = end;
-        let Check { sequence, loc, meta, .. } = check;
+        let DataCheck { sequence, loc, meta, .. } = check;
         find(self, Find::Record { sequence, loc, meta, whole });
         true
     }
 }
 
-/// Length of the record that a damaged header of this file, and not of a former life of it, begins; `None` where the bytes
-/// are no such header. A former life's header names another file and is whole, or differs in few bits from one that is.
+/// Length of the record that a damaged header of this file begins, as opposed to a header of the file's earlier life;
+/// `None` if the bytes are no such header. An earlier life's header names another file and is whole, or differs in
+/// few bits from a whole one.
 fn damaged_len(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<u64> {
     const FILE: core::ops::Range<usize> = 40..44;
+    // Nine of twelve bytes of magic and salt must match: chance alone does not do that.
     const SAME: usize = 9;
     let header: [u8; RECORD_HEADER as usize] = bytes.get(..RECORD_HEADER as usize)?.try_into().ok()?;
     let whole = |header: &[u8; RECORD_HEADER as usize]| (accel.crc32c)(0, &header[..44]).to_le_bytes() == header[44..];
@@ -249,6 +257,7 @@ fn damaged_len(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Opt
     let expected = MAGIC.iter().chain(salt?.to_le_bytes().iter()).copied().collect::<Vec<u8>>();
     let found = header[..4].iter().chain(&header[8..16]);
     let same = found.zip(&expected).filter(|(found, expected)| found == expected).count();
+    // Another file's number with one flipped bit is this file's number by accident: an old header, not a damaged one.
     let ours = match named == file {
         true => same >= SAME && !(0..u32::BITS).any(|bit| whole(&of_file(file ^ 1 << bit))),
         false => whole(&of_file(file)),
@@ -278,7 +287,7 @@ mod tests {
         }
         out
     }
-    /// Whole records, damaged data, and bytes left out.
+    /// Counts whole records, records with damaged data, and bytes that were skipped.
     fn scan(bytes: &[u8], window: u64) -> (usize, usize, u64) {
         let accel = Accel::default();
         let mut scan = Scan::new(1, bytes.len() as u64, None, window);
@@ -295,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_held_in_a_former_life_is_neither_found_nor_damage() {
+    fn recycled_content_is_not_damage() {
         let (accel, mut before) = (Accel::default(), BytesMut::new());
         let data = Payload::from(alloc::vec![7u8; 700]);
         FileHeader { file: 1, salt: 9, ..FileHeader::default() }.encode(&accel, &mut before);
@@ -334,7 +343,7 @@ mod tests {
     #[test]
     fn every_window_finds_every_record() {
         let bytes = file();
-        // The first is shorter than a record's header and meta part.
+        // The first window is shorter than a record's header and meta part.
         for window in [50, 200, 333, 4096, 10_000, 1 << 20] {
             assert_eq!(scan(&bytes, window), (6, 0, 0), "window {window}");
         }
@@ -348,6 +357,7 @@ mod tests {
             let (good, bad, lost) = scan(&bytes, 4096);
             bytes[at] ^= 0x10;
             if (at as u64) < SHORT_HEADER {
+                // Both copies of the file header are small and repeated: no record is lost.
                 assert_eq!((good, bad), (6, 0), "byte {at}");
             } else {
                 assert_eq!(good, 5, "byte {at}: {bad} {lost}");
@@ -357,9 +367,9 @@ mod tests {
         }
     }
 
-    /// Its listing said more than there is when it is read.
     #[test]
-    fn file_that_ends_while_it_is_read_is_damaged_from_its_last_whole_record() {
+    fn file_shortened_during_read_damaged() {
+        // The listing reported more bytes than there are at the time of the read.
         let (accel, bytes) = (Accel::default(), file());
         for end in [2000, 15_000, 25_000] {
             let mut scan = Scan::new(1, bytes.len() as u64, None, 4096);
@@ -379,12 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_costs_the_last_record_only() {
+    fn torn_tail_costs_last_record_only() {
         let bytes = file();
+        // In the data, and in the header of the last record.
         for cut in [1, 47, 5000, 10_063] {
             let torn = &bytes[..bytes.len() - cut];
             assert_eq!(scan(torn, 4096).0, 5, "{cut} bytes missing");
         }
+        // Zeros behind the last record are reported, but cost no record.
         let mut zeros = bytes.clone();
         zeros.put_bytes(0, 9000);
         assert_eq!(scan(&zeros, 4096), (6, 0, 9000));

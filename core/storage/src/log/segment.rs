@@ -1,5 +1,5 @@
-//! The table of files: how long each is, what in it is live, which may be removed, and which of those are kept to be
-//! written over.
+//! Table of files: their lengths and live records, which may be removed, and which of those are kept to be written
+//! over.
 
 use super::header::SHORT_HEADER;
 use super::record::Loc;
@@ -7,77 +7,75 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::BundleHandle;
 
-/// Whose record it is.
+/// Owner of a live record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// A kept bundle.
     Bundle(BundleHandle),
     /// A delete record that still matters.
     Delete(BundleHandle),
-    /// Part of a spill, starting at this offset of it.
+    /// Part of a spill: its number, and the part's offset in it.
     Spill(u64, u64),
 }
 
 /// One file.
 #[derive(Debug, Default)]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     /// Bytes given to records, written or in flight.
     pub len: u64,
-    /// Bytes of the file: more, where it was made of another.
+    /// Length of the file, bytes; more than `len` in a file made of another.
     pub size: u64,
-    /// The salt of its records.
     pub salt: u64,
-    /// All records in it name their file: it may be written over.
+    /// All of its records name their file, so it may be written over.
     pub named: bool,
-    /// Records of bundles and spills that were added, copies not counted.
+    /// Records of bundles and spills added, copies not counted.
     pub bundles: u64,
-    /// It was made of what was kept for a full disk: while that is full it grows no longer.
+    /// Made of the reserve: it does not grow while the disk is full.
     pub reserved: bool,
     /// Bytes of live records.
     pub live: u64,
     /// Live records by offset: owner and size.
     pub records: BTreeMap<u64, (Owner, u64)>,
-    /// Bundles of which a dead record is here: their delete records are needed until this file goes.
+    /// Bundles with a dead record in this file: their delete records are needed until it is removed.
     pub dead: Vec<BundleHandle>,
-    /// Nothing is added any more.
+    /// Takes no more records.
     pub sealed: bool,
-    /// A write or sync of it failed, or unfinished data were found in it: recovery must check the
-    /// data of its records, and it is compacted first.
+    /// A write or sync of it failed, or recovery found unfinished data in it. Recovery must check the data of its
+    /// records, and it is compacted first.
     pub suspect: bool,
     /// Operations and loads under way.
     pub busy: u32,
     /// A `Remove` is under way.
     pub removing: bool,
-    /// It could not be read: compaction leaves it alone until the next start.
+    /// Could not be read: compaction skips it until the next start.
     pub unreadable: bool,
-    /// Not a file of this store, as far as can be told: never touched.
+    /// Not recognisable as a file of this store: never touched.
     pub foreign: bool,
 }
-impl Segment {
+impl LogSegment {
     fn compactable(&self, longest: u64) -> bool {
         let idle = self.sealed && !self.removing && self.size <= longest;
         idle && !self.unreadable && !self.foreign && !self.records.is_empty()
     }
 }
 
-/// A file that is kept to be written over.
+/// A removed file that is kept to be written over.
 #[derive(Clone, Copy, Debug)]
 struct Spare {
     len: u64,
-    /// What was in it is gone for good.
+    /// Its old content is durably gone.
     ready: bool,
 }
 
 /// All files.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    table: BTreeMap<u32, Segment>,
+    table: BTreeMap<u32, LogSegment>,
     /// The file that records are added to.
     pub active: Option<u32>,
     /// Number of the next file.
     pub next: u32,
-    /// The newest file whose header is durable. Counter and numbers are in its header, so older
-    /// files may go.
+    /// Newest file with a durable header. The counter and the last numbers are in its header, so older files may go.
     pub newest_durable: u32,
     /// Bytes of all files.
     pub bytes: u64,
@@ -85,37 +83,37 @@ pub(super) struct Segments {
     pub live: u64,
     /// Sealed files without live records.
     pub empty: BTreeSet<u32>,
-    /// Files kept, by the numbers they had.
+    /// Kept files, by their former numbers.
     spares: BTreeMap<u32, Spare>,
-    /// The file kept for a full disk, and its bytes.
+    /// The file reserved for a full disk, and its length.
     pub reserve: Option<(u32, u64)>,
     /// Files made of kept ones so far.
     pub written_over: u64,
 }
 impl Segments {
-    /// No files; the first will be number 1.
+    /// No files; the first will have number 1.
     pub fn new() -> Segments {
         Segments { next: 1, ..Segments::default() }
     }
-    pub fn get(&self, file: u32) -> Option<&Segment> {
+    pub fn get(&self, file: u32) -> Option<&LogSegment> {
         self.table.get(&file)
     }
-    pub fn get_mut(&mut self, file: u32) -> Option<&mut Segment> {
+    pub fn get_mut(&mut self, file: u32) -> Option<&mut LogSegment> {
         self.table.get_mut(&file)
     }
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &LogSegment)> {
         self.table.iter().map(|(file, segment)| (*file, segment))
     }
     pub fn len(&self) -> usize {
         self.table.len()
     }
-    /// Adds a file of `len` bytes.
-    pub fn insert(&mut self, file: u32, segment: Segment) {
+    /// Adds a file.
+    pub fn insert(&mut self, file: u32, segment: LogSegment) {
         self.bytes += segment.size;
         self.next = self.next.max(file.saturating_add(1));
         self.table.insert(file, segment);
     }
-    /// Takes the file out of the table; gives back the bundles with dead records in it.
+    /// Removes a file; returns the bundles with dead records in it.
     pub fn remove(&mut self, file: u32) -> Vec<BundleHandle> {
         self.empty.remove(&file);
         let Some(segment) = self.table.remove(&file) else { return Vec::new() };
@@ -123,31 +121,32 @@ impl Segments {
         self.live -= segment.live;
         segment.dead
     }
-    /// Gives `bytes` more of the file to records, `bundles` of which are of bundles and spills then.
+    /// Gives `bytes` more of the file to records; it then has `bundles` records of bundles and spills.
     pub fn extend(&mut self, file: u32, bytes: u64, bundles: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.len += bytes;
             segment.bundles = bundles;
+            // A recycled file has the bytes already.
             let more = segment.len.saturating_sub(segment.size);
             segment.size += more;
             self.bytes += more;
         }
     }
-    /// By how much the file must grow to hold records up to `len`.
+    /// Bytes by which the file must grow to hold records up to `len`.
     pub fn growth(&self, file: u32, len: u64) -> u64 {
         len.saturating_sub(self.table.get(&file).map_or(0, |segment| segment.size))
     }
-    /// Whether the file, which is removed next, may be kept: there are fewer than `most` already, it is neither short nor
-    /// long, and the store is not half full.
+    /// Whether a file about to be removed may be kept instead: fewer than `most` are kept, its length is between half
+    /// and all of `segment_bytes`, and the store is at most half full.
     pub fn may_keep(&self, file: u32, most: usize, segment_bytes: u64, capacity: u64) -> bool {
-        let fits = |s: &Segment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
+        let fits = |s: &LogSegment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
         self.spares.len() < most && self.bytes <= capacity / 2 && self.table.get(&file).is_some_and(fits)
     }
-    /// The file is about to be kept.
+    /// Marks a file that is about to be kept.
     pub fn keep(&mut self, file: u32) {
         self.spares.insert(file, Spare { len: 0, ready: false });
     }
-    /// It is kept, with so many bytes, or gone.
+    /// Enters the length of a kept file; `None` if it was removed after all.
     pub fn kept(&mut self, file: u32, len: Option<u64>) {
         match (self.spares.get_mut(&file), len) {
             (Some(spare), Some(len)) => {
@@ -157,7 +156,7 @@ impl Segments {
             _ => _ = self.spares.remove(&file),
         }
     }
-    /// A kept file, which is one no longer, and its bytes.
+    /// Takes a kept file out of the table; returns its number and length.
     pub fn take_spare(&mut self) -> Option<(u32, u64)> {
         let (file, spare) = self.spares.iter().find(|(_, spare)| spare.ready)?;
         let (file, len) = (*file, spare.len);
@@ -165,18 +164,18 @@ impl Segments {
         self.bytes -= len;
         Some((file, len))
     }
-    /// So many bytes are kept for a full disk.
+    /// Enters the file reserved for a full disk.
     pub fn keep_reserve(&mut self, file: u32, bytes: u64) {
         self.bytes += bytes;
         self.reserve = Some((file, bytes));
     }
-    /// They are no longer: the file they are.
+    /// Takes the reserved file out of the table; returns its number.
     pub fn take_reserve(&mut self) -> Option<u32> {
         let (file, bytes) = self.reserve.take()?;
         self.bytes -= bytes;
         Some(file)
     }
-    /// The file was made of a kept one, which had so many bytes.
+    /// Enters the length of a file that was made of a kept one.
     pub fn remade(&mut self, file: u32, len: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.size = len;
@@ -184,11 +183,11 @@ impl Segments {
             self.written_over += 1;
         }
     }
-    /// Bytes of kept files.
+    /// Bytes of kept and reserved files.
     fn spare_bytes(&self) -> u64 {
         self.spares.values().map(|spare| spare.len).chain(self.reserve.map(|(_, bytes)| bytes)).sum()
     }
-    /// A record became live.
+    /// Makes a record live.
     pub fn add(&mut self, loc: Loc, owner: Owner) {
         if let Some(segment) = self.table.get_mut(&loc.file) {
             segment.records.insert(loc.offset, (owner, loc.size()));
@@ -197,7 +196,7 @@ impl Segments {
             self.empty.remove(&loc.file);
         }
     }
-    /// A record is live no longer.
+    /// Makes a record dead.
     pub fn release(&mut self, file: u32, offset: u64) {
         let Some(segment) = self.table.get_mut(&file) else { return };
         if let Some((_, size)) = segment.records.remove(&offset) {
@@ -208,13 +207,13 @@ impl Segments {
             }
         }
     }
-    /// A dead record of the bundle is in the file.
+    /// Notes a dead record of the bundle in the file.
     pub fn add_dead(&mut self, file: u32, bundle: BundleHandle) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.dead.push(bundle);
         }
     }
-    /// Nothing is added to the file any more.
+    /// Closes the file for more records.
     pub fn seal(&mut self, file: u32) {
         if self.active == Some(file) {
             self.active = None;
@@ -226,53 +225,53 @@ impl Segments {
             }
         }
     }
-    /// Every file below this one is known to be durable as a whole.
+    /// Number below which every file is known to be durable as a whole.
     pub fn clean_below(&self, next: u32) -> u32 {
         self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| next.min(*file))
     }
-    /// An operation or load on the file begins.
+    /// Notes the start of an operation or load on the file.
     pub fn begin(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy += 1;
         }
     }
-    /// It ended.
+    /// Notes the end of one.
     pub fn end(&mut self, file: u32) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.busy = segment.busy.saturating_sub(1);
         }
     }
-    /// The files that may be removed now: what a newer one is durable after, and what never was durable.
+    /// Empty files that may be removed now: not busy, and not the newest durable one.
     pub fn removable(&self) -> Vec<u32> {
         let may = |file: &&u32| {
             **file != self.newest_durable && self.table.get(file).is_some_and(|s| s.busy == 0 && !s.removing)
         };
         self.empty.iter().filter(may).copied().collect()
     }
-    /// Bytes that compaction could win.
+    /// Bytes that compaction could free.
     pub fn garbage(&self) -> u64 {
         self.bytes.saturating_sub(self.live).saturating_sub(self.spare_bytes())
     }
-    /// The sealed file that pays most to compact, and the share of it that is garbage in 1/256.
-    /// Files in doubt come first.
-    /// Files over `longest` hold one large record and go when it dies.
+    /// The sealed file that is most worth compacting, with its share of garbage in 1/256; suspect files first. Files
+    /// over `longest` hold one large record and go when it dies.
     pub fn victim(&self, longest: u64) -> Option<(u32, u64)> {
         self.iter()
             .filter(|(_, s)| s.compactable(longest))
             .map(|(file, s)| {
                 let waste = s.size.saturating_sub(s.live).saturating_sub(SHORT_HEADER);
+                // 256 of 256: a suspect file comes before any other.
                 (file, if s.suspect { 256 } else { waste * 256 / s.size.max(1) })
             })
             .max_by_key(|(file, share)| (*share, core::cmp::Reverse(*file)))
     }
-    /// The sealed file that is given up for least where the disk is full: what lives in it finds `room` elsewhere, and more
-    /// than `least` bytes become free.
+    /// The sealed file with the least live data that frees more than `least` bytes of a full disk and whose live
+    /// records fit into `room`.
     pub fn vacant(&self, room: u64, least: u64) -> Option<u32> {
-        let gives = |s: &Segment| s.live <= room && s.size.saturating_sub(s.live) > least;
+        let gives = |s: &LogSegment| s.live <= room && s.size.saturating_sub(s.live) > least;
         let vacant = self.iter().filter(|(_, s)| s.compactable(u64::MAX) && gives(s));
         vacant.min_by_key(|(_, s)| s.live).map(|(file, _)| file)
     }
-    /// The smallest sealed file: merging it with others keeps the number of files bounded.
+    /// The smallest sealed file; merging such files bounds their number.
     pub fn smallest(&self, longest: u64) -> Option<u32> {
         self.iter().filter(|(_, s)| s.compactable(longest)).min_by_key(|(_, s)| s.live).map(|(file, _)| file)
     }
@@ -287,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_go_when_sealed_empty_idle_and_older_than_a_durable_one() {
+    fn only_sealed_empty_idle_files_go() {
         let mut segments = Segments::default();
-        segments.insert(1, Segment { len: 1000, size: 1000, ..Segment::default() });
+        segments.insert(1, LogSegment { len: 1000, size: 1000, ..LogSegment::default() });
         segments.active = Some(1);
         segments.add(loc(1, 128, 100), Owner::Bundle(BundleHandle(5)));
         assert_eq!((segments.bytes, segments.live, segments.garbage()), (1000, 200, 800));
@@ -309,19 +308,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_number_of_files_is_kept_and_counts() {
+    fn kept_files_are_bounded_and_count() {
         let mut segments = Segments::new();
         for file in 1..=4 {
             let size = if file == 4 { 400 } else { 1000 };
-            segments.insert(file, Segment { len: size, size, named: file != 2, ..Segment::default() });
+            segments.insert(file, LogSegment { len: size, size, named: file != 2, ..LogSegment::default() });
         }
         let may = |segments: &Segments, file| segments.may_keep(file, 2, 1000, 10_000);
-        assert!(!may(&segments, 2), "records that do not say whose they are");
+        assert!(!may(&segments, 2), "records that do not name their file");
         assert!(!may(&segments, 4), "short");
         assert!(!segments.may_keep(1, 2, 1000, 6000), "more than half full");
         assert!(!segments.may_keep(1, 2, 900, 10_000), "long");
         segments.get_mut(3).unwrap().suspect = true;
-        assert!(!may(&segments, 3), "what was written to it may not have reached the disk");
+        assert!(!may(&segments, 3), "its content may not have reached the disk");
         segments.get_mut(3).unwrap().suspect = false;
         for file in [1, 3] {
             assert!(may(&segments, file));
@@ -332,7 +331,7 @@ mod tests {
         segments.kept(3, Some(1000));
         segments.kept(1, None);
         assert_eq!((segments.bytes, segments.garbage()), (2400, 1400));
-        segments.insert(5, Segment::default());
+        segments.insert(5, LogSegment::default());
         assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some((3, 1000)), None, 1400));
         segments.remade(5, 1000);
         segments.extend(5, 800, 2);
@@ -342,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn the_emptiest_sealed_file_is_the_victim_and_suspects_come_first() {
+    fn suspect_then_emptiest_file_compacted() {
         let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
-            segments.insert(file, Segment { len: 1000, size: 1000, sealed: true, ..Segment::default() });
+            segments.insert(file, LogSegment { len: 1000, size: 1000, sealed: true, ..LogSegment::default() });
             segments.add(loc(file, 128, data), Owner::Delete(BundleHandle(1)));
         }
         assert_eq!(segments.victim(9999).map(|(file, _)| file), Some(2));

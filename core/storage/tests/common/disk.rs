@@ -1,5 +1,5 @@
-//! Files with a cache in front of them. A power cut keeps what was synced and any part of what was
-//! not: whole writes, single sectors of them, or nothing, in any order.
+//! Simulated files with a cache in front. A power cut keeps everything synced and any part of the rest: whole writes,
+//! single sectors of them, or nothing, in any order.
 
 use farlink_base::Rng;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, DiskOp};
@@ -9,9 +9,9 @@ const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
 pub struct SimFile {
-    /// What a read sees.
+    /// Content as a read sees it.
     pub cache: Vec<u8>,
-    /// Where what was written since it was made ends; behind that is what it held before.
+    /// End of the bytes written since the file was made; behind it is its old content.
     pub end: u64,
     durable: Vec<u8>,
     /// The directory entry is durable.
@@ -21,33 +21,33 @@ pub struct SimFile {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Disk {
+pub struct SimDisk {
     pub files: BTreeMap<u32, SimFile>,
-    /// Those that lie ready to be written over.
+    /// Removed files that are kept to be written over.
     pub kept: BTreeMap<u32, SimFile>,
-    /// Operations performed.
+    /// Operations performed so far.
     pub count: u64,
     /// Operations in this range fail.
     pub fail: Option<(core::ops::Range<u64>, DiskError)>,
-    /// Bytes that fit into its files; `None`: there is always room.
+    /// Bytes that fit into its files; `None` is no limit.
     pub space: Option<u64>,
-    /// That it is full is told by the sync, not by the write.
+    /// A full disk is reported by the sync, not by the write.
     pub tells_late: bool,
-    /// Nothing is reserved, for this reason.
+    /// Reservations fail with this error.
     pub reserves_fail: Option<DiskError>,
-    /// What is reserved has so many bytes, whatever was asked for.
+    /// Length of a reservation, whatever length was requested.
     pub reserves: Option<u64>,
-    /// Bytes of what an earlier run had reserved.
+    /// Bytes reserved by an earlier run.
     pub left: u64,
-    /// Files made of what was reserved.
+    /// Files made of the reserve.
     pub reserves_used: usize,
     /// Numbers given to files of this run.
     pub numbers: BTreeSet<u32>,
     /// This file cannot be read from there on.
     pub unreadable: Option<(u32, u64)>,
-    /// What is settled is read from memory all the same.
+    /// A settled file is still read from the cache.
     pub remembers: bool,
-    /// What was done to the files, where somebody counts.
+    /// Changes of the files, if they are counted.
     pub touched: Option<Touch>,
 }
 
@@ -83,7 +83,7 @@ fn file_of(action: &DiskAction) -> Option<u32> {
     }
 }
 
-/// Length of its bytes, and a hash of all but the zeros at the end.
+/// Prints lengths, and hashes of the content without the zeros at its end.
 impl std::fmt::Debug for SimFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let SimFile { cache, durable, end, entered, pending } = self;
@@ -101,29 +101,29 @@ impl std::fmt::Debug for SimFile {
 }
 
 impl SimFile {
-    /// Whether a read sees what no sync will take to the disk.
+    /// Whether a read sees bytes that no sync will write to the disk.
     pub fn shows_what_is_lost(&self) -> bool {
         self.pending.is_empty() && self.cache != self.durable
     }
-    /// Damages what is on the disk, where memory has the same.
+    /// Damages the durable content, and the cache with it.
     pub fn damage(&mut self, how: impl Fn(&mut [u8])) {
         how(&mut self.cache);
         how(&mut self.durable);
     }
-    /// Drops what is in memory only.
+    /// Drops content that is only in the cache.
     fn forget(&mut self) {
         self.cache.clone_from(&self.durable);
     }
 }
 
-impl Disk {
+impl SimDisk {
     /// Takes one of the outstanding operations, in any order that syncs allow.
     pub fn choose(&self, outstanding: &mut Vec<DiskOp>, rng: &mut Rng) -> Option<DiskOp> {
         let is_sync = |op: &DiskOp| matches!(op.action, DiskAction::Sync { .. });
         let allowed: Vec<usize> = (0..outstanding.len())
             .filter(|&n| {
                 outstanding[..n].iter().all(|before| {
-                    // What comes after a sync may be done before it.
+                    // An operation after a sync may be performed before it.
                     file_of(&before.action) != file_of(&outstanding[n].action) || !is_sync(&outstanding[n])
                 })
             })
@@ -157,7 +157,7 @@ impl Disk {
         }
         match action {
             DiskAction::List => {
-                // Directories have an order of their own.
+                // Real directories are listed in no useful order.
                 let files = self.files.iter().rev().map(|(n, f)| (*n, f.cache.len() as u64)).collect();
                 return Ok(DiskAnswer::Files(files));
             }
@@ -225,7 +225,7 @@ impl Disk {
                 touched.read.insert(*file);
             }
             DiskAction::Write { .. } => {
-                // Data of what was durable before are passed over.
+                // Data of durable files are not read, so only untouched files count.
                 let unread = |(file, f): &(&u32, &SimFile)| !f.cache.is_empty() && !touched.read.contains(file);
                 touched.unread += self.files.iter().filter(unread).count();
                 touched.writes += 1;
@@ -235,11 +235,11 @@ impl Disk {
             DiskAction::List | DiskAction::Sync { .. } | DiskAction::Settle { .. } => {}
         }
     }
-    /// What its files hold.
+    /// Content of its files.
     pub fn image(&self) -> BTreeMap<u32, Vec<u8>> {
         self.files.iter().map(|(number, file)| (*number, file.cache.clone())).collect()
     }
-    /// Why the operation finds no room.
+    /// Error of an operation that finds no space.
     fn no_room(&self, action: &DiskAction) -> Option<DiskError> {
         let more = match action {
             DiskAction::Reserve { bytes, .. } => {
@@ -251,7 +251,7 @@ impl Disk {
             DiskAction::Write { file, offset, data } if !self.tells_late => {
                 (offset + data.len()).saturating_sub(self.files.get(file).map_or(0, |f| f.cache.len() as u64))
             }
-            // The cache took more than there is room for.
+            // The cache took more than there is space for.
             DiskAction::Sync { file } if self.tells_late => {
                 let made_longer = self.files.get(file).is_some_and(|f| f.cache.len() > f.durable.len());
                 u64::from(made_longer)
@@ -260,7 +260,7 @@ impl Disk {
         };
         (more > 0 && self.space.is_some_and(|space| self.len() + more > space)).then_some(DiskError::Full)
     }
-    /// What an operation that fails may have done all the same.
+    /// Side effects that a failed operation may have had.
     fn fail_at(&mut self, action: DiskAction, rng: &mut Rng) {
         match action {
             DiskAction::Write { file, offset, data } => {
@@ -271,7 +271,7 @@ impl Disk {
                     file.pending.push((offset, done));
                 }
             }
-            // The kernel calls the pages clean; whether they are on disk nobody knows.
+            // The kernel marks the pages clean; whether they reached the disk is unknown.
             DiskAction::Sync { file } => {
                 if let Some(file) = self.files.get_mut(&file) {
                     for (offset, bytes) in file.pending.drain(..) {
@@ -295,10 +295,10 @@ impl Disk {
             _ => {}
         }
     }
-    /// The disk as it is found after the power went.
-    pub fn power_cut(&self, outstanding: &[DiskOp], rng: &mut Rng) -> Disk {
+    /// The disk as it is found after a power cut.
+    pub fn power_cut(&self, outstanding: &[DiskOp], rng: &mut Rng) -> SimDisk {
         let mut disk = self.clone();
-        // What was under way may have been done or not.
+        // Operations under way may have been performed or not.
         for op in outstanding {
             let touched = file_of(&op.action).is_none_or(|file| disk.files.contains_key(&file));
             let creates = matches!(op.action, DiskAction::Create { .. });
@@ -315,6 +315,7 @@ impl Disk {
         disk.files.retain(|_, file| file.entered || rng.chance(0.5));
         for file in disk.files.values_mut() {
             let mut pending = std::mem::take(&mut file.pending);
+            // Pending writes reach the disk in any order.
             while !pending.is_empty() {
                 let (offset, bytes) = pending.remove(rng.below(pending.len() as u64) as usize);
                 tear(&mut file.durable, offset, &bytes, rng);
@@ -324,7 +325,7 @@ impl Disk {
         }
         disk
     }
-    /// What is kept to be written over is of no use to the next run; what was reserved is.
+    /// Kept files are of no use to the next run; the reserve is.
     fn begin_next_run(&mut self) {
         let reserved = self.kept.values().filter(|file| file.end == 0).map(|file| file.cache.len() as u64);
         self.left += reserved.sum::<u64>();
@@ -333,7 +334,7 @@ impl Disk {
         (self.count, self.fail) = (0, None);
     }
     /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
-    pub fn killed(&self) -> Disk {
+    pub fn killed(&self) -> SimDisk {
         let mut disk = self.clone();
         disk.begin_next_run();
         disk
@@ -343,7 +344,7 @@ impl Disk {
     }
 }
 
-/// Writes all, some sectors, or none of it; the rest reads as zeros or as it was.
+/// Writes all, some sectors, or none of the bytes; the rest reads as zeros or as before.
 fn tear(file: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Rng) {
     match rng.below(4) {
         0 => write_at(file, offset, bytes),

@@ -1,9 +1,9 @@
-//! A simulated disk and an agent that remembers what the store promised.
+//! A simulated disk, and an agent that remembers the store's promises.
 #![allow(dead_code)]
 
 pub mod disk;
 
-use disk::Disk;
+use disk::SimDisk;
 use farlink_base::store::{
     BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp, IndexEntry, Input, Output, Remembered,
 };
@@ -11,13 +11,13 @@ use farlink_base::{BundleHandle, Bytes, DtnTime, Duration, Event, Instant, Paylo
 use farlink_storage::{Config, LogStore};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the agent knows of a bundle.
+/// A bundle as the agent knows it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct PutBundle {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Bytes,
-    /// What the agent holds of it: bytes, or extents once the store gave them.
+    /// The agent's payload: bytes, or extents once the store gave them.
     pub rope: Payload,
     pub tail: Bytes,
     pub stored: bool,
@@ -27,47 +27,47 @@ pub struct Known {
     pub delete_answered: bool,
 }
 
-/// A bundle that is arriving in pieces.
+/// A bundle that arrives in parts.
 #[derive(Clone, Debug)]
-pub struct Arriving {
+pub struct ArrivingBundle {
     bytes: Vec<u8>,
     rope: Payload,
     left: u32,
     failed: bool,
 }
 
-impl Arriving {
+impl ArrivingBundle {
     pub fn failed(&self) -> bool {
         self.failed
     }
-    /// The extents given for it so far.
+    /// Extents given for it so far.
     pub fn rope(&self) -> Payload {
         self.rope.clone()
     }
 }
 
 /// One node's store on a simulated disk.
-pub struct World {
+pub struct StoreWorld {
     pub config: Config,
     pub store: LogStore,
-    pub disk: Disk,
+    pub disk: SimDisk,
     pub now: Instant,
     pub rng: Rng,
     pub outstanding: Vec<DiskOp>,
-    pub known: BTreeMap<u64, Known>,
-    pub arriving: BTreeMap<u64, Arriving>,
+    pub known: BTreeMap<u64, PutBundle>,
+    pub arriving: BTreeMap<u64, ArrivingBundle>,
     pub counter: u64,
-    /// The highest that was asked to be kept.
+    /// Highest value that the store was asked to keep.
     pub counter_asked: u64,
     pub next_bundle: u64,
     pub next_spill: u64,
     pub opened: Option<(u64, u64)>,
-    /// Operations performed when it opened.
+    /// Operations performed when the store opened.
     pub opened_at: Option<u64>,
-    /// The secret it gave when it opened.
+    /// Secret that the store gave when it opened.
     pub secret: u64,
     pub recovered: BTreeMap<u64, (IndexEntry, Bytes, Payload, Bytes)>,
-    /// Bundles in the order in which they were recovered.
+    /// Bundles in the order of recovery.
     pub recovered_order: Vec<u64>,
     pub deliveries: BTreeSet<u128>,
     pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
@@ -75,13 +75,13 @@ pub struct World {
     pub failures: usize,
     pub refused: usize,
     pub syncs: usize,
-    /// Bundles that were deleted when all was at rest: for good.
+    /// Bundles deleted while the store was at rest, and so for good.
     pub gone: BTreeSet<u64>,
-    /// Bundles in the order in which they were said to be stored.
+    /// Bundles in the order in which they were reported stored.
     pub stored: Vec<u64>,
     /// Files made of kept ones.
     pub remade: usize,
-    /// Writes that began while another was not yet durable.
+    /// Writes begun while another was not durable yet.
     pub overlapped: usize,
 }
 
@@ -89,10 +89,10 @@ pub fn small(capacity: u64) -> Config {
     Config { segment_bytes: 8192, read_bytes: 4096, second_group: 1500, seed: 42, ..Config::new(capacity) }
 }
 
-impl World {
+impl StoreWorld {
     /// Opens a store on this disk.
-    pub fn open(config: Config, disk: Disk, seed: u64) -> World {
-        let mut world = World {
+    pub fn open(config: Config, disk: SimDisk, seed: u64) -> StoreWorld {
+        let mut world = StoreWorld {
             config,
             store: LogStore::new(config),
             disk,
@@ -140,7 +140,8 @@ impl World {
                 self.outstanding.push(op);
             }
             Output::Stored { bundle, payload } => {
-                let known = self.known.get_mut(&bundle.0).expect("stored what was put");
+                // Without extents the agent keeps its own bytes.
+                let known = self.known.get_mut(&bundle.0).expect("stored a bundle that was put");
                 known.rope = payload.unwrap_or(core::mem::take(&mut known.rope));
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
@@ -148,13 +149,13 @@ impl World {
                 self.stored.push(bundle.0);
             }
             Output::Refused { bundle, .. } => {
-                let known = self.known.get_mut(&bundle.0).expect("refused what was put");
+                let known = self.known.get_mut(&bundle.0).expect("refused a bundle that was put");
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
                 self.refused += 1;
             }
             Output::Deleted { bundle } => {
-                let known = self.known.get_mut(&bundle.0).expect("deleted what was put");
+                let known = self.known.get_mut(&bundle.0).expect("deleted a bundle that was put");
                 assert!(!known.delete_answered, "{bundle:?} deleted twice");
                 known.delete_answered = true;
             }
@@ -190,12 +191,12 @@ impl World {
                 arriving.left -= 1;
                 arriving.rope.append(extents);
             }
-            // The last answer.
+            // A refusal is the last answer for a spill.
             Err(_) => (arriving.left, arriving.failed) = (0, true),
         }
     }
 
-    /// Lets the disk do one operation, or time pass. False when nothing is left to happen.
+    /// Performs one disk operation, or lets time pass. Returns false when nothing is left to happen.
     pub fn step(&mut self) -> bool {
         if let Some(op) = self.disk.choose(&mut self.outstanding, &mut self.rng) {
             self.perform(op);
@@ -222,7 +223,7 @@ impl World {
             assert!(steps < 200_000, "never comes to rest");
         }
     }
-    /// The same; what was deleted so far never comes back.
+    /// Settles the store; bundles deleted so far must never come back.
     pub fn rest(&mut self) {
         self.settle();
         self.gone.extend(self.known.iter().filter(|(_, known)| known.delete_asked).map(|(number, _)| *number));
@@ -243,10 +244,11 @@ impl World {
     pub fn bytes(&mut self, len: u64) -> Vec<u8> {
         (0..len).map(|_| self.rng.next_u64() as u8).collect()
     }
-    /// Puts a new bundle with this much payload.
+    /// Puts a new bundle with a payload of this length.
     pub fn put(&mut self, payload: u64) -> u64 {
         let payload = Bytes::from(self.bytes(payload));
         let mut rope = Payload::new();
+        // Two chunks, so that the payload is a rope.
         let cut = self.rng.below(payload.len() as u64 + 1) as usize;
         rope.push_bytes(payload.slice(..cut));
         rope.push_bytes(payload.slice(cut..));
@@ -256,7 +258,7 @@ impl World {
         let bytes = Bytes::from(bytes);
         self.put_rope(bytes.clone(), bytes.into())
     }
-    /// Puts a bundle of these extents, which are these bytes.
+    /// Puts a bundle of these extents, whose content is `bytes`.
     pub fn put_extents(&mut self, extents: Payload, bytes: &[u8]) -> u64 {
         self.put_rope(Bytes::copy_from_slice(bytes), extents)
     }
@@ -265,7 +267,7 @@ impl World {
         self.next_bundle += 1;
         let index = self.index(number);
         let (head, tail) = (Bytes::from(self.bytes(number % 40 + 1)), Bytes::from(self.bytes(number % 5)));
-        let known = Known {
+        let known = PutBundle {
             index,
             head: head.clone(),
             payload,
@@ -282,11 +284,11 @@ impl World {
         number
     }
     pub fn delete(&mut self, number: u64, remember: bool) {
-        // The newest are over first, and some have no date.
+        // The newest expire first, and some never, so that memory is not in order of expiry.
         let until = DtnTime(if number.is_multiple_of(3) { u64::MAX } else { u64::MAX / 2 - number });
         self.delete_until(number, remember.then_some(until));
     }
-    /// The same; its delivery is remembered until this time.
+    /// Deletes a bundle; its delivery is remembered until this time.
     pub fn delete_until(&mut self, number: u64, until: Option<DtnTime>) {
         let known = self.known.get_mut(&number).expect("known");
         known.delete_asked = true;
@@ -295,14 +297,14 @@ impl World {
         known.remember = remember;
         self.input(Input::Delete { bundle: BundleHandle(number), remember });
     }
-    /// Performs everything under way but operations of this kind.
+    /// Performs all operations under way except those of one kind.
     pub fn perform_all_but(&mut self, is: impl Fn(&DiskOp) -> bool) {
         while let Some(at) = self.outstanding.iter().position(|op| !is(op)) {
             let op = self.outstanding.remove(at);
             self.perform(op);
         }
     }
-    /// Performs the first operation of a kind that is under way; it fails where an error is given.
+    /// Performs the first operation of a kind; with `error`, it fails.
     pub fn perform_first(&mut self, is: impl Fn(&DiskOp) -> bool, error: Option<DiskError>) {
         let at = self.outstanding.iter().position(is).expect("one is under way");
         let op = self.outstanding.remove(at);
@@ -315,12 +317,12 @@ impl World {
     pub fn is_asked(&self, is: impl Fn(&DiskOp) -> bool) -> bool {
         self.outstanding.iter().any(is)
     }
-    /// Goes on so many milliseconds later.
+    /// Lets milliseconds pass and wakes the store.
     pub fn wake_after_ms(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
         self.input(Input::Wake);
     }
-    /// Passes tenths of a second, with a disk that completes each operation at once.
+    /// Lets tenths of a second pass, with a disk that completes each operation at once.
     pub fn pass_tenths(&mut self, tenths: u64) {
         for _ in 0..tenths {
             self.wake_after_ms(100);
@@ -329,7 +331,8 @@ impl World {
             }
         }
     }
-    /// Puts six bundles on a disk that fails from one of its next four operations on; returns which.
+    /// Puts six bundles on a disk that fails from one of its next four operations on. Returns the first failing
+    /// operation.
     pub fn put_while_failing(&mut self, seed: u64) -> u64 {
         let from = self.disk.count + 1 + seed % 4;
         self.disk.fail = Some((from..u64::MAX, DiskError::Io));
@@ -341,16 +344,16 @@ impl World {
         }
         from
     }
-    /// Does all that is under way, without a wait.
+    /// Performs all operations under way without waiting.
     pub fn perform_all(&mut self) {
         self.perform_all_but(|_| false);
     }
-    /// Asks for a bundle's payload, as the agent holds it.
+    /// Loads a bundle's payload as the agent holds it.
     pub fn load(&mut self, number: u64) {
         let payload = self.known[&number].rope.clone();
         self.input(Input::Load { load: number, payload });
     }
-    /// Loads this rope now.
+    /// Loads this rope at once.
     pub fn load_rope(&mut self, payload: Payload) -> Result<Bytes, Refusal> {
         let load = 1 << 50;
         self.loaded.remove(&load);
@@ -358,7 +361,7 @@ impl World {
         self.settle();
         self.loaded[&load].clone().map(|rope| rope.to_bytes().expect("in memory"))
     }
-    /// Begins a bundle that arrives in pieces.
+    /// Begins a bundle of random parts.
     pub fn spill(&mut self) {
         let spill = self.next_spill;
         self.next_spill += 1;
@@ -370,7 +373,7 @@ impl World {
         let parts: Vec<Vec<u8>> = (0..pieces).map(|_| piece()).collect();
         self.spill_parts_as(spill, parts);
     }
-    /// The same with these pieces.
+    /// Begins a bundle of these parts.
     pub fn spill_parts(&mut self, parts: Vec<Vec<u8>>) {
         let spill = self.next_spill;
         self.next_spill += 1;
@@ -378,24 +381,24 @@ impl World {
     }
     fn spill_parts_as(&mut self, spill: u64, parts: Vec<Vec<u8>>) {
         let (bytes, left) = (parts.concat(), parts.len() as u32);
-        let arriving = Arriving { bytes, rope: Payload::new(), left, failed: false };
+        let arriving = ArrivingBundle { bytes, rope: Payload::new(), left, failed: false };
         self.arriving.insert(spill, arriving);
         for data in parts {
             self.input(Input::Spill { spill, quota: spill % 3, data: data.into() });
         }
     }
-    /// Puts or drops what has arrived.
+    /// Puts or drops the bundles that arrived completely.
     pub fn finish_spills(&mut self) {
         self.finish_spills_or_drop(0.2);
     }
     pub fn finish_spills_surely(&mut self) {
         self.finish_spills_or_drop(0.0);
     }
-    /// Pieces whose answers are owed.
+    /// Parts that are not answered yet.
     pub fn finish_spills_due(&self) -> u32 {
         self.arriving.values().map(|arriving| arriving.left).sum()
     }
-    /// Gives up what is arriving.
+    /// Drops all bundles that are arriving.
     pub fn drop_spills(&mut self) {
         for spill in core::mem::take(&mut self.arriving).into_keys() {
             self.input(Input::DropSpill { spill });
@@ -409,7 +412,7 @@ impl World {
                 self.input(Input::DropSpill { spill });
                 continue;
             }
-            // The bundle's head was the first byte; a last piece is in memory.
+            // The first byte stands for the bundle's head; the last part stays in memory.
             let mut rope = arriving.rope.slice(1, u64::MAX);
             let mut bytes = arriving.bytes[1..].to_vec();
             let last = self.bytes(10);
@@ -418,7 +421,7 @@ impl World {
             self.put_rope(bytes.into(), rope);
         }
     }
-    /// Something an agent does.
+    /// Performs one random action of an agent.
     pub fn act(&mut self, most: u64) {
         let alive: Vec<u64> =
             self.known.iter().filter(|(_, k)| !k.delete_asked && (k.stored || !k.answered)).map(|(n, _)| *n).collect();
@@ -446,9 +449,9 @@ impl World {
         }
     }
 
-    /// A new run on this disk, which must know all that was promised; the agent goes on from there.
-    pub fn reopen(&self, disk: Disk, what: &str) -> World {
-        let mut world = World::open(self.config, disk, self.rng.clone().next_u64());
+    /// Opens the store on this disk and checks all promises; the agent continues from there.
+    pub fn reopen(&self, disk: SimDisk, what: &str) -> StoreWorld {
+        let mut world = StoreWorld::open(self.config, disk, self.rng.clone().next_u64());
         world.settle();
         let (counter, last_bundle) = world.opened.unwrap_or_else(|| panic!("{what}: not opened"));
         assert!(counter >= self.counter, "{what}: counter {counter} < {}", self.counter);
@@ -470,6 +473,7 @@ impl World {
         world.gone.clone_from(&self.gone);
         world.check_contents(self, what);
         world.known = self.known.clone();
+        // Bundles that were neither acknowledged nor recovered are legitimately lost.
         world.known.retain(|number, _| world.recovered.contains_key(number) || self.known[number].remember.is_some());
         for (number, known) in &mut world.known {
             if world.recovered.contains_key(number) {
@@ -485,8 +489,8 @@ impl World {
         world.next_bundle = self.next_bundle.max(last_bundle + 1);
         world
     }
-    /// Everything recovered is exactly what was put.
-    pub fn check_contents(&mut self, before: &World, what: &str) {
+    /// Checks that everything recovered is exactly as it was put.
+    pub fn check_contents(&mut self, before: &StoreWorld, what: &str) {
         let recovered = self.recovered.clone();
         for (number, (index, head, rope, tail)) in &recovered {
             let known = before.known.get(number).unwrap_or_else(|| panic!("{what}: {number} was never put"));
@@ -506,7 +510,7 @@ impl World {
             }
         }
     }
-    /// Every question was answered.
+    /// Checks that every request was answered.
     pub fn assert_all_answered(&self, what: &str) {
         for (number, known) in &self.known {
             assert!(known.answered, "{what}: put of {number} unanswered");
@@ -534,7 +538,7 @@ pub fn is_reserve(op: &DiskOp) -> bool {
     matches!(op.action, DiskAction::Reserve { .. })
 }
 
-/// How many points a test tries: `FARLINK_POINTS`, or few enough for every day.
+/// Number of points a test tries: `FARLINK_POINTS`, or a few by default.
 #[allow(clippy::disallowed_methods, reason = "a test takes its effort from whoever runs it")]
 pub fn points(usual: u64) -> u64 {
     std::env::var("FARLINK_POINTS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)

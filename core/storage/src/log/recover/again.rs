@@ -1,29 +1,30 @@
-//! Writing again what an earlier run wrote last.
+//! Rewrites records that an earlier run may not have made durable.
 //!
-//! A sync that failed is told once, to the run that asked; after it the cache shows, as clean, what may never have
-//! reached the disk. So the records of files that may not be durable are read back, written again where they are, and
-//! synced, once every file has been read and before anything of them is told.
+//! A failed sync is reported once, to the run that asked; afterwards the cache shows pages as clean that may never
+//! have reached the disk. So records of files that may not be durable are read back, written in place and synced,
+//! after every file was read and before any of them is reported.
 
-use super::super::{LogStore, Op, Phase, data};
+use super::super::{LogStore, Op, StorePhase, data};
 use alloc::vec::Vec;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{Instant, Payload, Sink};
 
-/// What is written again next.
+/// Position of the rewrite.
 #[derive(Debug)]
 pub(super) struct Again {
-    /// Files to come, and where their last records end.
+    /// Files left to rewrite, each with the end of its last record.
     files: Vec<(u32, u64)>,
-    /// Offset in the last of them.
+    /// Offset in the last file of the list.
     at: u64,
 }
 
 impl LogStore {
-    /// Reads the next part back, or ends recovery.
+    /// Reads the next window back, or syncs the file at its end, or ends recovery when no file is left.
     pub(super) fn write_again(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let window = self.config.read_bytes;
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         recovery.scan = None;
+        // A settled file in which no record was found has nothing to rewrite.
         let mut settled = || core::mem::take(&mut recovery.settled).into_iter().filter(|(_, end)| *end > 0).collect();
         let again = recovery.again.get_or_insert_with(|| Again { files: settled(), at: 0 });
         let Some(&(file, end)) = again.files.last() else { return self.finish_recovery(now, out) };
@@ -34,14 +35,14 @@ impl LogStore {
             self.disk(Op::RecoverySync, DiskAction::Sync { file }, out);
         }
     }
-    /// It is in memory.
+    /// Writes a window that was read back to the place it came from.
     pub(super) fn read_back(
         &mut self,
         now: Instant,
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Some((again, &(file, _))) = recovery.again.as_mut().and_then(|again| {
             let file = again.files.last()?;
             Some((&mut again.at, file))
@@ -54,12 +55,14 @@ impl LogStore {
                 *again += bytes.len() as u64;
                 self.disk(Op::RecoveryWrite, DiskAction::Write { file, offset, data: Payload::from(bytes) }, out);
             }
+            // The file became shorter: nothing more to rewrite in it.
             Ok(_) => self.next_again(now, out),
             Err(_) => self.ask_again(now, file, out),
         }
     }
-    /// It is written, or synced. A device that fails is tried again, from the beginning of the file. A full one must be opened
-    /// to become less full: the file is in doubt there, and copied first.
+    /// Handles the result of a write or sync. After an I/O error the file is rewritten from its start. A full disk
+    /// must not keep the store closed, because only an open store can free space: the file is marked suspect instead,
+    /// so that compaction copies it first.
     pub(in super::super) fn written_again(
         &mut self,
         now: Instant,
@@ -67,9 +70,10 @@ impl LogStore {
         synced: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let Phase::Recovering(recovery) = &mut self.phase else { return };
+        let StorePhase::Recovering(recovery) = &mut self.phase else { return };
         let Some(again) = &mut recovery.again else { return };
         let Some(&(file, _)) = again.files.last() else { return };
+        // It is unknown which pages an I/O error concerned, so the file starts over.
         if result == Err(DiskError::Io) {
             again.at = 0;
             return self.ask_again(now, file, out);
@@ -83,7 +87,7 @@ impl LogStore {
         if synced || result.is_err() { self.next_again(now, out) } else { self.write_again(now, out) }
     }
     fn next_again(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        if let Phase::Recovering(recovery) = &mut self.phase
+        if let StorePhase::Recovering(recovery) = &mut self.phase
             && let Some(again) = &mut recovery.again
         {
             again.files.pop();

@@ -1,4 +1,4 @@
-//! `docs/reference/campaign.md`, made from the tables of keys and of metrics.
+//! Generator of `docs/reference/campaign.md` from the tables of keys and metrics.
 
 use crate::keys::SECTIONS;
 use crate::metrics::METRICS;
@@ -18,7 +18,7 @@ same for all series, so that differences are taken seed by seed.
 
 ";
 
-/// The reference of the campaign file as Markdown.
+/// Renders the reference of the campaign file as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     for section in SECTIONS {

@@ -1,11 +1,11 @@
-//! Every mistake in a campaign is told with its line and what to try.
+//! Errors of campaign files: every mistake is reported with its line and a hint.
 
 use crate::support;
 
 use crate::support::{CAMPAIGN, folder, plan};
 use farlink_campaign::Campaign;
 
-/// What is said of a campaign with one part replaced.
+/// Errors of the test campaign with one part replaced.
 fn said(from: &str, to: &str) -> String {
     assert!(CAMPAIGN.contains(from), "{from}");
     let source = folder(&CAMPAIGN.replacen(from, to, 1));
@@ -71,7 +71,7 @@ fn a_scenario_that_is_wrong_by_itself_is_told_as_it_is() {
 
 #[test]
 fn values_wrong_only_together_are_told_of_the_figure() {
-    // Each bound alone is fine with the scenario's other end.
+    // Each bound alone is valid together with the scenario's other bound.
     let contacts = "[[axis]]\nname = \"end\"\n[[axis.value]]\nlabel = \"early\"\nset = { \"contact[1].end\" = \"3 s\" }\n\
         [[axis]]\nname = \"start\"\n[[axis.value]]\nlabel = \"late\"\nset = { \"contact[1].start\" = \"5 s\" }\n\
         [[figure]]\nname = \"both\"\nmetric = \"delivered\"\nx = \"end\"\nseries = \"start\"\n";
@@ -136,7 +136,7 @@ fn an_axis_without_effect_is_refused() {
     let both = axis("link[l].delay");
     assert!(both.contains("axes `delay` and `other` both set `link[l].delay`"), "{both}");
     let seed = axis("seed");
-    assert!(seed.contains("axis[other].keys: `seed` is that of a repetition"), "{seed}");
+    assert!(seed.contains("axis[other].keys: `seed` belongs to each repetition"), "{seed}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Running, stopping and going on: what ends stays, and what comes of it is the same however it came.
+//! Running, stopping and resuming: finished cells stay, and results do not depend on the history.
 
 use crate::support;
 
@@ -49,6 +49,7 @@ latency: latency
 #[test]
 fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
     let source = folder(CAMPAIGN);
+    // Byte-identical results are the reference for every interruption below.
     let plan = plan(source.path()).unwrap();
     let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
     let whole = create("whole");
@@ -58,7 +59,7 @@ fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
         let out = create(&format!("stopped-{after}"));
         let summary = run(&plan, &out, 2, &Pretend { stop_after: Some(after), ..Pretend::default() }).unwrap();
         assert_eq!((summary.done, summary.left), (after, 18 - after), "what ended stays");
-        // What a process that was killed leaves: a cell that is running, half written.
+        // A killed process leaves a cell that is running, half written.
         let half = out.path().join("cells/.half");
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("manifest.json"), "{").unwrap();
@@ -131,7 +132,7 @@ fn a_campaign_that_began_in_another_world_goes_on_there() {
     assert_eq!(Folder::open(&path).unwrap().about().world, Some(World::Lab));
     let text = fs::read_to_string(path.join("campaign.json")).unwrap();
     fs::write(path.join("campaign.json"), text.replace("\"world\": \"lab\",", "")).unwrap();
-    assert_eq!(Folder::open(&path).unwrap().about().world, None, "one that began before this was said");
+    assert_eq!(Folder::open(&path).unwrap().about().world, None, "a folder of an older version");
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn cells_that_ran_elsewhere_give_the_same_to_the_byte() {
         let again = Record::of(&plan, cell, record.metrics.clone(), record.wall_s, "test");
         assert_eq!(again, record);
         there.put(&again).unwrap();
-        assert!(there.put(&again).is_err(), "what is done stays as it is");
+        assert!(there.put(&again).is_err(), "a finished cell is not overwritten");
     }
     drop(lock);
     assert!(written(&plan, &there) == written(&plan, &here));
@@ -233,7 +234,7 @@ fn links_out_of_the_folder_are_neither_read_nor_written_nor_emptied() {
     }
     link(&format!("cells/{cell}"), "");
     link(&format!("cells/{cell}/cell.json"), "dear");
-    // What is written beside a file, before it gets its name.
+    // The temporary file beside a file that is being replaced.
     std::os::unix::fs::symlink(home.join("dear"), path.join("campaign.new")).unwrap();
     Folder::open(&path).unwrap().change(None, Some(3)).unwrap();
     assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");

@@ -239,8 +239,6 @@ mod tests {
         let found = [
             of(&[1.0, 1.1, 0.9], above),
             of(&[-1.0, -1.1, -0.9], above),
-            // A single seed has no interval, and equal seeds have an interval of zero width at
-            // zero.
             of(&[1.0, -1.0, 0.5], above),
             // A single seed has no interval, and equal seeds have an interval of zero width at zero.
             of(&[1.0], above),

@@ -1,4 +1,4 @@
-//! What a file may say, and what is told of one that is wrong.
+//! Files of orbits: valid ones, and the errors of invalid ones.
 
 use crate::support::{DAY, mistakes, plan, spans};
 use farlink_base::DtnTime;
@@ -25,7 +25,8 @@ fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
     assert_eq!(plan.nodes().len(), 25);
     let lasers: Vec<_> = plan.contacts.iter().filter(|contact| contact.link.is_some()).collect();
     assert!(lasers.iter().all(|contact| contact.rate.0 == 1_000_000_000));
-    // Two neighbours in the plane, always in sight; those beside, in planes 45 degrees apart and more, come and go.
+    // The two neighbours in the plane are always in sight. Those in adjacent planes, at least 45
+    // degrees apart, come and go.
     let always = lasers.iter().filter(|contact| contact.end.since(contact.start).as_secs() == 21_600).count();
     assert!(always == 24 * 2 && lasers.len() > 24 * 4, "{always} of {}", lasers.len());
     assert!(plan.contacts.iter().filter(|contact| contact.from.0 == 1).count() > 20);
@@ -68,7 +69,7 @@ fn beams_and_short_contacts_and_ranges_leave_some_out() {
     assert!(overlapping(&all) >= 2);
     let one = plan(&format!("{base}beams = [1, 2]\n"), DAY / 4);
     assert_eq!(overlapping(&one), 1);
-    // A beam is never idle while something is in sight: the sum of its contacts covers all of theirs.
+    // A beam is never idle while a satellite is in sight, so its contacts cover the same time.
     let covered = |plan: &farlink_routing::contact_plan::ContactPlan| {
         let mut spans: Vec<(f64, f64)> = (100..124).flat_map(|id| spans(plan, 1, id)).collect();
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -194,7 +195,7 @@ fn hostile_files_are_refused_quickly() {
     for text in ["", "=", "[[link]]", "[[station]]\nposition = 3", "link = 3", "{\"a\": 1}", "station = [[], {}]"] {
         assert!(!mistakes(&format!("{TOP}{text}")).is_empty(), "{text}");
     }
-    // Many satellites, each with each: refused before any pair is kept.
+    // Too many pairs must be refused before any pair is stored.
     let many = LEO.replace("planes = 4, per_plane = 6", "planes = 300, per_plane = 300");
     let text = format!("{TOP}{many}[[link]]\nbetween = [\"leo\", \"leo\"]\nrate = \"1 Mbit/s\"\n");
     let found = mistakes(&text);
@@ -205,7 +206,7 @@ fn hostile_files_are_refused_quickly() {
 
 #[test]
 fn what_stays_at_the_very_edge_ends_with_a_word() {
-    // Neighbours in a ring are always as far apart as this, to the last digit or the one before.
+    // Neighbours in a ring keep this distance up to rounding.
     let apart = 2.0 * (6378.137 + 1200.0) * (std::f64::consts::PI / 6.0).sin();
     let ring = GRID.replace("grid", "ring");
     for wider in [-1e-12, 0.0, 1e-12] {
@@ -232,7 +233,7 @@ fn files_with_any_byte_wrong_never_break_the_reader() {
             if let Ok(network) = parse(&text, Path::new(""), None) {
                 fine += 1;
                 if fine % 20 == 0 {
-                    // Ten minutes of it: what is odd is refused or planned.
+                    // Ten minutes of plan: odd values are either refused or planned.
                     let _ = contacts(&network, 600_000_000_000, 2, &|_| ());
                 }
             }
@@ -247,7 +248,7 @@ fn what_the_pages_show_becomes_a_plan() {
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3);
     for block in blocks {
-        // A moment at which the elements on the page hold, where the file names none.
+        // A time at which the elements on the page are valid, for files without an epoch.
         let start = if block.contains("epoch = ") { None } else { DtnTime::parse_utc("2014-01-23T00:00:00Z") };
         let network = parse(block, Path::new(""), start).unwrap_or_else(|errors| panic!("{errors:#?}\n{block}"));
         let plan = contacts(&network, DAY / 2, 2, &|_| ()).unwrap();

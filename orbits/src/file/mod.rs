@@ -1,4 +1,4 @@
-//! The file of orbits: TOML, in the style of scenarios.
+//! The file of orbits: TOML, in the style of scenario files.
 
 mod keys;
 mod names;
@@ -9,7 +9,7 @@ use farlink_config::docs::write_section;
 
 pub use read::{load, parse};
 
-/// The reference of the file as Markdown.
+/// Renders the reference of the file as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     for section in keys::SECTIONS {

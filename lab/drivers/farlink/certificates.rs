@@ -1,11 +1,11 @@
-//! Certificates of a run whose sessions are secured: made by `farlink node certs`, for an authority of the run.
+//! TLS certificates of a run, issued by `farlink node certs` for an authority of the run.
 
 use crate::driver::{COMMON, NodeContext};
 use anyhow::{Context, Result, bail};
 use farlink_scenario::Tls;
 use std::process::Command;
 
-/// The files of a node, from its folder.
+/// Certificate files of a node, relative to its folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
     pub certificate: String,
@@ -13,16 +13,17 @@ pub struct Files {
     pub authorities: String,
 }
 
-/// Makes the certificate of a node, and the authority with the first; `None` where no session of the node is secured.
+/// Creates the certificate of a node, and with the first one the authority; `None` if no session of the node uses TLS.
 ///
 /// # Errors
-/// What the program said.
+/// The output of the program, if it fails.
 pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
     let here = &node.scenario.nodes[node.index];
     if node.scenario.layers_of(node.index).iter().all(|layer| here.tls(layer.kind) == Tls::Forbid) {
         return Ok(None);
     }
     let mut command = Command::new(node.program);
+    // All nodes name the same folder, so that they share one authority.
     command.current_dir(node.folder).args(["node", "certs", "--out"]).arg(folder());
     for id in here.ids.iter().skip(1) {
         command.args(["--alias", id]);
@@ -32,16 +33,16 @@ pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
         bail!("cannot make the certificate of `{}`: {}", here.name, String::from_utf8_lossy(&output.stderr).trim());
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    let Some(files) = read(&said) else { bail!("`farlink node certs` said what is not understood: {said}") };
+    let Some(files) = read(&said) else { bail!("`farlink node certs` printed unexpected output: {said}") };
     Ok(Some(files))
 }
 
-/// The folder that all nodes share, from a node's.
+/// The folder shared by all nodes, relative to a node's folder.
 fn folder() -> String {
     format!("../{COMMON}")
 }
 
-/// Its first line is of the node: its ID, its certificate, its key.
+/// Parses the first line of the output: node ID, certificate, key.
 fn read(said: &str) -> Option<Files> {
     let [_, certificate, key] = said.lines().next()?.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     Some(Files { certificate: certificate.into(), key: key.into(), authorities: format!("{}/authority.pem", folder()) })

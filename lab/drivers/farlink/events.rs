@@ -1,4 +1,4 @@
-//! The node's events file, read back to events and told to the recorder every world uses.
+//! Conversion of the node's event file to rows, through the recorder that both worlds use.
 
 use anyhow::{Context, Result, anyhow};
 use farlink_report::{EventRow, Recorder};
@@ -9,28 +9,28 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How records call links that peers opened.
+/// Prefix under which recorders name links opened by peers.
 const DYNAMIC: &str = "dynamic-";
 
-/// Reads the events of one node.
+/// Reader of one node's event file.
 pub struct EventReader {
     names: farlink_events::Names,
     recorder: Recorder,
-    /// Neighbours that are found, and the names of the links to them.
+    /// Names of discovered neighbours, with the names of the scenario's links to them.
     found: Vec<(String, String)>,
-    /// Names of links that such neighbours opened, and of the links they are.
+    /// Names of dynamic links opened by such neighbours, with the names of the scenario's links.
     opened: HashMap<String, String>,
 }
 
 impl EventReader {
     pub fn new(scenario: &Scenario, index: usize) -> Self {
         let node = &scenario.nodes[index];
-        // In the order of the node's configuration file, which numbers them.
+        // Links in the order of the node's configuration file, which numbers them.
         let ends = scenario.ends_of(index);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
         let is_found = |end: &&LinkEnd| scenario.links[end.link].found;
         let neighbour = |end: &LinkEnd| &scenario.nodes[end.peer];
-        // A node calls a link after whom it found, and where.
+        // Nodes name a discovered link after the neighbour and its address.
         let known_as = |end: &LinkEnd| match is_found(&end) {
             true => format!("found:{}@{}:{}", neighbour(end).ids[0], end.peer_address, end.port),
             false => scenario.links[end.link].name.clone(),
@@ -46,7 +46,7 @@ impl EventReader {
         }
     }
 
-    /// Who was to be found may have come by itself, over a link without a name: it is the scenario's.
+    /// Renames a dynamic link: a neighbour to be discovered may connect first, over a link without a name.
     fn named(&mut self, mut row: EventRow) -> EventRow {
         let Some(link) = row.link.as_deref().filter(|_| !self.found.is_empty()) else { return row };
         if &*row.event == "link_up" {
@@ -62,7 +62,7 @@ impl EventReader {
         row
     }
 
-    /// Gives each row; a last line that was not finished is left out.
+    /// Calls `each` with every row; an unfinished last line is skipped.
     pub fn read(&mut self, path: &Path, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_says_where_it_ends() {
+    fn bad_path_error_names_failing_part() {
         for (path, says) in [
             ("", "no key"),
             ("a..b", "no key"),

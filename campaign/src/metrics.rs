@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_that_of_the_study() {
+    fn overhead_matches_hand_computation() {
         let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
         let mut manifest = Manifest::new(World::Sim, "x", "", None);
         manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_is_what_begins_before_the_end() {
+    fn offered_bundles_begin_before_end() {
         let scenario = |traffic: &str| {
             let text = format!(
                 "name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 2\n\
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_delivered_has_no_overhead_and_no_latency() {
+    fn no_delivery_has_no_latency() {
         let bundles = [bundle(3, None)];
         let manifest = Manifest::new(World::Sim, "x", "", None);
         let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_are_those_of_the_t_test() {
+    fn p_values_match_scipy() {
         // Two-sided p-values of SciPy 1.17's ttest_1samp.
         for (values, p) in CHANCES {
             let found = Interval::of(values).unwrap().chance().unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_without_zero_is_a_chance_below_one_in_twenty() {
+    fn interval_and_p_value_agree() {
         for freedom in [1, 2, 4, 9, 29, 60, 999] {
             let t = student_t(freedom);
             let p = beta_share(freedom as f64 / (freedom as f64 + t * t), freedom as f64 / 2.0, 0.5);
@@ -165,7 +165,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_interval_is_that_of_the_textbook() {
+    fn interval_matches_textbook_example() {
         // Sample 1 to 5: mean 3, standard deviation sqrt(2.5), t(4) = 2.776.
         let five = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert_eq!((five.count, five.mean), (5, 3.0));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_no_interval_and_equal_ones_have_none_to_speak_of() {
+    fn single_value_has_no_interval() {
         let one = Interval::of(&[7.0]).unwrap();
         assert_eq!((one.mean, one.half, one.ends()), (7.0, None, None));
         assert_eq!(Interval::of(&[2.0, 2.0]).unwrap().ends(), Some((2.0, 2.0)));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_beyond_the_table_join_it_and_end_at_the_normal() {
+    fn t_quantiles_continue_beyond_table() {
         // Quantiles of the same handbook for 40, 60 and 100 degrees of freedom.
         for (freedom, t) in [(40, 2.021), (60, 2.000), (100, 1.984)] {
             assert!((student_t(freedom) - t).abs() < 6e-4, "{freedom}: {}", student_t(freedom));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_each_point_first_then_the_longest() {
+    fn queue_starts_each_point_then_longest() {
         let mut queue = Queue::default();
         for configuration in 0..3 {
             for seed in 1..=2 {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_reckoned_by_what_is_known() {
+    fn remaining_work_uses_measured_times() {
         let mut queue = Queue::default();
         (0..2).for_each(|configuration| (1..=3).for_each(|seed| queue.push(Cell { configuration, seed })));
         let first = queue.pop().unwrap();

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_decides_only_where_it_is_wholly_on_one_side() {
+    fn interval_across_zero_decides_nothing() {
         let above = (0.0, f64::INFINITY);
         let named = [Side::Favour, Side::Against, Side::Open].map(|side| side as u8);
         let found = [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_with_the_verdict() {
+    fn verdict_text_has_counts() {
         let judged = |verdict, favour, against, open, worst: &str| {
             Judgement { verdict, favour, against, open, worst: worst.into() }.text()
         };

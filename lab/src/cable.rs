@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_takes_twice_the_delay_on_either_kind_of_port() {
+    fn round_trip_takes_twice_the_delay() {
         for method in [None, Some(Method::Packet)] {
             let Some(mut bench) = bench(method, "delay=50 ms,rate=100 Mbit/s", 1) else { return };
             let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_follow_from_the_seed_whatever_is_offloaded() {
+    fn losses_depend_on_seed_not_offload() {
         let send = |batched: bool, seed: u64| -> Option<Vec<bool>> {
             let mut bench = bench(None, "delay=1 ms,rate=1 Gbit/s,loss=10 %", seed)?;
             let a = bench.hosts[0].within(|| DatagramSocket::bind(&A.parse().unwrap(), true, 1 << 20)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_a_closed_window_is_lost() {
+    fn packets_outside_window_are_lost() {
         let Some(mut bench) = bench(None, "delay=1 ms,rate=10 Mbit/s,windows=300 ms .. 10 s", 1) else { return };
         let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
         let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();

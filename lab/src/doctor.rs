@@ -304,14 +304,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_no_supervisor_is_no_isolation() {
+    fn foreign_program_fails_isolation_check() {
         let check = isolation(Path::new("/bin/true"), 1000);
         assert_eq!(check.outcome, Outcome::No);
         assert!(check.hint.is_some(), "{check:?}");
     }
 
     #[test]
-    fn every_check_that_is_not_yes_says_what_to_do() {
+    fn every_failed_check_has_hint() {
         let checks = [real_time(), cgroups(), pressure_and_steal(), offloads(), buffers(), processors(), memory()];
         for check in checks.into_iter().chain([disk(&std::env::temp_dir()), disk(Path::new("/no/such/place"))]) {
             assert!(!check.found.is_empty());

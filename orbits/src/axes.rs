@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_equinox_moves_by_50_seconds_of_arc_a_year_along_the_ecliptic() {
+    fn precession_moves_equinox_as_published() {
         let moved = precession(0.26);
         for (one, other) in [(moved.x, moved.y), (moved.y, moved.z), (moved.z, moved.x)] {
             assert!(one.dot(other).abs() < 1e-15 && (one.length() - 1.0).abs() < 1e-15, "the axes stay orthonormal");

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_beam_takes_what_stays_longest_and_keeps_it() {
+    fn free_beam_takes_longest_claim() {
         let claims = [claim(0, 1, 0, 10), claim(0, 2, 0, 50), claim(0, 3, 20, 90), claim(0, 4, 50, 60)];
         assert_eq!(serve(&claims, [Some(1), None], 0), [None, Some(0), Some(50), None]);
         assert_eq!(serve(&claims, [Some(2), None], 0), [Some(0), Some(0), Some(20), Some(50)]);
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_too_short_is_left() {
+    fn too_short_service_is_skipped() {
         let claims = [claim(0, 1, 0, 100), claim(0, 2, 50, 105)];
         assert_eq!(serve(&claims, [Some(1), None], 10), [Some(0), None]);
         assert_eq!(serve(&claims, [Some(1), None], 5), [Some(0), Some(100)]);
     }
 
     #[test]
-    fn no_node_ever_has_more_links_than_beams_and_none_is_idle_beside_one_in_sight() {
+    fn beams_are_bounded_and_never_idle() {
         // Deterministic pseudo-random claims between 5 stations and 30 satellites (Knuth's MMIX
         // generator).
         let mut seed = 1u64;

@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_the_first_whole_nanosecond_of_the_new_state() {
+    fn edges_are_exact_to_the_nanosecond() {
         let (found, asked) = of(100 * SECOND, |t| (t - 10.000_000_000_3).min(70.5 - t));
         assert_eq!(found, [Window { start: 10_000_000_001, end: 70_500_000_001 }], "70.5 s itself still holds");
         assert!(asked < 60, "{asked}");
     }
 
     #[test]
-    fn what_holds_at_the_ends_is_cut_there() {
+    fn windows_are_cut_at_span_ends() {
         assert_eq!(of(9, |_| 5.0).0, [Window { start: 0, end: 9 }]);
         assert_eq!(of(9, |_| 0.0).0, [Window { start: 0, end: 9 }]);
         assert!(of(9, |_| -5.0).0.is_empty() && of(0, |_| 5.0).0.is_empty());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn waves_are_found_whole_and_in_few_steps() {
+    fn periodic_windows_need_few_steps() {
         let (found, asked) = of(1000 * SECOND, libm::sin);
         assert_eq!(found.len(), 160);
         for (turn, window) in found.iter().enumerate() {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_that_barely_reach_are_found_and_those_that_do_not_are_not() {
+    fn short_peaks_are_found() {
         // A peak 1.6 ms long in an hour.
         let bump =
             |height: f64| move |t: f64| 0.99 * (libm::cos(t - 1800.0) - 1.0 + height - 0.001 * (t - 1800.0).abs());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_numbers_end_all_the_same() {
+    fn non_finite_values_terminate() {
         assert!(of(20 * RESOLUTION, |_| f64::NAN).0.is_empty());
         let (found, _) = of(20 * RESOLUTION, |t| if t < 0.005 { -1.0 } else { f64::INFINITY });
         assert!(found.len() <= 1);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn keplers_equation_holds_for_every_eccentricity() {
+    fn keplers_equation_holds_for_eccentricities() {
         for e in [0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999_999] {
             for step in -200..200 {
                 let mean = f64::from(step) * 0.1;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orbit_comes_back_after_its_period_and_obeys_the_vis_viva_law() {
+    fn orbit_obeys_period_and_vis_viva() {
         let orbit = orbit(10_000.0, 0.3, 40.0, 0.0);
         let period = TAU * (10_000f64.powi(3) / EARTH.gm).sqrt();
         let (first, again) = (orbit.state(0), orbit.state((period * 1e9) as i64));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn velocities_are_the_change_of_the_place_also_where_the_ellipse_drifts() {
+    fn velocity_is_derivative_of_position() {
         let orbit = orbit(7000.0, 0.02, 97.0, EARTH.j2);
         for minute in 0..100 {
             let time = minute * 60 * SECOND;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sun_synchronous_plane_turns_once_a_year() {
+    fn sun_synchronous_plane_turns_once_yearly() {
         // At an inclination of 98.19 degrees and 700 km the node drifts by 0.9856 degrees a day
         // (Vallado, 11.4.1).
         let orbit = orbit(6378.137 + 700.0, 0.0, 98.19, EARTH.j2);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_on_the_first_axis_rises_there() {
+    fn ascending_node_lies_on_first_axis() {
         let elements = Elements {
             semi_major_km: 8000.0,
             eccentricity: 0.0,

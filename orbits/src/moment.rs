@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_rounded_up() {
+    fn edges_round_up() {
         assert_eq!([whole(1.0), whole(1.2e-9), whole(-1.2e-9), whole(0.0)], [SECOND, 2, -1, 0]);
         assert_eq!(seconds(1_500_000_000), 1.5);
     }

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ground_moves_as_it_says() {
+    fn ground_velocity_matches_motion() {
         let sky = sky();
         for name in ["earth", "moon", "mars", "venus"] {
             let place = Place::ground(&sky, sky.find(name).unwrap(), site(50.0, 8.0, 0.1)).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ground_and_what_goes_through_it_is_refused() {
+    fn impossible_sites_and_orbits_are_refused() {
         let sky = sky();
         let find = |name| sky.find(name).unwrap();
         assert!(Place::ground(&sky, find("sun"), site(0.0, 0.0, 0.0)).is_none());

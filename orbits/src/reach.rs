@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_that_do_not_meet_are_apart() {
+    fn disjoint_shells_have_a_gap() {
         let shell = |nearest_km, farthest_km| Reach { nearest_km, farthest_km, ..Reach::default() };
         assert_eq!(shell(6356.0, 6378.0).gap(shell(6900.0, 7000.0)), Some(522.0));
         assert_eq!(shell(6900.0, 7000.0).gap(shell(6356.0, 6378.0)), Some(522.0));

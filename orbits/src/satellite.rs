@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plans_start_does_not_move_a_satellite() {
+    fn satellite_state_ignores_plan_start() {
         let (early, late) = (iss("2014-01-21T00:00:00Z"), iss("2014-01-21T01:00:00Z"));
         assert_eq!(early.state(7200 * SECOND), late.state(3600 * SECOND));
         assert_eq!((early.age_days(0), early.age_days(3 * DAY_NS)), (0, 3));

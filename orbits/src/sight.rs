@@ -333,7 +333,7 @@ mod tests {
     use crate::vector::vector;
 
     #[test]
-    fn a_line_is_as_near_as_its_nearest_point() {
+    fn segment_distance_is_that_of_nearest() {
         let near = |from: [f64; 3], to: [f64; 3]| distance([from, to].map(|[x, y, z]| vector(x, y, z)));
         assert_eq!(near([-5.0, 3.0, 0.0], [5.0, 3.0, 0.0]), 3.0);
         assert_eq!(near([3.0, 4.0, 0.0], [30.0, 40.0, 0.0]), 5.0, "the nearer end");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_surely_stays_until_it_may_have_bent_to_zero() {
+    fn condition_persists_until_earliest_zero() {
         let stays = |value, change, bend| {
             let mut sum = Sum::default();
             sum.add(value, 1e9, Some(((change, 0.0), bend)));

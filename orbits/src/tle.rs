@@ -250,7 +250,7 @@ mod tests {
     const TWO: &str = "2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473";
 
     #[test]
-    fn pairs_are_read_with_and_without_names() {
+    fn pairs_parse_with_and_without_names() {
         let text = format!("# stations\n{NAME}   \r\n{ONE}\r\n{TWO}\r\n\n{ONE}\n{TWO}\n0 THIRD\n{ONE}\n{TWO}");
         let found = read(&text).unwrap();
         let names: Vec<_> = found.iter().map(|tle| tle.name.as_deref()).collect();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_may_be_wrong_and_nothing_panics() {
+    fn corrupted_bytes_never_panic_tle_parser() {
         for wrong in [b'x', b'-', b'+', b' ', b'9', b'.', b'~', 0] {
             for at in 0..ONE.len() + TWO.len() + 1 {
                 let mut bytes = format!("{ONE}\n{TWO}").into_bytes();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_turn_from_the_first_to_the_second() {
+    fn axes_turn_from_first_to_second() {
         let turned = Axes::OWN.turned(std::f64::consts::FRAC_PI_2);
         assert!((turned.x - Axes::OWN.y).length() < 1e-15 && (turned.y + Axes::OWN.x).length() < 1e-15);
         let carried = turned.carry(&turned);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_joins_everyone_to_four_neighbours_once() {
+    fn grid_joins_each_pair_once() {
         for (walker, wanted) in [(walker(6, 11, 2, false), 132), (walker(6, 11, 2, true), 121)] {
             let mut pairs = walker.pairs(Neighbours::Grid);
             assert_eq!(pairs.len(), wanted);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_a_grid_keep_their_distances_also_once_around() {
+    fn grid_distances_are_equal_across_seam() {
         // In a delta all pairs of neighbouring planes are alike, the last and the first included.
         let walker = walker(5, 8, 3, false);
         let longest = |from: u32, to: u32| {

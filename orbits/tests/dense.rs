@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn windows_are_what_every_moment_says(
+    fn windows_match_dense_samples(
         one in draw(), other in draw(), mask in 0.0..0.7f64, range in 0.0..1.0f64, offset in 0..1_000_000_000i64,
     ) {
         prop_assume!(!(one.ground && other.ground && one.body == other.body));
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_changes_while_it_surely_holds(
+    fn state_persists_for_guaranteed_time(
         one in draw(), other in draw(), mask in 0.0..0.7f64, at in prop::array::uniform8(0..48 * HOUR),
         shares in prop::array::uniform8(0.0..1.0f64),
     ) {
@@ -125,7 +125,7 @@ proptest! {
 
 /// Satellites of every kind, by their two-line elements, over two stations for one day.
 #[test]
-fn satellites_of_every_kind_rise_and_set_as_every_moment_says() {
+fn tle_windows_match_dense_samples() {
     let text = include_str!("vectors/sgp4.txt");
     let is_elements = |line: &&str| line.len() == 69 && (line.starts_with("1 ") || line.starts_with("2 "));
     let lines: Vec<&str> = text.lines().filter(is_elements).collect();

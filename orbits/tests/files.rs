@@ -18,7 +18,7 @@ const ISS: &str = "1 25544U 98067A   14020.93268519  .00009878  00000-0  18200-3
     2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473\n";
 
 #[test]
-fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
+fn constellation_file_makes_valid_plan() {
     let plan = plan(&format!("{TOP}{GROUND}{LEO}{DOWN}{GRID}"), DAY / 4);
     assert!(check(&plan).iter().all(|finding| !finding.error), "{:?}", check(&plan));
     assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
@@ -34,7 +34,7 @@ fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
 }
 
 #[test]
-fn a_plan_is_the_same_with_any_number_of_threads_and_reads_back() {
+fn plan_does_not_depend_on_threads() {
     let text = format!("{TOP}{GROUND}{LEO}{DOWN}{GRID}");
     let network = parse(&text, Path::new(""), None).unwrap();
     let one = contacts(&network, DAY / 12, 1, &|_| ()).unwrap();
@@ -52,7 +52,7 @@ fn a_plan_is_the_same_with_any_number_of_threads_and_reads_back() {
 }
 
 #[test]
-fn beams_and_short_contacts_and_ranges_leave_some_out() {
+fn link_limits_remove_contacts() {
     let base = format!("{TOP}{GROUND}{LEO}{DOWN}");
     let all = plan(&base, DAY / 4);
     let overlapping = |plan: &farlink_routing::contact_plan::ContactPlan| {
@@ -92,7 +92,7 @@ fn beams_and_short_contacts_and_ranges_leave_some_out() {
 }
 
 #[test]
-fn files_of_two_line_elements_are_read_whole_or_one_by_one() {
+fn tle_files_yield_all_or_one() {
     let folder = tempfile::tempdir().unwrap();
     let other = ISS.replace("25544", "25545");
     let other: Vec<String> = other.lines().map(with_checksum).collect();
@@ -134,7 +134,7 @@ fn with_checksum(line: &str) -> String {
 }
 
 #[test]
-fn mistakes_say_where_what_and_what_to_try() {
+fn errors_name_cause_and_hint() {
     let good = format!("{TOP}{GROUND}{LEO}{DOWN}");
     assert!(parse(&good, Path::new(""), None).is_ok());
     for (from, to, wanted) in [
@@ -173,7 +173,7 @@ fn mistakes_say_where_what_and_what_to_try() {
 }
 
 #[test]
-fn a_wrong_line_of_elements_in_the_file_itself_names_its_line_and_column() {
+fn inline_tle_error_names_its_column() {
     let wrong = ISS.replace("109.4756", "109.475x");
     let text = format!("{TOP}[[satellite]]\nname = \"iss\"\nid = 2\ntle = \"\"\"\n{wrong}\"\"\"\n{GROUND}{DOWN}");
     let found = mistakes(&text);
@@ -181,7 +181,7 @@ fn a_wrong_line_of_elements_in_the_file_itself_names_its_line_and_column() {
 }
 
 #[test]
-fn two_links_between_the_same_nodes_need_names() {
+fn parallel_links_need_names() {
     let text = format!("{TOP}{GROUND}{LEO}{DOWN}{DOWN}");
     let network = parse(&text, Path::new(""), None).unwrap();
     let error = contacts(&network, DAY / 12, 1, &|_| ()).unwrap_err();
@@ -205,7 +205,7 @@ fn hostile_files_are_refused_quickly() {
 }
 
 #[test]
-fn what_stays_at_the_very_edge_ends_with_a_word() {
+fn pair_at_exact_limit_terminates() {
     // Neighbours in a ring keep this distance up to rounding.
     let apart = 2.0 * (6378.137 + 1200.0) * (std::f64::consts::PI / 6.0).sin();
     let ring = GRID.replace("grid", "ring");
@@ -220,7 +220,7 @@ fn what_stays_at_the_very_edge_ends_with_a_word() {
 }
 
 #[test]
-fn files_with_any_byte_wrong_never_break_the_reader() {
+fn corrupted_files_never_panic_reader() {
     let elements = "[[satellite]]\nname = \"o\"\nid = 9\nelements = { body = \"moon\", semi_major_axis = \"6142 km\", \
                     eccentricity = 0.6, inclination = \"57.7 deg\", epoch = \"2026-11-19T00:00:00Z\" }\n";
     let good = format!("{TOP}{GROUND}{elements}{LEO}{DOWN}beams = [2, 1]\nrange = \"9000 km\"\n{GRID}");
@@ -243,7 +243,7 @@ fn files_with_any_byte_wrong_never_break_the_reader() {
 }
 
 #[test]
-fn what_the_pages_show_becomes_a_plan() {
+fn documented_examples_make_plans() {
     let page = include_str!("../../docs/how-to/plan-from-orbits.md");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3);

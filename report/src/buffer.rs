@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_share_a_place_do_not_mix() {
+    fn cache_slot_collisions_keep_names_apart() {
         // More names than slots, so that every slot is taken over several times.
         let mut recent = Recent::default();
         let names: Vec<Text> = (0..1000).map(|n| Text::from(format!("node {n}"))).collect();

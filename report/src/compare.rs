@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_relative_to_the_first_run() {
+    fn differences_are_relative_to_first_run() {
         let c = comparison();
         let latency = c.metric("latency_s.mean").unwrap();
         assert_eq!(latency.values, [Some(2.0), Some(2.1)]);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_against_zero_is_equal_and_zero_against_more_has_no_ratio() {
+    fn zero_has_no_relative_difference() {
         let equal = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(0.0)]);
         assert_eq!((equal.difference[1], equal.within_10_percent), (Some(0.0), Some(true)));
         let more = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(3.0)]);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_interrupted_or_disturbed_is_said() {
+    fn interrupted_and_disturbed_runs_are_reported() {
         let s = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]);
         let mut manifests = [World::Sim, World::Sim].map(|world| Manifest::new(world, "s", "text", None));
         manifests[0].finished = true;
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_is_compared_where_there_is_any() {
+    fn custody_is_compared_if_used() {
         assert!(comparison().metric("custody.taken").is_none());
         let manifest = Manifest::new(World::Sim, "s", "text", None);
         let [mut a, b] = [(); 2].map(|()| Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_json_say_the_same() {
+    fn text_and_json_agree() {
         let c = comparison();
         let text = c.to_text();
         assert!(text.contains("mean latency") && text.contains("+5 %") && text.contains("more than 10 %"), "{text}");

@@ -47,7 +47,7 @@ mod tests {
     use farlink_events::info;
 
     #[test]
-    fn every_event_about_custody_is_counted_and_no_other() {
+    fn only_custody_events_are_counted() {
         let mut counted = None;
         CustodyUse::count(&mut counted, "delivered");
         assert_eq!(counted, None);

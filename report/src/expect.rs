@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_is_missed_only_when_the_run_is_worse() {
+    fn only_worse_runs_miss_expectations() {
         let mut manifest = Manifest::new(World::Lab, "s", "text", None);
         let expect = |ratio, within, wall| Expected {
             delivery_ratio: Some(ratio),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_said_in_words() {
+    fn missed_expectation_has_readable_text() {
         let mut manifest = Manifest::new(World::Sim, "s", "text", None);
         manifest.expect.delivery_ratio = Some(1.0);
         let rows = [bundle(0, 1000, 0.0, Some(2.0)), bundle(1, 1000, 0.0, None)];

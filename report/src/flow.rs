@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_and_answers_to_pings_belong_to_their_traffic() {
+    fn bundles_and_ping_replies_match_traffic() {
         let traffic = |name: &str, to: &str, service, sender_service| TrafficFacts {
             name: name.into(),
             from: "a".into(),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_drawn_among_groups_belong_to_one_traffic_whoever_sends_them() {
+    fn group_traffic_matches_by_sender_service() {
         let facts = |name: &str, sender_service, senders| TrafficFacts {
             name: name.into(),
             from: "walker".into(),

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_read_as_people_say_them() {
+    fn differences_have_sign_and_percent() {
         assert_eq!(difference(0.0), "equal");
         assert_eq!(difference(0.05), "+5 %");
         assert_eq!(difference(-0.1234), "-12.3 %");

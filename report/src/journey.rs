@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journey_is_gathered_from_events_in_any_order() {
+    fn journeys_accept_events_in_any_order() {
         let mut journeys = Journeys::default();
         let piece = |time, node, offset| EventRow { fragment_offset: Some(offset), ..event(time, node, "received", 0) };
         let mut lost = event(9, "b", "deleted", 1);

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_equal_only_when_both_checksums_are_there_and_the_same() {
+    fn file_equality_needs_both_checksums() {
         let check = |received: Option<&str>, bytes| FileCheck {
             traffic: "t".into(),
             sent_bytes: 5,
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn up_time_stops_at_the_end_of_the_run() {
+    fn up_time_ends_with_run() {
         let contact = |start_s, end_s| ContactFacts {
             link: "l".into(),
             from: "a".into(),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_reads_back_and_older_ones_lack_only_what_has_a_default() {
+    fn manifest_reads_back_with_defaults() {
         let manifest = Manifest::new(World::Lab, "x", "name = \"x\"", None);
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);

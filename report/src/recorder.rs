@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_comes_later_has_its_name_until_its_number_is_of_another() {
+    fn reused_link_number_takes_new_name() {
         let mut recorder = recorder();
         let of = |recorder: &mut Recorder, link| {
             recorder
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_carry_names_and_the_identity_given_first() {
+    fn rows_carry_names_and_bundle_identity() {
         let (mut r, bundle) = (recorder(), BundleHandle(4));
         assert_eq!(r.row(0, &seen(bundle)), None);
         let row = r.row(1, &Event::Received { bundle, link: LinkId(0), from: NodeId(2) }).unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_but_the_first_has_a_row_under_its_name() {
+    fn every_event_but_seen_has_row() {
         let mut r = recorder();
         for event in farlink_events::schema::samples() {
             let (row, name) = (r.row(0, &event), farlink_events::info(&event).name);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_without_checkpoint_and_report_has_none() {
+    fn absent_ltp_serial_number_is_none() {
         let link = LinkId(LinkId::DYNAMIC | 3);
         let segment = LtpSegmentEvent {
             link,

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_up_is_counted_by_its_reason() {
+    fn deletions_are_counted_by_reason() {
         let mut given_up = BTreeMap::new();
         ["expired", "no_route", "expired"].into_iter().for_each(|reason| count(&mut given_up, reason));
         assert_eq!(given_up, BTreeMap::from([("expired".to_string(), 2), ("no_route".to_string(), 1)]));

@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_survives_the_file_and_a_value_that_must_be_there_is_missed() {
+    fn row_reads_back_and_requires_values() {
         let folder = tempfile::tempdir().unwrap();
         let mut row = EventRow::new(7, "a".into(), "created");
         // All 64 bits set: the cast to the signed column must keep them.
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_has_a_meaning_and_quantities_have_their_unit_in_the_name_or_beside_it() {
+    fn every_column_has_meaning_and_unit() {
         for column in TABLES.iter().flat_map(|t| t.columns) {
             assert!(column.help.trim().ends_with('.'), "{}", column.name);
             // Where the name ends with a unit, the unit of the column must be the same.

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_needs_it_and_leaves_the_absent_empty() {
+    fn csv_quotes_texts_and_omits_absent() {
         let expected =
             "cell,ratio,seed\n\"a,b\",0.1,1\n,,-2\n\"say \"\"x\"\"\",0.000000001,\n\"\",3,9223372036854775807\n";
         assert_eq!(sheet().csv(), expected);

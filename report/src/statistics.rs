@@ -364,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_numbers_of_a_small_run_are_those_computed_by_hand() {
+    fn statistics_match_manual_computation() {
         // Latencies 2, 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
         // Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s.
         let bundles = [
@@ -409,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn order_is_compared_pair_by_pair_between_runs() {
+    fn delivery_order_is_compared_by_pairs() {
         let run = |times: [f64; 4]| {
             let rows =
                 times.iter().zip(0..).map(|(at, sequence)| bundle(sequence, 1, sequence as f64, Some(10.0 + at)));

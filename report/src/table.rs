@@ -224,7 +224,7 @@ mod tests {
     use crate::schema::{EventRow, SampleRow};
 
     #[test]
-    fn rows_survive_the_file_over_several_groups() {
+    fn rows_read_back_across_groups() {
         let folder = tempfile::tempdir().unwrap();
         let row = |i: u64| SampleRow {
             time_ns: i,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_the_file_and_what_to_try() {
+    fn full_disk_error_names_file() {
         let folder = tempfile::tempdir().unwrap();
         // Writes to /dev/full fail with ENOSPC.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("samples.parquet")).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_a_missing_one_and_a_damaged_one_are_told_apart() {
+    fn empty_missing_and_damaged_tables_differ() {
         let folder = tempfile::tempdir().unwrap();
         let read = || {
             let mut rows = 0;

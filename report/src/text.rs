@@ -98,7 +98,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     #[test]
-    fn a_word_and_a_name_that_say_the_same_are_the_same() {
+    fn word_equals_name_of_same_text() {
         let (word, name) = (Text::word("created"), Text::from(String::from("created")));
         assert_eq!(word, name);
         assert_eq!(HashMap::from([(word.clone(), 1)]).get("created"), Some(&1));

@@ -131,7 +131,7 @@ fn narrow(text: &Value) -> Vec<u16> {
 }
 
 #[test]
-fn nodes_are_by_the_data_where_the_table_has_them_at_any_moment() {
+fn map_positions_match_table() {
     let scene = Scene::small();
     let (_, data) = page(&scene);
     let (ticks, x, y) = (wide(&data["ways"]["t"]), narrow(&data["ways"]["x"]), narrow(&data["ways"]["y"]));
@@ -164,7 +164,7 @@ fn nodes_are_by_the_data_where_the_table_has_them_at_any_moment() {
 }
 
 #[test]
-fn meetings_fills_and_ways_of_bundles_are_those_of_the_tables() {
+fn map_data_match_tables() {
     let (page, data) = page(&Scene::small());
     let (start, a, b) =
         (wide(&data["meetings"]["start"]), narrow(&data["meetings"]["a"]), narrow(&data["meetings"]["b"]));
@@ -182,7 +182,7 @@ fn meetings_fills_and_ways_of_bundles_are_those_of_the_tables() {
 }
 
 #[test]
-fn a_page_of_a_large_run_is_bounded_and_says_what_is_left_out() {
+fn large_run_page_is_bounded() {
     // Every limit of `gather.rs` is exceeded by one of these three scenes.
     let scene = Scene { nodes: 3_000, legs: 60, meetings: 100, bundles: 20_010, ..Scene::small() };
     let (page, data) = page(&scene);
@@ -203,7 +203,7 @@ fn a_page_of_a_large_run_is_bounded_and_says_what_is_left_out() {
 }
 
 #[test]
-fn without_events_nobody_is_told_ways_and_without_legs_there_is_no_map() {
+fn map_needs_legs_and_paths_events() {
     let (page, data) = page(&Scene { events: false, ..Scene::small() });
     assert!(page.contains("Paths of bundles are unknown") && wide(&data["steps"]["t"]).is_empty());
     let folder = tempfile::tempdir().unwrap();
@@ -213,14 +213,14 @@ fn without_events_nobody_is_told_ways_and_without_legs_there_is_no_map() {
 }
 
 #[test]
-fn names_of_nodes_cannot_break_out_of_the_data() {
+fn node_names_cannot_escape_map_data() {
     let (page, data) = page(&Scene { name: "</script><script>alert(1)</script>&amp;", ..Scene::small() });
     assert_eq!(page.matches("<script").count(), 2, "the data, and what draws");
     assert_eq!(data["names"][0], "</script><script>alert(1)</script>&amp;-0");
 }
 
 #[test]
-fn rows_that_say_nonsense_make_a_page_all_the_same() {
+fn nonsense_rows_still_make_page() {
     let folder = tempfile::tempdir().unwrap();
     // Numbers that a damaged or hostile table may hold: NaN, infinities, and ends before starts.
     let mut manifest = Scene::small().write(&folder.path().join("before")).manifest().clone();

@@ -14,7 +14,7 @@ fn kept(name: &str) -> PathBuf {
 }
 
 #[test]
-fn one_run_and_two_runs_make_a_page_without_anything_from_elsewhere() {
+fn report_pages_are_self_contained() {
     let folder = kept("pages");
     let sim = common::write(&folder.join("iss-sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.join("iss-lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
@@ -37,7 +37,7 @@ fn one_run_and_two_runs_make_a_page_without_anything_from_elsewhere() {
 }
 
 #[test]
-fn names_cannot_break_out_of_the_page() {
+fn names_cannot_escape_page() {
     let folder = tempfile::tempdir().unwrap();
     let evil = Flavour { suffix: "<script>alert(1)</script>\"'&", bundles: 20, ..Flavour::new(World::Lab) };
     let run = common::write(&folder.path().join("x"), &evil);
@@ -46,7 +46,7 @@ fn names_cannot_break_out_of_the_page() {
 }
 
 #[test]
-fn an_empty_run_makes_a_page_too() {
+fn empty_run_makes_page() {
     let folder = tempfile::tempdir().unwrap();
     let run = common::write(folder.path(), &Flavour { bundles: 0, ..Flavour::new(World::Sim) });
     let page = html(&[&run]).unwrap();
@@ -59,7 +59,7 @@ fn drawings(page: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn every_line_chart_is_there_as_a_table_too() {
+fn every_line_chart_has_table() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.path().join("lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
@@ -83,7 +83,7 @@ fn every_line_chart_is_there_as_a_table_too() {
 }
 
 #[test]
-fn the_curve_of_the_second_run_is_told_apart_by_more_than_its_colour() {
+fn second_curve_differs_beyond_colour() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
     // Equal numbers, so that the curves coincide.
@@ -100,7 +100,7 @@ fn the_curve_of_the_second_run_is_told_apart_by_more_than_its_colour() {
 }
 
 #[test]
-fn of_thousands_of_nodes_the_fullest_are_drawn_and_the_page_stays_small() {
+fn only_fullest_of_many_stores_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = Manifest { duration_s: 100.0, ..Manifest::new(World::Sim, "crowd", "name = \"crowd\"\n", None) };
     let mut writer = RunWriter::create(folder.path(), manifest).unwrap();

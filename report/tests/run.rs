@@ -6,7 +6,7 @@ use crate::common::Flavour;
 use farlink_report::{Comparison, RunReader, Statistics, World};
 
 #[test]
-fn statistics_of_a_whole_run_survive_the_disk() {
+fn statistics_of_run_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let run = common::write(folder.path(), &Flavour::new(World::Sim));
     let statistics = Statistics::read(&run).unwrap();
@@ -30,7 +30,7 @@ fn statistics_of_a_whole_run_survive_the_disk() {
 }
 
 #[test]
-fn simulation_and_testbed_lie_side_by_side() {
+fn simulation_and_testbed_compare() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.path().join("lab"), &Flavour::new(World::Lab));
@@ -44,7 +44,7 @@ fn simulation_and_testbed_lie_side_by_side() {
 }
 
 #[test]
-fn what_is_no_run_says_so() {
+fn non_run_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = format!("{:#}", RunReader::open(folder.path()).unwrap_err());
     assert!(error.contains("is not a run") && error.contains("hint: "), "{error}");

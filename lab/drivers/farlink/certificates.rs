@@ -56,7 +56,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_the_program_says_are_the_files() {
+    fn certificate_paths_are_parsed() {
         let said = "ipn:1.0  ../.common/ipn-1.pem  ../.common/ipn-1.key\nbelieved by nodes with ...\n";
         let files = read(said).unwrap();
         assert_eq!((&*files.certificate, &*files.key), ("../.common/ipn-1.pem", "../.common/ipn-1.key"));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_whose_sessions_are_secured_need_the_program() {
+    fn only_tls_nodes_get_certificates() {
         let text = "name = \"s\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
             id = \"ipn:2.0\"\n[[node]]\nname = \"c\"\nid = \"ipn:3.0\"\n[node_defaults]\ntcpclv4 = { tls = \"allow\" }\n\
             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_what_the_scenario_says() {
+    fn configuration_follows_scenario() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let (a, b) = (node_toml(&context(&scenario, 0), None), node_toml(&context(&scenario, 1), None));
         for line in [
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_custody_are_written_as_a_node_reads_them() {
+    fn custody_rules_are_written() {
         let given = "store = \"durable\"\ncustody = \"ask\"\ncustody_rules = { request = [\"ipn:9.*\"], \
             from = [\"ipn:2.*\"], capacity = \"5 MB\", aggregate = false, signal_bundles = 7 }";
         let with = SCENARIO.replace("store = \"durable\"", given);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_and_quotas_are_written_as_a_node_reads_them() {
+    fn reports_and_quotas_are_written() {
         let reports = "id = \"ipn:1.0\"\ncompressed_reports = { request = \"ipn:2.*\", delay = \"3 s\", bundles = 7 }";
         let quotas = "[[quota]]\nnodes = \"a\"\nsources = [\"ipn:9.*\"]\nbytes = \"1 MB\"\nbundles = 5\n\
             [[quota]]\nneighbours = \"*\"\nshare = 20\n";
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_to_find_each_other_announce_themselves_and_know_no_link() {
+    fn discovered_links_are_announced_not_configured() {
         let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"tcpclv4\"\nfound = true\nappears = \"2 s\"");
         let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
         let a = node_toml(&context(&scenario, 0), None);
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_an_authenticated_link_have_its_key() {
+    fn authenticated_link_has_key_at_ends() {
         let text = SCENARIO.replace("overhead = \"24 B\"", "ltp = { authentication = \"hmac-sha1-80\" }");
         let scenario = Scenario::parse(&text).unwrap();
         let (a, b) = (context(&scenario, 0), context(&scenario, 1));
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_keys_are_written_as_a_node_reads_them() {
+    fn security_rules_and_keys_are_written() {
         let rules = "[[security]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\nnodes = \"a\"\nhash = \"512\"\n\
             scope = [\"primary\"]\ntargets = [\"payload\", \"primary\", 193]\n\
             [[security]]\nrole = \"acceptor\"\nservice = \"confidentiality\"\nkey = \"c\"\nfrom = \"ipn:1.*\"\nrequired = false\n";
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_shown_by_layers_that_are_secured() {
+    fn only_tls_layers_name_certificates() {
         let secured = SCENARIO.replace("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ntcpclv4 = { tls = \"require\" }");
         let scenario = Scenario::parse(&secured).unwrap();
         let [certificate, key, authorities] = ["c.pem", "c.key", "a.pem"].map(String::from);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_gets_the_processor_late_hands_over_further_ahead() {
+    fn late_node_hands_over_further_ahead() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let punctual = context(&scenario, 0);
         assert!(!node_toml(&punctual, None).contains("hand_over_ahead"), "as in simulation");
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_another_port_get_a_layer_of_their_own() {
+    fn each_port_gets_own_layer() {
         let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"ltp\"\nport = 1114");
         let toml = node_toml(&context(&Scenario::parse(&text).unwrap(), 0), None);
         for line in ["[layer.ltp]", "[layer.ltp-1114]", "listen = [\"0.0.0.0:1114\"]", "address = \"10.0.1.2:1114\""] {
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_holds_contacts_of_both_links() {
+    fn plan_has_contacts_of_both_links() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let text = contact_plan(&context(&scenario, 0));
         let plan = farlink_routing::contact_plan::parse(&text).unwrap().plan;
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_exact_and_text_is_quoted() {
+    fn durations_are_exact_text_is_quoted() {
         assert_eq!(exact_duration(Duration::from_millis(1500)), "1500 ms");
         assert_eq!(exact_duration(Duration::from_nanos(1_234_567)), "1234567 ns");
         assert_eq!(quoted("a\"b\\\n"), "\"a\\\"b\\\\\\u000A\"");

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_after_a_restart_counts_once_whatever_its_number() {
+    fn redelivery_after_restart_counts_once() {
         let mut counted = Counted::default();
         let mut count = |events: &[Event]| {
             lines(events).iter().for_each(|line| counted.count(line.as_bytes(), true));

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_rows_with_names_and_identity() {
+    fn event_lines_become_named_rows() {
         let rows = read(concat!(
             "{\"time_ns\":10,\"utc_ns\":5,\"node\":\"ipn:1.0\",\"event\":\"seen\",\"bundle\":7,\"source\":\"ipn:1.64\",",
             "\"created_ms\":9,\"sequence\":3,\"destination\":\"ipn:2.9\",\"payload\":100,\"size\":160,\"priority\":\"bulk\",\"lifetime_ms\":5}\n",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_found_has_its_name_whoever_found_whom() {
+    fn discovered_link_keeps_scenario_name() {
         let text = SCENARIO.replace("layer = \"ltp\"", "layer = \"tcpclv4\"\nfound = true");
         let up = |link: &str, peer: &str| {
             format!("{{\"time_ns\":1,\"event\":\"link_up\",\"link\":\"{link}\",\"peer\":\"{peer}\"}}\n")
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_node_tells_has_the_row_the_simulator_writes() {
+    fn node_and_simulator_rows_are_equal() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let names = farlink_events::Names::new("ipn:1.0".into(), vec!["space".into()]);
         let nodes = scenario.nodes.iter().map(|n| (n.number, n.name.as_str()));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_names_its_place() {
+    fn damaged_line_error_names_line() {
         let error = read("{\"time_ns\":1,\"event\":\"created\",\"bundle\":1}\nnot json\n").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_node_told_is_read_before_what_it_tells_later() {
+    fn events_of_earlier_lives_come_first() {
         with_node("read", |node| {
             let created = "{\"time_ns\":5,\"event\":\"created\",\"bundle\":1}\n";
             fs::write(node.folder.join(EVENTS), format!("{created}{{\"event\":\"creat")).unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_start_again_is_down_to_the_end() {
+    fn unrestarted_node_stays_down() {
         with_node("down", |node| {
             let mut driver = Farlink::default();
             driver.fell(node, 7).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_down_after_what_it_told_last_however_soon_it_was_to_be_killed() {
+    fn down_event_follows_last_event() {
         with_node("order", |node| {
             let told = "{\"time_ns\":9,\"event\":\"created\",\"bundle\":1}\n";
             fs::write(node.folder.join(EVENTS), told).unwrap();

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn lowered_bounds_are_read_from_the_log() {
+    fn lowered_bounds_are_read_from_log() {
         let folder = tempfile::tempdir().unwrap();
         let scenario =
             Scenario::parse("name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n").unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tally_reads_on_from_where_it_stopped() {
+    fn tally_resumes_at_last_position() {
         let folder = std::env::temp_dir().join(format!("farlink-tally-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let scenario =

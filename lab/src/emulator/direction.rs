@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_at_losses_gaps_and_disorder() {
+    fn packet_runs_end_at_losses() {
         let lost = Verdict::Dropped(DropReason::Loss);
         assert_eq!(run_end(&[at(1), at(1), at(1)], 0), 3);
         assert_eq!(run_end(&[at(1), lost, at(1)], 0), 1);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carrier_that_comes_after_the_link_opens_is_told() {
+    fn late_carrier_counts_missed_opening() {
         let shared = Shared::new();
         let missed = || shared.missed.swap(0, Ordering::Relaxed);
         shared.opens_ns.store(1000, Ordering::Relaxed);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_rate_and_delay_within_bounds() {
+    fn memory_follows_rate_times_delay() {
         let spec = |rate, seconds| DirectionSpec::new(DataRate(rate), Duration::from_secs(seconds));
         assert_eq!(memory_for(&spec(1000, 1)), (16 << 20, 125), "only memory for packets in flight is ready");
         let (capacity, ready) = memory_for(&spec(1_000_000_000, 2));

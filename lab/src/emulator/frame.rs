@@ -231,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_train_of_datagrams_is_charged_packet_by_packet() {
+    fn super_packet_counts_each_packet() {
         let bytes = super_packet(GSO_UDP, 2500, 1000);
         let frame = Frame::read(&bytes).unwrap();
         assert_eq!(frame.packets(), 3);
@@ -240,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_train_has_its_own_lengths_and_sums() {
+    fn udp_segments_get_lengths_and_checksums() {
         let bytes = super_packet(GSO_UDP, 2500, 1000);
         let piece = run(&bytes, 1, 3);
         let ip = &piece[24..44];
@@ -256,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pieces_of_a_tcp_super_packet_carry_on_the_sequence() {
+    fn tcp_segments_continue_sequence_numbers() {
         let bytes = super_packet(GSO_TCP4, 3000, 1000);
         let (head, tail) = (run(&bytes, 0, 1), run(&bytes, 1, 3));
         let tcp = |f: &[u8]| (u32::from_be_bytes(f[48..52].try_into().unwrap()), f[57]);
@@ -265,7 +265,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn damage_is_not_made_right_by_a_late_checksum() {
+    fn corruption_survives_checksum_offload() {
         let bytes = super_packet(GSO_UDP, 500, 1000);
         let mut frame = run(&bytes, 0, 1);
         frame[1] = GSO_NONE;
@@ -282,7 +282,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_unicast_ip_is_carried_and_nonsense_does_no_harm() {
+    fn only_unicast_ip_is_carried() {
         let mut bytes = super_packet(GSO_UDP, 100, 1000);
         assert!(Frame::read(&bytes).is_some());
         bytes[VNET_HEADER] |= 1;

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_name_the_number_and_the_bound() {
+    fn doubts_name_value_and_bound() {
         let usual = Signs { cpu_wait: Some(0.2), stolen: Some(0.01), disk_wait: Some(0.02), ..Signs::default() };
         assert!(usual.doubts().is_empty());
         let filled = Signs { busy: Some(0.97), ..usual }.doubts();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_waited_for_a_processor_is_a_doubt() {
+    fn node_waiting_for_processor_is_doubted() {
         let mut waits = Lateness::default();
         waits.add_many(100_000, 950);
         let signs = |waits: &Lateness| Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), ..Signs::default() };
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_watched_where_the_kernel_tells() {
+    fn machine_load_fractions_are_valid() {
         let watch = MachineWatch::start();
         let (waited, stolen) = watch.shares();
         assert!(waited.is_none_or(|w| (0.0..=1.0).contains(&w)));

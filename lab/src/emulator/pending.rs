@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_in_order_of_time_then_of_entry() {
+    fn frames_leave_by_time_then_entry() {
         let mut pending = Pending::new(1000, 1000).unwrap();
         for (at, byte) in [(30, 1), (10, 2), (30, 3), (20, 4), (10, 5)] {
             assert!(pending.push(at, 10, |b| b.fill(byte)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_refuses_and_never_mixes_frames() {
+    fn full_queue_refuses_and_keeps_frames() {
         let mut pending = Pending::new(10_000, 0).unwrap();
         let mut expected: VecDeque<(u64, u8)> = VecDeque::new();
         let (mut refused, mut x) = (0, 12345u64);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_in_use_is_what_is_on_its_way_and_a_fifth() {
+    fn memory_use_follows_bytes_in_flight() {
         // 1 Gbit/s times 2 s: 250 MB in packets of 1500 bytes, plus the bookkeeping of each.
         const DELAY_NS: u64 = 2_000_000_000;
         let mut pending = Pending::new(600 << 20, 0).unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_larger_than_the_room_is_refused() {
+    fn oversized_frame_is_refused() {
         let mut pending = Pending::new(100, 0).unwrap();
         assert!(!pending.push(1, 101, |_| {}));
         assert!(pending.push(1, 100, |_| {}));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_follows_from_the_seed_and_is_compared_and_removed() {
+    fn sent_file_is_seeded_compared_removed() {
         let root = std::env::temp_dir().join(format!("farlink-folder-{}", std::process::id()));
         let scenario = scenario();
         let folder = RunFolder::create(&root, &scenario).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_no_bytes_have_a_list_too() {
+    fn empty_bundles_have_size_list() {
         let path = std::env::temp_dir().join(format!("farlink-empty-{}.sent", std::process::id()));
         let size = SizeRange { min: farlink_base::DataVolume(0), max: farlink_base::DataVolume(0) };
         make_bundles(&path, 3, size, Rng::new(3)).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_many_sizes_have_a_list_of_them() {
+    fn varied_bundles_have_size_list() {
         let path = std::env::temp_dir().join(format!("farlink-bundles-{}.sent", std::process::id()));
         let size = SizeRange { min: farlink_base::DataVolume(10), max: farlink_base::DataVolume(20) };
         make_bundles(&path, 100, size, Rng::new(3)).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_to_look() {
+    fn error_names_log_and_folder() {
         let root = std::env::temp_dir().join(format!("farlink-explain-{}", std::process::id()));
         let folder = RunFolder::create(&root, &scenario()).unwrap();
         fs::write(folder.node(1).join("node.log"), "one\nthe reason\n").unwrap();

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_nodes_of_a_link_tell_when_it_is_down_others_do_not() {
+    fn outages_appear_at_both_ends() {
         let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
         let link = |name: &str, a: &str, b: &str| {
             format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"ltp\"\n")

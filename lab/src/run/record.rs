@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_volume_is_a_staircase_of_the_events() {
+    fn stored_bytes_follow_events() {
         let mut stored = Stored::new("a", Duration::from_nanos(10));
         let mut samples = Vec::new();
         let rows =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_killed_keeps_what_it_found_again() {
+    fn killed_node_keeps_recovered_bundles() {
         let mut stored = Stored::new("a", Duration::from_nanos(10));
         let mut samples = Vec::new();
         let mut down = event(12, "fault", 0);

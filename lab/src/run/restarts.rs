@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_hangs_is_overdue_one_that_is_to_stay_down_is_not() {
+    fn only_hanging_node_is_overdue() {
         let at = Duration::from_secs;
         let killed = |fell| Killed { node: 2, at_ns: 0, until: at(1000), since: at(10), fell, receivers: Vec::new() };
         let mut restarts = Restarts { down: vec![killed(true)], ..Restarts::default() };

@@ -491,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_not_over_before_all_that_was_sent_is_counted() {
+    fn run_waits_for_all_sent_bundles() {
         let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
             id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\" }\n\
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_is_the_same_moment_on_both_clocks() {
+    fn start_is_equal_on_both_clocks() {
         let (start_ns, epoch) = choose_start(Duration::from_millis(100));
         let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
         let until_monotonic = start_ns as i128 - monotonic as i128;

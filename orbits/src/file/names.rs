@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_catalogues_become_names_of_plans() {
+    fn catalogue_names_become_plan_names() {
         for (name, wanted) in [
             ("ISS (ZARYA)", "ISS-ZARYA"),
             ("STARLINK-1007", "STARLINK-1007"),

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_share_one_unit() {
+    fn ticks_are_round_with_one_unit() {
         let axis = Axis::round(Quantity::Rate, 94e6, 4);
         assert_eq!((texts(&axis), axis.unit.as_str()), (vec!["0", "50", "100"], "Mbit/s"));
         let axis = Axis::round(Quantity::Seconds, 0.35, 4);

@@ -127,7 +127,7 @@ mod tests {
     use crate::format::Quantity;
 
     #[test]
-    fn a_distribution_ends_at_the_share_that_arrived() {
+    fn distribution_ends_at_delivered_share() {
         assert_eq!(ecdf(&[1.0, 2.0], 4), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.5)]);
         // Far more values than the 400 points that the curve may have.
         let many: Vec<f64> = (0..100_000).map(f64::from).collect();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_between_its_points() {
+    fn line_interpolates_between_points() {
         let line = |steps| Line {
             class: "a",
             tip: String::new(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_the_axes_is_drawn_at_their_edge() {
+    fn values_outside_axes_are_clipped() {
         let chart = Chart {
             label: "x",
             x: Axis::round(Quantity::Seconds, 10.0, 5),

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steps_of_a_way_add_up_to_its_latency() {
+    fn path_steps_add_up_to_latency() {
         let mark = |time: u64, mark, node: &str| (time * 1_000_000_000, mark, Text::from(node));
         let found = way(vec![
             mark(1, Mark::Arrived, "a"),

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_laid_out_in_order_and_an_island_beside_it() {
+    fn chain_is_in_order_island_apart() {
         let mut topology = chain(&["a", "b", "c"]);
         assert_eq!(positions(&topology), [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5)]);
         topology.links.pop();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diamond_and_a_ring_are_drawn_without_crossing_and_a_crowd_with_names() {
+    fn layout_avoids_crossings_and_names_nodes() {
         let join = |count: usize, pairs: &[(usize, usize)]| {
             let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
             let mut topology = chain(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_links_has_what_the_plan_says() {
+    fn link_table_follows_contact_plan() {
         let mut topology = chain(&["a", "b"]);
         let contact = |from: &str, to: &str, start_s: f64, end_s: f64| crate::manifest::ContactFacts {
             link: "l".into(),

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_is_where_the_table_says_and_the_stream_as_long_as_said() {
+    fn pdf_offsets_and_lengths_are_right() {
         let mut pdf = Pdf::new(200.0, 100.0);
         pdf.circle("mark s1", (10.0, 10.0), 4.0, "");
         // Characters that need escaping, of the WinAnsi encoding, and of neither.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_where_they_are_to_end() {
+    fn pdf_text_anchors_are_right() {
         assert!((width("Wide 100 kB", 10.0) - 56.69).abs() < 0.01, "{}", width("Wide 100 kB", 10.0));
         let at = |anchor| {
             let mut pdf = Pdf::new(100.0, 50.0);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_within_the_page_and_upright() {
+    fn pdf_shapes_lie_upright_on_page() {
         let mut pdf = Pdf::new(100.0, 50.0);
         pdf.down = 10.0;
         pdf.rect("bar s2", (5.0, 5.0), (10.0, 20.0), 1.5, "");

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn values_intervals_and_the_papers_points_are_drawn_and_what_is_absent_is_not() {
+    fn plot_draws_only_present_values() {
         for shape in [Shape::Lines, Shape::Bars] {
             let svg = plot(shape).draw(400.0, 240.0);
             let count = |what: &str| svg.matches(what).count();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_goes_on_beyond_the_picture_has_no_end_in_it() {
+    fn clipped_interval_has_no_end_mark() {
         let ends = |half| {
             let mut plot = plot(Shape::Bars);
             plot.series.truncate(1);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_one_svg_with_its_style_and_key() {
+    fn standalone_svg_has_style_and_legend() {
         let file = plot(Shape::Lines).file("Figure <3>", 640.0, 300.0);
         assert_eq!((file.matches("<svg").count(), file.matches("</svg>").count()), (1, 1));
         assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("Figure &lt;3&gt;"));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pdf_shows_what_the_svg_shows() {
+    fn pdf_and_svg_show_same_shapes() {
         for shape in [Shape::Lines, Shape::Bars] {
             let (svg, pdf) =
                 (plot(shape).file("Figure <3>", 640.0, 300.0), plot(shape).pdf("Figure <3>", 640.0, 300.0));

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_out_of_its_element_or_attribute() {
+    fn svg_texts_cannot_escape_markup() {
         assert_eq!(escape(r#"<a href="x">&'</a>"#), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;&lt;/a&gt;");
         assert_eq!(escape("a\u{0}b\u{1b}"), "a\u{fffd}b\u{fffd}");
         let mut svg = Svg::new(10.0, 10.0, "\"><script>");

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_times_cannot_get_out_of_the_data() {
+    fn map_data_cannot_escape_script() {
         let play = Play {
             names: vec!["</script><script>alert(1)</script>".into(), "<!--".into()],
             duration_s: 10.0,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_asks_nobody_for_anything() {
+    fn map_script_makes_no_requests() {
         let script = include_str!("map.js");
         for outside in ["http:", "https:", "fetch(", "XMLHttp", "import ", "import(", "eval(", "innerHTML", "</"] {
             assert!(!script.contains(outside), "{outside}");

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_the_letters_of_the_standard() {
+    fn base64_matches_rfc_4648() {
         // Test vectors of RFC 4648 section 10.
         let of = |text: &str| base64(text.bytes());
         assert_eq!(

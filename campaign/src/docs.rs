@@ -1,4 +1,4 @@
-//! `docs/reference/campaign.md`, made from the tables of keys and of metrics.
+//! Generator of `docs/reference/campaign.md` from the tables of keys and metrics.
 
 use crate::keys::SECTIONS;
 use crate::metrics::METRICS;
@@ -18,7 +18,7 @@ same for all series, so that differences are taken seed by seed.
 
 ";
 
-/// The reference of the campaign file as Markdown.
+/// Renders the reference of the campaign file as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     for section in SECTIONS {
@@ -34,7 +34,7 @@ pub fn reference() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_checked_in_reference_is_up_to_date() {
+    fn reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/campaign.md");
         if std::env::var_os("FARLINK_BLESS").is_some() {
             std::fs::write(path, super::reference()).unwrap();

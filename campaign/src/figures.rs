@@ -1,11 +1,10 @@
-//! Results as pictures.
+//! Figures of a campaign's results.
 
 use crate::results::{Results, Spot};
 use crate::types::Figure;
 use farlink_report::plot::{Plot, Series};
 
 impl Results<'_> {
-    /// What a paper gives for a point.
     pub(crate) fn paper(&self, figure: &Figure, spot: Spot) -> Option<f64> {
         let of = |paper: &&crate::types::Paper| {
             paper.series == spot.series.unwrap_or(0) && paper.facet.is_none_or(|facet| Some(facet) == spot.facet)
@@ -13,8 +12,7 @@ impl Results<'_> {
         figure.paper.iter().find(of)?.values.get(spot.x).copied()
     }
 
-    /// The pictures of a figure, one for each value of its facet, with one vertical axis for all; each with
-    /// the facet's label.
+    /// Plots of a figure, one for each value of its facet with the value's label; all share one vertical axis.
     pub fn plots(&self, figure: &Figure) -> Vec<(String, Plot)> {
         let facets = self.kept(figure.facet);
         let mut plots: Vec<(String, Plot)> = facets
@@ -22,6 +20,7 @@ impl Results<'_> {
             .map(|facet| (self.label(figure.facet, facet).to_string(), self.plot(figure, facet)))
             .collect();
         let most = plots.iter().map(|(_, plot)| plot.largest()).fold(0.0, f64::max);
+        // A common axis makes the facets comparable at a glance.
         plots.iter_mut().for_each(|(_, plot)| plot.most = Some(most));
         plots
     }

@@ -1,13 +1,13 @@
-//! The folder of a campaign that runs or ran: what it is of, and a folder for each cell that ended.
+//! The folder of a campaign in progress or finished: its description, and a folder for each cell that ended.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `campaign.json` | which campaign, which size, and who wrote it |
-//! | `cells/NAME/cell.json` | the numbers of a cell; with `--keep-runs` its run lies beside it |
-//! | `cells/.NAME` | a cell that is running, or was as its campaign was killed |
-//! | `failed/NAME.txt` | why a cell failed |
+//! | `campaign.json` | identity of the campaign, its size, and the version that wrote it |
+//! | `cells/NAME/cell.json` | metrics of a cell; with `--keep-runs` its run lies beside it |
+//! | `cells/.NAME` | a cell that is running, or was when its campaign was killed |
+//! | `failed/NAME.txt` | reason why a cell failed |
 //!
-//! A cell's folder gets its name when it is whole: what is there is done.
+//! A cell's folder gets its name when it is complete, so every named cell is done.
 
 use crate::plan::{Cell, Plan};
 use crate::types::World;
@@ -21,53 +21,53 @@ use std::path::{Path, PathBuf};
 const ABOUT: &str = "campaign.json";
 const SCHEMA: u32 = 1;
 
-/// What a folder is of.
+/// Description of a campaign folder, stored as `campaign.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// Version of this file.
+    /// Schema version of the file.
     pub schema: u32,
-    /// The campaign's name.
+    /// Name of the campaign.
     pub name: String,
-    /// Its file.
+    /// Path of the campaign file.
     pub campaign: PathBuf,
-    /// Whether it is the small size.
+    /// Whether the campaign runs in its small size.
     pub small: bool,
-    /// Only these figures; empty: all.
+    /// Names of the figures to run; empty for all.
     pub figures: Vec<String>,
-    /// Runs of each point.
+    /// Number of runs of each point, each with its own seed.
     pub repetitions: u64,
-    /// Where cells run, where that was said when it began.
+    /// World in which cells run; absent in folders of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<World>,
-    /// Whether the runs of cells are kept.
+    /// Whether the run directories of cells are kept.
     pub keep_runs: bool,
-    /// How many cells it has.
+    /// Number of cells in the plan.
     pub cells: usize,
-    /// The program that began it.
+    /// Version of the program that created the folder.
     pub version: String,
 }
 
-/// What came of a cell.
+/// Metrics of one cell, stored as `cell.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Its name.
+    /// Name of the cell.
     pub cell: String,
-    /// The scenario's file.
+    /// Path of the scenario file, relative to the campaign.
     pub scenario: String,
-    /// Labels at which axes stood.
+    /// Label of each axis at this point, by the name of the axis.
     pub values: BTreeMap<String, String>,
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Its numbers; absent where it has none.
+    /// Metrics by name; `None` where the run yields no value.
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// Real time it took, in seconds.
+    /// Real time the cell took, in seconds.
     pub wall_s: f64,
-    /// The program that ran it.
+    /// Version of the program that ran the cell.
     pub version: String,
 }
 
 impl Record {
-    /// Of a cell of a plan, with its numbers.
+    /// Creates the record of a cell from its metrics.
     pub fn of(plan: &Plan, cell: Cell, metrics: BTreeMap<String, Option<f64>>, wall_s: f64, version: &str) -> Record {
         let configuration = &plan.configurations[cell.configuration];
         let labels = configuration.values.iter().map(|(axis, value)| {
@@ -86,28 +86,28 @@ impl Record {
     }
 }
 
-/// How far a campaign is.
+/// Progress of a campaign, as found in its folder.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Status {
-    /// What it is of.
+    /// Description of the campaign.
     pub about: About,
-    /// Cells that ended.
+    /// Number of cells that ended.
     pub done: usize,
-    /// Cells that failed, each with the reason.
+    /// Names of failed cells, each with the reason.
     pub failed: Vec<(String, String)>,
-    /// Cells that are still to be run, those that failed included.
+    /// Number of cells still to be run, failed ones included.
     pub left: usize,
-    /// Cells that no point of the campaign has, as it is now.
+    /// Number of cells in the folder that the current plan lacks.
     pub strangers: usize,
-    /// Cells run by other versions of the program than this.
+    /// Number of cells run by other versions of the program.
     pub other_versions: usize,
-    /// Whether somebody is at work there.
+    /// Whether a process is running the campaign.
     pub running: bool,
     /// Real time of the cells that ended, in seconds.
     pub spent_s: f64,
 }
 
-/// The folder.
+/// An open campaign folder.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -115,10 +115,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder of a campaign that begins.
+    /// Creates the folder of a new campaign.
     ///
     /// # Errors
-    /// When it is there and not empty, or cannot be made.
+    /// When the folder exists and is not empty, or cannot be created.
     pub fn create(path: &Path, plan: &Plan, figures: &[String], keep_runs: bool, version: &str) -> Result<Folder> {
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             let hint = match Folder::open(path) {
@@ -128,6 +128,7 @@ impl Folder {
             bail!("{} is not empty\nhint: {hint}", path.display());
         }
         let campaign = &plan.campaign;
+        // A later working directory must not change the meaning of a relative path.
         let source = fs::canonicalize(&campaign.file).unwrap_or_else(|_| campaign.file.clone());
         let about = About {
             schema: SCHEMA,
@@ -149,10 +150,10 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), about })
     }
 
-    /// Opens the folder of a campaign that began.
+    /// Opens the folder of an existing campaign.
     ///
     /// # Errors
-    /// When it is none, or of a newer program.
+    /// When it holds no campaign, or one of a newer program.
     pub fn open(path: &Path) -> Result<Folder> {
         let file = path.join(ABOUT);
         for part in [ABOUT, "cells", "failed", "lock"] {
@@ -173,10 +174,10 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), about })
     }
 
-    /// Says anew what it is of: where its campaign lies now, how often points are run. Kept from now on.
+    /// Changes the path of the campaign file or the number of repetitions, and stores the change.
     ///
     /// # Errors
-    /// When another process has the folder, or it cannot be written.
+    /// When another process holds the lock, or the folder cannot be written.
     pub fn change(&mut self, campaign: Option<&Path>, repetitions: Option<u64>) -> Result<()> {
         let _lock = self.lock()?;
         if let Some(campaign) = campaign {
@@ -186,20 +187,20 @@ impl Folder {
         whole(&self.path.join(ABOUT), &serde_json::to_string_pretty(&self.about)?)
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// What it is of.
+    /// Description of the campaign.
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Takes the folder for this process, as long as what is given back is kept; the system lets go of it
-    /// when the process ends, however it ends.
+    /// Locks the folder for this process while the returned file stays open. The system releases the lock when the
+    /// process ends, even after a crash.
     ///
     /// # Errors
-    /// When another process has it.
+    /// When another process holds the lock.
     pub fn lock(&self) -> Result<File> {
         let path = self.path.join("lock");
         no_link(&path)?;
@@ -213,16 +214,18 @@ impl Folder {
         }
     }
 
-    /// Whether a process is at work here.
+    /// Whether another process holds the lock.
     fn is_busy(&self) -> bool {
         let lock = File::open(self.path.join("lock"));
+        // A shared lock fails exactly while a runner holds the exclusive one, and does not disturb
+        // it.
         lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Throws away what cells left that had not ended. Only with the lock.
+    /// Removes the remains of unfinished and failed cells. Call it with the lock held.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// When a file or folder cannot be removed.
     pub fn clean(&self) -> Result<()> {
         for name in self.names("cells")?.into_iter().filter(|name| name.starts_with('.')) {
             let path = self.path.join("cells").join(name);
@@ -234,36 +237,37 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder of a cell that begins, new and empty.
+    /// Creates an empty folder for a cell that starts.
     pub(crate) fn begin(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join("cells").join(format!(".{name}"));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(path)
     }
-    /// A cell has ended: its numbers are written, its run thrown away if it is not to be kept, and then the
-    /// folder gets its name.
+    /// Completes a cell: writes its record, deletes its run unless it is to be kept, and renames the folder to its
+    /// final name.
     pub(crate) fn end(&self, running: &Path, record: &Record) -> Result<()> {
         if !self.about.keep_runs {
             fs::remove_dir_all(running).and_then(|()| fs::create_dir_all(running))?;
         }
+        // The rename comes last, so that a named folder always holds a complete record.
         whole(&running.join("cell.json"), &serde_json::to_string_pretty(record)?)?;
         let path = self.path.join("cells").join(&record.cell);
         fs::rename(running, &path).with_context(|| format!("cannot name {}", path.display()))
     }
-    /// What came of a cell that ran elsewhere. Only with the lock.
+    /// Stores the record of a cell that ran elsewhere. Call it with the lock held.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the record cannot be written.
     pub fn put(&self, record: &Record) -> Result<()> {
         let running = self.begin(&record.cell)?;
         self.end(&running, record)
     }
-    /// A cell did not end, and is to be run again.
+    /// Removes the folder of a cell that was stopped; a later run starts it again.
     pub(crate) fn drop_cell(&self, running: &Path) {
         let _ = fs::remove_dir_all(running);
     }
-    /// A cell failed, for this reason.
+    /// Stores the reason why a cell failed.
     pub fn fail(&self, name: &str, why: &str) {
         let _ = fs::create_dir_all(self.path.join("failed"));
         let _ = whole(&self.path.join("failed").join(format!("{name}.txt")), &format!("{why}\n"));
@@ -283,10 +287,10 @@ impl Folder {
         Ok(names)
     }
 
-    /// What came of a cell; `None`: it is still to be run.
+    /// Reads the record of a cell; `None` if it is still to be run.
     ///
     /// # Errors
-    /// When its file is damaged.
+    /// When the file is damaged, or belongs to another cell.
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let folder = self.path.join("cells").join(name);
         let path = folder.join("cell.json");
@@ -301,7 +305,7 @@ impl Folder {
         }
         Ok(Some(record))
     }
-    /// What came of the cells of a plan, as far as they ended.
+    /// Reads the records of all cells of a plan that ended.
     ///
     /// # Errors
     /// When a file is damaged.
@@ -313,10 +317,10 @@ impl Folder {
         Ok(records)
     }
 
-    /// How far it is, by the campaign as it is now.
+    /// Computes the progress relative to the current plan.
     ///
     /// # Errors
-    /// When a file is damaged or cannot be read.
+    /// When a file is damaged or unreadable.
     pub fn status(&self, plan: &Plan, version: &str) -> Result<Status> {
         let names: BTreeSet<String> = plan.cells().into_iter().map(|cell| plan.name(cell)).collect();
         let records = self.records(plan)?;
@@ -339,7 +343,7 @@ impl Folder {
     }
 }
 
-/// Fails where a path is a symbolic link: what is read, written and removed here lies in the folder.
+/// Fails if a path is a symbolic link: everything read, written or removed here must lie in the folder.
 fn no_link(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => bail!(
@@ -351,10 +355,12 @@ fn no_link(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a file whole or not at all, and on the disk before it has its name. Links are replaced, never followed.
+/// Writes a file atomically and durably: it is synced before it gets its name. Symbolic links are replaced, never
+/// followed.
 pub(crate) fn whole(path: &Path, text: &str) -> Result<()> {
     let beside = path.with_extension("new");
     let write = || -> std::io::Result<()> {
+        // A stale temporary file may be a link, and `create_new` below refuses to follow one.
         match fs::remove_file(&beside) {
             Err(why) if why.kind() != ErrorKind::NotFound => return Err(why),
             _ => {}

@@ -1,27 +1,27 @@
-//! Keys of a scenario by their paths, `group[walker].router` or `link[*].delay`, and setting them.
+//! Key paths into a scenario, `group[walker].router` or `link[*].delay`, and assignments to them.
 
 use farlink_config::{FILE_MAX, nearest};
 use std::fmt;
 use toml::{Table, Value};
 
-/// Longest path, bytes: errors repeat it, and tables within tables cost the square of their number.
+/// Longest path in bytes: errors repeat the path, and nested tables cost the square of their number.
 const PATH_MAX: usize = 1000;
 
-/// Which of several tables.
+/// Selection among the tables of an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pick {
     All,
     Named(String),
 }
 
-/// One step: a key, and which of its tables where it is a list of them.
+/// One component of a path: a key, with a selection if the key is an array of tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Step {
     key: String,
     pick: Option<Pick>,
 }
 
-/// The path of a key.
+/// Parsed path of a scenario key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyPath {
     steps: Vec<Step>,
@@ -35,15 +35,15 @@ impl fmt::Display for KeyPath {
 }
 
 impl KeyPath {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// What is no path.
+    /// A message if the text is no key path, or names a key that cannot be set.
     pub fn parse(text: &str) -> Result<KeyPath, String> {
         if text.len() > PATH_MAX {
-            return Err(format!("no path of a key is longer than {PATH_MAX} bytes"));
+            return Err(format!("a key path is at most {PATH_MAX} bytes long"));
         }
-        let wrong = || format!("`{text}` is no key; write e.g. `duration` or `group[walker].router`");
+        let wrong = || format!("`{text}` is not a key path; write e.g. `duration` or `group[walker].router`");
         let name = |text: &str| {
             let fine = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
             fine.then(|| text.to_string()).ok_or_else(wrong)
@@ -68,7 +68,7 @@ impl KeyPath {
             }
         }
         if text == "seed" {
-            return Err("`seed` is that of a repetition: `seed` and `repetitions` of the campaign say which".into());
+            return Err("`seed` belongs to each repetition: set `seed` and `repetitions` of the campaign instead".into());
         }
         if steps.last().is_some_and(|step| step.pick.is_some()) {
             return Err(format!("`{text}` names tables and no key in them; write e.g. `{text}.delay`"));
@@ -76,10 +76,10 @@ impl KeyPath {
         Ok(KeyPath { steps, text: text.to_string() })
     }
 
-    /// Sets the key in a scenario. Tables in between are made where there are none, but no table of a list.
+    /// Sets the key in a scenario. Missing intermediate tables are created, except for tables of an array.
     ///
     /// # Errors
-    /// Which part of the path leads nowhere, and what is there instead.
+    /// The component of the path that cannot be followed, and the alternatives.
     pub fn set(&self, root: &mut Table, value: &Value) -> Result<(), String> {
         let mut tables = vec![root];
         let Some((last, before)) = self.steps.split_last() else { return Ok(()) };
@@ -90,6 +90,7 @@ impl KeyPath {
             }
             tables = found;
         }
+        // A value set in every table of a large array multiplies its size.
         if weight(value).saturating_mul(tables.len() as u64) > FILE_MAX {
             return Err(format!("`{}` set to this is a scenario of more than 256 MiB", self.text));
         }
@@ -106,7 +107,7 @@ impl KeyPath {
     }
 }
 
-/// Bytes of a value as text, about.
+/// Approximate size of a value as text, in bytes.
 fn weight(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64,
@@ -116,7 +117,7 @@ fn weight(value: &Value) -> u64 {
     }
 }
 
-/// The tables that a step leads to.
+/// Collects the tables selected by one component.
 fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>) -> Result<(), String> {
     let key = &step.key;
     let Some(pick) = &step.pick else {
@@ -134,6 +135,7 @@ fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>)
         return Err(format!("the scenario has no `[[{key}]]`"));
     };
     let names: Vec<String> = items.iter().map(name_of).collect();
+    // Tables without a name, such as contacts, are selected by their number from 1.
     let numbered =
         |wanted: &str| wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
     let chosen = match pick {
@@ -194,7 +196,7 @@ mod tests {
         assert!(set(&format!("expect{}", ".x".repeat(400))).is_ok());
         for long in [".x", "[1]", "\u{1b}"] {
             let wrong = set(&format!("expect{}", long.repeat(200_000))).unwrap_err();
-            assert_eq!(wrong, "no path of a key is longer than 1000 bytes");
+            assert_eq!(wrong, "a key path is at most 1000 bytes long");
         }
         let mut root: Table = SCENARIO.parse().unwrap();
         let long = Value::String("x".repeat(200 << 20));
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_says_where_it_ends() {
+    fn bad_path_error_names_failing_part() {
         for (path, says) in [
             ("", "no key"),
             ("a..b", "no key"),
@@ -218,7 +220,7 @@ mod tests {
             ("link", "write `link[NAME].KEY`"),
             ("duration.x", "is no table, but string"),
             ("contact[0].end", "no contact `0`"),
-            ("seed", "that of a repetition"),
+            ("seed", "belongs to each repetition"),
         ] {
             let error = set(path).unwrap_err();
             assert!(error.contains(says), "{path}: {error}");

@@ -1,4 +1,4 @@
-//! The keys of `campaign.toml`, from which its reference is made.
+//! Keys of `campaign.toml`, from which the parser and the reference derive.
 
 use crate::metrics::NAMES;
 use farlink_config::Fallback::{Absent, Is, Required};
@@ -9,13 +9,13 @@ const fn other(what: &'static str, example: &'static str) -> Kind {
     Kind::Other { what, example }
 }
 
-/// Most runs of a point.
+/// Most runs per point.
 pub const REPETITIONS_MAX: u64 = 1000;
-/// Words for worlds.
+/// Names of the worlds, in the order of `World`.
 pub const WORLDS: &[&str] = &["sim", "lab"];
-/// Words for shapes of figures.
+/// Names of the figure shapes.
 pub const SHAPES: &[&str] = &["lines", "bars"];
-/// Words for rules of claims.
+/// Names of the claim rules.
 pub const RULES: &[&str] = &["above", "below", "similar", "rises", "falls", "between"];
 
 const LABELS: Kind = other("label, or list of them", "\"none\"");
@@ -24,10 +24,10 @@ const SEVERAL: Kind = other("table: axis = label, or list of them", "{ control =
 const SETS: Kind = other("table: key of the scenario = value", "{ \"group[walker].router\" = \"epidemic\" }");
 
 const TOP: &[Key] = &[
-    key("name", Name, Required, "Its name, in folders and reports."),
-    key("description", Text, Absent, "What it is about, in a sentence or two."),
+    key("name", Name, Required, "Name in folders and reports."),
+    key("description", Text, Absent, "Description in a sentence or two."),
     key("scenario", File, Required, "The scenario that is varied; a figure may name another."),
-    key("world", Choice(WORLDS), Is("sim"), "Where cells run: in simulation, or in the testbed."),
+    key("world", Choice(WORLDS), Is("sim"), "World in which cells run: simulation or testbed."),
     key(
         "repetitions",
         Count(1, REPETITIONS_MAX),
@@ -35,7 +35,7 @@ const TOP: &[Key] = &[
         "Runs of each point, each with a seed of its own; the same seeds for all points.",
     ),
     key("seed", Count(0, u64::MAX), Is("1"), "Seed of the first repetition; the next has the next."),
-    key("axis", Tables("axis"), Absent, "What is varied."),
+    key("axis", Tables("axis"), Absent, "Parameters that are varied."),
     key(
         "skip",
         SEVERAL,
@@ -46,37 +46,36 @@ const TOP: &[Key] = &[
         "figure",
         Tables("figure"),
         Required,
-        "What is drawn; its points are what is run. Points that figures share are run once.",
+        "Figures to draw; their points are run. Points that figures share are run once.",
     ),
-    key("smoke", Table("smoke"), Absent, "The small size (`--smoke`), which ends in seconds."),
+    key("smoke", Table("smoke"), Absent, "The small size (`--smoke`), which takes seconds."),
 ];
-/// The whole file.
 pub const CAMPAIGN: Section = Section {
     name: "campaign",
-    help: "`campaign.toml`: a scenario, what is varied in it, how often it is repeated, and what is drawn.",
+    help: "`campaign.toml`: a scenario, its varied parameters, the number of repetitions, and the figures.",
     keys: TOP,
 };
 
 const AXIS_KEYS: &[Key] = &[
-    key("name", Name, Required, "Its name in this file and in tables."),
-    key("title", Text, Absent, "What it is called in figures; without it, its name."),
+    key("name", Name, Required, "Name in this file and in tables."),
+    key("title", Text, Absent, "Title in figures; without it, the name."),
     key(
         "keys",
         other("key of the scenario, or list of them", "\"group[walker].store_capacity\""),
         Absent,
-        "What it sets: `duration`, `group[walker].router`, `link[*].delay`. A name in brackets picks one of several tables, `*` all of them, a number the n-th.",
+        "Scenario keys that it sets: `duration`, `group[walker].router`, `link[*].delay`. A name in brackets picks one of several tables, `*` all of them, a number the n-th.",
     ),
     key(
         "values",
         other("list of values", "[\"1 MB\", \"2 MB\"]"),
         Absent,
-        "The values that these keys get, one after the other.",
+        "Values assigned to these keys, one per point.",
     ),
     key(
         "labels",
         other("list of texts", "[\"small\", \"large\"]"),
         Absent,
-        "What the values are called; without it, as they are written.",
+        "Labels of the values; without it, the values as written.",
     ),
     key(
         "value",
@@ -85,18 +84,16 @@ const AXIS_KEYS: &[Key] = &[
         "In place of `keys` and `values`: values that each set keys of their own.",
     ),
 ];
-/// An axis.
 pub const AXIS: Section = Section {
     name: "axis",
-    help: "One thing that is varied: `[[axis]]` for each. An axis that a figure does not name is left as the scenario has it.",
+    help: "One varied parameter: `[[axis]]` for each. An axis that a figure does not name keeps the scenario's value.",
     keys: AXIS_KEYS,
 };
 
 const VALUE_KEYS: &[Key] = &[
-    key("label", Text, Required, "What it is called."),
-    key("set", SETS, Required, "What it sets in the scenario; `{}` leaves all as it is."),
+    key("label", Text, Required, "Label in figures and tables."),
+    key("set", SETS, Required, "Scenario keys with their values; `{}` changes nothing."),
 ];
-/// A value of an axis.
 pub const VALUE: Section = Section {
     name: "axis.value",
     help: "A value that sets several keys: `[[axis.value]]` for each.",
@@ -104,25 +101,24 @@ pub const VALUE: Section = Section {
 };
 
 const FIGURE_KEYS: &[Key] = &[
-    key("name", Name, Required, "Its name, in files and tables."),
-    key("title", Text, Absent, "What stands above it; without it, its name."),
-    key("metric", Choice(NAMES), Required, "What is drawn; see below."),
+    key("name", Name, Required, "Name in files and tables."),
+    key("title", Text, Absent, "Title above the figure; without it, the name."),
+    key("metric", Choice(NAMES), Required, "Metric of the vertical axis; see below."),
     key("scenario", File, Absent, "Another scenario than the campaign's."),
-    key("x", Text, Required, "The axis drawn from left to right."),
-    key("series", Text, Absent, "The axis of which each value is a line, or a colour of bars."),
-    key("facet", Text, Absent, "The axis of which each value has a picture of its own."),
-    key("fixed", CHOSEN, Absent, "Labels at which other axes stand."),
+    key("x", Text, Required, "Axis drawn horizontally."),
+    key("series", Text, Absent, "Axis whose values become lines, or colours of bars."),
+    key("facet", Text, Absent, "Axis whose values become separate plots."),
+    key("fixed", CHOSEN, Absent, "Labels chosen for other axes."),
     key("shape", Choice(SHAPES), Is("lines"), "Points joined by lines, or bars."),
     key(
         "against",
         Text,
         Absent,
-        "Label of the series that the others are compared with, seed by seed; without it, the first.",
+        "Label of the reference series, with which the others are compared seed by seed; without it, the first.",
     ),
-    key("claim", Tables("figure.claim"), Absent, "What somebody claims of it, with the rule by which that is judged."),
+    key("claim", Tables("figure.claim"), Absent, "Claims about the figure, each with the rule that judges it."),
     key("paper", Tables("figure.paper"), Absent, "Values that a paper gives, drawn beside ours."),
 ];
-/// A figure.
 pub const FIGURE: Section = Section {
     name: "figure",
     help: "One figure: `[[figure]]` for each. Its points are all values of its axes, each repeated with every seed.",
@@ -130,26 +126,25 @@ pub const FIGURE: Section = Section {
 };
 
 const CLAIM_KEYS: &[Key] = &[
-    key("text", Text, Required, "The claim, in the words of whoever makes it."),
+    key("text", Text, Required, "The claim, in the words of its author."),
     key(
         "rule",
         Choice(RULES),
         Required,
-        "What would have to be so: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first place of the horizontal axis to the last; `between`: within `range`.",
+        "Condition of the claim: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first place of the horizontal axis to the last; `between`: within `range`.",
     ),
-    key("series", LABELS, Absent, "Of which series; without it, of all but those of `than`."),
-    key("than", LABELS, Absent, "The series they are compared with; without it, the one of `against`."),
-    key("facet", LABELS, Absent, "In which pictures; without it, in all."),
+    key("series", LABELS, Absent, "Series the claim is about; without it, all but those of `than`."),
+    key("than", LABELS, Absent, "Series they are compared with; without it, the one of `against`."),
+    key("facet", LABELS, Absent, "Plots the claim is about; without it, all."),
     key(
         "at",
         LABELS,
         Absent,
-        "At which places of the horizontal axis; without it, of the mean over all; `*`: at each.",
+        "Positions on the horizontal axis; without it, the mean over all; `*` for each position separately.",
     ),
-    key("margin", Share, Is("0.1"), "`similar`: how much they may differ, of the mean of the series compared with."),
-    key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "`between`: from where to where the mean lies."),
+    key("margin", Share, Is("0.1"), "For `similar`: largest difference, as a fraction of the reference series' mean."),
+    key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "For `between`: least and largest value of the mean."),
 ];
-/// A claim.
 pub const CLAIM: Section = Section {
     name: "figure.claim",
     help: "A claim is a set of comparisons, each of 95 % intervals of differences between runs with the same seed. It is \
@@ -158,25 +153,23 @@ pub const CLAIM: Section = Section {
 };
 
 const PAPER_KEYS: &[Key] = &[
-    key("series", Text, Absent, "Of which series."),
-    key("facet", Text, Absent, "In which picture; without it, in all."),
+    key("series", Text, Absent, "Series the values belong to."),
+    key("facet", Text, Absent, "Plot the values belong to; without it, all."),
     key(
         "values",
         other("list of numbers", "[0.2, 0.3]"),
         Required,
-        "One for each value of the horizontal axis, from the left; those beyond are not drawn.",
+        "One for each value of the horizontal axis, from the left; surplus values are not drawn.",
     ),
 ];
-/// Values of a paper.
 pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a paper gives.", keys: PAPER_KEYS };
 
 const SMOKE_KEYS: &[Key] = &[
     key("repetitions", Count(1, REPETITIONS_MAX), Is("2"), "In place of the campaign's."),
-    key("set", SETS, Absent, "What is set besides, before the axes, in each scenario that has these tables."),
+    key("set", SETS, Absent, "Additional assignments, made before those of the axes, in each scenario that has these tables."),
     key("values", SEVERAL, Absent, "Labels that are kept; other axes keep all."),
     key("figures", other("name, or list of them", "[\"ratio\"]"), Absent, "Figures that are kept; without it, all."),
 ];
-/// The small size.
 pub const SMOKE: Section = Section {
     name: "smoke",
     help: "The size of `--smoke`, for tests and for a first look: `[smoke]`.",

@@ -1,10 +1,9 @@
-//! Campaigns: a scenario, axes along which it is varied, repetitions, and the figures and claims that come
-//! of it.
+//! Campaigns: a scenario, axes along which it is varied, repetitions, and the resulting figures and claims.
 //!
-//! It holds no world: whoever calls [`run`] says how one cell is run, in this process or as a child. Nothing
-//! here depends on the order in which cells end, so a campaign that was killed and resumed gives the same
-//! tables to the byte. Read [`Campaign`] and [`Plan`] first, then `verdict.rs`, which is the rule by which a
-//! claim is confirmed or contradicted.
+//! This crate contains no world: the caller of [`run`] provides a [`Runner`] that runs one cell, in this process or as
+//! a child. Results do not depend on the order in which cells end, so a campaign that was killed and resumed gives
+//! byte-identical tables. Read [`Campaign`] and [`Plan`] first, then `verdict.rs`, which defines when a claim is
+//! confirmed or contradicted.
 #![forbid(unsafe_code)]
 
 mod docs;

@@ -1,4 +1,4 @@
-//! The numbers that are taken of each cell.
+//! Metrics taken from each cell.
 
 use anyhow::{Context, Result};
 use farlink_base::Duration;
@@ -7,16 +7,16 @@ use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One number of a run.
+/// One metric of a run.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name in files.
+    /// Name in files.
     pub name: &'static str,
-    /// What people call it.
+    /// Title in figures.
     pub title: &'static str,
-    /// What it is.
+    /// Kind of quantity, which determines the unit.
     pub quantity: Quantity,
-    /// How it is computed.
+    /// Definition, as shown in the reference.
     pub help: &'static str,
     of: fn(&Ran<'_>) -> Option<f64>,
 }
@@ -26,21 +26,21 @@ impl PartialEq for Metric {
     }
 }
 
-/// What a run left behind.
+/// Results of one run, as input of the metrics.
 pub(crate) struct Ran<'a> {
     pub manifest: &'a Manifest,
     pub statistics: &'a Statistics,
-    /// Bundles that applications wanted to send before the end.
+    /// Bundles that applications tried to send before the end.
     pub offered: u64,
 }
 
 macro_rules! metrics {
     ($( $name:literal, $title:literal, $quantity:ident, $help:literal, $of:expr; )*) => {
-        /// All metrics.
+        /// All metrics, in the order of the reference.
         pub static METRICS: &[Metric] = &[$( Metric {
             name: $name, title: $title, quantity: Quantity::$quantity, help: $help, of: $of,
         }, )*];
-        /// Their names.
+        /// Names of all metrics, in the order of [`METRICS`].
         pub const NAMES: &[&str] = &[$( $name, )*];
     };
 }
@@ -48,33 +48,33 @@ macro_rules! metrics {
 metrics! {
     "created", "bundles created", Count, "Bundles that applications created.", |ran| Some(ran.statistics.created as f64);
     "delivered", "bundles delivered", Count, "Bundles delivered at least once.", |ran| Some(ran.statistics.delivered as f64);
-    "offered", "bundles offered", Count, "Bundles that the scenario's traffic begins before the end, whether a node took them or not.",
+    "offered", "bundles offered", Count, "Bundles that the scenario's traffic sends before the end, whether a node accepted them or not.",
         |ran| Some(ran.offered as f64);
     "delivery_ratio", "delivery ratio", Ratio,
-        "Delivered over offered: what a full node never took counts as not delivered, so that series are of the same bundles.",
+        "Delivered over offered: bundles refused by a full node count as not delivered, so that all series refer to the same bundles.",
         |ran| Some(ran.statistics.delivered as f64 / ran.offered as f64);
-    "delivery_of_created", "delivery ratio of what was created", Ratio, "Delivered over created, as `farlink run` tells it.",
+    "delivery_of_created", "delivery ratio of created bundles", Ratio, "Delivered over created, as reported by `farlink run`.",
         |ran| ran.statistics.delivery_ratio;
-    "latency_mean_s", "mean latency", Seconds, "From creation to first delivery, mean over what was delivered.",
+    "latency_mean_s", "mean latency", Seconds, "From creation to first delivery, mean over delivered bundles.",
         |ran| Some(ran.statistics.latency_s?.mean);
-    "latency_median_s", "median latency", Seconds, "The same, median.", |ran| Some(ran.statistics.latency_s?.p50);
+    "latency_median_s", "median latency", Seconds, "From creation to first delivery, median (p50) over delivered bundles.", |ran| Some(ran.statistics.latency_s?.p50);
     "overhead", "overhead", Ratio,
-        "Copies that arrived at any node but were no first delivery, over deliveries: (relayed - delivered) / delivered.",
+        "Overhead ratio: arrivals of copies at any node, first deliveries excluded, over deliveries: (relayed - delivered) / delivered.",
         |ran| ran.statistics.overhead_ratio;
     "relayed", "copies relayed", Count, "Copies that arrived at any node, the destination included.", |ran| Some(ran.statistics.relayed as f64);
     "hops_mean", "nodes reached", Ratio, "Nodes that received a delivered bundle, over all its copies, mean.",
         |ran| ran.statistics.hops_mean;
-    "drops", "copies given up", Count, "Copies that nodes gave up undelivered, whatever the reason.",
+    "drops", "copies dropped", Count, "Copies that nodes deleted undelivered, for any reason.",
         |ran| Some(ran.manifest.given_up.values().sum::<u64>() as f64);
-    "drops_room", "copies given up for room", Count, "Copies given up because a store was full.",
+    "drops_room", "copies dropped from full stores", Count, "Copies deleted because a store was full.",
         |ran| Some(ran.manifest.given_up.get("depleted_storage").copied().unwrap_or(0) as f64);
-    "goodput_bit_s", "goodput", Rate, "Delivered payload over the time from the first creation to the last delivery.",
+    "goodput_bit_s", "goodput", Rate, "Goodput: delivered payload over the time from the first creation to the last delivery.",
         |ran| ran.statistics.goodput_bit_s;
-    "last_delivery_s", "last delivery", Seconds, "When the last bundle was delivered, from the start of the run.",
+    "last_delivery_s", "last delivery", Seconds, "Time of the last delivery, from the start of the run.",
         |ran| ran.statistics.last_delivery_s;
 }
 
-/// All numbers of the run of a scenario in this folder; absent where it has none.
+/// Reads the run of a scenario in this folder and computes all metrics; absent where the run has none.
 ///
 /// # Errors
 /// When the folder holds no run, or a damaged one.
@@ -86,7 +86,7 @@ pub fn measure(scenario: &Scenario, folder: &Path) -> Result<BTreeMap<String, Op
     Ok(all(&ran).into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// Bundles that applications want to send before the end, as the scenario says it.
+/// Number of bundles that applications try to send before the end, by the scenario's traffic.
 pub(crate) fn offered(scenario: &Scenario) -> u64 {
     let begins = |start: Duration| start < scenario.duration;
     let of = |traffic: &Traffic| match &traffic.kind {
@@ -101,19 +101,18 @@ pub(crate) fn offered(scenario: &Scenario) -> u64 {
     scenario.traffic.iter().map(of).sum()
 }
 
-/// Of so many, one every so often, those that begin before the end.
+/// Number of sends, at most `count` at the given interval, that start before the end.
 fn in_time(scenario: &Scenario, traffic: &Traffic, count: u64, interval: Duration) -> u64 {
     let left = scenario.duration.saturating_sub(traffic.start).as_nanos();
     let most = if interval.is_zero() { u128::from(count) } else { left.div_ceil(interval.as_nanos()) };
     count.min(u64::try_from(most).unwrap_or(u64::MAX))
 }
 
-/// The metric of a name.
 pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// All numbers of a run; absent ones are those it has none of.
+/// Computes all metrics; non-finite values become absent.
 pub(crate) fn all(ran: &Ran<'_>) -> Vec<(&'static str, Option<f64>)> {
     METRICS.iter().map(|metric| (metric.name, (metric.of)(ran).filter(|value| value.is_finite()))).collect()
 }
@@ -146,11 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_that_of_the_study() {
+    fn overhead_matches_hand_computation() {
         let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
         let mut manifest = Manifest::new(World::Sim, "x", "", None);
         manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
         let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };
+        // Two of three bundles delivered, and nine copies received in all.
         let numbers = all(&ran);
         let of = |name: &str| numbers.iter().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("relayed"), of("overhead")), (Some(9.0), Some(3.5)), "(9 - 2) / 2");
@@ -159,12 +159,12 @@ mod tests {
         assert_eq!(
             (of("delivery_ratio"), of("delivery_of_created")),
             (Some(0.5), Some(2.0 / 3.0)),
-            "one was never taken"
+            "one of the four offered was refused"
         );
     }
 
     #[test]
-    fn what_is_offered_is_what_begins_before_the_end() {
+    fn offered_bundles_begin_before_end() {
         let scenario = |traffic: &str| {
             let text = format!(
                 "name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 2\n\
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_delivered_has_no_overhead_and_no_latency() {
+    fn no_delivery_has_no_latency() {
         let bundles = [bundle(3, None)];
         let manifest = Manifest::new(World::Sim, "x", "", None);
         let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), offered: 4 };

@@ -1,4 +1,4 @@
-//! Results as an HTML page and as files in the campaign's folder.
+//! Results as an HTML page, and as files in the campaign's folder.
 
 use crate::folder::Folder;
 use crate::results::{Results, Spot};
@@ -13,15 +13,15 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-/// Width of a picture on a page as wide as a telephone, where text keeps its size.
+/// Width of a plot on a narrow screen, where text keeps its size.
 const NARROW: f64 = 360.0;
 
 impl Results<'_> {
-    /// Writes everything into the campaign's folder: `report.html`, `results.txt`, the tables `cells` and
-    /// `points` as Parquet and CSV, and `figures/`. Gives the report's path.
+    /// Writes all results to the campaign's folder: `report.html`, `results.txt`, the tables `cells` and `points` as
+    /// Parquet and CSV, and `figures/`. Returns the path of the report.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub fn write(&self, folder: &Folder) -> Result<PathBuf> {
         let path = folder.path();
         let write = |name: &str, text: &str| {
@@ -42,7 +42,7 @@ impl Results<'_> {
                     true => (figure.title.clone(), figure.name.clone()),
                     false => (format!("{}: {facet}", figure.title), format!("{}_{}", figure.name, file_name(&facet))),
                 };
-                // Two labels may be one name.
+                // Two labels may map to the same file name.
                 let name = if names.contains(&name) { format!("{name}-{}", place + 1) } else { name };
                 names.insert(name.clone());
                 write(&format!("figures/{name}.svg"), &plot.file(&title, 640.0, 320.0))?;
@@ -52,7 +52,7 @@ impl Results<'_> {
         write("report.html", &self.html(folder))
     }
 
-    /// The report as one HTML document.
+    /// Renders the report as one HTML document.
     pub fn html(&self, folder: &Folder) -> String {
         let campaign = &self.plan.campaign;
         let mut out = format!("<header><h1>{}</h1>", escape(&campaign.name));
@@ -100,7 +100,7 @@ impl Results<'_> {
         let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
         let _ = write!(
             out,
-            "<section><h2>What is claimed, and what we find</h2><p class=\"caption\">{} claims confirmed, {} contradicted, {} undecidable.</p>",
+            "<section><h2>Claims and verdicts</h2><p class=\"caption\">{} claims confirmed, {} contradicted, {} undecidable.</p>",
             count(Verdict::Confirmed),
             count(Verdict::Contradicted),
             count(Verdict::Undecidable)
@@ -196,7 +196,7 @@ impl Results<'_> {
     }
 }
 
-/// A label as part of a file's name.
+/// Turns a label into a part of a file name.
 fn file_name(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' }).collect()
 }

@@ -1,4 +1,4 @@
-//! From the text of `campaign.toml` to a checked [`Campaign`].
+//! Conversion of the text of `campaign.toml` to a checked [`Campaign`].
 
 use crate::keypath::KeyPath;
 use crate::keys::{self, REPETITIONS_MAX};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table};
 
-/// The name of the file in a campaign's folder.
+/// Name of the campaign file in its folder.
 const FILE: &str = "campaign.toml";
 
 impl Campaign {
-    /// Reads a campaign: its folder, or its file. All mistakes at once.
+    /// Reads a campaign from its folder or its file, and reports all mistakes at once.
     ///
     /// # Errors
-    /// What is wrong, each with its line and what to try.
+    /// Every mistake, with its line and a hint.
     pub fn load(path: &Path) -> Result<Campaign, Vec<ConfigError>> {
         let file = if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
         let text = farlink_config::read_text(&file).map_err(|expected| {
@@ -27,13 +27,15 @@ impl Campaign {
         Campaign::parse(&text, file.parent().unwrap_or(Path::new("")), &file.display().to_string())
     }
 
-    /// Reads the text of a campaign's `file`; paths in it are relative to `folder`.
+    /// Parses the text of a campaign's `file`; paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// What is wrong, each with its line and what to try.
+    /// Every mistake, with its line and a hint.
     pub fn parse(text: &str, folder: &Path, file: &str) -> Result<Campaign, Vec<ConfigError>> {
         let errors = Errors::new(Some(file), text);
         let root = errors.parse();
+        // The plain table keeps the values that are later written into scenarios; the spanned one
+        // gives the lines of errors.
         let plain = text.parse::<Table>().unwrap_or_default();
         let campaign = root.as_ref().map(|root| read(&errors, root.get_ref(), &plain, text, (file, folder)));
         drop(root);
@@ -84,7 +86,7 @@ fn read(
     }
 }
 
-/// A file that must be there.
+/// Reads the path of a file that must exist.
 pub fn file(reader: &Reader<'_>, key: &str, folder: &Path) -> Option<PathBuf> {
     let file = PathBuf::from(reader.text(key)?);
     if !folder.join(&file).is_file() {
@@ -95,7 +97,7 @@ pub fn file(reader: &Reader<'_>, key: &str, folder: &Path) -> Option<PathBuf> {
     Some(file)
 }
 
-/// The n-th table of a list, as plain values.
+/// The table at position `place` of an array, without spans.
 fn nth<'p>(plain: &'p Table, key: &str, place: usize) -> Option<&'p Table> {
     plain.get(key)?.as_array()?.get(place)?.as_table()
 }
@@ -120,11 +122,13 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
             reader.fail("values", "an axis without values", "add `keys` and `values`, or `[[axis.value]]`");
         }
         for (place, value) in values.iter().enumerate() {
+            // Labels name files and columns, so they must be distinct.
             if values[..place].iter().any(|before| before.label == value.label) {
                 let hint = "each value needs a label of its own: `labels = [\"...\"]`";
                 top.errors.at(&path, Some(value.place), format!("two values labelled `{}`", value.label), hint);
             }
         }
+        // An axis becomes a column beside these.
         if ["cell", "scenario", "seed"].contains(&name.as_str()) || METRICS.iter().any(|metric| metric.name == name) {
             reader.fail("name", format!("`{name}` is another column of the tables"), "choose another name");
         }
@@ -136,7 +140,7 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
     axes
 }
 
-/// `keys`, `values` and `labels`.
+/// Reads `keys`, `values` and `labels`.
 fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisValue> {
     let paths = reader
         .custom("keys", |input| input.texts()?.iter().map(|text| KeyPath::parse(text)).collect::<Result<Vec<_>, _>>());
@@ -170,12 +174,12 @@ fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisVal
     values.iter().enumerate().map(value).collect()
 }
 
-/// A value as it is written, without quotes.
+/// Formats a value as written, without quotes.
 fn written(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
-/// A list of texts; a number is taken as it is written.
+/// Reads a list of texts; a number is taken as written.
 fn texts(input: Input<'_, '_>) -> Result<Vec<String>, String> {
     let one = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
         DeValue::Integer(number) => Ok(number.as_str().to_string()),
@@ -184,7 +188,7 @@ fn texts(input: Input<'_, '_>) -> Result<Vec<String>, String> {
     input.items()?.iter().map(one).collect()
 }
 
-/// `[[axis.value]]` tables.
+/// Reads the `[[axis.value]]` tables.
 fn listed(reader: &Reader<'_>, plain: &Table) -> Vec<AxisValue> {
     let mut values = Vec::new();
     for (place, (path, table)) in reader.tables("value").into_iter().enumerate() {
@@ -204,7 +208,7 @@ fn listed(reader: &Reader<'_>, plain: &Table) -> Vec<AxisValue> {
     values
 }
 
-/// A table of keys of the scenario with their values.
+/// Reads a table of scenario keys with their values.
 fn sets_of(reader: &Reader<'_>, key: &str, plain: Option<&toml::Value>) -> Vec<Set> {
     if reader.given(key) && plain.is_some_and(|plain| !plain.is_table()) {
         reader.fail(key, "expected a table", "write `set = { \"group[walker].router\" = \"epidemic\" }`");
@@ -219,7 +223,7 @@ fn sets_of(reader: &Reader<'_>, key: &str, plain: Option<&toml::Value>) -> Vec<S
     sets
 }
 
-/// The axis of a name; says so where there is none.
+/// Finds an axis by name, and reports an unknown one.
 pub fn axis(reader: &Reader<'_>, key: &str, name: &str, axes: &[Axis]) -> Option<usize> {
     let found = axes.iter().position(|axis| axis.name == name);
     if found.is_none() {
@@ -231,7 +235,7 @@ pub fn axis(reader: &Reader<'_>, key: &str, name: &str, axes: &[Axis]) -> Option
     found
 }
 
-/// The value of a label; says so where there is none.
+/// Finds a value by label, and reports an unknown one.
 pub fn value(reader: &Reader<'_>, key: &str, label: &str, axis: &Axis) -> Option<usize> {
     let found = axis.value(label);
     if found.is_none() {
@@ -244,7 +248,7 @@ pub fn value(reader: &Reader<'_>, key: &str, label: &str, axis: &Axis) -> Option
     found
 }
 
-/// Labels of axes: `{ control = "afner", router = ["prophet"] }`.
+/// Reads labels of axes: `{ control = "afner", router = ["prophet"] }`.
 pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]) -> Vec<(usize, Vec<usize>)> {
     let mut chosen = Vec::new();
     for (name, labels) in table {
@@ -263,7 +267,7 @@ pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]
     chosen
 }
 
-/// The seed of the first repetition: so that the last of as many as there may be is one of a table.
+/// Seed of the first repetition; bounded so that the last seed still fits a TOML integer.
 fn first_seed(top: &Reader<'_>) -> u64 {
     let seed = top.count("seed").unwrap_or(1);
     if seed > i64::MAX as u64 - REPETITIONS_MAX {
@@ -273,7 +277,7 @@ fn first_seed(top: &Reader<'_>) -> u64 {
     seed
 }
 
-/// `[[skip]]`: lists of tables, or one table.
+/// Reads `[[skip]]`: a list of tables, or one table.
 fn skips(top: &Reader<'_>, axes: &[Axis]) -> Vec<Vec<(usize, Vec<usize>)>> {
     let Some(value) = top.get("skip") else { return Vec::new() };
     let tables: Option<Vec<&DeTable<'_>>> = match value.get_ref() {

@@ -1,4 +1,4 @@
-//! Figures, their claims and what papers give for them.
+//! Parsing of figures, their claims, and the values that papers give for them.
 
 use crate::keys;
 use crate::metrics::{METRICS, metric};
@@ -9,7 +9,7 @@ use farlink_report::plot::Shape;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// All figures.
+/// Reads all `[[figure]]` tables.
 pub fn figures(top: &Reader<'_>, axes: &[Axis], scenario: &Path, folder: &Path) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for (path, table) in top.tables("figure") {
@@ -68,7 +68,7 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
     Some(figure)
 }
 
-/// Axes of one figure that set the same key: what one of them says would be without effect.
+/// Reports axes of one figure that set the same key: the later assignment would hide the earlier one.
 fn both_set(reader: &Reader<'_>, axes: &[Axis], named: &[usize]) {
     let sets = |axis: usize, key: &str| {
         axes[axis].values.iter().flat_map(|value| &value.sets).any(|(path, _)| path.to_string() == key)
@@ -119,10 +119,11 @@ fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
             0
         }
         (None, _) => 0,
+    // Without `against` the first series is the reference.
     }
 }
 
-/// The values of labels on an axis of the figure. Without an axis there is one, without a name.
+/// Finds the values of labels on an axis of the figure.
 fn labels(reader: &Reader<'_>, key: &str, of: Option<usize>, axes: &[Axis]) -> Option<Vec<usize>> {
     let given = reader.texts(key)?;
     let Some(of) = of else {
@@ -133,6 +134,7 @@ fn labels(reader: &Reader<'_>, key: &str, of: Option<usize>, axes: &[Axis]) -> O
 }
 
 fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
+    // A figure without series or facets has one, with index 0.
     let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
     let text = reader.text("text");
     let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));
@@ -149,6 +151,7 @@ fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
         let others = all(figure.series).into_iter();
         if compares { others.filter(|place| !than.contains(place)).collect() } else { others.collect() }
     });
+    // A difference of a series from itself is always zero.
     if compares && !series.is_empty() && series.iter().all(|one| than.iter().all(|other| other == one)) {
         reader.fail("than", "a series is compared with itself alone", "name others in `series` or `than`");
     }

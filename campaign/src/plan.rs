@@ -1,4 +1,4 @@
-//! What is run: the points of all figures, each once, and the scenario of each.
+//! Plans: the points of all figures, each once, with the scenario of each.
 
 use crate::types::{Campaign, Figure, Set, World};
 use farlink_base::ConfigError;
@@ -12,48 +12,48 @@ use toml::Table;
 /// Most cells of a campaign.
 const CELLS_MAX: usize = 100_000;
 
-/// A point: a scenario, and the values at which axes stand. All repetitions of it are of one text.
+/// A point: a scenario with a value for each axis. All its repetitions share one scenario text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Configuration {
-    /// The scenario's file, relative to the campaign's folder.
+    /// Path of the scenario file, relative to the campaign's folder.
     pub scenario: PathBuf,
-    /// Axes and their values, by their places, in the order of axes.
+    /// Pairs of axis and value indices, in the order of axes.
     pub values: Vec<(usize, usize)>,
-    /// A name for folders.
+    /// Name for folders, made of the scenario's name and the labels.
     pub name: String,
-    /// The scenario's text with everything set.
+    /// Scenario text with all assignments applied.
     pub text: String,
     /// FNV-1a of the text and of the files it names.
     pub hash: u64,
 }
 
-/// One run.
+/// One run: a point with a seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// Its place in [`Plan::configurations`].
+    /// Index into [`Plan::configurations`].
     pub configuration: usize,
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
 }
 
-/// Everything that is run.
+/// All cells of a campaign, with their checked scenarios.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The campaign.
+    /// The campaign that is planned.
     pub campaign: Campaign,
-    /// Its points.
+    /// Points of all figures, each once.
     pub configurations: Vec<Configuration>,
     places: BTreeMap<Point, usize>,
 }
 
-/// A scenario, and axes with their values.
+/// Key of a point: the scenario file, and pairs of axis and value indices.
 type Point = (PathBuf, Vec<(usize, usize)>);
 
 impl Plan {
-    /// Of a campaign; every scenario that comes of it is read and checked.
+    /// Plans a campaign; every resulting scenario is parsed and checked.
     ///
     /// # Errors
-    /// What is wrong: in a scenario itself, or in what an axis sets in it, at the value's line.
+    /// The mistakes in scenarios, and in the values of axes with their lines.
     pub fn new(campaign: Campaign) -> Result<Plan, Vec<ConfigError>> {
         let text = campaign.text.clone();
         let file = campaign.file.display().to_string();
@@ -67,7 +67,7 @@ impl Plan {
                 return Err(errors.into_list());
             }
             let of_figure = campaign.points(figure);
-            // Of the small size a figure may be left out so.
+            // The values kept by the small size may leave a figure without points.
             if of_figure.is_empty() && !campaign.small {
                 errors.at(
                     &format!("figure[{}]", figure.name),
@@ -78,6 +78,7 @@ impl Plan {
             }
             points.extend(of_figure.into_iter().map(|point| (point, figure.place)));
         }
+        // Reported only if nothing else is wrong, because any other mistake may be the cause.
         if points.is_empty() && errors.is_empty() {
             errors.at(
                 "skip",
@@ -97,7 +98,8 @@ impl Plan {
                 Ok(text) => {
                     let hash = hash(&text, &campaign.folder);
                     let mut name = name(&campaign, &point);
-                    // Long labels are cut, and may then be those of another point with the same text.
+                    // Long labels are cut, so two points with the same text could get the same
+                    // name.
                     if !names.insert((name.clone(), hash as u32)) {
                         let _ = write!(name, "-{}", configurations.len());
                     }
@@ -110,30 +112,30 @@ impl Plan {
         if errors.is_empty() { Ok(Plan { campaign, configurations, places }) } else { Err(errors.into_list()) }
     }
 
-    /// The configuration of a point of a figure, where it is part of this size.
+    /// Index of the configuration at a point of a figure; `None` if this size leaves it out.
     pub fn at(&self, figure: &Figure, x: usize, series: Option<usize>, facet: Option<usize>) -> Option<usize> {
         let point = (figure.scenario.clone(), self.campaign.values_at(figure, x, series, facet));
         self.places.get(&point).copied()
     }
-    /// All cells.
+    /// All cells: every configuration with every seed.
     pub fn cells(&self) -> Vec<Cell> {
         let seeds = self.campaign.seeds();
         let of = |configuration| seeds.iter().map(move |seed| Cell { configuration, seed: *seed });
         (0..self.configurations.len()).flat_map(of).collect()
     }
-    /// The name of a cell: of its folder. Another scenario text is another name.
+    /// Name of a cell's folder. A changed scenario text or file changes the name.
     pub fn name(&self, cell: Cell) -> String {
         let configuration = &self.configurations[cell.configuration];
         format!("{}_s{}_{:08x}", configuration.name, cell.seed, configuration.hash as u32)
     }
-    /// The files that the scenario of a cell names, as it names them: relative to the campaign's folder.
+    /// Paths of the files that a cell's scenario names, relative to the campaign's folder.
     pub fn files(&self, cell: Cell) -> Vec<String> {
         files_of(&self.configurations[cell.configuration].text, &self.campaign.folder)
     }
-    /// The scenario of a cell.
+    /// Parses the scenario of a cell and sets its seed.
     ///
     /// # Errors
-    /// What is wrong with it, where a file it names has changed since the plan was made.
+    /// The mistakes, if a file it names has changed since the plan was made.
     pub fn scenario(&self, cell: Cell) -> Result<Scenario, Vec<ConfigError>> {
         let text = &self.configurations[cell.configuration].text;
         let mut scenario = Scenario::parse_in(text, &self.campaign.folder)?;
@@ -143,7 +145,7 @@ impl Plan {
 }
 
 impl Campaign {
-    /// Where the axes of a point of a figure stand.
+    /// Axis values of a point of a figure.
     fn values_at(&self, figure: &Figure, x: usize, series: Option<usize>, facet: Option<usize>) -> Vec<(usize, usize)> {
         let mut values = figure.fixed.clone();
         values.push((figure.x, x));
@@ -152,7 +154,7 @@ impl Campaign {
         values.sort_unstable();
         values
     }
-    /// How many points a figure has at most.
+    /// Upper bound of the number of points of a figure.
     fn count(&self, figure: &Figure) -> usize {
         let of = |axis: Option<usize>| axis.map_or(1, |axis| self.axes[axis].kept().count());
         of(Some(figure.x)).saturating_mul(of(figure.series)).saturating_mul(of(figure.facet))
@@ -180,7 +182,7 @@ impl Campaign {
             |(axis, at): &(usize, Vec<usize>)| values.iter().any(|(known, value)| known == axis && at.contains(value));
         self.skips.iter().any(|skip| skip.iter().all(stands))
     }
-    /// A point in words.
+    /// Describes a point by its axes and labels.
     pub fn point_text(&self, values: &[(usize, usize)]) -> String {
         let one = |(axis, value): &(usize, usize)| {
             format!("{} {}", self.axes[*axis].name, self.axes[*axis].values[*value].label)
@@ -189,7 +191,7 @@ impl Campaign {
     }
 }
 
-/// The scenarios named, read and found good as they are.
+/// Reads the scenarios named, checks them unchanged, and applies the small size's assignments.
 fn bases<'p>(
     campaign: &Campaign,
     files: impl Iterator<Item = &'p Path>,
@@ -204,14 +206,14 @@ fn bases<'p>(
         let named = |error: ConfigError| ConfigError { path: format!("{}: {}", path.display(), error.path), ..error };
         let scenario = Scenario::load(&path).map_err(|list| list.into_iter().map(named).collect::<Vec<_>>())?;
         let mut base: Table = scenario.text.parse().unwrap_or_default();
-        // One that does not have the table is left as it is.
+        // A scenario without the table keeps its own values.
         sets.retain(|(path, value)| path.set(&mut base, value).is_err());
         for (path, value) in &campaign.set {
             let _ = path.set(&mut base, value);
         }
         bases.insert(file.to_path_buf(), base);
     }
-    // Of figures that are left out there may be other scenarios.
+    // Scenarios of figures that are left out may have the tables that these lack.
     if sets.is_empty() || campaign.part {
         return Ok(bases);
     }
@@ -223,8 +225,8 @@ fn bases<'p>(
     Err(sets.into_iter().map(unused).collect())
 }
 
-/// A point whose scenario is none: told of the values that are wrong by themselves, each at its line; where
-/// none is, of the point, at its figure's.
+/// Reports the mistake of a point's scenario at the values that cause it on their own, each at its line; if none does,
+/// at the figure.
 fn blame(
     campaign: &Campaign,
     base: &Table,
@@ -232,7 +234,7 @@ fn blame(
     why: ConfigError,
     errors: &Errors<'_>,
 ) {
-    // One that cannot be run whatever the axes say is told once.
+    // A scenario that fails without any axis value is reported once.
     if let Err(why) = text_of(base, Vec::new()).and_then(|text| check(&text, campaign)) {
         return errors.at("scenario", None, why.expected, why.hint);
     }
@@ -266,8 +268,8 @@ fn text_of(base: &Table, sets: Vec<&Set>) -> Result<String, ConfigError> {
     toml::to_string(&table).map_err(|why| failed(why.to_string()))
 }
 
-/// The first mistake of a scenario, with its path and without the line, which is of a text nobody sees; or why the
-/// campaign's world cannot run it.
+/// Checks a scenario and that the campaign's world can run it. Returns the first mistake with its key path but without
+/// its line, which would refer to a generated text.
 fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
     let scenario = Scenario::parse_in(text, &campaign.folder).map_err(|list| {
         list.into_iter().next().unwrap_or_else(|| ConfigError {
@@ -291,9 +293,9 @@ fn check(text: &str, campaign: &Campaign) -> Result<(), ConfigError> {
     }
 }
 
-/// A name for folders: the scenario's, and the labels.
+/// Name for folders, made of the scenario's name and the labels.
 fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
-    /// Longer ones are cut: the hash tells them apart.
+    /// Longer names are cut; the hash keeps them distinct.
     const LONGEST: usize = 100;
     let stem = scenario.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let labels = values.iter().map(|(axis, value)| campaign.axes[*axis].values[*value].label.clone());
@@ -304,10 +306,11 @@ fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
     name.trim_start_matches('.').to_string()
 }
 
-/// The files that a scenario's text names, as it names them, of those that are there.
+/// Existing files named anywhere in a scenario's text, as they are named.
 fn files_of(text: &str, folder: &Path) -> Vec<String> {
     fn named(value: &toml::Value, found: &mut Vec<String>) {
         match value {
+            // Any string may be a path; the file system decides.
             toml::Value::String(text) if text.len() < 256 => found.push(text.clone()),
             toml::Value::Array(items) => items.iter().for_each(|item| named(item, found)),
             toml::Value::Table(table) => table.values().for_each(|item| named(item, found)),
@@ -320,12 +323,13 @@ fn files_of(text: &str, folder: &Path) -> Vec<String> {
     files
 }
 
-/// FNV-1a, 64 bits, of a text and of the files beside the campaign that it names.
+/// FNV-1a, 64 bits, of a text and of the contents of the files it names.
 fn hash(text: &str, folder: &Path) -> u64 {
     let files = files_of(text, folder);
     let contents = files.iter().filter_map(|file| std::fs::read(folder.join(file)).ok());
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for bytes in std::iter::once(text.as_bytes().to_vec()).chain(contents) {
+        // A byte that UTF-8 text cannot contain separates text and files.
         for byte in bytes.iter().chain(&[0xff]) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         }

@@ -1,4 +1,4 @@
-//! Runs the cells of a plan, several at once, and leaves those that ended whatever happens.
+//! Execution of a plan's cells, several at once; cells that ended survive any interruption.
 
 use crate::folder::{Folder, Record};
 use crate::metrics;
@@ -12,78 +12,78 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How one cell is run.
+/// Input of a runner: the cell to run, and its folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The plan.
+    /// Plan that the cell belongs to.
     pub plan: &'a Plan,
-    /// The cell.
+    /// Cell to run.
     pub cell: Cell,
-    /// An empty folder, for its run.
+    /// Empty folder for the run directory.
     pub folder: &'a Path,
-    /// Set from outside: it is to end now.
+    /// Set from outside when the cell should stop.
     pub stop: &'a AtomicBool,
 }
 
-/// How a cell ended.
+/// Outcome of a cell that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// Its run is in its folder, whole.
+    /// The run finished; its folder is complete.
     Done,
-    /// It was stopped.
+    /// The run was stopped early.
     Stopped,
 }
 
-/// Runs one cell: in this process, or as a child.
+/// Runs one cell, in this process or as a child process.
 pub trait Runner: Sync {
-    /// Runs it and writes its run directory.
+    /// Runs the cell and writes its run directory.
     ///
     /// # Errors
-    /// Why it failed; the campaign goes on without it.
+    /// The reason of the failure; the campaign continues with other cells.
     fn run(&self, job: &Job<'_>) -> Result<Ended>;
 }
 
-/// How to run a campaign.
+/// Options of [`run`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Cells at once; at least one.
+    /// Number of cells at once, at least 1.
     pub jobs: usize,
-    /// Set from outside: cells that ended stay, the others are thrown away.
+    /// Set from outside to stop: finished cells stay, running ones are discarded.
     pub stop: &'a AtomicBool,
-    /// This program, with its version.
+    /// Version of this program, stored with the records.
     pub version: &'a str,
 }
 
-/// How far it is.
+/// Progress of a running campaign.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// Cells that ended, before and now.
+    /// Number of cells that ended, earlier ones included.
     pub done: usize,
-    /// Cells that failed.
+    /// Number of cells that failed.
     pub failed: usize,
-    /// All cells.
+    /// Number of all cells.
     pub total: usize,
-    /// Seconds that the rest takes, as far as is known.
+    /// Estimated seconds until the rest is done; `None` before the first measurement.
     pub left_s: Option<f64>,
 }
 
-/// What came of it.
+/// Result of [`run`].
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// Cells that ended, before and now.
+    /// Number of cells that ended, earlier ones included.
     pub done: usize,
-    /// Cells that ended now.
+    /// Number of cells that ended during this call.
     pub ran: usize,
-    /// Cells that failed, each with the reason.
+    /// Names of failed cells, each with the reason.
     pub failed: Vec<(String, String)>,
-    /// Cells that were not run, or stopped.
+    /// Number of cells not run or stopped.
     pub left: usize,
 }
 
-/// Runs what is still to be run. What is in the folder already is done.
+/// Runs the cells that have no record in the folder yet.
 ///
 /// # Errors
-/// When another process is at work in the folder, or the folder cannot be read.
+/// When another process holds the folder's lock, or the folder cannot be read.
 pub fn run(
     plan: &Plan,
     folder: &Folder,
@@ -98,6 +98,7 @@ pub fn run(
     for cell in plan.cells() {
         match folder.record(&plan.name(cell))? {
             Some(record) => {
+                // Times of earlier cells give an estimate from the start.
                 queue.took(cell, record.wall_s);
                 summary.done += 1;
             }
@@ -115,6 +116,7 @@ pub fn run(
         }
         drop(tell);
         loop {
+            // The timeout bounds the delay of progress reports while cells take long.
             match hear.recv_timeout(Duration::from_millis(200)) {
                 Ok((_, Ok(Ended::Done))) => {
                     summary.done += 1;
@@ -134,7 +136,7 @@ pub fn run(
     Ok(summary)
 }
 
-/// A thread that panicked left the queue as good as it was: it is changed in one step.
+/// The queue changes in single steps, so a panic of another thread leaves it consistent.
 fn guarded(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,7 +154,7 @@ fn work(
     while !options.stop.load(Ordering::Relaxed) {
         let Some(cell) = guarded(queue).pop() else { return };
         let (name, begun) = (plan.name(cell), Instant::now());
-        // A cell that panics is one that fails: the others have nothing to do with it.
+        // A panic is contained: it fails its cell only.
         let ended = catch_unwind(AssertUnwindSafe(|| one(plan, folder, options, runner, cell)));
         let ended = ended.unwrap_or_else(|panic| Err(anyhow::anyhow!("it panicked: {}", words(&*panic))));
         let ended = ended.map_err(|why| {
@@ -176,6 +178,7 @@ fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, 
     let (name, begun) = (plan.name(cell), Instant::now());
     let running = folder.begin(&name)?;
     let ended = runner.run(&Job { plan, cell, folder: &running, stop: options.stop });
+    // The folder of an unfinished run is removed, so that a later call starts it again.
     if !matches!(ended, Ok(Ended::Done)) {
         folder.drop_cell(&running);
         return ended;

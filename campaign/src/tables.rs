@@ -1,11 +1,11 @@
-//! Results as tables for other programs: a row for each cell, and a row for each point of each figure.
+//! Results as tables for other programs: one row per cell, and one row per point of each figure.
 
 use crate::metrics::METRICS;
 use crate::results::{Results, Spot};
 use farlink_report::sheet::{Sheet, Values};
 
 impl Results<'_> {
-    /// A row for each cell that ended: its scenario, where axes stood, its seed, and all metrics.
+    /// Table with a row for each cell that ended: scenario, axis labels, seed, and all metrics.
     pub fn cells(&self) -> Sheet {
         let records: Vec<_> = self.records().map(|(_, record)| record).collect();
         let texts = |of: &dyn Fn(&crate::folder::Record) -> Option<String>| {
@@ -26,9 +26,9 @@ impl Results<'_> {
         Sheet { columns }
     }
 
-    /// A row for each point of each figure: the mean with half of its 95 % interval, the same of the
-    /// differences from the figure's series of comparison seed by seed with the p of the paired t-test, and
-    /// what a paper gives.
+    /// Table with a row for each point of each figure: the mean with half of its 95 % interval, the paired difference
+    /// from the reference series with half of its interval and the p-value of the paired t-test, and the value that a
+    /// paper gives.
     pub fn points(&self) -> Sheet {
         let mut texts: [Vec<Option<String>>; 5] = Default::default();
         let mut reals: [Vec<Option<f64>>; 7] = Default::default();

@@ -1,4 +1,4 @@
-//! Results as a text table: what is checked in as `expected.txt`.
+//! Results as a text table, as checked in in `expected.txt`.
 
 use crate::results::{Results, Spot};
 use crate::types::Figure;
@@ -6,19 +6,19 @@ use farlink_report::Quantity;
 use farlink_report::plot::Estimate;
 use std::fmt::Write;
 
-/// A number without a unit, which stands in the title.
+/// Formats an estimate without unit, because the title holds it.
 fn number(estimate: Estimate, quantity: Quantity) -> String {
     estimate.text(if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio })
 }
 
-/// What a metric is, with its unit.
+/// Title of a metric with its unit.
 pub(crate) fn titled(figure: &Figure) -> String {
     let unit = figure.metric.quantity.unit();
     if unit.is_empty() { figure.metric.title.to_string() } else { format!("{} ({unit})", figure.metric.title) }
 }
 
 impl Results<'_> {
-    /// All figures with their claims: means with 95 % intervals, then differences seed by seed.
+    /// Formats all figures with their claims: means with 95 % intervals, then paired differences.
     pub fn text(&self) -> String {
         let campaign = &self.plan.campaign;
         let (ended, all) = self.count();
@@ -49,6 +49,7 @@ impl Results<'_> {
             let mut lines = Vec::new();
             let mut head = vec![self.title(Some(figure.x)).to_string()];
             head.extend(series.iter().map(|one| self.label(figure.series, *one).to_string()));
+            // A figure without series has one column, titled with the metric.
             if head.len() == 2 && head[1].is_empty() {
                 head[1] = figure.metric.title.to_string();
             }
@@ -76,7 +77,7 @@ impl Results<'_> {
         }
     }
 
-    /// Series that have a point in a picture.
+    /// Series that have a point in a facet.
     pub(crate) fn series(&self, figure: &Figure, facet: Option<usize>) -> Vec<Option<usize>> {
         let xs = self.kept(Some(figure.x));
         let drawn = |series: &Option<usize>| {
@@ -86,7 +87,7 @@ impl Results<'_> {
     }
 }
 
-/// Lines in columns, the first to the left, the others to the right.
+/// Writes lines in columns: the first aligned left, the others right.
 fn columns(out: &mut String, lines: &[Vec<String>]) {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =

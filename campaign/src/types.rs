@@ -1,4 +1,4 @@
-//! A campaign as its file says it.
+//! A campaign, as read from its file.
 
 use crate::keypath::KeyPath;
 use crate::metrics::Metric;
@@ -6,17 +6,17 @@ use farlink_report::plot::Shape;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Where cells run.
+/// World in which cells run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
-    /// In simulation.
+    /// The simulator.
     Sim,
-    /// In the testbed.
+    /// The testbed on this machine.
     Lab,
 }
 impl World {
-    /// Its word.
+    /// Name on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
             World::Sim => "sim",
@@ -25,183 +25,183 @@ impl World {
     }
 }
 
-/// A key of the scenario, and the value it gets.
+/// An assignment: a scenario key and its value.
 pub type Set = (KeyPath, toml::Value);
 
-/// A campaign.
+/// A campaign with its axes, figures and claims.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Campaign {
-    /// Its name.
+    /// Name of the campaign.
     pub name: String,
-    /// What it is about.
+    /// Description for people.
     pub description: String,
-    /// Its file.
+    /// Path of the campaign file.
     pub file: PathBuf,
-    /// Where that is, and what paths in it are relative to.
+    /// Folder of the file, to which paths in it are relative.
     pub folder: PathBuf,
-    /// Where its cells run.
+    /// World in which its cells run.
     pub world: World,
-    /// Runs of each point.
+    /// Number of runs of each point, each with its own seed.
     pub repetitions: u64,
-    /// Seed of the first.
+    /// Seed of the first repetition; the following ones count up.
     pub first_seed: u64,
-    /// Set before the axes in scenarios that have these tables: what the small size says.
+    /// Assignments made before those of the axes, in scenarios that have the tables; from the small size.
     pub set: Vec<Set>,
-    /// What is varied, in the order of the file.
+    /// Varied parameters, in the order of the file.
     pub axes: Vec<Axis>,
-    /// Points left out: those at which each of these axes stands at one of these values.
+    /// Points left out: those at which each axis listed has one of the values listed.
     pub skips: Vec<Vec<(usize, Vec<usize>)>>,
-    /// What is drawn.
+    /// Figures to draw, in the order of the file.
     pub figures: Vec<Figure>,
-    /// The small size.
+    /// Definition of the small size, if the file has one.
     pub smoke: Option<Smoke>,
-    /// Whether this is the small size.
+    /// Whether the campaign was reduced to its small size.
     pub small: bool,
     /// Whether only some of its figures are left.
     pub part: bool,
-    /// Figures that the small size leaves out.
+    /// Names of figures that the small size leaves out.
     pub left_out: Vec<String>,
-    /// What was asked for beside the file: the options that give this again.
+    /// Command-line options that reproduce these choices.
     pub asked: String,
-    /// Its text.
+    /// Text of the campaign file.
     pub text: String,
 }
 
-/// Something varied.
+/// One varied parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// Its name.
+    /// Name in the file and in tables.
     pub name: String,
-    /// What it is called in figures.
+    /// Title in figures.
     pub title: String,
-    /// Its values.
+    /// Values, in the order of the file.
     pub values: Vec<AxisValue>,
 }
 
-/// A value of an axis.
+/// One value of an axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AxisValue {
-    /// What it is called.
+    /// Label in figures and tables.
     pub label: String,
-    /// What it sets.
+    /// Assignments to the scenario.
     pub sets: Vec<Set>,
-    /// Where in the file it stands, as a byte.
+    /// Byte offset in the campaign file, for errors.
     pub place: usize,
-    /// Whether it is part of this size.
+    /// Whether the current size keeps this value.
     pub kept: bool,
 }
 
 impl Axis {
-    /// The value of a label.
+    /// Index of the value with this label.
     pub fn value(&self, label: &str) -> Option<usize> {
         self.values.iter().position(|value| value.label == label)
     }
-    /// The values of this size.
+    /// Indices of the values that the current size keeps.
     pub fn kept(&self) -> impl Iterator<Item = usize> + '_ {
         self.values.iter().enumerate().filter(|(_, value)| value.kept).map(|(place, _)| place)
     }
 }
 
-/// What is drawn. Axes and values by their places.
+/// A figure. Axes and values are given by index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Its name.
+    /// Name in files and tables.
     pub name: String,
-    /// What stands above it.
+    /// Title above the figure.
     pub title: String,
-    /// What is drawn.
+    /// Metric of the vertical axis.
     pub metric: &'static Metric,
-    /// The scenario, relative to the campaign's folder.
+    /// Path of the scenario file, relative to the campaign's folder.
     pub scenario: PathBuf,
-    /// The horizontal axis.
+    /// Index of the horizontal axis.
     pub x: usize,
-    /// The axis of series.
+    /// Index of the axis whose values are series.
     pub series: Option<usize>,
-    /// The axis of pictures.
+    /// Index of the axis whose values are separate plots.
     pub facet: Option<usize>,
-    /// Where other axes stand.
+    /// Values fixed for other axes, as pairs of axis and value indices.
     pub fixed: Vec<(usize, usize)>,
-    /// How it is drawn.
+    /// Drawing style of the series.
     pub shape: Shape,
-    /// The series that others are compared with.
+    /// Index of the reference series that others are compared with.
     pub against: usize,
-    /// What is claimed of it.
+    /// Claims about the figure.
     pub claims: Vec<Claim>,
-    /// Values of a paper.
+    /// Values that papers give for it.
     pub paper: Vec<Paper>,
-    /// Where in the file it stands, as a byte.
+    /// Byte offset in the campaign file, for errors.
     pub place: usize,
 }
 
-/// What would have to be so.
+/// Condition under which a claim holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Rule {
-    /// Each of the series is above each of those compared with.
+    /// Each series is above each reference.
     Above,
-    /// Below.
+    /// Each series is below each reference.
     Below,
-    /// They differ by less than this share.
+    /// Series and references differ by less than this fraction of the reference's mean.
     Similar(f64),
-    /// More at the last place than at the first.
+    /// The metric is larger at the last position of the horizontal axis than at the first.
     Rises,
-    /// Less.
+    /// The metric is smaller at the last position than at the first.
     Falls,
-    /// The mean lies from here to there.
+    /// The mean lies between these values, ends included.
     Between(f64, f64),
 }
 
-/// At which places of the horizontal axis.
+/// Positions on the horizontal axis that a claim is about.
 #[derive(Clone, PartialEq, Debug)]
 pub enum At {
-    /// The mean over all.
+    /// The mean over all positions.
     Mean,
-    /// At each of these.
+    /// Each of these positions separately.
     Each(Vec<usize>),
 }
 
-/// What somebody claims of a figure.
+/// A claim about a figure, with the rule that judges it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
-    /// In words.
+    /// The claim in the words of its author.
     pub text: String,
-    /// What would have to be so.
+    /// Condition under which it holds.
     pub rule: Rule,
-    /// Of which series; where the figure has none, of the only one, 0.
+    /// Indices of the series it is about; 0 if the figure has no series.
     pub series: Vec<usize>,
-    /// Compared with which.
+    /// Indices of the series compared with.
     pub than: Vec<usize>,
-    /// In which pictures; where the figure has none, in the only one, 0.
+    /// Indices of the facets it is about; 0 if the figure has no facets.
     pub facets: Vec<usize>,
-    /// Where.
+    /// Positions on the horizontal axis.
     pub at: At,
 }
 
-/// Values that a paper gives, by the places of the horizontal axis's values.
+/// Values that a paper gives, by position on the horizontal axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Paper {
-    /// Of which series.
+    /// Index of the series.
     pub series: usize,
-    /// In which picture; `None`: in all.
+    /// Index of the facet; `None` for all.
     pub facet: Option<usize>,
-    /// The values.
+    /// Values from the left.
     pub values: Vec<f64>,
 }
 
-/// The small size.
+/// Definition of the small size, for tests and first looks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Smoke {
-    /// Runs of each point.
+    /// Number of runs of each point.
     pub repetitions: u64,
-    /// Set besides, in scenarios that have these tables.
+    /// Assignments made before those of the axes, in scenarios that have the tables.
     pub set: Vec<Set>,
-    /// Values that are kept, by axis; axes that are not named keep all.
+    /// Values kept, by axis; axes not listed keep all.
     pub values: Vec<(usize, Vec<usize>)>,
-    /// Names of figures that are kept; empty: all.
+    /// Names of the figures kept; empty for all.
     pub figures: Vec<String>,
 }
 
 impl Campaign {
-    /// The small size of it; without `[smoke]`, the same with two repetitions at most.
+    /// Reduces the campaign to its small size; without `[smoke]`, to at most two repetitions.
     pub fn smaller(mut self) -> Campaign {
         self.small = true;
         self.asked += " --smoke";
@@ -224,10 +224,10 @@ impl Campaign {
         }
         self
     }
-    /// Only figures of these names.
+    /// Keeps only the figures of these names.
     ///
     /// # Errors
-    /// A name that no figure has, and those there are.
+    /// A message with the unknown name and the known ones.
     pub fn only(mut self, names: &[String]) -> Result<Campaign, String> {
         for name in names {
             if !self.figures.iter().any(|figure| figure.name == *name) {
@@ -246,7 +246,7 @@ impl Campaign {
         }
         Ok(self)
     }
-    /// In this world, whatever its file says.
+    /// Changes the world, whatever the file names.
     pub fn inside(mut self, world: World) -> Campaign {
         if world != self.world {
             self.asked += &format!(" --in {}", world.name());
@@ -254,7 +254,7 @@ impl Campaign {
         self.world = world;
         self
     }
-    /// With so many runs of each point.
+    /// Changes the number of runs of each point.
     pub fn repeated(mut self, repetitions: u64) -> Campaign {
         let repetitions = repetitions.clamp(1, crate::keys::REPETITIONS_MAX);
         if repetitions != self.repetitions {
@@ -263,7 +263,7 @@ impl Campaign {
         self.repetitions = repetitions;
         self
     }
-    /// The seeds, one for each repetition.
+    /// Seeds of the repetitions.
     pub fn seeds(&self) -> Vec<u64> {
         (0..self.repetitions).map(|n| self.first_seed.wrapping_add(n)).collect()
     }

@@ -1,12 +1,12 @@
-//! Whether a claim holds: the rule, stated once.
+//! The rule that judges claims.
 //!
-//! A claim is a set of comparisons. Each is of differences between runs with the same seed (for `between`, of
-//! values), and is decided by the 95 % interval of their mean (Student's t): in favour where the whole interval
-//! is on the claim's side, against where it is wholly on the other, open where it is on both or where there are
-//! fewer than two seeds. The claim is **confirmed** when all its comparisons are decided in favour,
-//! **contradicted** when one is decided against, **undecidable** otherwise. With many comparisons some interval
-//! misses the truth by chance, one in twenty of those whose difference is none: a claim of many is stronger than
-//! one of few, and the counts are told with the verdict.
+//! A claim is a set of comparisons, each of paired differences between runs with the same seed (for `between`, of
+//! values). A comparison is decided by the 95 % interval of the mean (Student's t): in favour if the whole interval is
+//! on the claim's side, against if it is wholly on the other side, and open if it covers both or if there are fewer
+//! than two seeds. The claim is **confirmed** if all its comparisons are in favour, **contradicted** if one is against,
+//! and **undecidable** otherwise. With many comparisons some interval misses the truth by chance, one in twenty of
+//! those without a real difference; a claim of many comparisons is therefore stronger than one of few, and the counts
+//! are part of the verdict.
 
 use crate::numbers::Interval;
 use crate::results::{Results, Spot, differences};
@@ -14,18 +14,18 @@ use crate::types::{At, Claim, Figure, Rule};
 use farlink_report::Quantity;
 use std::collections::BTreeMap;
 
-/// What a claim is found to be.
+/// Verdict on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// All comparisons are in its favour.
+    /// All comparisons are in favour.
     Confirmed,
-    /// One is against it.
+    /// At least one comparison is against.
     Contradicted,
-    /// Neither.
+    /// Some comparisons are open, and none is against.
     Undecidable,
 }
 impl Verdict {
-    /// Its word.
+    /// Word used in texts and tables.
     pub const fn word(self) -> &'static str {
         match self {
             Verdict::Confirmed => "confirmed",
@@ -35,23 +35,22 @@ impl Verdict {
     }
 }
 
-/// A verdict, and how it came about.
+/// A verdict with its reasons.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
-    /// The verdict.
     pub verdict: Verdict,
-    /// Comparisons in favour.
+    /// Number of comparisons in favour.
     pub favour: usize,
-    /// Comparisons against.
+    /// Number of comparisons against.
     pub against: usize,
-    /// Comparisons that decide nothing.
+    /// Number of open comparisons.
     pub open: usize,
-    /// The comparison that decides, or is farthest from it, in words.
+    /// The first comparison against, or else the first open one, in words.
     pub worst: String,
 }
 
 impl Judgement {
-    /// How it came about, in words.
+    /// Describes the counts and the worst comparison.
     pub fn text(&self) -> String {
         let all = self.favour + self.against + self.open;
         if all == 0 {
@@ -72,10 +71,10 @@ enum Side {
     Open,
 }
 
-/// Where an interval lies with respect to the span that the claim wants.
+/// Position of an interval relative to the range that the claim requires.
 fn side(interval: Option<Interval>, wanted: (f64, f64)) -> Side {
     let Some((low, high)) = interval.and_then(|interval| interval.ends()) else { return Side::Open };
-    // What is wanted above nothing is not had by nothing itself.
+    // `above` is strict: an interval that touches zero is not above it.
     let (inside, outside) = if wanted == (0.0, f64::INFINITY) {
         (low > 0.0, high < 0.0)
     } else {
@@ -89,13 +88,14 @@ fn side(interval: Option<Interval>, wanted: (f64, f64)) -> Side {
 }
 
 impl Results<'_> {
-    /// Judges a claim of a figure.
+    /// Judges a claim about a figure.
     pub fn judge(&self, figure: &Figure, claim: &Claim) -> Judgement {
         let mut counts = [0, 0, 0];
         let mut worst: Option<(Side, String)> = None;
         for (side, text) in self.comparisons(figure, claim) {
             counts[side as usize] += 1;
             let graver = match (&worst, side) {
+                // Only an open comparison can be replaced, and only by one that is against.
                 (_, Side::Favour) => false,
                 (None, _) => true,
                 (Some((known, _)), side) => *known == Side::Open && side == Side::Against,
@@ -132,7 +132,7 @@ impl Results<'_> {
         found
     }
 
-    /// The comparisons of one series at one place.
+    /// Comparisons of one series at one position.
     fn compare(&self, figure: &Figure, claim: &Claim, here: Place<'_>, xs: &[usize]) -> Vec<(Side, String)> {
         let text = |what: &str, interval: Option<Interval>| self.told(figure, here, what, interval);
         match claim.rule {
@@ -154,7 +154,7 @@ impl Results<'_> {
                         _ => (0.0, f64::INFINITY),
                     };
                     let lies = match claim.rule {
-                        // As `above`, the other way round.
+                        // The mirrored test for `above`, which keeps both strict.
                         Rule::Below => side(difference.map(negative), (0.0, f64::INFINITY)),
                         _ => side(difference, wanted),
                     };
@@ -181,7 +181,8 @@ impl Results<'_> {
         }
     }
 
-    /// The metric by seeds: the mean over these places of the horizontal axis. `None`: not in this size.
+    /// Metric by seed, as the mean over these positions of the horizontal axis; `None` if this size contains none of
+    /// them.
     fn at(&self, figure: &Figure, place: Place<'_>) -> Option<BTreeMap<u64, f64>> {
         let spots: Vec<Spot> =
             place.xs.iter().map(|x| Spot { x: *x, series: place.series, facet: place.facet }).collect();
@@ -190,7 +191,7 @@ impl Results<'_> {
         let mut sums = self.values(figure, *first);
         for spot in others {
             let values = self.values(figure, *spot);
-            // Only seeds that have a value at every place have a mean.
+            // A mean needs a value of the seed at every position.
             sums = sums.into_iter().filter_map(|(seed, sum)| Some((seed, sum + values.get(&seed)?))).collect();
         }
         Some(sums.into_iter().map(|(seed, sum)| (seed, sum / spots.len() as f64)).collect())
@@ -206,7 +207,7 @@ impl Results<'_> {
     }
 }
 
-/// Differences of shares and times are told as plain numbers in the metric's unit.
+/// Quantity without unit: differences are written as plain numbers in the metric's unit.
 fn plain(quantity: Quantity) -> Quantity {
     if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
 }
@@ -215,7 +216,7 @@ fn negative(interval: Interval) -> Interval {
     Interval { mean: -interval.mean, ..interval }
 }
 
-/// A series in a picture, and the places over which it is taken.
+/// A series in a facet, and the positions over which it is averaged.
 #[derive(Clone, Copy)]
 struct Place<'x> {
     series: Option<usize>,
@@ -232,13 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_decides_only_where_it_is_wholly_on_one_side() {
+    fn interval_across_zero_decides_nothing() {
         let above = (0.0, f64::INFINITY);
         let named = [Side::Favour, Side::Against, Side::Open].map(|side| side as u8);
         let found = [
             of(&[1.0, 1.1, 0.9], above),
             of(&[-1.0, -1.1, -0.9], above),
             of(&[1.0, -1.0, 0.5], above),
+            // A single seed has no interval, and equal seeds have an interval of zero width at zero.
             of(&[1.0], above),
             of(&[0.0, 0.0, 0.0], above),
             side(None, above),
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_with_the_verdict() {
+    fn verdict_text_has_counts() {
         let judged = |verdict, favour, against, open, worst: &str| {
             Judgement { verdict, favour, against, open, worst: worst.into() }.text()
         };

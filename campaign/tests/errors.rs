@@ -1,11 +1,11 @@
-//! Every mistake in a campaign is told with its line and what to try.
+//! Errors of campaign files: every mistake is reported with its line and a hint.
 
 use crate::support;
 
 use crate::support::{CAMPAIGN, folder, plan};
 use farlink_campaign::Campaign;
 
-/// What is said of a campaign with one part replaced.
+/// Errors of the test campaign with one part replaced.
 fn said(from: &str, to: &str) -> String {
     assert!(CAMPAIGN.contains(from), "{from}");
     let source = folder(&CAMPAIGN.replacen(from, to, 1));
@@ -14,7 +14,7 @@ fn said(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn mistakes_name_their_line_and_what_to_try() {
+fn campaign_errors_name_line_and_hint() {
     for (from, to, line, says, hint) in [
         ("name = \"pair\"", "nam = \"pair\"", 1, "unknown key", "did you mean `name`?"),
         ("scenario.toml", "scenari.toml", 2, "is no file", "relative to the folder"),
@@ -59,7 +59,7 @@ fn mistakes_name_their_line_and_what_to_try() {
 }
 
 #[test]
-fn a_scenario_that_is_wrong_by_itself_is_told_as_it_is() {
+fn scenario_error_names_scenario_file() {
     let source = folder(CAMPAIGN);
     std::fs::write(source.path().join("scenario.toml"), support::SCENARIO.replace("ipn:2.0", "ipn:two")).unwrap();
     let list = plan(source.path()).unwrap_err();
@@ -70,8 +70,8 @@ fn a_scenario_that_is_wrong_by_itself_is_told_as_it_is() {
 }
 
 #[test]
-fn values_wrong_only_together_are_told_of_the_figure() {
-    // Each bound alone is fine with the scenario's other end.
+fn conflicting_values_are_reported_at_figure() {
+    // Each bound alone is valid together with the scenario's other bound.
     let contacts = "[[axis]]\nname = \"end\"\n[[axis.value]]\nlabel = \"early\"\nset = { \"contact[1].end\" = \"3 s\" }\n\
         [[axis]]\nname = \"start\"\n[[axis.value]]\nlabel = \"late\"\nset = { \"contact[1].start\" = \"5 s\" }\n\
         [[figure]]\nname = \"both\"\nmetric = \"delivered\"\nx = \"end\"\nseries = \"start\"\n";
@@ -83,7 +83,7 @@ fn values_wrong_only_together_are_told_of_the_figure() {
 }
 
 #[test]
-fn smoke_and_only_leave_out_what_they_say_and_skips_are_skipped() {
+fn smoke_only_and_skip_reduce_plan() {
     let more = "[[skip]]\nsize = \"large\"\ndelay = [\"2 s\", \"3 s\"]\n\
         [smoke]\nrepetitions = 1\nset = { duration = \"5 s\" }\nvalues = { delay = [\"1 s\", \"3 s\"] }\nfigures = \"ratio\"\n";
     let source = folder(&format!("{CAMPAIGN}{more}"));
@@ -108,7 +108,7 @@ fn smoke_and_only_leave_out_what_they_say_and_skips_are_skipped() {
 }
 
 #[test]
-fn a_campaign_of_which_nothing_is_left_is_refused() {
+fn campaign_without_points_is_refused() {
     let said = |more: &str, small: bool| {
         let source = folder(&format!("{CAMPAIGN}{more}"));
         let campaign = Campaign::load(source.path());
@@ -124,7 +124,7 @@ fn a_campaign_of_which_nothing_is_left_is_refused() {
 }
 
 #[test]
-fn an_axis_without_effect_is_refused() {
+fn ineffective_axis_is_refused() {
     let axis = |keys: &str| {
         let more = format!(
             "[[axis]]\nname = \"other\"\nkeys = \"{keys}\"\nvalues = [\"4 s\"]\n\
@@ -136,17 +136,17 @@ fn an_axis_without_effect_is_refused() {
     let both = axis("link[l].delay");
     assert!(both.contains("axes `delay` and `other` both set `link[l].delay`"), "{both}");
     let seed = axis("seed");
-    assert!(seed.contains("axis[other].keys: `seed` is that of a repetition"), "{seed}");
+    assert!(seed.contains("axis[other].keys: `seed` belongs to each repetition"), "{seed}");
 }
 
 #[test]
-fn a_rule_that_is_none_is_the_only_mistake_of_its_claim() {
+fn unknown_rule_is_reported_once() {
     let said = said("rule = \"above\"", "rule = \"over\"\nthan = \"large\"");
     assert!(said.contains("`over` is none of") && !said.contains("than"), "{said}");
 }
 
 #[test]
-fn a_figure_that_the_small_size_leaves_out_is_told_so() {
+fn figure_outside_small_size_is_refused() {
     let source = folder(&format!("{CAMPAIGN}[smoke]\nfigures = \"ratio\"\n"));
     let small = Campaign::load(source.path()).unwrap().smaller();
     let said = small.only(&["latency".into()]).unwrap_err();
@@ -154,7 +154,7 @@ fn a_figure_that_the_small_size_leaves_out_is_told_so() {
 }
 
 #[test]
-fn what_the_campaigns_world_cannot_run_is_told_once_and_before_it_is_run() {
+fn unsupported_world_is_refused_before_run() {
     let radio = "[[mobility]]\nname = \"m\"\nmodel = \"stationary\"\narea = \"50 m\"\n\
         [[radio]]\nname = \"wifi\"\nrange = \"60 m\"\n\
         [[group]]\nname = \"g\"\ncount = 2\nfirst_id = 7\nmobility = \"m\"\nradio = \"wifi\"\nrouter = \"epidemic\"\n";

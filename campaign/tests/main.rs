@@ -1,4 +1,4 @@
-//! The tests of campaigns, in one program: it is linked once.
+//! Tests of campaigns, linked as one program.
 
 mod errors;
 mod runs;

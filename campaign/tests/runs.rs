@@ -1,4 +1,4 @@
-//! Running, stopping and going on: what ends stays, and what comes of it is the same however it came.
+//! Running, stopping and resuming: finished cells stay, and results do not depend on the history.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use farlink_campaign::{Campaign, Folder, Plan, Record, Results, World};
 use std::fs;
 
 #[test]
-fn points_that_figures_share_are_run_once_and_the_results_are_those_of_the_runs() {
+fn shared_points_run_once() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     assert_eq!((plan.configurations.len(), plan.cells().len()), (6, 18), "three delays by two sizes, three seeds");
@@ -47,8 +47,9 @@ latency: latency
 }
 
 #[test]
-fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
+fn resumed_campaign_gives_identical_results() {
     let source = folder(CAMPAIGN);
+    // Byte-identical results are the reference for every interruption below.
     let plan = plan(source.path()).unwrap();
     let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
     let whole = create("whole");
@@ -58,7 +59,7 @@ fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
         let out = create(&format!("stopped-{after}"));
         let summary = run(&plan, &out, 2, &Pretend { stop_after: Some(after), ..Pretend::default() }).unwrap();
         assert_eq!((summary.done, summary.left), (after, 18 - after), "what ended stays");
-        // What a process that was killed leaves: a cell that is running, half written.
+        // A killed process leaves a cell that is running, half written.
         let half = out.path().join("cells/.half");
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("manifest.json"), "{").unwrap();
@@ -72,7 +73,7 @@ fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
 }
 
 #[test]
-fn a_cell_that_fails_or_panics_takes_no_other_with_it_and_is_tried_again() {
+fn failed_cell_is_isolated_and_retried() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let out = Folder::create(&source.path().join("out"), &plan, &[], true, "test").unwrap();
@@ -98,7 +99,7 @@ fn a_cell_that_fails_or_panics_takes_no_other_with_it_and_is_tried_again() {
 }
 
 #[test]
-fn one_process_at_a_time_and_no_folder_of_somebody_else() {
+fn folder_is_locked_and_foreign_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let path = source.path().join("out");
@@ -121,7 +122,7 @@ fn one_process_at_a_time_and_no_folder_of_somebody_else() {
 }
 
 #[test]
-fn a_campaign_that_began_in_another_world_goes_on_there() {
+fn campaign_resumes_in_its_world() {
     let source = folder(CAMPAIGN);
     let campaign = Campaign::load(source.path()).unwrap().inside(World::Lab);
     assert_eq!((campaign.world, campaign.asked.as_str()), (World::Lab, " --in lab"));
@@ -131,11 +132,11 @@ fn a_campaign_that_began_in_another_world_goes_on_there() {
     assert_eq!(Folder::open(&path).unwrap().about().world, Some(World::Lab));
     let text = fs::read_to_string(path.join("campaign.json")).unwrap();
     fs::write(path.join("campaign.json"), text.replace("\"world\": \"lab\",", "")).unwrap();
-    assert_eq!(Folder::open(&path).unwrap().about().world, None, "one that began before this was said");
+    assert_eq!(Folder::open(&path).unwrap().about().world, None, "a folder of an older version");
 }
 
 #[test]
-fn a_changed_scenario_is_run_anew_and_what_is_old_is_counted() {
+fn changed_scenario_is_run_again() {
     let source = folder(CAMPAIGN);
     let before = plan(source.path()).unwrap();
     let out = Folder::create(&source.path().join("out"), &before, &[], false, "test").unwrap();
@@ -150,7 +151,7 @@ fn a_changed_scenario_is_run_anew_and_what_is_old_is_counted() {
 }
 
 #[test]
-fn numbers_of_another_cell_are_not_taken_for_its_own() {
+fn record_of_other_cell_is_refused() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let out = Folder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
@@ -162,7 +163,7 @@ fn numbers_of_another_cell_are_not_taken_for_its_own() {
 }
 
 #[test]
-fn a_file_that_a_scenario_names_is_part_of_it_whatever_its_name() {
+fn named_file_changes_cell_name() {
     let source = folder(CAMPAIGN);
     let contact = |end: u32| format!("contact 1 2 +0..+{end} rate 1 Mbit/s\n");
     fs::write(source.path().join("scenario.toml"), format!("plan = \"contacts\"\n{}", support::SCENARIO)).unwrap();
@@ -175,7 +176,7 @@ fn a_file_that_a_scenario_names_is_part_of_it_whatever_its_name() {
 }
 
 #[test]
-fn cells_that_ran_elsewhere_give_the_same_to_the_byte() {
+fn imported_cells_give_identical_results() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
@@ -187,7 +188,7 @@ fn cells_that_ran_elsewhere_give_the_same_to_the_byte() {
         let again = Record::of(&plan, cell, record.metrics.clone(), record.wall_s, "test");
         assert_eq!(again, record);
         there.put(&again).unwrap();
-        assert!(there.put(&again).is_err(), "what is done stays as it is");
+        assert!(there.put(&again).is_err(), "a finished cell is not overwritten");
     }
     drop(lock);
     assert!(written(&plan, &there) == written(&plan, &here));
@@ -196,7 +197,7 @@ fn cells_that_ran_elsewhere_give_the_same_to_the_byte() {
 }
 
 #[test]
-fn a_cell_says_which_files_it_needs() {
+fn cell_lists_its_files() {
     let source = folder(CAMPAIGN);
     fs::write(source.path().join("x.plan"), "a contact +0 +20 1 2 125000\n").unwrap();
     fs::write(source.path().join("scenario.toml"), format!("plan = \"x.plan\"\n{}", support::SCENARIO)).unwrap();
@@ -205,7 +206,7 @@ fn a_cell_says_which_files_it_needs() {
 }
 
 #[test]
-fn links_out_of_the_folder_are_neither_read_nor_written_nor_emptied() {
+fn symbolic_links_are_never_followed() {
     let source = folder(CAMPAIGN);
     let plan = plan(source.path()).unwrap();
     let path = source.path().join("out");
@@ -233,7 +234,7 @@ fn links_out_of_the_folder_are_neither_read_nor_written_nor_emptied() {
     }
     link(&format!("cells/{cell}"), "");
     link(&format!("cells/{cell}/cell.json"), "dear");
-    // What is written beside a file, before it gets its name.
+    // The temporary file beside a file that is being replaced.
     std::os::unix::fs::symlink(home.join("dear"), path.join("campaign.new")).unwrap();
     Folder::open(&path).unwrap().change(None, Some(3)).unwrap();
     assert_eq!(fs::read_to_string(home.join("dear")).unwrap(), "dear");

@@ -188,7 +188,7 @@ fn each_traffic_is_told_by_itself() {
     let names: Vec<&str> = lines.iter().filter_map(|line| line.trim().split(':').next()).collect();
     assert_eq!(names, ["t", "u", "echo"], "in the order of the file");
     let (_, printed, _) = farlink(&folder, "compare run run");
-    assert!(printed.contains("u: latency, mean") && printed.contains("hops of a delivered bundle"), "{printed}");
+    assert!(printed.contains("u: mean latency") && printed.contains("mean hop count of delivered bundles"), "{printed}");
     assert_eq!(farlink(&folder, "report run").0, Some(0));
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -253,7 +253,7 @@ fn of_many_traffics_and_of_many_mistakes_the_first_twenty_are_told() {
     assert!(printed.contains("  traffic    and 5 more: `farlink report` and `--json` show all\n"), "{printed}");
     assert_eq!(farlink(&folder, "report run --out page.html").0, Some(0));
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
-    let (above, folded) = page.split_once("<details><summary>Each traffic</summary>").expect("folded");
+    let (above, folded) = page.split_once("<details><summary>Each traffic flow</summary>").expect("folded");
     assert!(!above.contains("t24: ") && folded.contains("<th>t24: bundles delivered</th>"));
     std::fs::write(folder.join("wrong.toml"), format!("{nodes}{}", traffic("nobody"))).unwrap();
     let (code, _, said) = farlink(&folder, "run wrong.toml --in sim --out other");

@@ -1,5 +1,5 @@
-//! Joins two hosts: an interface in each, with its address and its only neighbour, and the two
-//! ports the emulator stands between.
+//! Cables between hosts: an interface in each host with its addresses and its only neighbour, and the two ports between
+//! which the emulator sits.
 
 use crate::emulator::Port;
 use farlink_os::namespace::NetworkNamespace;
@@ -11,24 +11,24 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-/// Room for frames that wait to be taken by the emulator, per port.
+/// Bytes of frames that may wait for the emulator, per port.
 const RECEIVE_BUFFER: usize = 64 << 20;
 /// Packets that may wait in a TAP interface.
 const TAP_QUEUE: u32 = 8192;
 
-/// How hosts are joined to the emulator.
+/// Kind of interface that joins hosts to the emulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// TAP interfaces: one hop less, and the host sees the carrier.
     Tap,
-    /// Pairs of interfaces and packet sockets: also for ordinary users.
+    /// Virtual Ethernet pairs with packet sockets: available to ordinary users.
     Packet,
 }
 
 impl Method {
-    /// TAP where this machine permits it, packet sockets where not. Ask in the network namespace
-    /// the emulator will run in.
+    /// TAP if this machine permits it, packet sockets otherwise. Call it in the network namespace in which the emulator
+    /// will run.
     pub fn best() -> Method {
         match Tap::create("farlinkprobe") {
             Ok(_) => Method::Tap,
@@ -36,7 +36,7 @@ impl Method {
         }
     }
 
-    /// For people and manifests.
+    /// Description for people and manifests.
     pub fn name(self) -> &'static str {
         match self {
             Method::Tap => "TAP interfaces",
@@ -48,16 +48,16 @@ impl Method {
 /// One end of a cable.
 #[derive(Debug)]
 pub struct End<'a> {
-    /// Host it is plugged into.
+    /// Host into which the end is plugged.
     pub host: &'a NetworkNamespace,
-    /// Addresses of the interface with the length of their network's prefix.
+    /// Addresses of the interface, with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// TCP congestion control towards the other end, by the kernel's name; the host's own when not given.
+    /// TCP congestion control towards the other end, by the kernel's name; `None` for the host's default.
     pub congestion: Option<String>,
 }
 
-/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is the
-/// interface's in both hosts, at most 13 bytes.
+/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is at most 13 bytes long and names
+/// the interface in both hosts.
 pub fn plug(method: Method, name: &str, ends: [&End<'_>; 2], mtu: u32) -> io::Result<[Port; 2]> {
     let macs = [mac(name, 1), mac(name, 2)];
     let make = |index: usize| {
@@ -95,7 +95,7 @@ fn make_pair(name: &str, host: &NetworkNamespace, mtu: u32) -> io::Result<Port> 
     Ok(Port::Packet(PacketSocket::open(index, RECEIVE_BUFFER)?))
 }
 
-/// Sets up the host's side of a cable, in the host.
+/// Configures the host's interface, from inside the host.
 fn set_up(
     name: &str,
     mac: Mac,
@@ -116,6 +116,7 @@ fn set_up(
     for (address, prefix) in addresses {
         netlink.add_address(index, *address, *prefix)?;
     }
+    // Static neighbours: ARP requests would take part in the link model's random decisions.
     for neighbour in neighbours {
         netlink.add_neighbour(index, neighbour, neighbour_mac)?;
         if let Some(control) = &end.congestion {
@@ -125,7 +126,7 @@ fn set_up(
     Ok(())
 }
 
-/// Makes a host: a network namespace with its loopback up.
+/// Creates a host: a network namespace with its loopback up.
 pub fn make_host() -> io::Result<NetworkNamespace> {
     let host = NetworkNamespace::create()?;
     host.within(|| {
@@ -136,8 +137,7 @@ pub fn make_host() -> io::Result<NetworkNamespace> {
     Ok(host)
 }
 
-/// Keeps an interface from talking IPv6 by itself, where `/proc/sys` may be written; what it says
-/// otherwise is not carried anyway.
+/// Disables IPv6 on an interface if `/proc/sys` is writable; unsolicited IPv6 is not carried in any case.
 fn silence(name: &str) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
@@ -147,7 +147,7 @@ fn index_of(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
     found.map(|i| i.index).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no interface `{name}`")))
 }
 
-/// A locally administered address that follows from the name, so that captures of two runs agree.
+/// Locally administered MAC address derived from the name, so that captures of two runs agree.
 fn mac(name: &str, end: u8) -> Mac {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let [a, b, c, d, ..] = hash.to_be_bytes();
@@ -164,7 +164,7 @@ mod tests {
     use farlink_os::udp::DatagramSocket;
     use std::net::UdpSocket;
 
-    /// Two hosts joined by a link, echoing what the first sends; `None` where the kernel refuses.
+    /// Two hosts joined by a link; `None` if the kernel refuses.
     struct Bench {
         hosts: [NetworkNamespace; 2],
         emulator: Emulator,
@@ -208,7 +208,7 @@ mod tests {
         samples.iter().rev().find(|s| s.forward == forward).unwrap()
     }
 
-    /// A signal, of a child that ends, interrupts who waits with a limit.
+    /// Receives a datagram; a signal from a child that ends may interrupt the wait.
     fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> std::io::Result<(usize, std::net::SocketAddr)> {
         loop {
             match socket.recv_from(buffer) {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_takes_twice_the_delay_on_either_kind_of_port() {
+    fn round_trip_takes_twice_the_delay() {
         for method in [None, Some(Method::Packet)] {
             let Some(mut bench) = bench(method, "delay=50 ms,rate=100 Mbit/s", 1) else { return };
             let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
@@ -238,7 +238,7 @@ mod tests {
                 assert_eq!(buffer[..n], [7; 500]);
                 round_trips.push(start.elapsed().as_secs_f64() * 1e3);
             }
-            // Never early; how late depends on what else the machine does, so the best counts.
+            // The delay is never shorter; by how much it is longer depends on other load, so the best counts.
             let best = round_trips.iter().copied().fold(f64::MAX, f64::min);
             assert!((100.0..115.0).contains(&best), "{round_trips:?}");
             let samples = bench.emulator.finish().unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_follow_from_the_seed_whatever_is_offloaded() {
+    fn losses_depend_on_seed_not_offload() {
         let send = |batched: bool, seed: u64| -> Option<Vec<bool>> {
             let mut bench = bench(None, "delay=1 ms,rate=1 Gbit/s,loss=10 %", seed)?;
             let a = bench.hosts[0].within(|| DatagramSocket::bind(&A.parse().unwrap(), true, 1 << 20)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_a_closed_window_is_lost() {
+    fn packets_outside_window_are_lost() {
         let Some(mut bench) = bench(None, "delay=1 ms,rate=10 Mbit/s,windows=300 ms .. 10 s", 1) else { return };
         let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
         let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();

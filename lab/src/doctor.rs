@@ -1,5 +1,5 @@
-//! What this machine can isolate, emulate and measure, found out by doing it, and how to get what
-//! is missing. Everything is tried as the user who asks.
+//! Capabilities of this machine to isolate, emulate and measure, found by trying each as the current user, with hints
+//! for what is missing.
 
 use crate::cable::Method;
 use crate::supervisor::{CableSetup, HostTcp, Reply, Request, Supervisor};
@@ -12,28 +12,28 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It works.
+    /// The capability works.
     Yes,
-    /// It works, but not as well as it could.
+    /// The capability works with limitations.
     Partly,
-    /// It does not work.
+    /// The capability is missing.
     No,
 }
 
-/// One thing this machine can do or not.
+/// One capability of the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// Short name.
+    /// Short name shown in the list.
     pub name: &'static str,
-    /// How it came out.
+    /// Result of the check.
     pub outcome: Outcome,
-    /// What was found, in words.
+    /// Description of the result.
     pub found: String,
-    /// How to get it, when it is missing or could be better.
+    /// Way to obtain or improve it, unless it works fully.
     pub hint: Option<String>,
 }
 
@@ -49,23 +49,23 @@ impl Check {
     }
 }
 
-/// What was found.
+/// Results of all checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings {
-    /// Who asked: `root` or a user number.
+    /// Current user: `root` or a user number.
     pub user: String,
-    /// Kernel release.
+    /// Release of the running kernel.
     pub kernel: String,
-    /// Processors this process may use.
+    /// Number of processors available to this process.
     pub processors: usize,
     /// Whether `farlink run --in lab` works here.
     pub lab: bool,
-    /// All checks.
+    /// Checks in the order of the list.
     pub checks: Vec<Check>,
 }
 
-/// Tries everything; takes about a second. `program` must call
-/// [`crate::supervisor::run_if_asked`] first. `directory` is where the disk is measured.
+/// Tries everything, which takes about a second. `program` must call [`crate::supervisor::run_if_asked`] first.
+/// `directory` is on the disk to be measured.
 pub fn examine(program: &Path, directory: &Path) -> Findings {
     let (uid, _) = namespace::user_and_group();
     let isolation = isolation(program, uid);
@@ -123,7 +123,7 @@ fn isolation(program: &Path, uid: u32) -> Check {
     }
 }
 
-/// Builds two hosts and a cable, and takes them down again.
+/// Creates two hosts and a cable, and removes them.
 fn interface(program: &Path, method: Method, uid: u32) -> Check {
     let name = match method {
         Method::Tap => "TAP links",
@@ -146,7 +146,7 @@ fn interface(program: &Path, method: Method, uid: u32) -> Check {
         (Ok(()), Method::Tap) => {
             Check::new(name, Outcome::Yes, "super-packets uncut, one hop less, hosts see the carrier")
         }
-        (Ok(()), Method::Packet) => Check::new(name, Outcome::Yes, "super-packets uncut; the way of ordinary users"),
+        (Ok(()), Method::Packet) => Check::new(name, Outcome::Yes, "super-packets uncut; available to ordinary users"),
         (Err(error), Method::Tap) => {
             let hint = if !Path::new("/dev/net/tun").exists() {
                 "as root: `modprobe tun`, or in a container `--device /dev/net/tun`"
@@ -166,18 +166,19 @@ fn real_time() -> Check {
     let granted = std::thread::spawn(|| schedule::set_real_time(50)).join();
     match granted {
         Ok(Ok(())) => Check::new("real-time scheduling", Outcome::Yes, "SCHED_FIFO granted"),
-        Ok(Err(e)) => Check::new("real-time scheduling", Outcome::Partly, format!("{e}; links will be late under load, and runs say so"))
+        Ok(Err(e)) => Check::new("real-time scheduling", Outcome::Partly, format!("{e}; links will be late under load, which runs report"))
             .hint("as root: add `USER - rtprio 60` to /etc/security/limits.conf and log in again, or `setcap cap_sys_nice+ep` on the program"),
         Err(_) => Check::new("real-time scheduling", Outcome::No, "could not be tried"),
     }
 }
 
-/// Wake-up lateness over 200 sleeps of 1 ms, with the priority the emulator would get.
+/// Measures the wake-up delay of 200 sleeps of 1 ms, at the priority the emulator would get.
 fn timers() -> Check {
     let measure = || {
         let _ = schedule::set_timer_slack(1);
         let real_time = schedule::set_real_time(50).is_ok();
         let mut late: Vec<u64> = (0..200)
+            // `late[100]` is the median, `late[198]` the 99th percentile of 200 values.
             .map(|_| {
                 let until = monotonic_ns() + 1_000_000;
                 let _ = schedule::wait_readable(&[], Some(until));
@@ -192,8 +193,8 @@ fn timers() -> Check {
     };
     let outcome = if p99 < 1000.0 { Outcome::Yes } else { Outcome::Partly };
     let how = if real_time { "real-time" } else { "ordinary" };
-    Check::new("timers", outcome, format!("{how} wake-ups late by {p50:.0} us (half), {p99:.0} us (99 %)"))
-        .hint("links are that imprecise; less load, real-time scheduling or a machine of its own helps")
+    Check::new("timers", outcome, format!("{how} wake-up delay {p50:.0} us (median), {p99:.0} us (99th percentile)"))
+        .hint("this is the precision of links; less load, real-time scheduling or a machine of its own helps")
 }
 
 fn cgroups() -> Check {
@@ -225,7 +226,7 @@ fn pressure_and_steal() -> Check {
     let found = format!("pressure stall information {}, stolen time {}", words(psi), words(stolen));
     let outcome = if psi && stolen { Outcome::Yes } else { Outcome::Partly };
     Check::new("validity of runs", outcome, found)
-        .hint("boot with `psi=1` (CONFIG_PSI); runs judge by lateness alone without it")
+        .hint("boot with `psi=1` (CONFIG_PSI); without it runs are judged by lateness alone")
 }
 
 fn offloads() -> Check {
@@ -253,7 +254,7 @@ fn buffers() -> Check {
     )
 }
 
-/// Median time of writing 4 kB and waiting for the disk.
+/// Median time of a 4 kB write with a sync.
 fn disk(directory: &Path) -> Check {
     let path = directory.join(format!(".farlink-doctor-{}", std::process::id()));
     let measure = || -> std::io::Result<f64> {
@@ -295,7 +296,7 @@ fn memory() -> Check {
         text.lines().find_map(|l| l.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok());
     let megabytes = available.unwrap_or(0) / 1000;
     let outcome = if megabytes >= 1000 { Outcome::Yes } else { Outcome::Partly };
-    Check::new("memory", outcome, format!("{megabytes} MB available")).hint("a link keeps rate times delay in memory")
+    Check::new("memory", outcome, format!("{megabytes} MB available")).hint("a link needs rate times delay of memory")
 }
 
 #[cfg(test)]
@@ -303,14 +304,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_no_supervisor_is_no_isolation() {
+    fn foreign_program_fails_isolation_check() {
         let check = isolation(Path::new("/bin/true"), 1000);
         assert_eq!(check.outcome, Outcome::No);
         assert!(check.hint.is_some(), "{check:?}");
     }
 
     #[test]
-    fn every_check_that_is_not_yes_says_what_to_do() {
+    fn every_failed_check_has_hint() {
         let checks = [real_time(), cgroups(), pressure_and_steal(), offloads(), buffers(), processors(), memory()];
         for check in checks.into_iter().chain([disk(&std::env::temp_dir()), disk(Path::new("/no/such/place"))]) {
             assert!(!check.found.is_empty());

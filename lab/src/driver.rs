@@ -1,6 +1,6 @@
-//! What the testbed must know of an implementation to run it: how to write its configuration, start
-//! it, see that it is ready, attach applications and read what it did. One folder under
-//! `lab/drivers/` for each; foreign programs are named nowhere else.
+//! Interface between the testbed and an implementation: writing its configuration, starting it, detecting readiness,
+//! attaching applications, and reading its events. One folder under `lab/drivers/` per implementation; foreign programs
+//! are named nowhere else.
 
 use anyhow::Result;
 use farlink_base::DtnTime;
@@ -12,96 +12,94 @@ use std::path::Path;
 /// A node to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeContext<'a> {
-    /// The scenario.
+    /// Scenario of the run.
     pub scenario: &'a Scenario,
-    /// Which of its nodes.
+    /// Index of the node in the scenario.
     pub index: usize,
-    /// The node's own folder; every process of the node starts in it.
+    /// Folder of the node, in which all its processes start.
     pub folder: &'a Path,
-    /// Wall time at the start of the run.
+    /// Wall-clock time at the start of the run.
     pub epoch: DtnTime,
-    /// This program.
+    /// Path of the `farlink` program.
     pub program: &'a Path,
-    /// Whether its processes have real-time scheduling; without it they get the processor late.
+    /// Whether its processes have real-time scheduling; without it they may get the processor late.
     pub real_time: bool,
 }
 
-/// A folder that all nodes of a run share, beside those of the nodes, of which none can be called so. What secures the
-/// run lies there: it goes when the run has ended well.
+/// Folder shared by all nodes of a run, beside theirs; no node can have this name. It holds the secrets of the run, and
+/// is removed after a successful run.
 pub const COMMON: &str = ".common";
 
-/// A program with its arguments and what it needs in its environment.
+/// A program with arguments and environment.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Program {
     /// Program, then arguments.
     pub command: Vec<String>,
-    /// Environment beyond ours.
+    /// Environment variables in addition to ours.
     pub environment: BTreeMap<String, String>,
 }
 
-/// Bundles counted at one node so far.
+/// Bundle counters of one node.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Tally {
-    /// Created by applications here.
+    /// Bundles created by applications at the node.
     pub created: u64,
-    /// Taken by applications here.
+    /// Bundles delivered to applications at the node.
     pub delivered: u64,
 }
 
-/// One implementation.
+/// An implementation under test.
 pub trait Driver {
-    /// Its name, as in `lab/drivers/`.
+    /// Name of the implementation, as in `lab/drivers/`.
     fn name(&self) -> &'static str;
 
-    /// Writes what the node needs into its folder and gives the program to start.
+    /// Writes the node's files into its folder and returns the program to start.
     ///
     /// # Errors
-    /// What the scenario asks for that this implementation cannot do, or a file that cannot be
-    /// written.
+    /// A feature of the scenario that this implementation lacks, or a file that cannot be written.
     fn prepare(&self, node: &NodeContext<'_>) -> Result<Program>;
 
-    /// Whether the node takes applications.
+    /// Whether the node accepts applications.
     fn ready(&self, node: &NodeContext<'_>) -> bool;
 
-    /// The program that receives a traffic at its destination; `into` is the folder where a file
-    /// goes, under the name it has at the sender. `None` when the node does it by itself.
+    /// Program that receives a traffic flow at its destination, or `None` if the node answers by itself. Files go to
+    /// the folder `into`, under their name at the sender.
     fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program>;
 
-    /// The program that sends a traffic; it ends when everything was accepted. `content` is the
-    /// file to send, or the bytes of all bundles; beside it, with the extension `sizes`, may be the
-    /// size of each bundle in turn, a number per line.
+    /// Program that sends a traffic flow and ends when everything was accepted. `content` is the file to send, or the
+    /// bytes of all bundles; the file beside it with the extension `sizes`, if any, holds the size of each bundle, one
+    /// per line.
     fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program;
 
-    /// The program that gives the running node a link of its, or takes one away; it ends when that is done.
+    /// Program that adds a link to the running node, or removes one, and ends when this is done.
     ///
     /// # Errors
     /// When this implementation cannot change its links, or a file cannot be written.
     fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
-    /// Puts aside what the node, which was killed at that monotonic nanosecond and has ended, left in its folder; that it
-    /// is down is among its events from then on.
+    /// Saves the files of a node that was killed at that monotonic nanosecond and has ended, and adds the failure to
+    /// its events.
     ///
     /// # Errors
     /// When a file cannot be moved.
     fn fell(&mut self, node: &NodeContext<'_>, killed_ns: u64) -> Result<()>;
 
-    /// Gives the program to start a node that [fell](Driver::fell) again, on what its disk has.
+    /// Program that restarts a node that [was killed](Driver::fell), from its disk.
     ///
     /// # Errors
-    /// When that cannot be done, or a file cannot be written.
+    /// When restarting is not supported, or a file cannot be written.
     fn again(&mut self, node: &NodeContext<'_>) -> Result<Program>;
 
-    /// Counts what happened so far; what came again to an application after a restart once. Cheap: it is asked several
-    /// times a second.
+    /// Counts bundles so far; repeated deliveries after a restart count once. Called several times a second, so it must
+    /// be cheap.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
 
-    /// Deviations of the running node from the scenario, in its own words, such as a bound that it lowered.
+    /// Deviations of the running node from the scenario, in its own words, such as a bound it reduced.
     fn deviations(&self, node: &NodeContext<'_>) -> Vec<String>;
 
-    /// Gives everything that happened, in order, once the node has ended. Times in the rows are on
-    /// the machine's monotonic clock.
+    /// Calls `each` with all events in order, after the node has ended. Times are on the machine's monotonic clock.
     ///
     /// # Errors
-    /// When the record cannot be read.
+    /// When the event record cannot be read.
     fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()>;
 }

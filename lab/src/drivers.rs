@@ -1,11 +1,11 @@
-//! All implementations the testbed can run, by name; each in its own folder under `lab/drivers/`.
+//! Registry of the implementations that the testbed can run, each in its own folder under `lab/drivers/`.
 
 use crate::driver::Driver;
 
 #[path = "../drivers/farlink/mod.rs"]
 pub mod farlink;
 
-/// The implementation scenarios use when they name none.
+/// Creates a driver of the default implementation.
 pub fn new_default() -> Box<dyn Driver> {
     Box::new(farlink::Farlink::default())
 }

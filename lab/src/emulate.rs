@@ -1,5 +1,4 @@
-//! The link emulator by itself: two empty hosts joined by one link, for any programs and any IP
-//! traffic.
+//! Standalone link emulator: two empty hosts joined by one link, for any programs and any IP traffic.
 
 use crate::cable::Method;
 use crate::emulator::{MachineWatch, Signs, Who};
@@ -14,68 +13,67 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Names of the two hosts.
+/// Names of the hosts, in the order of the link's ends.
 pub const HOSTS: [&str; 2] = ["a", "b"];
-/// Time the first host's program has to get ready before the second's starts.
+/// Time by which the first host's program starts before the second's, so that a server can get ready.
 const HEAD_START: Duration = Duration::from_millis(300);
-/// Descriptors a shell can enter are shown for this long at least.
+/// Interval of samples from the emulator.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What to emulate.
+/// Options of [`emulate`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The link, as `farlink_link::LinkSpec::parse` reads it; forward goes from a to b.
+    /// Link specification for `farlink_link::LinkSpec::parse`; forward leads from a to b.
     pub link: String,
-    /// Largest IP packet.
+    /// Largest IP packet in bytes.
     pub mtu: u32,
-    /// Seed of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// End after this time.
+    /// Time after which the emulation ends; `None` for no limit.
     pub duration: Option<Duration>,
-    /// Shell commands to run in the hosts; the emulation ends with that of b, or else that of a.
+    /// Shell commands to run in the hosts. The emulation ends with that of b, or with that of a if b has none.
     pub commands: [Option<String>; 2],
-    /// Kind of interface; the best this machine permits when not given.
+    /// Kind of interface; `None` for the best that this machine permits.
     pub method: Option<Method>,
 }
 
-/// What came out.
+/// Result of an emulation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Seconds emulated.
+    /// Length of the emulation in seconds.
     pub duration_s: f64,
-    /// From a to b, and from b to a.
+    /// Results from a to b, and from b to a.
     pub directions: Vec<DirectionSummary>,
-    /// Why the numbers should be doubted; empty when they should not.
+    /// Reasons to doubt the results; empty if there are none.
     pub doubts: Vec<String>,
-    /// Exit status of the commands, where they ran.
+    /// Exit status of each command by host.
     pub exits: BTreeMap<String, Option<i32>>,
 }
 
-/// One direction.
+/// Results of one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectionSummary {
-    /// From which host.
+    /// Name of the sending host.
     pub from: String,
-    /// Packets offered.
+    /// Number of packets offered.
     pub sent_packets: u64,
-    /// Packets that arrive.
+    /// Number of packets that arrived or will arrive.
     pub delivered_packets: u64,
-    /// Bytes that arrive, headers and overhead included.
+    /// Bytes that arrived or will arrive, headers and overhead included.
     pub delivered_bytes: u64,
-    /// Packets lost, by reason.
+    /// Number of packets lost, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Lateness of the emulator, microseconds: median.
+    /// Median delay added by the emulator, in microseconds.
     pub late_p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the delay added by the emulator, in microseconds.
     pub late_p99_us: f64,
-    /// Greatest.
+    /// Largest delay added by the emulator, in microseconds.
     pub late_max_us: f64,
-    /// Packets the emulator itself lost.
+    /// Packets lost by the emulator itself, not by the link model.
     pub own_losses: u64,
 }
 
-/// Emulates until the time is over, a command ends or Control-C; `talk` is told what people want
-/// to know, a line at a time.
+/// Emulates until the time is over, a command ends, or Control-C. `talk` receives status lines for the user.
 pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<Summary> {
     let spec = LinkSpec::parse(&options.link)?;
     let interrupted = farlink_os::process::watch_termination()?;
@@ -119,7 +117,7 @@ pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) ->
     Ok(summary)
 }
 
-/// Makes the hosts and says how to get at them.
+/// Creates the hosts and prints how to enter them.
 fn introduce(supervisor: &mut Supervisor, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<()> {
     if !(576..=65_535).contains(&options.mtu) {
         bail!("MTU {} is not between 576 and 65535", options.mtu);
@@ -166,7 +164,7 @@ fn spawn(host: usize, command: &str) -> Request {
     })
 }
 
-/// What is known so far.
+/// State of a running emulation.
 #[derive(Default)]
 struct State {
     now: [LinkReport; 2],

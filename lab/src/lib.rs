@@ -1,8 +1,7 @@
-//! The testbed: isolated hosts on this machine, joined by emulated space links, with real node
-//! processes and real applications in them.
-//! It never links a node: ours is started as a program, like any other implementation, and what it
-//! did is read from its event files; it knows no protocol beyond what reports need.
-//! Read [`emulator::Emulator`] and [`supervisor`] first.
+//! The testbed: isolated hosts on this machine, joined by emulated space links, with real node processes and real
+//! applications. It links no node: ours is started as a program, like any other implementation, and its actions are
+//! read from its event file. It parses no protocol beyond the needs of reports. Read [`emulator::Emulator`] and
+//! [`supervisor`] first.
 
 #![forbid(unsafe_code)]
 

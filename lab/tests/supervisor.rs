@@ -1,6 +1,6 @@
-//! The supervisor as a real process: isolation, accounting, and nothing left behind.
+//! The supervisor as a real process: isolation, resource reports, and a complete clean-up.
 //!
-//! This program is its own supervisor (see `run_if_asked`), so it brings its own small harness.
+//! This program is its own supervisor (see `run_if_asked`), so it contains a small test harness.
 
 use farlink_lab::supervisor::{
     CableSetup, HostTcp, Links, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked,
@@ -88,8 +88,8 @@ fn exit_of(supervisor: &mut Supervisor, wanted: u32) -> (Option<i32>, Option<i32
     supervisor.wait_for(SECONDS, exited, |_| {}).unwrap()
 }
 
-/// A shell has no datagrams, so the connection of one host to a closed port of the other is timed:
-/// its refusal takes a round trip.
+/// A shell cannot send datagrams, so a connection of one host to a closed port of the other is timed: its refusal takes
+/// a round trip.
 fn hosts_talk(supervisor: &mut Supervisor) {
     set_up(supervisor, "delay=100 ms,rate=10 Mbit/s");
     let file = std::env::temp_dir().join(format!("farlink-lab-{}", std::process::id()));
@@ -143,7 +143,8 @@ fn a_process_gets_real_time(supervisor: &mut Supervisor) {
         return println!("skipped: real-time scheduling is not permitted");
     }
     let file = std::env::temp_dir().join(format!("farlink-real-time-{}", std::process::id()));
-    // Fields 40 and 41 of proc_pid_stat(5): priority and policy (2: SCHED_RR); 18 is -1 less the priority.
+    // Fields 40 and 41 of proc_pid_stat(5) are priority and policy (2 is SCHED_RR); field 18 is -1
+    // minus the priority.
     let command = ["cut", "-d ", "-f", "18,40,41", "/proc/self/stat"].map(String::from).to_vec();
     let (directory, stdout) = (std::env::temp_dir(), Some(file.clone()));
     let environment = BTreeMap::new();
@@ -173,7 +174,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     std::fs::remove_file(&file).unwrap();
     for (seen, control) in seen.iter().zip(["cubic", "reno"]) {
         assert!(seen.starts_with("1 4096 16384 2097152 4096 131072 6291456"), "{seen}");
-        // Where there is an `ip` to ask.
+        // Checked only where `ip` is installed.
         assert!(!seen.contains("dev") || seen.contains(&format!("congctl {control}")), "{seen}");
     }
     let wanted = HostTcp { congestion: Some("nosuch".into()), ..HostTcp::default() };
@@ -184,7 +185,7 @@ fn tcp_is_as_told(supervisor: &mut Supervisor) {
     }
 }
 
-/// Memory for 1 Gbit/s times 2 s takes a while to get; who starts before it is there meets no link.
+/// Memory for 1 Gbit/s times 2 s takes a while to populate; a start before it is ready would find no link.
 fn a_large_link_is_there(supervisor: &mut Supervisor) {
     set_up(supervisor, "rate=1 Gbit/s,delay=2 s");
     let start = Instant::now();
@@ -196,7 +197,8 @@ fn a_large_link_is_there(supervisor: &mut Supervisor) {
         };
         directions[usize::from(supervisor.wait_for(SECONDS, report, |_| {}).unwrap())] = true;
     }
-    // Samples come every 50 ms: both had begun, or the first would be as late as the memory of the second.
+    // Samples come every 50 ms. If a direction had started late, its first sample would be late by
+    // the time to populate the memory.
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
@@ -212,7 +214,7 @@ fn a_missing_program_is_named(supervisor: &mut Supervisor) {
     assert!(error.contains("/no/such/program"), "{error}");
 }
 
-/// Whichever of the two processes is killed, everything below goes, also what tried to get away.
+/// Killing either of the two processes must end everything below, runaways included.
 fn nothing_is_left_after_kill(_: &mut Supervisor) {
     let mark = format!("farlink-left-{}", std::process::id());
     for kill_outer in [true, false] {

@@ -1,5 +1,6 @@
-//! How long a plan of many passes takes: `cargo run --release -p farlink-orbits --example speed -- [SATELLITES]
-//! [STATIONS] [THREADS] [tle]` (1000, 10, 1); with `tle`, satellites follow two-line elements, which cost more.
+//! Measures how long a plan of many passes takes: `cargo run --release -p farlink-orbits --example speed --
+//! [SATELLITES] [STATIONS] [THREADS] [tle]` (1000, 10, 1). With `tle`, satellites follow two-line elements, which cost
+//! more.
 
 use farlink_orbits::{contacts, parse};
 use std::fmt::Write;
@@ -52,7 +53,7 @@ fn main() {
     }
 }
 
-/// Two lines of a satellite of the same constellation.
+/// Two-line elements of a satellite in the same constellation.
 fn elements(number: usize, per_plane: usize) -> String {
     let (plane, slot) = (number / per_plane, number % per_plane);
     let node = 18.0 * plane as f64 % 360.0;

@@ -1,22 +1,22 @@
-//! Who is served, where more is in sight than a node has antennas for.
+//! Assignment of antenna beams where a node sees more neighbours than it has beams.
 //!
-//! A beam stays with a neighbour for as long as it is in sight; one that is free goes at once to the neighbour
-//! that will be in sight longest and has a free one as well. It never waits for a better one.
+//! A beam stays with a neighbour while it is in sight. A free beam goes at once to the neighbour that stays in sight
+//! longest and has a free beam itself; it never waits for a better one.
 
 use crate::edges::Window;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Two nodes that see each other for a while.
+/// A window in which two nodes see each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// By their places in the network.
+    /// Indices of the nodes in the network.
     pub ends: [u32; 2],
-    /// When.
+    /// Window of visibility.
     pub window: Window,
 }
 
-/// What waits at a node: what ends last first.
+/// Claims waiting at a node, the one that ends last first.
 type Waiting = BTreeSet<(Reverse<i64>, usize)>;
 
 struct Node {
@@ -24,8 +24,8 @@ struct Node {
     waiting: Waiting,
 }
 
-/// When each claim is served from, to its end; `None`: not at all. `beams` are how many a node may have that is
-/// the first, or the second, of a claim; what would be shorter than `shortest` is not served.
+/// Start of service of each claim, which lasts to the claim's end; `None` if it is never served. `beams` holds the
+/// number of beams of nodes at the first and at the second end of claims. Service shorter than `shortest` is skipped.
 pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Option<i64>> {
     let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
     let mut events: Vec<(i64, bool, usize)> = Vec::with_capacity(claims.len() * 2);
@@ -34,11 +34,11 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
         events.push((claim.window.end, false, number));
         for (end, beams) in claim.ends.into_iter().zip(beams) {
             let node = nodes.entry(end).or_insert_with(|| Node { free: u32::MAX, waiting: Waiting::new() });
-            // One that is first here and second there has the fewer.
+            // A node that is first in one claim and second in another gets the smaller number.
             node.free = node.free.min(beams.unwrap_or(u32::MAX));
         }
     }
-    // At the same moment ends come before beginnings.
+    // At equal times ends sort before starts, so that a beam freed is available at once.
     events.sort_unstable();
     let mut served: Vec<Option<i64>> = vec![None; claims.len()];
     let mut changed: BTreeSet<u32> = BTreeSet::new();
@@ -63,6 +63,8 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
                 changed.insert(end);
             }
         }
+        // Serving one claim changes the free beams of both ends only, and only downwards, so each
+        // changed node needs one visit.
         while let Some(node) = changed.pop_first() {
             while let Some((_, number)) = best(&nodes, claims, node, now.saturating_add(shortest)) {
                 let (Some(claim), Some(slot)) = (claims.get(number), served.get_mut(number)) else { break };
@@ -79,8 +81,8 @@ pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Op
     served
 }
 
-/// What a node with a free beam should take: what ends last, and not before `least`, among those whose other
-/// end has a free one.
+/// Best claim for a node with a free beam: the one that ends last, but not before `least`, among those whose other end
+/// has a free beam.
 fn best(nodes: &BTreeMap<u32, Node>, claims: &[Claim], node: u32, least: i64) -> Option<(Reverse<i64>, usize)> {
     let here = nodes.get(&node).filter(|here| here.free > 0)?;
     let long_enough = here.waiting.iter().take_while(|(end, _)| end.0 >= least);
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_beam_takes_what_stays_longest_and_keeps_it() {
+    fn free_beam_takes_longest_claim() {
         let claims = [claim(0, 1, 0, 10), claim(0, 2, 0, 50), claim(0, 3, 20, 90), claim(0, 4, 50, 60)];
         assert_eq!(serve(&claims, [Some(1), None], 0), [None, Some(0), Some(50), None]);
         assert_eq!(serve(&claims, [Some(2), None], 0), [Some(0), Some(0), Some(20), Some(50)]);
@@ -115,15 +117,16 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_too_short_is_left() {
+    fn too_short_service_is_skipped() {
         let claims = [claim(0, 1, 0, 100), claim(0, 2, 50, 105)];
         assert_eq!(serve(&claims, [Some(1), None], 10), [Some(0), None]);
         assert_eq!(serve(&claims, [Some(1), None], 5), [Some(0), Some(100)]);
     }
 
     #[test]
-    fn no_node_ever_has_more_links_than_beams_and_none_is_idle_beside_one_in_sight() {
-        // A deterministic scramble of claims between 5 stations and 30 satellites.
+    fn beams_are_bounded_and_never_idle() {
+        // Deterministic pseudo-random claims between 5 stations and 30 satellites (Knuth's MMIX
+        // generator).
         let mut seed = 1u64;
         let mut draw = |most: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

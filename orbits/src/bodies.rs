@@ -1,56 +1,54 @@
-//! The Sun, the planets and the Moon: how large, how heavy, how they turn and where they are.
+//! The Sun, the planets and the Moon: size, gravity, rotation and motion.
 //!
-//! Sizes, poles and rotation: IAU Working Group on Cartographic Coordinates and Rotational Elements
-//! (Archinal et al. 2011). Gravitational parameters: JPL DE430. Places: see [`BODIES`] and `moon.rs`.
+//! Sizes, poles and rotation: IAU Working Group on Cartographic Coordinates and Rotational Elements (Archinal et al.
+//! 2011). Gravitational parameters: JPL DE430. Motion: see [`BODIES`] and `moon.rs`.
 
-/// Kilometres of an astronomical unit (IAU 2012).
+/// Kilometres in an astronomical unit (IAU 2012).
 pub const UNIT_KM: f64 = 149_597_870.7;
 
-/// Elements in the ecliptic of J2000 and what a century adds to each: half the long axis (astronomical
-/// units), eccentricity, inclination, mean longitude, longitude of the perihelion, longitude of the node
-/// (degrees).
+/// Elements in the ecliptic of J2000 and their change per century: semi-major axis (astronomical units), eccentricity,
+/// inclination, mean longitude, longitude of the perihelion, longitude of the ascending node (degrees).
 pub type PlanetRow = [[f64; 2]; 6];
 
-/// How a body moves around its parent.
+/// Motion of a body relative to its parent.
 pub enum Path {
-    /// It stays where it is.
+    /// At rest, at the origin.
     Still,
-    /// On an ellipse.
+    /// On an ellipse that drifts.
     Planet(PlanetRow),
-    /// On the Moon's.
+    /// On the Moon's orbit, see `moon.rs`.
     Moon,
-    /// So that it and its moon have their common centre on this ellipse.
+    /// Around the common centre of body and moon, which moves on this ellipse.
     WithMoon(PlanetRow),
 }
 
-/// How a body turns: right ascension and declination of its north pole (degrees of J2000, and what a century
-/// adds), the angle of its prime meridian at J2000 (degrees), and degrees a day.
+/// Rotation: right ascension and declination of the north pole, each with its change per century (degrees of J2000),
+/// the angle of the prime meridian at J2000 (degrees), and the rotation in degrees a day.
 pub type SpinRow = [f64; 6];
 
-/// One body of the table.
+/// One row of the table of bodies.
 pub struct BodyRow {
-    /// As written in files.
+    /// Name as written in files.
     pub name: &'static str,
-    /// What it moves around.
+    /// Name of the parent body.
     pub around: Option<&'static str>,
-    /// At its equator, in kilometres.
+    /// Equatorial radius in kilometres.
     pub radius_km: f64,
-    /// How much shorter its axis is.
+    /// Flattening of the ellipsoid: 1 - polar radius / equatorial radius.
     pub flattening: f64,
     /// Gravitational parameter in km³/s².
     pub gm: f64,
-    /// What its flattening adds to its pull.
+    /// Second zonal harmonic of the gravity field (J2), without a unit.
     pub j2: f64,
-    /// How it moves.
+    /// Motion relative to the parent.
     pub path: Path,
-    /// How it turns; `None` for what has no ground to stand on, and for the Earth, which turns by sidereal
-    /// time.
+    /// Rotation; `None` for a body without ground, and for the Earth, which rotates by sidereal time.
     pub spin: Option<SpinRow>,
 }
 
-/// Every body that has a name of its own. Elements of planets: E. M. Standish, "Keplerian Elements for
-/// Approximate Positions of the Major Planets" (JPL), table 1, for 1800 to 2050: within 20 seconds of arc for
-/// Mercury, Venus and the Earth, 40 for Mars, 400 and 600 for Jupiter and Saturn.
+/// All named bodies. Elements of planets: E. M. Standish, "Keplerian Elements for Approximate Positions of the Major
+/// Planets" (JPL), table 1, for 1800 to 2050: accurate to 20 seconds of arc for Mercury, Venus and the Earth, 40 for
+/// Mars, 400 for Jupiter and 600 for Saturn.
 pub const BODIES: [BodyRow; 10] = [
     BodyRow {
         name: "sun",
@@ -210,5 +208,5 @@ pub const BODIES: [BodyRow; 10] = [
     },
 ];
 
-/// What the Moon's mass is of the Earth's and its own together.
+/// Mass of the Moon as a fraction of the mass of Earth and Moon together.
 pub const MOON_SHARE: f64 = 0.012_150_58;

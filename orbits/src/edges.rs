@@ -1,35 +1,33 @@
-//! When something begins and ends to hold: safe steps from state to state, then a root between two times.
+//! Windows in which a condition holds: safe steps through time, then a root search between two states.
 
 use crate::moment::{SECOND, whole};
 
-/// What is known at one time.
+/// State of a condition at one time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Look {
-    /// Holds where it is not negative. Seconds, in that it changes by at most 1 a second.
+    /// Margin; the condition holds while it is not negative. In seconds: it changes by at most 1 per second.
     pub value: f64,
-    /// The state surely stays as it is for so many seconds.
+    /// Number of seconds for which the state certainly persists.
     pub hold: f64,
 }
 
-/// The shortest step: what begins and ends again (or ends and begins again) within it may be missed.
+/// Shortest step in nanoseconds; a state that lasts less may be missed.
 pub const RESOLUTION: i64 = SECOND / 1000;
 
-/// A span of time in nanoseconds: from the first at which something holds to the first at which it no longer
-/// does.
+/// Interval of time in nanoseconds during which a condition holds, start included and end excluded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Window {
-    /// The first moment of it.
+    /// First nanosecond of the interval.
     pub start: i64,
-    /// The first moment after it.
+    /// First nanosecond after the interval.
     pub end: i64,
 }
 
-/// The windows within `span` in which `look` holds, in order. Everything longer than [`RESOLUTION`] is
-/// found: no step is longer than `look` says that the state stays as it is. Edges are whole nanoseconds, the
-/// first of the new state.
+/// Windows within `span` in which the condition holds, in order. Every window longer than [`RESOLUTION`] is found,
+/// because no step is longer than `look` guarantees the state. Edges are whole nanoseconds, the first of the new state.
 ///
 /// # Errors
-/// What `look` fails with.
+/// An error of `look`.
 pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -> Result<Vec<Window>, E> {
     let mut found = Vec::new();
     if span.start >= span.end {
@@ -38,7 +36,7 @@ pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -
     let (mut time, mut here) = (span.start, look(span.start)?);
     let mut open = (here.value >= 0.0).then_some(span.start);
     while time < span.end {
-        // A bound of no number is no bound: then steps are the shortest.
+        // A NaN bound guarantees nothing, so the step is the shortest.
         let step = if here.hold > 0.0 { (here.hold * 1e9) as i64 } else { 0 };
         let next = time.saturating_add(step.max(RESOLUTION)).min(span.end);
         let there = look(next)?;
@@ -57,18 +55,19 @@ pub fn windows<E>(span: Window, look: &mut impl FnMut(i64) -> Result<Look, E>) -
     Ok(found)
 }
 
-/// The first whole nanosecond of the new state between two times of different states: between the line
-/// through both values and the middle, so that it takes few steps where the values are smooth and never
-/// many more than halving would (the ITP method; Oliveira and Takahashi 2020, with k1 = 0.2 / width, k2 = 2,
-/// n0 = 1).
+/// First nanosecond of the new state between two times of different states, by the ITP method (Oliveira and Takahashi
+/// 2020, with k1 = 0.2 / width, k2 = 2, n0 = 1).
 fn edge<E>(before: (i64, f64), after: (i64, f64), look: &mut impl FnMut(i64) -> Result<Look, E>) -> Result<i64, E> {
+    // and never many more than bisection.
+    // ITP picks a point between the secant and the midpoint. It needs few steps where the values
+    // are smooth,
     let (mut low, mut high) = (before, after);
     let first_width = (high.0 - low.0) as f64;
     let mut most = libm::log2(first_width).ceil() + 1.0;
     while high.0 - low.0 > 1 {
         let width = (high.0 - low.0) as f64;
         let middle = 0.5 * width;
-        // From `low`, in nanoseconds.
+        // Root of the secant, in nanoseconds from `low`.
         let line = width * low.1 / (low.1 - high.1);
         let line = if line.is_finite() { line } else { middle };
         let side = if middle >= line { 1.0 } else { -1.0 };
@@ -77,6 +76,7 @@ fn edge<E>(before: (i64, f64), after: (i64, f64), look: &mut impl FnMut(i64) -> 
         let radius = (0.5 * libm::exp2(most) - middle).max(0.0);
         let chosen = if (truncated - middle).abs() <= radius { truncated } else { middle - side * radius };
         most -= 1.0;
+        // Strictly between the ends, so that every step shrinks the interval.
         let time = (low.0 + whole(chosen / 1e9)).clamp(low.0 + 1, high.0 - 1);
         let value = look(time)?.value;
         if (value >= 0.0) == (before.1 >= 0.0) {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    /// Windows of a value that changes by at most 1 a second, and how often it was asked.
+    /// Windows of a value that changes by at most 1 per second, and the number of evaluations.
     fn of(span: i64, value: impl Fn(f64) -> f64) -> (Vec<Window>, u32) {
         let mut asked = 0;
         let mut look = |time: i64| {
@@ -106,23 +106,23 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_the_first_whole_nanosecond_of_the_new_state() {
+    fn edges_are_exact_to_the_nanosecond() {
         let (found, asked) = of(100 * SECOND, |t| (t - 10.000_000_000_3).min(70.5 - t));
         assert_eq!(found, [Window { start: 10_000_000_001, end: 70_500_000_001 }], "70.5 s itself still holds");
         assert!(asked < 60, "{asked}");
     }
 
     #[test]
-    fn what_holds_at_the_ends_is_cut_there() {
+    fn windows_are_cut_at_span_ends() {
         assert_eq!(of(9, |_| 5.0).0, [Window { start: 0, end: 9 }]);
         assert_eq!(of(9, |_| 0.0).0, [Window { start: 0, end: 9 }]);
         assert!(of(9, |_| -5.0).0.is_empty() && of(0, |_| 5.0).0.is_empty());
-        assert!(of(SECOND, |t| t - 1.0).0.is_empty(), "what begins at the end is not in it");
+        assert!(of(SECOND, |t| t - 1.0).0.is_empty(), "a window that begins at the end is outside");
         assert_eq!(of(SECOND, |t| 0.5 - t).0, [Window { start: 0, end: SECOND / 2 + 1 }]);
     }
 
     #[test]
-    fn waves_are_found_whole_and_in_few_steps() {
+    fn periodic_windows_need_few_steps() {
         let (found, asked) = of(1000 * SECOND, libm::sin);
         assert_eq!(found.len(), 160);
         for (turn, window) in found.iter().enumerate() {
@@ -134,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn peaks_that_barely_reach_are_found_and_those_that_do_not_are_not() {
-        // 1.6 ms long, in an hour.
+    fn short_peaks_are_found() {
+        // A peak 1.6 ms long in an hour.
         let bump =
             |height: f64| move |t: f64| 0.99 * (libm::cos(t - 1800.0) - 1.0 + height - 0.001 * (t - 1800.0).abs());
         assert_eq!(of(3600 * SECOND, bump(1.1e-6)).0.len(), 1);
@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_numbers_end_all_the_same() {
+    fn non_finite_values_terminate() {
         assert!(of(20 * RESOLUTION, |_| f64::NAN).0.is_empty());
         let (found, _) = of(20 * RESOLUTION, |t| if t < 0.005 { -1.0 } else { f64::INFINITY });
         assert!(found.len() <= 1);
         let (found, asked) = of(SECOND, |t| if t < 0.3 { -1e-3 } else { 1e-3 });
-        assert_eq!(found, [Window { start: 300_000_000, end: SECOND }], "also a step is found to the nanosecond");
+        assert_eq!(found, [Window { start: 300_000_000, end: SECOND }], "a step function is located to the nanosecond");
         assert!(asked < 1200);
     }
 }

@@ -1,4 +1,4 @@
-//! Motion on an ellipse about one body, whose plane and periapsis may drift with its flattening.
+//! Motion on an ellipse about one body, with orbital plane and periapsis drifting by the body's flattening.
 
 use crate::moment::seconds;
 use crate::reach::Reach;
@@ -9,43 +9,43 @@ use std::f64::consts::{PI, TAU};
 /// Mean elements of an orbit; angles in radians.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Elements {
-    /// Half of the long axis, in kilometres.
+    /// Semi-major axis in kilometres.
     pub semi_major_km: f64,
-    /// 0 for a circle, less than 1.
+    /// Eccentricity, from 0 for a circle to less than 1.
     pub eccentricity: f64,
-    /// Between the plane of reference and the orbit.
+    /// Inclination to the reference plane.
     pub inclination: f64,
-    /// Where it comes up through the plane of reference, from the first axis.
+    /// Longitude of the ascending node, from the first axis.
     pub node: f64,
-    /// Where it is nearest, from there.
+    /// Argument of the periapsis, from the node.
     pub periapsis: f64,
-    /// How far it has gone from there at `at`, as if it were as fast everywhere.
+    /// Mean anomaly at the epoch.
     pub anomaly: f64,
-    /// When, in nanoseconds from the plan's start.
+    /// Epoch in nanoseconds from the plan's start.
     pub at: i64,
 }
 
-/// What holds a thing on its orbit.
+/// Gravity field of a central body.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pull {
     /// Gravitational parameter, in km³/s².
     pub gm: f64,
-    /// What flattening adds to it (J2), without a unit.
+    /// Second zonal harmonic (J2), without a unit.
     pub j2: f64,
-    /// The equatorial radius that J2 is given for, in kilometres.
+    /// Equatorial radius to which J2 refers, in kilometres.
     pub radius_km: f64,
 }
 
-/// Something on an ellipse.
+/// An orbit about one body.
 #[derive(Clone, Debug)]
 pub struct Kepler {
     axes: Axes,
     semi_major_km: f64,
     eccentricity: f64,
-    /// Of the short axis to the long one.
+    /// Ratio of the minor to the major axis.
     ratio: f64,
     inclination: f64,
-    /// Angles at the plan's start, and radians a second.
+    /// Angle in radians at the plan's start, and its rate in rad/s.
     node: [f64; 2],
     periapsis: [f64; 2],
     anomaly: [f64; 2],
@@ -53,8 +53,8 @@ pub struct Kepler {
 }
 
 impl Kepler {
-    /// An orbit along `axes`, whose third stands on the plane of reference. Its node, periapsis and mean
-    /// anomaly drift as the first order of J2 says (Vallado, Fundamentals of Astrodynamics, 9.6.1).
+    /// Creates an orbit relative to `axes`, whose third is normal to the reference plane. Node, periapsis and mean
+    /// anomaly drift by the first-order effect of J2 (Vallado, Fundamentals of Astrodynamics, 9.6.1).
     pub fn new(elements: &Elements, pull: &Pull, axes: &Axes) -> Kepler {
         let Elements { semi_major_km: a, eccentricity: e, inclination, .. } = *elements;
         let motion = (pull.gm / (a * a * a)).sqrt();
@@ -69,14 +69,14 @@ impl Kepler {
         Kepler::drifting(elements, rates, axes)
     }
 
-    /// An orbit whose node, periapsis and mean anomaly move by so many radians a second.
+    /// Creates an orbit whose node, periapsis and mean anomaly drift at the given rates in rad/s.
     pub fn drifting(elements: &Elements, rates: [f64; 3], axes: &Axes) -> Kepler {
         let Elements { semi_major_km: a, eccentricity: e, .. } = *elements;
         let since = -seconds(elements.at);
         let at_start = |angle: f64, rate: f64| [(angle + rate * since).rem_euclid(TAU), rate];
         let (near, far) = (a * (1.0 - e), a * (1.0 + e));
         let turning = rates[0].abs() + rates[1].abs();
-        // Fastest at the periapsis; the turning of the ellipse adds little.
+        // The speed is greatest at the periapsis; the drift of the ellipse adds little.
         let speed = rates[2].abs() * a * ((1.0 + e) / (1.0 - e)).sqrt() + far * turning;
         let pull = rates[2] * rates[2] * a * a * a / (near * near);
         Kepler {
@@ -91,18 +91,19 @@ impl Kepler {
             reach: Reach {
                 nearest_km: near,
                 farthest_km: far,
+                // The margin covers the rounding of the bounds themselves.
                 speed_km_s: speed * 1.0001,
                 turn_km_s2: (pull + 2.0 * turning * speed + turning * turning * far) * 1.0001,
             },
         }
     }
 
-    /// How near, far and fast it may be.
+    /// Bounds of distance, speed and acceleration.
     pub fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// Where it is, and how it moves, at a time in nanoseconds from the plan's start.
+    /// Position and velocity at a time in nanoseconds from the plan's start.
     pub fn state(&self, time: i64) -> State {
         let t = seconds(time);
         let now = |[angle, rate]: [f64; 2]| angle + rate * t;
@@ -113,12 +114,13 @@ impl Kepler {
         let (along, across) = self.plane(now(self.node), now(self.periapsis));
         let position = along * (a * (cosine - e)) + across * (a * self.ratio * sine);
         let velocity = along * (-a * sine * rate) + across * (a * self.ratio * cosine * rate);
-        // What the drift of the ellipse adds: about the pole by the node, about its own axis by the periapsis.
+        // Velocity added by the drift of the ellipse: about the pole by the node, about the orbit's
+        // normal by the periapsis.
         let turned = self.axes.z * self.node[1] + along.cross(across) * self.periapsis[1];
         State { position, velocity: velocity + turned.cross(position) }
     }
 
-    /// The directions to the periapsis, and a quarter of a turn on.
+    /// Unit vectors in the orbital plane: towards the periapsis, and 90 degrees ahead.
     fn plane(&self, node: f64, periapsis: f64) -> (Vector, Vector) {
         let ((sn, cn), (sp, cp), (si, ci)) = (sincos(node), sincos(periapsis), sincos(self.inclination));
         let ascending = self.axes.x * cn + self.axes.y * sn;
@@ -127,15 +129,18 @@ impl Kepler {
     }
 }
 
-/// The eccentric anomaly E of a mean anomaly M: `M = E - e sin E`. Newton's steps from where the curve
-/// bends away from them come down to it from one side, whatever the eccentricity below 1.
+/// Eccentric anomaly E of a mean anomaly M, the solution of `M = E - e sin E`.
 fn eccentric(mean: f64, e: f64) -> f64 {
     let turns = (mean / TAU).round();
     let rest = mean - turns * TAU;
     let target = rest.abs();
+    // below 1 if it starts at or above the root.
+    // The function is convex on [0, pi], so Newton's method converges from one side for every
+    // eccentricity
     let mut angle = (target + e).min(PI);
     for _ in 0..60 {
         let step = (angle - e * sin(angle) - target) / (1.0 - e * cos(angle));
+        // 60 steps are far more than needed; the limit guarantees an end.
         angle -= step;
         if step.abs() < 1e-15 * (1.0 + angle) {
             break;
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn keplers_equation_holds_for_every_eccentricity() {
+    fn keplers_equation_holds_for_eccentricities() {
         for e in [0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999_999] {
             for step in -200..200 {
                 let mean = f64::from(step) * 0.1;
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orbit_comes_back_after_its_period_and_obeys_the_vis_viva_law() {
+    fn orbit_obeys_period_and_vis_viva() {
         let orbit = orbit(10_000.0, 0.3, 40.0, 0.0);
         let period = TAU * (10_000f64.powi(3) / EARTH.gm).sqrt();
         let (first, again) = (orbit.state(0), orbit.state((period * 1e9) as i64));
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn velocities_are_the_change_of_the_place_also_where_the_ellipse_drifts() {
+    fn velocity_is_derivative_of_position() {
         let orbit = orbit(7000.0, 0.02, 97.0, EARTH.j2);
         for minute in 0..100 {
             let time = minute * 60 * SECOND;
@@ -203,15 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sun_synchronous_plane_turns_once_a_year() {
-        // 98.19 degrees at 700 km: 0.9856 degrees a day (Vallado, 11.4.1).
+    fn sun_synchronous_plane_turns_once_yearly() {
+        // At an inclination of 98.19 degrees and 700 km the node drifts by 0.9856 degrees a day
+        // (Vallado, 11.4.1).
         let orbit = orbit(6378.137 + 700.0, 0.0, 98.19, EARTH.j2);
         let a_day = orbit.node[1] * 86_400.0;
         assert!((a_day.to_degrees() - 0.9856).abs() < 0.002, "{}", a_day.to_degrees());
     }
 
     #[test]
-    fn a_node_on_the_first_axis_rises_there() {
+    fn ascending_node_lies_on_first_axis() {
         let elements = Elements {
             semi_major_km: 8000.0,
             eccentricity: 0.0,

@@ -1,12 +1,12 @@
-//! Orbits and ground stations become contact plans: where everything is at any time, who sees whom, how long light
-//! takes, and from which nanosecond to which.
+//! Contact plans from orbits and ground stations: positions at any time, lines of sight, light times, and windows exact
+//! to the nanosecond.
 //!
-//! It knows no node, no bundle and no scenario, reads no clock and draws nothing: the command `farlink plan
-//! from-orbits` writes down what it finds. It does not integrate forces: satellites follow their two-line elements
-//! (SGP4) or an ellipse that drifts with its body's flattening, planets their mean elements; the air bends nothing.
+//! This crate contains no node, bundle or scenario, reads no clock and draws nothing; the command `farlink plan
+//! from-orbits` writes its results. It integrates no forces: satellites follow their two-line elements (SGP4) or an
+//! ellipse that drifts with the body's flattening, and planets follow mean elements. Refraction is ignored.
 //!
-//! Read [`Network`] (who is where, who may be linked to whom) and [`contacts`] first; then [`sight`] (what makes a
-//! line of sight, and how long it surely stays) and [`edges`] (how beginnings and ends are found, none missing).
+//! Read [`Network`] (nodes and possible links) and [`contacts`] first, then [`sight`] (lines of sight, and how long
+//! their state certainly persists) and [`edges`] (the search for windows, which misses none).
 #![forbid(unsafe_code)]
 
 mod axes;

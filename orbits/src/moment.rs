@@ -1,54 +1,53 @@
-//! Time: whole nanoseconds from the start of a plan, and what the sky's clocks say then.
+//! Time in whole nanoseconds from the start of a plan, and the astronomical time scales derived from it.
 
 use farlink_base::DtnTime;
 use std::f64::consts::TAU;
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub const SECOND: i64 = 1_000_000_000;
 
-/// Seconds of a time in nanoseconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(nanoseconds: i64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// The one way in which a time in seconds becomes whole nanoseconds: up. What begins or ends does so in
-/// the first whole nanosecond that is not before it.
+/// Converts seconds to whole nanoseconds, rounding up: an edge lies in the first whole nanosecond that is not before
+/// it. All conversions go through this function.
 pub fn whole(seconds: f64) -> i64 {
     (seconds * 1e9).ceil() as i64
 }
 
-/// The planets' uniform time (TT) is ahead of UTC by this many seconds, since 2017; in 2000 it was by 5 s
-/// less, in which a planet moves 200 km.
+/// Terrestrial time minus UTC in seconds, valid since 2017. In 2000 it was 5 s less, in which a planet moves 200 km.
 const UNIFORM_AHEAD_S: f64 = 69.184;
 
-/// Days of a Julian century.
+/// Days in a Julian century.
 const CENTURY_D: f64 = 36_525.0;
 
-/// Radians a second by which the Earth turns against its equinox (IAU 1982).
+/// Rotation rate of the Earth relative to its equinox, in rad/s (IAU 1982).
 pub const EARTH_TURN: f64 = TAU * 1.002_737_909_350_795 / 86_400.0;
 
 /// Days of UTC since noon of 2000-01-01.
 fn days_utc(time: DtnTime) -> f64 {
-    // Whole days apart, so that the part of a day keeps its digits.
+    // Days and the fraction of a day are added last, so that the fraction keeps its digits.
     let (days, ms) = (time.as_millis() / 86_400_000, time.as_millis() % 86_400_000);
     days as f64 - 0.5 + ms as f64 / 86_400_000.0
 }
 
-/// Days of uniform time since J2000.0.
+/// Days of terrestrial time since J2000.0.
 pub fn days_uniform(time: DtnTime) -> f64 {
     days_utc(time) + UNIFORM_AHEAD_S / 86_400.0
 }
 
-/// Julian centuries of uniform time since J2000.0.
+/// Julian centuries of terrestrial time since J2000.0.
 pub fn centuries(time: DtnTime) -> f64 {
     days_uniform(time) / CENTURY_D
 }
 
-/// Seconds of a Julian century.
+/// Seconds in a Julian century.
 pub const CENTURY_S: f64 = CENTURY_D * 86_400.0;
 
-/// Greenwich mean sidereal time in radians (IAU 1982; Aoki et al. 1982), with UTC for UT1: they differ by
-/// less than 0.9 s, in which a place on the equator moves by 420 m.
+/// Greenwich mean sidereal time in radians (IAU 1982; Aoki et al. 1982). UTC stands in for UT1: they differ by less
+/// than 0.9 s, in which a point on the equator moves by 420 m.
 pub fn sidereal(time: DtnTime) -> f64 {
     let centuries = days_utc(time) / CENTURY_D;
     let seconds =
@@ -67,16 +66,17 @@ mod tests {
 
     #[test]
     fn sidereal_time_is_the_almanacs() {
-        // Noon of 2000-01-01: 18 h 41 min 50.54841 s (Explanatory Supplement, 2.24).
+        // Sidereal time at noon of 2000-01-01: 18 h 41 min 50.54841 s (Explanatory Supplement,
+        // 2.24).
         assert!((sidereal(utc("2000-01-01T12:00:00Z")).to_degrees() - 280.460_618_37).abs() < 1e-8);
-        // A day later the Earth has turned by 0.98564736629 degrees more than once.
+        // In a day the Earth turns by 0.98564736629 degrees more than once.
         let turned = sidereal(utc("2000-01-02T12:00:00Z")) - sidereal(utc("2000-01-01T12:00:00Z"));
         assert!((turned.to_degrees() - 0.985_647_366).abs() < 1e-7);
         assert!((EARTH_TURN * 86_400.0 - TAU - turned).abs() < 1e-9);
     }
 
     #[test]
-    fn edges_are_rounded_up() {
+    fn edges_round_up() {
         assert_eq!([whole(1.0), whole(1.2e-9), whole(-1.2e-9), whole(0.0)], [SECOND, 2, -1, 0]);
         assert_eq!(seconds(1_500_000_000), 1.5);
     }

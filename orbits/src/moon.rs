@@ -1,13 +1,12 @@
-//! The Moon, by the few largest of the terms that make its path: the low-precision formulae of the
-//! Astronomical Almanac (page D22), within 0.3 degrees along the ecliptic, 0.2 across it and 0.3 % of its
-//! distance.
+//! The Moon, by the largest terms of its motion: the low-precision formulae of the Astronomical Almanac (page D22),
+//! accurate to 0.3 degrees in ecliptic longitude, 0.2 in latitude, and 0.3 % in distance.
 
 use crate::moment::{CENTURY_S, seconds};
 use crate::reach::Reach;
 use crate::vector::{State, Vector, vector};
 use libm::{cos, sin, sincos};
 
-/// Degrees: how much, at J2000, and what a century adds.
+/// Amplitude, phase at J2000, and phase change per century, all in degrees.
 type Term = [f64; 3];
 
 const LONGITUDE: [Term; 6] = [
@@ -20,17 +19,17 @@ const LONGITUDE: [Term; 6] = [
 ];
 const LATITUDE: [Term; 4] =
     [[5.13, 93.3, 483_202.02], [0.28, 228.2, 960_400.89], [-0.28, 318.3, 6003.15], [-0.17, 217.6, -407_332.21]];
-/// Of cosines; and 0.9508.
+/// Cosine terms of the parallax, in addition to the constant 0.9508 degrees.
 const PARALLAX: [Term; 4] = [
     [0.0518, 135.0, 477_198.87],
     [0.0095, 259.3, -413_335.36],
     [0.0078, 235.7, 890_534.22],
     [0.0028, 269.9, 954_397.74],
 ];
-/// The Earth's radius that the parallax is given for, in kilometres.
+/// Radius of the Earth to which the parallax refers, in kilometres.
 const EARTH_KM: f64 = 6378.14;
 
-/// An angle in radians at the plan's start, and radians a second; with how much it weighs, in radians.
+/// A periodic term: amplitude in radians, phase at the plan's start in radians, and rate in rad/s.
 #[derive(Clone, Copy, Debug)]
 struct Wave {
     weight: f64,
@@ -50,22 +49,22 @@ impl Wave {
     }
 }
 
-/// The Moon around the Earth, along the equator and equinox of the plan's date.
+/// The Moon's orbit around the Earth, relative to the equator and equinox of the plan's date.
 #[derive(Clone, Debug)]
 pub struct Moon {
     longitude: Wave,
     in_longitude: [Wave; 6],
     in_latitude: [Wave; 4],
     in_parallax: [Wave; 4],
-    /// Sine and cosine of the ecliptic's tilt.
+    /// Sine and cosine of the obliquity of the ecliptic.
     tilt: (f64, f64),
 }
 
-/// How far apart in time two places are from which a velocity is taken, in nanoseconds.
+/// Half of the interval over which a velocity is computed, in nanoseconds.
 const MOMENT_NS: i64 = 10_000_000_000;
 
 impl Moon {
-    /// From a date in centuries of uniform time since J2000.0 on.
+    /// Creates the orbit for plans that start at a date, in centuries of terrestrial time since J2000.0.
     pub fn new(centuries: f64) -> Moon {
         Moon {
             longitude: Wave::new([1.0, 218.32, 481_267.881], centuries),
@@ -76,7 +75,7 @@ impl Moon {
         }
     }
 
-    /// Bounds of its way: the sums of its terms, whatever their signs.
+    /// Bounds of the orbit, from the sums of the absolute terms.
     pub fn reach(&self) -> Reach {
         let rates = |waves: &[Wave]| waves.iter().map(|wave| (wave.weight * wave.rate).abs()).sum::<f64>();
         let parallaxes: f64 = self.in_parallax.iter().map(|wave| wave.weight.abs()).sum();
@@ -86,17 +85,19 @@ impl Moon {
         let across = far * rates(&self.in_latitude);
         let outward = far * rates(&self.in_parallax) / (mean - parallaxes);
         let speed = (along * along + across * across + outward * outward).sqrt();
-        // The Earth's and the Sun's pull at the perigee are 3.1e-6 km/s²; twice that covers the terms left out.
+        // The gravity of Earth and Sun at perigee is 3.1e-6 km/s²; twice that covers the terms left
+        // out.
         Reach { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: 8e-6 }
     }
 
-    /// Where it is and how it moves, at a time in nanoseconds from the plan's start.
+    /// Position and velocity at a time in nanoseconds from the plan's start.
     pub fn state(&self, time: i64) -> State {
+        // A central difference: the derivative of the series would repeat all terms.
         let apart = self.place(time + MOMENT_NS) - self.place(time - MOMENT_NS);
         State { position: self.place(time), velocity: apart * (0.5 / seconds(MOMENT_NS)) }
     }
 
-    /// Where it is, in kilometres from the Earth.
+    /// Position relative to the Earth, in kilometres.
     pub fn place(&self, time: i64) -> Vector {
         let t = seconds(time);
         let sines = |waves: &[Wave]| waves.iter().map(|wave| wave.weight * sin(wave.angle(t))).sum::<f64>();
@@ -120,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_full_moon_of_the_century_so_far_is_where_it_was() {
-        // 2016-11-14T11:23Z: 356,509 km.
+    fn moon_distance_matches_published_perigee() {
+        // The full moon of 2016-11-14, 11:23 UTC, at 356,509 km, was the closest of 2001 to 2025.
         let distance = moon("2016-11-14T11:23:00Z").place(0).length();
         assert!((distance - 356_509.0).abs() < 0.003 * 356_509.0, "{distance}");
     }
 
     #[test]
-    fn its_bounds_hold_for_a_month_and_a_year_from_any_date() {
+    fn moon_bounds_hold_for_a_year() {
         for date in ["2001-03-09T00:00:00Z", "2026-11-20T09:00:00Z"] {
             let moon = moon(date);
             let reach = moon.reach();

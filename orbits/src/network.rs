@@ -1,61 +1,61 @@
-//! Who is where, and who may be linked to whom: what a file of orbits says.
+//! Nodes with their positions and possible links, as described by a file of orbits.
 
 use crate::place::Place;
 use crate::sight::Limits;
 use crate::sky::Sky;
 use farlink_base::{DataRate, NodeId};
 
-/// One node.
+/// One node of the network.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name in the plan.
+    /// Name in the contact plan.
     pub name: String,
-    /// Its number in the plan.
+    /// Node ID in the contact plan.
     pub id: NodeId,
-    /// Where it is.
+    /// Position as a function of time.
     pub place: Place,
-    /// The least elevation at which it sees, in radians; for what stands on the ground.
+    /// Least elevation at which it communicates, in radians; for nodes on the ground.
     pub mask: f64,
 }
 
-/// Nodes that may be linked, and how.
+/// Pairs of nodes that may be linked, with the properties of the link.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Name in the plan, where several join a pair.
+    /// Name in the contact plan, needed where several links join a pair.
     pub name: Option<String>,
-    /// Pairs of nodes, by their places in [`Network::nodes`].
+    /// Pairs of indices into [`Network::nodes`].
     pub pairs: Vec<[u32; 2]>,
-    /// From the first of a pair to the second, and back.
+    /// Data rates from the first node to the second, and back.
     pub rates: [DataRate; 2],
-    /// What it asks of a line of sight.
+    /// Limits on the line of sight.
     pub limits: Limits,
-    /// The least elevation in radians, instead of the nodes' own.
+    /// Least elevation in radians, replacing that of the nodes.
     pub mask: Option<f64>,
-    /// How many such links a node may have at once: the first of a pair, the second.
+    /// Most simultaneous links of a node at the first end, and at the second end; `None` for no limit.
     pub beams: [Option<u32>; 2],
-    /// Contacts that are shorter are left out, in nanoseconds.
+    /// Least duration of a contact, in nanoseconds; shorter ones are dropped.
     pub shortest: i64,
 }
 
-/// Nodes and links under one sky.
+/// Nodes and links, with the bodies around them.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Where the bodies are.
+    /// Motion of the bodies.
     pub sky: Sky,
-    /// Every node.
+    /// Nodes of the plan, in the order of the file.
     pub nodes: Vec<Node>,
-    /// Every kind of link.
+    /// Links of the plan, in the order of the file.
     pub links: Vec<Link>,
-    /// By how many seconds the light time of one contact may change before another begins.
+    /// Most change of the light time within one contact, in seconds; a larger change starts a new contact.
     pub delay_step_s: f64,
 }
 
 impl Network {
-    /// How many pairs of nodes there are to look at.
+    /// Number of node pairs to examine.
     pub fn pairs(&self) -> usize {
         self.links.iter().map(|link| link.pairs.len()).sum()
     }
-    /// The oldest elements at a time in nanoseconds from the start: whose they are, and their age in days.
+    /// Node with the oldest two-line elements at a time in nanoseconds from the start, and their age in days.
     pub fn oldest(&self, time: i64) -> Option<(&str, i64)> {
         let ages = self.nodes.iter().filter_map(|node| Some((node.name.as_str(), node.place.age_days(time)?)));
         ages.max_by_key(|(_, days)| *days)

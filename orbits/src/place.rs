@@ -1,4 +1,4 @@
-//! A node's place: on the ground of a body, or on an orbit around one.
+//! Positions of nodes: on the ground of a body, or on an orbit around one.
 
 use crate::kepler::{Elements, Kepler};
 use crate::reach::Reach;
@@ -9,7 +9,7 @@ use libm::sincos;
 
 #[derive(Clone, Debug)]
 enum How {
-    /// Along axes that turn with the body: where, and which way is up.
+    /// Position and zenith, relative to axes that rotate with the body.
     Ground {
         place: Vector,
         up: Vector,
@@ -18,33 +18,33 @@ enum How {
     Satellite(Box<Satellite>),
 }
 
-/// Where a node is at every time of a plan.
+/// Position of a node at every time of a plan.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The body it stands on or goes around.
+    /// Body on which the node stands or around which it orbits.
     pub centre: BodyId,
     how: How,
     reach: Reach,
 }
 
-/// Latitude and longitude in radians, north and east positive, and kilometres above the ellipsoid.
+/// Geodetic coordinates: latitude and longitude in radians, and altitude in kilometres.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Site {
-    /// Between the equator and what is straight up (geodetic).
+    /// Geodetic latitude, north positive.
     pub latitude: f64,
-    /// From the prime meridian to the east.
+    /// Longitude from the prime meridian, east positive.
     pub longitude: f64,
-    /// Above the ellipsoid.
+    /// Altitude above the ellipsoid.
     pub altitude_km: f64,
 }
 
 impl Place {
-    /// A place on the ground; `None` where the body has none.
+    /// Creates a position on the ground; `None` if the body has none.
     pub fn ground(sky: &Sky, centre: BodyId, site: Site) -> Option<Place> {
         let body = sky.body(centre);
         let spin = body.spin?;
         let ((sp, cp), (sl, cl)) = (sincos(site.latitude), sincos(site.longitude));
-        // WGS 84's formulae, which hold for every ellipsoid that turns about its shorter axis.
+        // The formulae of WGS 84 hold for every ellipsoid of revolution.
         let squeezed = (1.0 - body.flattening) * (1.0 - body.flattening);
         let curve = body.radius_km / (1.0 - (1.0 - squeezed) * sp * sp).sqrt();
         let across = (curve + site.altitude_km) * cp;
@@ -54,16 +54,17 @@ impl Place {
         let reach = Reach {
             nearest_km: distance * (1.0 - 1e-9),
             farthest_km: distance * (1.0 + 1e-9),
+            // The margins cover rounding.
             speed_km_s: across.abs() * turn * 1.0001,
             turn_km_s2: across.abs() * turn * turn * 1.0001,
         };
         Some(Place { centre, how: How::Ground { place, up: vector(cp * cl, cp * sl, sp) }, reach })
     }
 
-    /// A place on an ellipse, which is given along the body's own axes.
+    /// Creates a position on an ellipse relative to the body's own axes.
     ///
     /// # Errors
-    /// When the ellipse goes through the body, or is none.
+    /// When the ellipse meets the body, or is none.
     pub fn orbit(sky: &Sky, centre: BodyId, elements: &Elements) -> Result<Place, String> {
         let body = sky.body(centre);
         body.holds(elements)?;
@@ -71,23 +72,23 @@ impl Place {
         Ok(Place { centre, reach: orbit.reach(), how: How::Orbit(Box::new(orbit)) })
     }
 
-    /// A place by two-line elements; `None` in a sky without an Earth.
+    /// Creates a position from two-line elements; `None` in a sky without the Earth.
     pub fn satellite(sky: &Sky, satellite: Satellite) -> Option<Place> {
         let centre = sky.find("earth")?;
         Some(Place { centre, reach: satellite.reach(), how: How::Satellite(Box::new(satellite)) })
     }
 
-    /// How near, far and fast it is, seen from its centre.
+    /// Bounds of distance, speed and acceleration relative to its centre.
     pub fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// Whether it stands on the ground.
+    /// Whether the node stands on the ground.
     pub fn is_ground(&self) -> bool {
         matches!(self.how, How::Ground { .. })
     }
 
-    /// How much work it is to find out where it is: the ends of a link are asked accordingly often.
+    /// Relative cost of computing the position. A line of sight evaluates the costlier end less often.
     pub(crate) fn cost(&self) -> u8 {
         match self.how {
             How::Ground { .. } => 0,
@@ -96,7 +97,7 @@ impl Place {
         }
     }
 
-    /// Whole days from the elements of a satellite to a time in nanoseconds from the plan's start.
+    /// Age of a satellite's elements at a time in nanoseconds from the plan's start, in whole days.
     pub fn age_days(&self, time: i64) -> Option<i64> {
         match &self.how {
             How::Satellite(satellite) => Some(satellite.age_days(time)),
@@ -104,10 +105,10 @@ impl Place {
         }
     }
 
-    /// Where it is and how it moves, seen from its centre, at a time in nanoseconds from the plan's start.
+    /// Position and velocity relative to its centre at a time in nanoseconds from the plan's start.
     ///
     /// # Errors
-    /// When its elements do not say.
+    /// When the elements are not valid at that time.
     pub fn state(&self, sky: &Sky, time: i64) -> Result<State, String> {
         match &self.how {
             How::Ground { place, .. } => {
@@ -120,7 +121,7 @@ impl Place {
         }
     }
 
-    /// Which way is up for what stands on the ground.
+    /// Zenith direction of a node on the ground.
     pub fn up(&self, sky: &Sky, time: i64) -> Option<Vector> {
         let How::Ground { up, .. } = &self.how else { return None };
         sky.body(self.centre).spin.as_ref().map(|spin| spin.ground(time).outward(*up))
@@ -150,14 +151,15 @@ mod tests {
         };
         assert!((at(90.0, 0.0).0 - vector(0.0, 0.0, 6_356.752_314_245)).length() < 1e-6);
         assert!((at(0.0, 1.0).0 - vector(6379.137, 0.0, 0.0)).length() < 1e-9);
-        // 45 degrees: 4517.590879 km across, 4487.348409 km up (NIMA TR8350.2).
+        // Geocentric coordinates at 45 degrees: 4517.590879 km from the axis, 4487.348409 km from
+        // the equator (NIMA TR8350.2).
         assert!((at(45.0, 0.0).0 - vector(4_517.590_879, 0.0, 4_487.348_409)).length() < 1e-5);
         let (place, up) = at(45.0, 0.0);
         assert!((at(45.0, 2.0).0 - place - up * 2.0).length() < 1e-9, "altitude is straight up");
     }
 
     #[test]
-    fn the_ground_moves_as_it_says() {
+    fn ground_velocity_matches_motion() {
         let sky = sky();
         for name in ["earth", "moon", "mars", "venus"] {
             let place = Place::ground(&sky, sky.find(name).unwrap(), site(50.0, 8.0, 0.1)).unwrap();
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ground_and_what_goes_through_it_is_refused() {
+    fn impossible_sites_and_orbits_are_refused() {
         let sky = sky();
         let find = |name| sky.find(name).unwrap();
         assert!(Place::ground(&sky, find("sun"), site(0.0, 0.0, 0.0)).is_none());

@@ -1,4 +1,4 @@
-//! From a network to its contact plan.
+//! Computation of the contact plan of a network.
 
 use crate::beams::{Claim, serve};
 use crate::edges::{Window, windows};
@@ -10,28 +10,28 @@ use farlink_routing::contact_plan::{Contact, ContactPlan, PlanTime};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Most contacts of a plan: what is more comes of a slip, and fills memory.
+/// Most contacts of a plan; more are probably a mistake, and would fill the memory.
 pub const CONTACTS_MAX: usize = 2_000_000;
-/// Pairs that a thread takes at once.
+/// Pairs that a thread takes at a time.
 const CHUNK: usize = 32;
-/// The longest time between two looks at a light time, in seconds: at its peak it changes by less than 30
-/// microseconds in so much, also between satellites that cross each other's planes.
+/// Longest step between two evaluations of the light time, in seconds. Near its maximum the light time changes by less
+/// than 30 µs within such a step, even between satellites in crossing planes.
 const LIGHT_STEP_S: f64 = 120.0;
 
-/// Looks at a pair that are always granted, besides one a second: most orbits need one in some minutes.
+/// Evaluations always granted to a pair, in addition to one per second; most orbits need one every few minutes.
 const LOOKS_MIN: i64 = 200_000;
-/// What keeps two nodes at the very edge needs a look each millisecond.
+/// A pair exactly at a limit would need an evaluation every millisecond.
 const ON_EDGE: &str =
-    "it stays at the very edge of what a range, a mask or a clearance allows\nhint: allow a little more or less";
+    "it stays at the very edge of a range, mask or clearance limit\nhint: allow a little more or less";
 
-/// The windows of a pair, from the first to the second and back, in times of sending.
+/// Windows of a pair in transmission time, from the first node to the second and back.
 type Both = [Vec<Window>; 2];
 
-/// Every contact of a network within `duration` nanoseconds from the start of its sky, in order of time. The
-/// result is the same with any number of `threads`. `progress` hears how many of [`Network::pairs`] are done.
+/// Computes every contact of a network within `duration` nanoseconds from the start of its sky, in order of time. The
+/// result does not depend on the number of `threads`. `progress` is called with the number of [`Network::pairs`] done.
 ///
 /// # Errors
-/// When elements do not say where a node is, or there are more than [`CONTACTS_MAX`].
+/// When elements are not valid throughout, or there are more than [`CONTACTS_MAX`] contacts.
 pub fn contacts(
     network: &Network,
     duration: i64,
@@ -45,6 +45,7 @@ pub fn contacts(
         let looked = in_chunks(link.pairs.len(), threads, &|index| {
             let both = seen(network, link, index, duration)?;
             let many = found.fetch_add(both[0].len() + both[1].len(), Ordering::Relaxed);
+            // Checked while searching, before the contacts of all pairs fill the memory.
             if many > CONTACTS_MAX {
                 return Err(too_many());
             }
@@ -76,10 +77,11 @@ fn key(contact: &Contact) -> (PlanTime, NodeId, NodeId, Option<&str>, PlanTime) 
     (contact.start, contact.from, contact.to, contact.link.as_deref(), contact.end)
 }
 
-/// The number a chunk begins with, and what became of it.
+/// First index of a chunk, and its results.
 type Chunk<T> = (usize, Result<Vec<T>, String>);
 
-/// What `work` makes of every number below `count`, in order; the first error by number.
+/// Applies `work` to every number below `count` in parallel; returns the results in order, or the error of the lowest
+/// number.
 fn in_chunks<T: Send>(
     count: usize,
     threads: usize,
@@ -90,6 +92,7 @@ fn in_chunks<T: Send>(
     let chunks: Mutex<Vec<Chunk<T>>> = Mutex::new(Vec::new());
     let run = || {
         while !failed.load(Ordering::Relaxed) {
+            // Chunks keep the threads off the shared counter.
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);
             if from >= count {
                 break;
@@ -118,7 +121,7 @@ fn in_chunks<T: Send>(
     Ok(all)
 }
 
-/// A line of sight of a pair: forward, or back.
+/// Line of sight of a pair, forward or back.
 fn sight<'a>(network: &'a Network, link: &Link, pair: [u32; 2], back: bool) -> Option<Sight<'a>> {
     let [first, second] = if back { [pair[1], pair[0]] } else { pair };
     let (from, to) = (network.nodes.get(first as usize)?, network.nodes.get(second as usize)?);
@@ -126,7 +129,7 @@ fn sight<'a>(network: &'a Network, link: &Link, pair: [u32; 2], back: bool) -> O
     Some(Sight::new(&network.sky, [&from.place, &to.place], masks, &link.limits))
 }
 
-/// An error with the name of the node it is of.
+/// Prefixes an error with the name of the node that caused it.
 fn named(network: &Network, pair: [u32; 2], back: bool) -> impl Fn(Lost) -> String + '_ {
     move |lost| {
         let end = pair.get(usize::from(back) ^ lost.end).and_then(|node| network.nodes.get(*node as usize));
@@ -140,7 +143,7 @@ fn named(network: &Network, pair: [u32; 2], back: bool) -> impl Fn(Lost) -> Stri
     }
 }
 
-/// The windows of one pair within the plan.
+/// Windows of one pair within the plan.
 fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<Both, String> {
     let mut both = [Vec::new(), Vec::new()];
     let Some(pair) = link.pairs.get(index).copied() else { return Ok(both) };
@@ -155,7 +158,8 @@ fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<B
         };
         let anchored = windows(span, look).map_err(&fail)?;
         for window in anchored {
-            // Whole nanoseconds of sending; the plan's own ends stay what they are.
+            // The search runs in anchor time; its results are converted to transmission time. The
+            // ends of the plan stay exact.
             let start = if window.start == span.start { 0 } else { sight.sent(window.start).map_err(&fail)? };
             let end = if window.end == span.end { duration } else { sight.sent(window.end).map_err(&fail)? };
             let window = Window { start: start.clamp(0, duration), end: end.clamp(0, duration) };
@@ -167,7 +171,7 @@ fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<B
     Ok(both)
 }
 
-/// What of all that is in sight is served, where beams are counted; by pairs.
+/// Applies the limits on beams to the windows of all pairs.
 fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
     let mut kept: Vec<([u32; 2], Both)> = link.pairs.iter().copied().zip(looked).collect();
     if link.beams == [None, None] {
@@ -182,7 +186,7 @@ fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
         let from: Vec<(Window, Option<i64>)> = forward.iter().copied().zip(served.by_ref()).collect();
         forward.clear();
         forward.extend(from.iter().filter_map(|(window, from)| Some(Window { start: (*from)?, end: window.end })));
-        // What comes back in the same pass is served as long.
+        // The reverse direction of a pass is served for the same part as the forward direction.
         let cut = |window: &Window| {
             let overlap = |other: &Window| window.end.min(other.end) - window.start.max(other.start);
             let (pass, served) = from.iter().max_by_key(|(other, _)| overlap(other))?;
@@ -195,7 +199,7 @@ fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
     kept
 }
 
-/// The contacts of a pair's windows.
+/// Converts the windows of a pair to contacts.
 fn written(network: &Network, link: &Link, pair: [u32; 2], both: &Both) -> Result<Vec<Contact>, String> {
     let mut contacts = Vec::new();
     for ((back, windows), rate) in [false, true].into_iter().zip(both).zip(link.rates) {
@@ -222,11 +226,11 @@ fn written(network: &Network, link: &Link, pair: [u32; 2], both: &Both) -> Resul
     Ok(contacts)
 }
 
-/// A window in pieces in which the light time changes by at most `step_s` seconds, each with the longest light
+/// Splits a window into pieces in which the light time changes by at most `step_s` seconds, each with the largest light
 /// time in it.
 fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window, f64)>, Lost> {
     let (first, last) = (sight.anchored(window.start)?, sight.anchored(window.end)?);
-    // Between two looks the light time changes by an eighth of the step at most.
+    // Within one step the light time changes by at most an eighth of `step_s`.
     let between = (step_s / (8.0 * sight.stretch().max(1e-12))).clamp(1e-3, LIGHT_STEP_S);
     let between = (between * SECOND as f64) as i64;
     let mut pieces = Vec::new();
@@ -254,7 +258,7 @@ fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window,
     Ok(pieces)
 }
 
-/// Refuses two links of one name that join the same nodes at the same time: the plan could not tell them apart.
+/// Rejects two links of the same name that join the same nodes at the same time: the plan could not distinguish them.
 fn joined_twice(network: &Network, contacts: &[Contact]) -> Result<(), String> {
     if network.links.len() < 2 {
         return Ok(());

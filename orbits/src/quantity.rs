@@ -1,6 +1,6 @@
-//! Lengths, angles and coordinates as files write them.
+//! Parsing of lengths, angles and coordinates.
 
-/// A number and what follows it.
+/// Splits a text into a number and the rest.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
@@ -8,10 +8,10 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then(|| (number, text.get(end..).unwrap_or("").trim()))
 }
 
-/// Kilometres of a length with its unit: m, km, or AU (astronomical units).
+/// Parses a length with its unit m, km or AU (astronomical units); in kilometres.
 ///
 /// # Errors
-/// When it is none.
+/// A message if the text is no length.
 pub fn length_km(text: &str) -> Result<f64, String> {
     let length = split(text).and_then(|(number, unit)| {
         let unit_km = match unit {
@@ -25,10 +25,10 @@ pub fn length_km(text: &str) -> Result<f64, String> {
     length.ok_or_else(|| format!("`{text}` is not a length; write e.g. \"550 km\", \"120 m\" or \"1.5 AU\""))
 }
 
-/// Radians of an angle with its unit: deg (or °), or rad.
+/// Parses an angle with its unit deg, ° or rad; in radians.
 ///
 /// # Errors
-/// When it is none.
+/// A message if the text is no angle.
 pub fn angle(text: &str) -> Result<f64, String> {
     let angle = split(text).and_then(|(number, unit)| match unit {
         "deg" | "°" => Some(number.to_radians()),
@@ -39,10 +39,10 @@ pub fn angle(text: &str) -> Result<f64, String> {
     angle.ok_or_else(|| format!("`{text}` is not an angle; write e.g. \"53 deg\""))
 }
 
-/// Radians of a latitude or longitude: an angle, or degrees with a letter (`52.5 N`, `13.4 E`).
+/// Parses a latitude or longitude, as an angle or as degrees with a letter (`52.5 N`, `13.4 E`); in radians.
 ///
 /// # Errors
-/// When it is none, or beyond `most` degrees.
+/// A message if the text is no coordinate, or exceeds `most` degrees.
 pub fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not one; write e.g. \"52.5 {positive}\", \"52.5 {negative}\" or \"-52.5 deg\"");
     let trimmed = text.trim();
@@ -58,6 +58,7 @@ pub fn coordinate(text: &str, [positive, negative]: [char; 2], most: f64) -> Res
         }
         _ => angle(text).map_err(|_| wrong())?,
     };
+    // The tolerance lets the limit itself pass after the conversion to radians.
     if radians.abs() <= most.to_radians() + 1e-12 {
         Ok(radians)
     } else {

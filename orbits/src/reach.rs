@@ -1,20 +1,20 @@
-//! How near, how far and how fast something may be: what makes steps through time safe.
+//! Bounds on distance, speed and acceleration, which make steps through time safe.
 
-/// Bounds that hold at all times of a plan, seen from the body that something is at or goes around.
+/// Bounds that hold at all times of a plan, relative to the body that an object stands on or orbits.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Reach {
-    /// It is never nearer, in kilometres.
+    /// Least distance in kilometres.
     pub nearest_km: f64,
-    /// It is never farther, in kilometres.
+    /// Greatest distance in kilometres.
     pub farthest_km: f64,
-    /// It is never faster, in kilometres a second.
+    /// Greatest speed in km/s.
     pub speed_km_s: f64,
-    /// Its velocity never changes faster, in kilometres a second in a second.
+    /// Greatest acceleration in km/s².
     pub turn_km_s2: f64,
 }
 
 impl Reach {
-    /// The bounds as seen from what its centre moves around, where the centre keeps to `centre`.
+    /// Bounds relative to the parent of the central body, whose own bounds are `centre`.
     pub fn around(self, centre: Reach) -> Reach {
         Reach {
             nearest_km: self.gap(centre).unwrap_or(0.0),
@@ -24,8 +24,7 @@ impl Reach {
         }
     }
 
-    /// The kilometres that always lie between two things seen from the same body; `None` where their
-    /// shells around it meet.
+    /// Least distance in kilometres between two objects with the same central body; `None` if their shells overlap.
     pub fn gap(self, other: Reach) -> Option<f64> {
         let gap = (self.nearest_km - other.farthest_km).max(other.nearest_km - self.farthest_km);
         (gap > 0.0).then_some(gap)
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_that_do_not_meet_are_apart() {
+    fn disjoint_shells_have_a_gap() {
         let shell = |nearest_km, farthest_km| Reach { nearest_km, farthest_km, ..Reach::default() };
         assert_eq!(shell(6356.0, 6378.0).gap(shell(6900.0, 7000.0)), Some(522.0));
         assert_eq!(shell(6900.0, 7000.0).gap(shell(6356.0, 6378.0)), Some(522.0));

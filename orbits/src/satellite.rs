@@ -1,4 +1,4 @@
-//! A satellite of the Earth by its two-line elements and SGP4.
+//! Earth satellites, by two-line elements and SGP4.
 
 use crate::moment::seconds;
 use crate::reach::Reach;
@@ -7,35 +7,36 @@ use crate::vector::{State, vector};
 use farlink_base::DtnTime;
 use std::f64::consts::TAU;
 
-/// The pull that two-line elements are made with, in km³/s² (WGS 72).
+/// Gravitational parameter with which two-line elements are made, in km³/s² (WGS 72).
 const GM: f64 = 398_600.8;
-/// The Earth's radius in kilometres (WGS 84): below it nothing flies.
+/// Radius of the Earth in kilometres (WGS 84), the least possible distance.
 const EARTH_KM: f64 = 6378.137;
-/// What of half its long axis an orbit may sink or rise by: J2 and drag move near orbits by some tens of
-/// kilometres, Sun and Moon the perigees of long ones.
+/// Margin on the bounds of an orbit, as a fraction of the semi-major axis: J2 and drag move low orbits by some tens of
+/// kilometres, and Sun and Moon move the perigees of high ones.
 const MARGIN: f64 = 0.01;
-/// Nanoseconds of a day.
+/// Nanoseconds per day.
 const DAY_NS: i64 = 86_400_000_000_000;
-/// The oldest elements that are taken.
+/// Greatest age of elements that is accepted, in days.
 pub const OLDEST_D: i64 = 366;
 
-/// A satellite, from a plan's start on.
+/// A satellite in a plan.
 #[derive(Clone, Debug)]
 pub struct Satellite {
     constants: sgp4::Constants,
-    /// When its elements hold, in nanoseconds from the plan's start.
+    /// Epoch of the elements, in nanoseconds from the plan's start.
     epoch: i64,
     reach: Reach,
 }
 
 impl Satellite {
-    /// A satellite in a plan that starts at `start`.
+    /// Creates a satellite in a plan that starts at `start`.
     ///
     /// # Errors
-    /// When its elements are no orbit, or of another century.
+    /// When the elements describe no orbit, or are centuries away from the plan.
     pub fn new(tle: &Tle, start: DtnTime) -> Result<Satellite, String> {
         let elements = &tle.elements;
-        // The constants that elements are made with, and with them the published verification cases.
+        // The AFSPC-compatible constants, with which elements and the published verification cases
+        // are made.
         let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(elements)
             .map_err(|error| format!("its elements are no orbit: {error}"))?;
         let start_ns = i64::try_from(start.as_unix_ms()).ok().and_then(|ms| ms.checked_mul(1_000_000));
@@ -49,32 +50,33 @@ impl Satellite {
         if near >= far {
             return Err("its elements are an orbit through the ground".into());
         }
-        // Fastest at the perigee (vis viva), on an orbit that may have become longer as well.
+        // The speed is greatest at perigee (vis viva), for the largest semi-major axis within the
+        // margin.
         let speed = (GM * (2.0 / near - 1.0 / (axis * (1.0 + MARGIN)))).sqrt() * (1.0 + MARGIN);
         let turn = GM / (near * near) * (1.0 + MARGIN);
         let reach = Reach { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: turn };
         Ok(Satellite { constants, epoch, reach })
     }
 
-    /// How near, far and fast it may be; [`Satellite::state`] fails where it is not.
+    /// Bounds of distance, speed and acceleration; [`Satellite::state`] fails outside of them.
     pub fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// When its elements hold, in nanoseconds from the plan's start.
+    /// Epoch of the elements, in nanoseconds from the plan's start.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }
 
-    /// Whole days from its elements to a time in nanoseconds from the plan's start.
+    /// Age of the elements at a time in nanoseconds from the plan's start, in whole days.
     pub fn age_days(&self, time: i64) -> i64 {
         time.saturating_sub(self.epoch).abs() / DAY_NS
     }
 
-    /// Where it is and how it moves: along the Earth's equator and mean equinox (TEME).
+    /// Position and velocity relative to the Earth's equator and mean equinox (TEME).
     ///
     /// # Errors
-    /// When it has come down, or its elements are too old to say.
+    /// When the satellite has decayed, or its elements are too old.
     pub fn state(&self, time: i64) -> Result<State, String> {
         if self.age_days(time) > OLDEST_D {
             return Err(format!("its elements are more than {OLDEST_D} days from {}", when(time)));
@@ -88,7 +90,7 @@ impl Satellite {
         if far < EARTH_KM {
             return Err(format!("it has come down by {}", when(time)));
         }
-        // Also of what is no number.
+        // Comparisons with NaN are false, so a NaN is rejected as well.
         let inside = far >= self.reach.nearest_km && far <= self.reach.farthest_km && fast <= self.reach.speed_km_s;
         if !inside {
             return Err(format!("its orbit is no longer that of its elements at {}", when(time)));
@@ -97,7 +99,7 @@ impl Satellite {
     }
 }
 
-/// A time in messages.
+/// Formats a time for messages.
 fn when(time: i64) -> String {
     format!("+{} s", seconds(time))
 }
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plans_start_does_not_move_a_satellite() {
+    fn satellite_state_ignores_plan_start() {
         let (early, late) = (iss("2014-01-21T00:00:00Z"), iss("2014-01-21T01:00:00Z"));
         assert_eq!(early.state(7200 * SECOND), late.state(3600 * SECOND));
         assert_eq!((early.age_days(0), early.age_days(3 * DAY_NS)), (0, 3));

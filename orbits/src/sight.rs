@@ -1,8 +1,8 @@
-//! Whether what one node sends can reach another, and how long light takes.
+//! Lines of sight between nodes, and light times.
 //!
-//! Light leaves one end at one time and comes to the other at a later one: each end is where it is then. Times
-//! asked here are those of the end whose place costs more to find (its *anchor*); the other end's is found by
-//! light time.
+//! Light leaves one end at one time and reaches the other end later, so the ends are evaluated at different times.
+//! Times passed to this module refer to the end whose position is costlier to compute (the *anchor*); the other end's
+//! time follows from the light time.
 
 use crate::edges::Look;
 use crate::moment::whole;
@@ -12,75 +12,75 @@ use crate::sky::{BodyId, Sky};
 use crate::vector::{State, Vector};
 use libm::sin;
 
-/// Kilometres a second.
+/// Speed of light in km/s.
 pub const LIGHT: f64 = 299_792.458;
 
-/// Motion that is seen over a path of light, and velocities that are not quite the change of a place, are
-/// covered by this share of every bound.
+/// Relative margin on every bound. It covers motion seen over a finite light time, and velocities that are not exact
+/// derivatives of positions.
 const SLACK: f64 = 2e-3;
 
-/// What a link asks of a line of sight.
+/// Limits that a link imposes on a line of sight.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// Not farther, in kilometres.
+    /// Greatest distance in kilometres.
     pub range_km: Option<f64>,
-    /// Not nearer to the ground of a body in between, in kilometres.
+    /// Least altitude of the line above the ground of a body in between, in kilometres.
     pub clearance_km: f64,
 }
 
-/// Where an end is cannot be said.
+/// Failure to compute the position of an end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// 0 sends, 1 receives.
+    /// Failed end: 0 sends, 1 receives.
     pub end: usize,
-    /// Why.
+    /// Reason, in words.
     pub why: String,
 }
 
 /// One end of a line of sight.
 struct End<'a> {
     place: &'a Place,
-    /// Least sine of the elevation at which it sees; for what stands on the ground.
+    /// Elevation mask, for nodes on the ground.
     mask: Option<Mask>,
 }
 
-/// What makes steps of an elevation safe.
+/// Elevation mask, with the bounds that make steps safe.
 struct Mask {
     sine: f64,
-    /// Kilometres a second: the least change of `up . d - sine |d|` is below.
+    /// Greatest rate of change of `up . d - sine |d|`, in km/s.
     speed: f64,
-    /// Kilometres a second in a second; `None` where the other end may come as near as it likes.
+    /// Bound on the acceleration of that value, in km/s²; `None` where the other end may come arbitrarily close.
     turn: Option<f64>,
-    /// How fast the other end may be, seen from the turning ground.
+    /// Greatest speed of the other end relative to the rotating ground, in km/s.
     seen_speed: f64,
 }
 
-/// A body that may stand in between.
+/// A body that may block the line of sight.
 struct Screen {
     body: BodyId,
     radius_km: f64,
-    /// Kilometres a second by which the line may near its centre.
+    /// Greatest speed at which the line may approach the body's centre, in km/s.
     speed: f64,
-    /// The end it is near: it is where it is at that end's time.
+    /// End nearer to the body, whose time determines the body's position.
     end: usize,
 }
 
-/// A line of sight, from the end that sends to the end that receives.
+/// A line of sight, from the sending to the receiving end.
 pub struct Sight<'a> {
     sky: &'a Sky,
-    /// Sends, and receives.
+    /// Sending and receiving end.
     ends: [End<'a>; 2],
-    /// What both move around.
+    /// Body relative to which both ends are computed.
     frame: BodyId,
-    /// Which end times are asked of.
+    /// End to which times refer.
     anchor: usize,
     screens: Vec<Screen>,
     range_km: Option<f64>,
-    /// Kilometres a second by which the ends may come apart.
+    /// Greatest speed at which the ends may separate, in km/s.
     speed: f64,
 }
 
-/// Both ends at the times at which light leaves and comes.
+/// Both ends, at the times of emission and reception.
 struct Line {
     states: [State; 2],
     times: [i64; 2],
@@ -88,7 +88,7 @@ struct Line {
 }
 
 impl<'a> Sight<'a> {
-    /// From one place to another; `masks` are the least elevations in radians at those that stand on the
+    /// Creates a line of sight between two positions; `masks` are the least elevations in radians, used for ends on the
     /// ground.
     pub fn new(sky: &'a Sky, [from, to]: [&'a Place; 2], masks: [f64; 2], limits: &Limits) -> Sight<'a> {
         let frame = sky.common(from.centre, to.centre);
@@ -110,12 +110,12 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// The end that times are asked of: 0 sends, 1 receives.
+    /// End to which times refer: 0 sends, 1 receives.
     pub fn anchor(&self) -> usize {
         self.anchor
     }
 
-    /// Seconds of light time that may come or go in a second.
+    /// Greatest change of the light time, in seconds per second.
     pub fn stretch(&self) -> f64 {
         self.speed / LIGHT
     }
@@ -126,14 +126,14 @@ impl<'a> Sight<'a> {
         Ok(state.from(self.sky.state(place.centre, self.frame, time)))
     }
 
-    /// Both ends, by a time at one of them.
+    /// Evaluates both ends, given a time at one of them.
     fn line(&self, fixed: usize, time: i64) -> Result<Line, Lost> {
         let there = 1 - fixed;
         let sign = if fixed == 0 { 1.0 } else { -1.0 };
         let (mut states, mut times) = ([State::default(); 2], [time; 2]);
         states[fixed] = self.state(fixed, time)?;
         let mut light_s = 0.0;
-        // Each round leaves a ten-thousandth of the error; two or three do.
+        // Each iteration leaves a ten-thousandth of the error, so two or three suffice.
         for _ in 0..12 {
             states[there] = self.state(there, times[there])?;
             light_s = (states[1].position - states[0].position).length() / LIGHT;
@@ -146,15 +146,15 @@ impl<'a> Sight<'a> {
         Ok(Line { states, times, light_s })
     }
 
-    /// Seconds that light takes when it leaves at `time`.
+    /// Light time of a signal sent at `time`, in seconds.
     ///
     /// # Errors
-    /// When an end's elements do not say where it is.
+    /// When the position of an end cannot be computed.
     pub fn light(&self, time: i64) -> Result<f64, Lost> {
         Ok(self.line(0, time)?.light_s)
     }
 
-    /// Seconds that light takes that is at the anchor at `time`.
+    /// Light time of a signal at the anchor at `time`, in seconds.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -162,7 +162,7 @@ impl<'a> Sight<'a> {
         Ok(self.line(self.anchor, time)?.light_s)
     }
 
-    /// The anchor's time of what is sent at `time`: the light's arrival, where the anchor receives.
+    /// Anchor time of a signal sent at `time`: its arrival, if the anchor receives.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -170,7 +170,7 @@ impl<'a> Sight<'a> {
         Ok(self.line(0, time)?.times[self.anchor])
     }
 
-    /// When light leaves that is at the anchor at `time`; where it receives, rounded up to a nanosecond.
+    /// Transmission time of a signal at the anchor at `time`; rounded up to a nanosecond if the anchor receives.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -182,7 +182,7 @@ impl<'a> Sight<'a> {
         Ok(time.saturating_add(whole(-light_s)))
     }
 
-    /// Whether the ends see each other, by a time of the anchor.
+    /// Visibility of the ends at an anchor time: margin, and time for which the state certainly persists.
     ///
     /// # Errors
     /// As [`Sight::light`].
@@ -206,7 +206,7 @@ impl<'a> Sight<'a> {
         Ok(sum.look())
     }
 
-    /// Adds whether the far end stands above the mask of one that stands on the ground.
+    /// Adds the condition that the far end is above the mask of an end on the ground.
     fn elevation(&self, end: usize, mask: &Mask, line: &Line, sum: &mut Sum) {
         let (place, time) = (self.ends[end].place, line.times[end]);
         let body = self.sky.body(place.centre);
@@ -215,7 +215,7 @@ impl<'a> Sight<'a> {
         let apart = there.position - here.position;
         let distance = apart.length();
         let value = up.dot(apart) - mask.sine * distance;
-        // As the turning ground sees it: up rests, and the far end moves against it.
+        // In the rotating frame the zenith is fixed, and the far end moves relative to the ground.
         let centre = self.sky.state(place.centre, self.frame, time);
         let seen = there.position - centre.position;
         let moving = there.velocity - centre.velocity - spin.turning().cross(seen);
@@ -225,16 +225,19 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// The bounds of an elevation at one end.
+/// Bounds of the elevation at one end.
 fn mask(sky: &Sky, places: [&Place; 2], end: usize, elevation: f64) -> Mask {
     let (here, there) = (places[end], places[1 - end]);
-    // Seen from the centre that `here` stands on; where the far end is elsewhere, both motions count.
+    // Relative to the centre on which `here` stands; if the far end belongs to another body, both
+    // motions add up.
     let frame = sky.common(here.centre, there.centre);
     let far = sky.reach(there.reach(), there.centre, frame);
     let own = sky.reach(Reach::default(), here.centre, frame);
     let seen = if here.centre == frame { far } else { far.around(own) };
     let rate = sky.body(here.centre).spin.as_ref().map_or(0.0, |spin| spin.rate.abs());
     let speed = seen.speed_km_s + rate * seen.farthest_km;
+    // Acceleration in the rotating frame: the Coriolis and centrifugal terms are added to the far
+    // end's own.
     let turn = seen.turn_km_s2 + 2.0 * rate * speed + rate * rate * seen.farthest_km;
     let sine = sin(elevation);
     let gap = sky.reach(here.reach(), here.centre, frame).gap(far);
@@ -246,8 +249,8 @@ fn mask(sky: &Sky, places: [&Place; 2], end: usize, elevation: f64) -> Mask {
     }
 }
 
-/// The bodies that may stand between two places: those they go around, and what these go around up to what is
-/// around both. What stands on a body's ground has it below its horizon.
+/// Bodies that may block the line between two positions: those they orbit, and the parents of these up to the common
+/// one. A body with a station on it is left out, because the horizon already excludes lines through it.
 fn screens(sky: &Sky, places: [&Place; 2], frame: BodyId, clearance_km: f64) -> Vec<Screen> {
     let stands_on = |body| places.iter().any(|place| place.is_ground() && place.centre == body);
     let speeds = places.map(|place| sky.reach(place.reach(), place.centre, frame).speed_km_s);
@@ -270,8 +273,8 @@ fn screens(sky: &Sky, places: [&Place; 2], frame: BodyId, clearance_km: f64) -> 
     screens
 }
 
-/// How near the line between two places comes to the origin. When both ends move by at most so much, so does
-/// every point between them.
+/// Distance between the origin and the line segment. If both ends move by at most some amount, so does every point of
+/// the segment.
 fn distance([from, to]: [Vector; 2]) -> f64 {
     let along = to - from;
     let square = along.dot(along);
@@ -279,12 +282,12 @@ fn distance([from, to]: [Vector; 2]) -> f64 {
     (from + along * share).length()
 }
 
-/// What several conditions say together: it holds where all do.
+/// Conjunction of several conditions.
 struct Sum {
     value: f64,
-    /// How long each of those that hold stays so: the shortest.
+    /// Shortest guarantee among the conditions that hold.
     holds: f64,
-    /// How long one that does not hold stays so: the longest.
+    /// Longest guarantee among the conditions that fail.
     fails: f64,
 }
 impl Default for Sum {
@@ -293,14 +296,15 @@ impl Default for Sum {
     }
 }
 impl Sum {
-    /// A condition that holds where `value` (kilometres) is not negative, changes by at most `speed`
-    /// (kilometres a second), and perhaps: changes now by so much, give or take, which itself changes by at most
-    /// the last (kilometres a second in a second).
+    /// Adds a condition that holds while `value` (km) is not negative. It changes by at most `speed` (km/s). If `bend`
+    /// is given, its current rate is known within a slack (km/s), and the rate changes by at most the last number
+    /// (km/s²).
     fn add(&mut self, value: f64, speed: f64, bend: Option<((f64, f64), f64)>) {
         let size = value.abs();
         let mut stays = size / speed;
         if let Some(((change, slack), bend)) = bend {
-            // From `size` on at the rate `away` (negative: towards zero), bent towards zero as much as may be.
+            // Time until the value can reach zero: it starts at `size`, at rate `away` (negative
+            // towards zero), with the greatest acceleration towards zero.
             let away = (if value < 0.0 { -change } else { change }) - slack;
             let root = (away * away + 2.0 * bend * size).sqrt();
             let bent = if away > 0.0 { (away + root) / bend } else { 2.0 * size / (root - away) };
@@ -318,7 +322,7 @@ impl Sum {
 
     fn look(&self) -> Look {
         let hold = if self.value >= 0.0 { self.holds } else { self.fails };
-        // Nothing asked at all always holds.
+        // Without any condition the state holds forever; the clamps keep the arithmetic finite.
         Look { value: self.value.min(f64::MAX), hold: hold.min(1e9) }
     }
 }
@@ -329,7 +333,7 @@ mod tests {
     use crate::vector::vector;
 
     #[test]
-    fn a_line_is_as_near_as_its_nearest_point() {
+    fn segment_distance_is_that_of_nearest() {
         let near = |from: [f64; 3], to: [f64; 3]| distance([from, to].map(|[x, y, z]| vector(x, y, z)));
         assert_eq!(near([-5.0, 3.0, 0.0], [5.0, 3.0, 0.0]), 3.0);
         assert_eq!(near([3.0, 4.0, 0.0], [30.0, 40.0, 0.0]), 5.0, "the nearer end");
@@ -337,17 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_surely_stays_until_it_may_have_bent_to_zero() {
+    fn condition_persists_until_earliest_zero() {
         let stays = |value, change, bend| {
             let mut sum = Sum::default();
             sum.add(value, 1e9, Some(((change, 0.0), bend)));
             sum.look().hold
         };
-        // 100 km away and falling by 10 km/s, faster by 1 km/s each second: 100 = 10 t + t²/2.
+        // 100 km away, falling at 10 km/s and accelerating by 1 km/s²: 100 = 10 t + t²/2.
         let t = stays(100.0, -10.0, 1.0);
         assert!((10.0 * t + 0.5 * t * t - 100.0).abs() < 1e-9);
         assert_eq!(t, stays(-100.0, 10.0, 1.0), "from below as from above");
-        // Rising first, it takes longer: up by 10 km/s, then down again.
+        // Rising at first takes longer: up at 10 km/s, then down.
         let t = stays(100.0, 10.0, 1.0);
         assert!((100.0 + 10.0 * t - 0.5 * t * t).abs() < 1e-9);
         assert_eq!(stays(0.0, 10.0, 1.0), 20.0, "just begun");

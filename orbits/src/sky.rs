@@ -1,8 +1,7 @@
-//! The bodies from one plan's start on: where each is, how it turns, and along which axes orbits around it
-//! are given.
+//! Motion and rotation of the bodies during a plan, and the axes to which orbits around each refer.
 //!
-//! Everything is given along the mean equator and equinox of the plan's first moment, in which the elements of
-//! near satellites (TEME) and sidereal time agree; these axes then rest.
+//! All vectors refer to the mean equator and equinox of the plan's start, which then stay fixed. The elements of Earth
+//! satellites (TEME) and sidereal time agree with these axes at that moment.
 
 pub use crate::axes::Spin;
 use crate::axes::{ecliptic, precession, turning};
@@ -14,16 +13,16 @@ use crate::reach::Reach;
 use crate::vector::{Axes, State};
 use farlink_base::DtnTime;
 
-/// A body of a [`Sky`].
+/// Index of a body in a [`Sky`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BodyId(usize);
 
-/// How large and heavy a body is.
+/// Size and gravity of a body.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Size {
-    /// In kilometres.
+    /// Radius in kilometres.
     pub radius_km: f64,
-    /// Gravitational parameter in km³/s²; 0 of what holds nothing.
+    /// Gravitational parameter in km³/s²; 0 for a body without satellites.
     pub gm: f64,
 }
 
@@ -32,33 +31,33 @@ enum Motion {
     Still,
     Ellipse(Box<Kepler>),
     Moon(Box<Moon>),
-    /// The centre of two, of which this one is moved aside by the other.
+    /// Motion of a body around its common centre with a moon; the centre follows the ellipse.
     Pair(Box<Kepler>, Box<Moon>),
 }
 
-/// One body.
+/// One body of the sky.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// As written in files.
+    /// Name as written in files.
     pub name: String,
-    /// What it moves around.
+    /// Parent body, around which it moves.
     pub around: Option<BodyId>,
-    /// At its equator, in kilometres.
+    /// Equatorial radius in kilometres.
     pub radius_km: f64,
-    /// How much shorter its axis is.
+    /// Flattening of the ellipsoid: 1 - polar radius / equatorial radius.
     pub flattening: f64,
-    /// What holds those that go around it.
+    /// Gravity field for orbits around it.
     pub pull: Pull,
-    /// How it turns; `None`: it has no ground.
+    /// Rotation; `None` for a body without ground.
     pub spin: Option<Spin>,
-    /// Along which elements of orbits around it are given: its equator and where that comes up through the
-    /// Earth's; around the Sun, the ecliptic and the equinox of J2000.
+    /// Axes to which elements of orbits around it refer: its equator and the node of that on the Earth's equator; for
+    /// the Sun, the ecliptic and the equinox of J2000.
     pub axes: Axes,
     motion: Motion,
     reach: Reach,
 }
 
-/// The bodies, from one moment on.
+/// The bodies during one plan.
 #[derive(Clone, Debug)]
 pub struct Sky {
     start: DtnTime,
@@ -66,7 +65,7 @@ pub struct Sky {
 }
 
 impl Sky {
-    /// The Sun, the planets and the Moon from `start` on.
+    /// Creates the Sun, the planets and the Moon from `start` on.
     pub fn new(start: DtnTime) -> Sky {
         let then = centuries(start);
         let precession = precession(then);
@@ -102,10 +101,10 @@ impl Sky {
         sky
     }
 
-    /// Adds a body on an ellipse, which is given along the axes of what it goes around. It has no ground.
+    /// Adds a body on an ellipse, relative to the axes of its parent. It has no ground.
     ///
     /// # Errors
-    /// When the ellipse is none, or another body has this name.
+    /// When the ellipse is not possible, or another body has this name.
     pub fn add(&mut self, name: &str, around: BodyId, elements: &Elements, size: Size) -> Result<BodyId, String> {
         if self.find(name).is_some() {
             return Err(format!("`{name}` is the name of another body"));
@@ -128,23 +127,23 @@ impl Sky {
         Ok(BodyId(self.bodies.len() - 1))
     }
 
-    /// The moment from which its times count.
+    /// Start of the plan, from which times count.
     pub fn start(&self) -> DtnTime {
         self.start
     }
-    /// The body of this name.
+    /// Looks up a body by name.
     pub fn find(&self, name: &str) -> Option<BodyId> {
         self.bodies.iter().position(|body| body.name == name).map(BodyId)
     }
-    /// The names of all bodies.
+    /// Names of all bodies.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.bodies.iter().map(|body| body.name.as_str())
     }
-    /// A body.
+    /// The body of an index.
     pub fn body(&self, id: BodyId) -> &Body {
         &self.bodies[id.0]
     }
-    /// The body that two things move around together: the nearest on both ways to the Sun.
+    /// Nearest common ancestor of two bodies, each counted among its own ancestors.
     pub fn common(&self, one: BodyId, other: BodyId) -> BodyId {
         let mut here = one;
         loop {
@@ -161,7 +160,7 @@ impl Sky {
             }
         }
     }
-    /// Where a body is and how it moves, seen from one that it goes around, be it through others.
+    /// Position and velocity of a body relative to one of its ancestors.
     pub fn state(&self, body: BodyId, from: BodyId, time: i64) -> State {
         let (mut state, mut here) = (State::default(), body);
         while here != from {
@@ -173,7 +172,7 @@ impl Sky {
         }
         state
     }
-    /// The bounds of something that keeps to `reach` around a body, seen from one that this goes around.
+    /// Bounds of an object that keeps to `reach` around a body, relative to one of the body's ancestors.
     pub fn reach(&self, reach: Reach, body: BodyId, from: BodyId) -> Reach {
         let (mut reach, mut here) = (reach, body);
         while here != from {
@@ -188,10 +187,10 @@ impl Sky {
 }
 
 impl Body {
-    /// Whether it can hold something on this ellipse.
+    /// Checks that an ellipse around the body is possible.
     ///
     /// # Errors
-    /// Why not.
+    /// A message with the reason.
     pub fn holds(&self, elements: &Elements) -> Result<(), String> {
         let name = &self.name;
         if !(0.0..1.0).contains(&elements.eccentricity) {
@@ -243,7 +242,7 @@ impl Motion {
     }
 }
 
-/// A planet's ellipse as it is at the plan's start.
+/// Ellipse of a planet at the plan's start, with its secular drift.
 fn planet(row: &PlanetRow, then: f64, ecliptic: &Axes) -> Kepler {
     let [axis, eccentricity, inclination, longitude, perihelion, node] = row.map(|[value, rate]| value + rate * then);
     let elements = Elements {
@@ -256,6 +255,8 @@ fn planet(row: &PlanetRow, then: f64, ecliptic: &Axes) -> Kepler {
         at: 0,
     };
     let a_second = |degrees: f64| degrees.to_radians() / CENTURY_S;
+    // The row gives longitudes: the argument of the perihelion and the mean anomaly are differences
+    // of them.
     let rates = [a_second(row[5][1]), a_second(row[4][1] - row[5][1]), a_second(row[3][1] - row[4][1])];
     Kepler::drifting(&elements, rates, ecliptic)
 }
@@ -275,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn mars_is_as_near_as_it_was_at_its_oppositions() {
-        // Closest approaches as published, in astronomical units.
+    fn mars_distances_match_published_oppositions() {
+        // Published closest approaches, in astronomical units.
         for (date, units) in [
             ("2003-08-27T09:51:00Z", 0.372_72),
             ("2018-07-31T07:50:00Z", 0.384_96),
@@ -291,8 +292,9 @@ mod tests {
     }
 
     #[test]
-    fn the_moon_stood_before_the_sun_at_the_eclipse_of_2017() {
-        // Greatest at 2017-08-21T18:26Z, the shadow's axis 0.44 Earth radii from its centre: 0.43 degrees.
+    fn moon_covers_sun_at_2017_eclipse() {
+        // Greatest eclipse at 2017-08-21 18:26 UTC, with the shadow's axis 0.44 Earth radii from
+        // the Earth's centre: 0.43 degrees.
         let sky = sky("2017-08-21T18:26:00Z");
         let moon = place(&sky, "moon", "earth", 0).direction();
         let sun = -place(&sky, "earth", "sun", 0).direction();
@@ -301,34 +303,35 @@ mod tests {
     }
 
     #[test]
-    fn the_sun_stood_over_the_longitude_of_mars_that_its_calendar_gives() {
-        // Allison and McEwen 2000, the example of their algorithm: 174.726 degrees west.
+    fn sun_on_mars_matches_published_example() {
+        // The worked example of Allison and McEwen 2000: 174.726 degrees west.
         let sky = sky("2000-01-06T00:00:00Z");
         let mars = sky.find("mars").unwrap();
         let ground = sky.body(mars).spin.unwrap().ground(0);
         let sun = -place(&sky, "mars", "sun", 0).direction();
         let west = -libm::atan2(sun.dot(ground.y), sun.dot(ground.x)).to_degrees();
         assert!((west - 174.726).abs() < 0.2, "{west} degrees west");
-        // Late in its northern autumn, Ls = 277.2: near its lowest, 25.19 degrees south.
+        // Late northern autumn, Ls = 277.2: the Sun is near its lowest declination of 25.19 degrees
+        // south.
         let south = -libm::asin(sun.dot(ground.z)).to_degrees();
         assert!((south - 24.98).abs() < 0.1, "{south} degrees south");
     }
 
     #[test]
-    fn the_moon_shows_the_earth_its_prime_meridian() {
+    fn moon_faces_earth() {
         let sky = sky("2026-11-20T09:00:00Z");
         let moon = sky.find("moon").unwrap();
         for day in 0..60 {
             let time = day * 86_400 * SECOND;
             let ground = sky.body(moon).spin.unwrap().ground(time);
             let earth = -place(&sky, "moon", "earth", time).direction();
-            // Libration: at most 7.9 degrees east or west, 6.9 north or south.
+            // Optical libration: at most 7.9 degrees in longitude, 6.9 in latitude.
             assert!(earth.dot(ground.x) > libm::cos(11f64.to_radians()), "day {day}");
         }
     }
 
     #[test]
-    fn places_are_seen_from_the_body_that_is_around_both() {
+    fn common_body_is_nearest_ancestor() {
         let sky = sky("2026-11-20T09:00:00Z");
         let find = |name| sky.find(name).unwrap();
         assert_eq!(sky.common(find("moon"), find("earth")), find("earth"));
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_of_planets_hold_for_a_year_and_more() {
+    fn planet_bounds_hold_for_years() {
         let sky = sky("2026-11-20T09:00:00Z");
         for name in ["mercury", "venus", "earth", "mars", "jupiter"] {
             let body = sky.find(name).unwrap();

@@ -1,30 +1,30 @@
-//! Two-line elements: how a file of them is read, every mistake with its line and column.
+//! Two-line elements: parsing, with line and column of every mistake.
 //!
-//! The format: <https://celestrak.org/NORAD/documentation/tle-fmt.php>; the numbers and their checksum are read by the
-//! crate `sgp4`, after every column was looked at here.
+//! Format: <https://celestrak.org/NORAD/documentation/tle-fmt.php>. The crate `sgp4` converts the numbers, after every
+//! column was checked here.
 
 use std::fmt;
 
-/// Two lines of elements, with the line before them where that is a name.
+/// Two lines of elements, with the name above them if there is one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tle {
-    /// The name above the two lines.
+    /// Name from the line above the elements.
     pub name: Option<String>,
-    /// Number in the catalogue.
+    /// Satellite catalogue number.
     pub catalog: u64,
-    /// Line of the text where the elements begin, from 1.
+    /// Line number of the first line of elements, from 1.
     pub line: usize,
     pub(crate) elements: sgp4::Elements,
 }
 
-/// Why a text is no list of two-line elements.
+/// Error in a text of two-line elements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TleError {
-    /// Line of the text, from 1; 0 is all of it.
+    /// Line number, from 1; 0 for the whole text.
     pub line: usize,
-    /// Column, from 1; 0 is the whole line.
+    /// Column, from 1; 0 for the whole line.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
 }
 impl fmt::Display for TleError {
@@ -38,35 +38,35 @@ impl fmt::Display for TleError {
 }
 impl std::error::Error for TleError {}
 
-/// What to try when elements are wrong.
+/// Hint shown with errors in elements.
 pub const HINT: &str =
     "elements are two lines of 69 characters, copied whole, such as those of celestrak.org (FORMAT=tle)";
 
-/// How long a line of elements is.
+/// Length of a line of elements.
 const LENGTH: usize = 69;
 
-/// How a field is written.
+/// Notation of a field.
 #[derive(Clone, Copy)]
 enum Form {
-    /// A number with its point.
+    /// Decimal number with its point.
     Number,
-    /// Digits after a point that is not written, perhaps with a sign.
+    /// Digits after an implied decimal point, optionally with a sign.
     Fraction,
-    /// A power of ten: a sign and a digit.
+    /// Power of ten, as a sign and a digit.
     Power,
-    /// A whole number, perhaps after blanks.
+    /// Integer, optionally after blanks.
     Whole,
-    /// Two digits.
+    /// Two digits of a year.
     Year,
-    /// A number in the catalogue; its first character may be a letter.
+    /// Catalogue number; its first character may be a letter (Alpha-5).
     Catalog,
-    /// U, C or S.
+    /// Classification: U, C or S.
     Class,
-    /// Nothing.
+    /// A column that must be blank.
     Blank,
 }
 
-/// A field: its columns from 0, its name, how it is written.
+/// A field: first and last column (from 0, last excluded), name, and notation.
 type Field = (usize, usize, &'static str, Form);
 
 const FIRST: &[Field] = &[
@@ -123,6 +123,7 @@ impl Form {
             Form::Year => text.bytes().all(|b| b.is_ascii_digit()),
             Form::Catalog => {
                 let (first, digits) = rest.split_at(rest.len().min(1));
+                // Alpha-5 numbers start with a letter and fill all five columns.
                 let letter = first.bytes().all(|b| b.is_ascii_digit() || (b.is_ascii_uppercase() && rest.len() == 5));
                 !first.is_empty() && letter && digits.bytes().all(|b| b.is_ascii_digit())
             }
@@ -144,11 +145,11 @@ impl Form {
     }
 }
 
-/// Reads every pair of lines of a text, with or without names above them. Empty lines, and those that begin
-/// with `#`, are read over.
+/// Reads every pair of lines of a text, with or without names above them. Empty lines and lines that start with `#` are
+/// skipped.
 ///
 /// # Errors
-/// The first mistake.
+/// The first mistake in the text.
 pub fn read(text: &str) -> Result<Vec<Tle>, TleError> {
     let mut found = Vec::new();
     let mut name: Option<(usize, &str)> = None;
@@ -180,7 +181,7 @@ pub fn read(text: &str) -> Result<Vec<Tle>, TleError> {
     Ok(found)
 }
 
-/// Whether a line is meant to be this one of two: longer than names are (24 characters).
+/// Whether a line is meant as the first or second line of elements: names have at most 24 characters.
 fn is_elements(line: &str, number: char) -> bool {
     line.strip_prefix(number).is_some_and(|rest| rest.starts_with(' ')) && line.len() > 24
 }
@@ -201,14 +202,14 @@ fn pair(name: Option<String>, first: (usize, &str), second: (usize, &str)) -> Re
     if !(0.0..=180.0).contains(&elements.inclination) {
         return Err(at(second.0, 9, format!("an inclination of {} degrees", elements.inclination)));
     }
-    // Seventeen and a half times a day is an orbit through the ground.
+    // At 17.5 revolutions a day the orbit is inside the Earth.
     if !(elements.mean_motion > 0.0 && elements.mean_motion < 17.5) {
         return Err(at(second.0, 53, format!("{} times around the Earth a day", elements.mean_motion)));
     }
     Ok(Tle { name, catalog: elements.norad_id, line: first.0, elements })
 }
 
-/// Looks at every column of a line, and at its checksum.
+/// Checks every column of a line, and its checksum.
 fn columns((number, line): (usize, &str), first: char, fields: &[Field]) -> Result<(), TleError> {
     let wrong = |column: usize, message: String| Err(TleError { line: number, column, message });
     if let Some(strange) = line.bytes().position(|b| !(b' '..=b'~').contains(&b)) {
@@ -228,6 +229,7 @@ fn columns((number, line): (usize, &str), first: char, fields: &[Field]) -> Resu
             return wrong(from + 1, format!("{name}`{text}` is not {}", form.wanted()));
         }
     }
+    // The checksum is the sum of all digits, modulo 10, where a minus sign counts 1.
     let digit = |b: u8| if b.is_ascii_digit() { u32::from(b - b'0') } else { u32::from(b == b'-') };
     let sum = line.bytes().take(LENGTH - 1).map(digit).sum::<u32>() % 10;
     match line.as_bytes().last().copied() {
@@ -248,7 +250,7 @@ mod tests {
     const TWO: &str = "2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473";
 
     #[test]
-    fn pairs_are_read_with_and_without_names() {
+    fn pairs_parse_with_and_without_names() {
         let text = format!("# stations\n{NAME}   \r\n{ONE}\r\n{TWO}\r\n\n{ONE}\n{TWO}\n0 THIRD\n{ONE}\n{TWO}");
         let found = read(&text).unwrap();
         let names: Vec<_> = found.iter().map(|tle| tle.name.as_deref()).collect();
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_may_be_wrong_and_nothing_panics() {
+    fn corrupted_bytes_never_panic_tle_parser() {
         for wrong in [b'x', b'-', b'+', b' ', b'9', b'.', b'~', 0] {
             for at in 0..ONE.len() + TWO.len() + 1 {
                 let mut bytes = format!("{ONE}\n{TWO}").into_bytes();

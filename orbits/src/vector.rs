@@ -1,29 +1,29 @@
-//! Three numbers that are a place, a direction or a speed.
+//! Vectors in three dimensions.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-/// Kilometres, kilometres a second, or a direction of length 1: whoever holds it knows.
+/// A vector in km, in km/s, or a unit vector, depending on its use.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Vector {
-    /// Along the first axis.
+    /// Component along the first axis.
     pub x: f64,
-    /// Along the second.
+    /// Component along the second axis.
     pub y: f64,
-    /// Along the third.
+    /// Component along the third axis.
     pub z: f64,
 }
 
-/// A vector in one word.
+/// Shorthand constructor of a vector.
 pub const fn vector(x: f64, y: f64, z: f64) -> Vector {
     Vector { x, y, z }
 }
 
 impl Vector {
-    /// The inner product.
+    /// Scalar product with another vector.
     pub fn dot(self, other: Vector) -> f64 {
         self.x * other.x + self.y * other.y + self.z * other.z
     }
-    /// The outer product.
+    /// Vector product with another vector.
     pub fn cross(self, other: Vector) -> Vector {
         vector(
             self.y * other.z - self.z * other.y,
@@ -31,16 +31,16 @@ impl Vector {
             self.x * other.y - self.y * other.x,
         )
     }
-    /// How long it is.
+    /// Euclidean length of the vector.
     pub fn length(self) -> f64 {
         self.dot(self).sqrt()
     }
-    /// Its direction; of what has no length, itself.
+    /// Unit vector of the same direction; the zero vector stays zero.
     pub fn direction(self) -> Vector {
         let length = self.length();
         if length > 0.0 { self * (1.0 / length) } else { self }
     }
-    /// Whether every number of it is one.
+    /// Whether all components are finite.
     pub fn is_finite(self) -> bool {
         self.x.is_finite() && self.y.is_finite() && self.z.is_finite()
     }
@@ -71,46 +71,46 @@ impl Neg for Vector {
     }
 }
 
-/// Three axes at right angles, each of length 1.
+/// Three orthonormal axes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Axes {
-    /// The first, from which angles count.
+    /// First axis, from which angles are measured.
     pub x: Vector,
-    /// The second.
+    /// Second axis, 90 degrees ahead of the first.
     pub y: Vector,
-    /// The third, about which they count.
+    /// Third axis, about which angles are measured.
     pub z: Vector,
 }
 
 impl Axes {
-    /// Those that everything is given along.
+    /// The axes of the reference frame itself.
     pub const OWN: Axes = Axes { x: vector(1.0, 0.0, 0.0), y: vector(0.0, 1.0, 0.0), z: vector(0.0, 0.0, 1.0) };
 
-    /// What is `place` along these axes, along those they are given in.
+    /// Converts a vector from these axes to the frame in which they are given.
     pub fn outward(&self, place: Vector) -> Vector {
         self.x * place.x + self.y * place.y + self.z * place.z
     }
-    /// Axes that are given along these, along those that these are given in.
+    /// Converts axes from these axes to the frame in which these are given.
     pub fn carry(&self, axes: &Axes) -> Axes {
         Axes { x: self.outward(axes.x), y: self.outward(axes.y), z: self.outward(axes.z) }
     }
-    /// These, turned about the third by an angle in radians.
+    /// Rotates the axes about the third by an angle in radians.
     pub fn turned(&self, angle: f64) -> Axes {
         let (sine, cosine) = libm::sincos(angle);
         Axes { x: self.x * cosine + self.y * sine, y: self.y * cosine - self.x * sine, z: self.z }
     }
 }
 
-/// Where something is and how it moves, in kilometres and kilometres a second.
+/// Position and velocity of an object, in km and km/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct State {
-    /// Where.
+    /// Position in kilometres.
     pub position: Vector,
-    /// How it moves.
+    /// Velocity in km/s.
     pub velocity: Vector,
 }
 impl State {
-    /// This, of something whose place is counted from what is there.
+    /// Adds the state of the origin, to which this state is relative.
     pub fn from(self, origin: State) -> State {
         State { position: self.position + origin.position, velocity: self.velocity + origin.velocity }
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_turn_from_the_first_to_the_second() {
+    fn axes_turn_from_first_to_second() {
         let turned = Axes::OWN.turned(std::f64::consts::FRAC_PI_2);
         assert!((turned.x - Axes::OWN.y).length() < 1e-15 && (turned.y + Axes::OWN.x).length() < 1e-15);
         let carried = turned.carry(&turned);

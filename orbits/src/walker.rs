@@ -1,52 +1,52 @@
-//! Walker constellations: satellites evenly over planes, planes evenly around the equator.
+//! Walker constellations: satellites evenly spaced in planes, and planes evenly spaced around the equator.
 //!
-//! J. G. Walker, "Satellite constellations", Journal of the British Interplanetary Society 37 (1984): a
-//! *delta* has its ascending nodes all around, a *star* over half of the equator, so that its planes meet near
-//! the poles and two of them go past each other.
+//! J. G. Walker, "Satellite constellations", Journal of the British Interplanetary Society 37 (1984). The ascending
+//! nodes of a *delta* are spread around the whole equator, those of a *star* over half of it, so that its planes meet
+//! near the poles and two neighbouring planes move in opposite directions.
 
 use crate::kepler::Elements;
 use std::f64::consts::{PI, TAU};
 
-/// A constellation; angles in radians.
+/// A Walker constellation; angles in radians.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Walker {
-    /// How many planes.
+    /// Number of planes.
     pub planes: u32,
-    /// How many satellites in each.
+    /// Number of satellites in each plane.
     pub per_plane: u32,
-    /// Of each plane.
+    /// Inclination of every plane.
     pub inclination: f64,
-    /// Radius of the circle, in kilometres.
+    /// Radius of the circular orbits, in kilometres.
     pub radius_km: f64,
-    /// Walker's F: from a plane to the next, satellites are ahead by F of as many parts of a turn as there are
-    /// satellites.
+    /// Walker's F: satellites of each plane are ahead of those in the previous one by F / (number of satellites) of a
+    /// turn.
     pub phasing: u32,
-    /// Nodes over half of the equator.
+    /// Whether the nodes are spread over half of the equator only.
     pub star: bool,
-    /// Node of the first plane.
+    /// Ascending node of the first plane.
     pub node: f64,
-    /// Where its first satellite is from there.
+    /// Argument of latitude of the first plane's first satellite at the epoch.
     pub anomaly: f64,
-    /// When, in nanoseconds from the plan's start.
+    /// Epoch in nanoseconds from the plan's start.
     pub at: i64,
 }
 
-/// Who of a constellation is a neighbour of whom.
+/// Neighbour relation of a constellation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
-    /// Those before and behind in the plane.
+    /// The satellites before and behind in the same plane.
     Ring,
-    /// And those beside in the next planes.
+    /// The ring, and the satellites beside in the neighbouring planes.
     Grid,
 }
 
 impl Walker {
-    /// How many satellites there are.
+    /// Number of satellites.
     pub fn count(&self) -> u32 {
         self.planes.saturating_mul(self.per_plane)
     }
 
-    /// The orbit of each satellite, plane by plane.
+    /// Orbit of each satellite, plane by plane.
     pub fn orbits(&self) -> impl Iterator<Item = Elements> + '_ {
         let (planes, slots) = (f64::from(self.planes), f64::from(self.per_plane));
         let spread = if self.star { PI } else { TAU };
@@ -64,14 +64,14 @@ impl Walker {
         })
     }
 
-    /// The pairs of neighbours, each once, by their places in [`Walker::orbits`].
+    /// Pairs of neighbours, each once, as indices into [`Walker::orbits`].
     pub fn pairs(&self, neighbours: Neighbours) -> Vec<[u32; 2]> {
         let (planes, slots) = (self.planes, self.per_plane);
         let at = |plane: u32, slot: u32| plane * slots + slot % slots.max(1);
         let mut pairs = Vec::new();
         for plane in 0..planes {
             for slot in 0..slots {
-                // Two in a ring have one neighbour, not two.
+                // In a ring of two, both neighbours are the same satellite.
                 if slots > 2 || (slots == 2 && slot == 0) {
                     pairs.push([at(plane, slot), at(plane, slot + 1)]);
                 }
@@ -81,7 +81,8 @@ impl Walker {
                 if plane + 1 < planes {
                     pairs.push([at(plane, slot), at(plane + 1, slot)]);
                 } else if !self.star && planes > 2 {
-                    // Once around, phases have moved by F whole places. A star's last plane meets the first one.
+                    // After a full turn the phases have shifted by F slots. In a star the last and
+                    // the first plane move in opposite directions.
                     pairs.push([at(plane, slot), at(0, slot + self.phasing)]);
                 }
             }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_joins_everyone_to_four_neighbours_once() {
+    fn grid_joins_each_pair_once() {
         for (walker, wanted) in [(walker(6, 11, 2, false), 132), (walker(6, 11, 2, true), 121)] {
             let mut pairs = walker.pairs(Neighbours::Grid);
             assert_eq!(pairs.len(), wanted);
@@ -123,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_a_grid_keep_their_distances_also_once_around() {
-        // What is between planes is the same everywhere, in a delta: its last plane is one like all.
+    fn grid_distances_are_equal_across_seam() {
+        // In a delta all pairs of neighbouring planes are alike, the last and the first included.
         let walker = walker(5, 8, 3, false);
         let longest = |from: u32, to: u32| {
             let times = (0..60).map(|minute| minute * 100_000_000_000);
@@ -153,7 +154,7 @@ mod tests {
             let apart = (places[plane * 4] - places[plane * 4 + 2]).length();
             assert!((apart - 2.0 * 6928.0).abs() < 1e-6, "half a turn");
         }
-        // The first of the second plane is 120 degrees around and a twelfth of a turn ahead.
+        // The second plane's first satellite is 120 degrees around and a twelfth of a turn ahead.
         let orbit = walker.orbits().nth(4).unwrap();
         assert!((orbit.node - TAU / 3.0).abs() < 1e-12 && (orbit.anomaly - TAU / 12.0).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! Windows against looking at every moment of a dense row: none missing, none too many, every edge exact.
+//! Windows compared with the state at closely spaced times: none missing, none too many, every edge exact.
 
 use farlink_base::DtnTime;
 use farlink_orbits::edges::{Look, Window, windows};
@@ -17,7 +17,7 @@ fn sky() -> Sky {
     Sky::new(DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap())
 }
 
-/// A body, and numbers from 0 to 1 that become an orbit around it or a place on it.
+/// A body, and numbers from 0 to 1 that become an orbit around it or a site on it.
 #[derive(Clone, Debug)]
 struct Draw {
     body: &'static str,
@@ -42,7 +42,7 @@ fn place(sky: &Sky, draw: &Draw) -> Place {
         let site = Site { latitude: (a - 0.5) * 3.1, longitude: turn(b), altitude_km: c * 3.0 };
         return Place::ground(sky, body, site).unwrap();
     }
-    // From just above the ground to twelve radii up, mostly low.
+    // Periapsis from just above the ground to seven radii, mostly low.
     let lowest = sky.body(body).radius_km * (1.02 + 6.0 * a * a * a);
     let eccentricity = 0.7 * b * b;
     let elements = Elements {
@@ -57,7 +57,7 @@ fn place(sky: &Sky, draw: &Draw) -> Place {
     Place::orbit(sky, body, &elements).unwrap()
 }
 
-/// Compares what is found with what every moment says; gives how many looks finding took.
+/// Compares the windows found with the state at regular times; returns the number of evaluations of the search.
 fn agree(sight: &Sight<'_>, span: Window, apart: i64) -> Result<u32, TestCaseError> {
     let mut asked = 0;
     let found = windows(span, &mut |time| {
@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn windows_are_what_every_moment_says(
+    fn windows_match_dense_samples(
         one in draw(), other in draw(), mask in 0.0..0.7f64, range in 0.0..1.0f64, offset in 0..1_000_000_000i64,
     ) {
         prop_assume!(!(one.ground && other.ground && one.body == other.body));
@@ -96,12 +96,12 @@ proptest! {
         let places = [place(&sky, &one), place(&sky, &other)];
         let range_km = (range < 0.3).then_some(2000.0 + 100_000.0 * range);
         let sight = Sight::new(&sky, [&places[0], &places[1]], [mask, mask * 0.5], &Limits { range_km, clearance_km: 0.0 });
-        // An odd number of nanoseconds, so that no edge falls on a round one.
+        // An odd number of nanoseconds, so that sample times do not coincide with edges.
         agree(&sight, Window { start: 0, end: 12 * HOUR }, 20 * SECOND + offset)?;
     }
 
     #[test]
-    fn nothing_changes_while_it_surely_holds(
+    fn state_persists_for_guaranteed_time(
         one in draw(), other in draw(), mask in 0.0..0.7f64, at in prop::array::uniform8(0..48 * HOUR),
         shares in prop::array::uniform8(0.0..1.0f64),
     ) {
@@ -123,9 +123,9 @@ proptest! {
     }
 }
 
-/// Satellites of every kind by their two-line elements, over two places, for two days.
+/// Satellites of every kind, by their two-line elements, over two stations for one day.
 #[test]
-fn satellites_of_every_kind_rise_and_set_as_every_moment_says() {
+fn tle_windows_match_dense_samples() {
     let text = include_str!("vectors/sgp4.txt");
     let is_elements = |line: &&str| line.len() == 69 && (line.starts_with("1 ") || line.starts_with("2 "));
     let lines: Vec<&str> = text.lines().filter(is_elements).collect();
@@ -137,7 +137,7 @@ fn satellites_of_every_kind_rise_and_set_as_every_moment_says() {
         let year = DtnTime::parse_utc(&format!("20{}-01-01T00:00:00Z", &pair[0][18..20])).unwrap();
         let sky = Sky::new(year.saturating_add_ms(day * 86_400_000));
         let satellite = Satellite::new(tle, sky.start()).unwrap();
-        // Those that come down are of no use here.
+        // Satellites that decay within the day are skipped.
         if (0..=24).any(|hour| satellite.state(hour * HOUR).is_err()) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a file may say, and what is told of one that is wrong.
+//! Files of orbits: valid ones, and the errors of invalid ones.
 
 use crate::support::{DAY, mistakes, plan, spans};
 use farlink_base::DtnTime;
@@ -18,14 +18,15 @@ const ISS: &str = "1 25544U 98067A   14020.93268519  .00009878  00000-0  18200-3
     2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473\n";
 
 #[test]
-fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
+fn constellation_file_makes_valid_plan() {
     let plan = plan(&format!("{TOP}{GROUND}{LEO}{DOWN}{GRID}"), DAY / 4);
     assert!(check(&plan).iter().all(|finding| !finding.error), "{:?}", check(&plan));
     assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
     assert_eq!(plan.nodes().len(), 25);
     let lasers: Vec<_> = plan.contacts.iter().filter(|contact| contact.link.is_some()).collect();
     assert!(lasers.iter().all(|contact| contact.rate.0 == 1_000_000_000));
-    // Two neighbours in the plane, always in sight; those beside, in planes 45 degrees apart and more, come and go.
+    // The two neighbours in the plane are always in sight. Those in adjacent planes, at least 45
+    // degrees apart, come and go.
     let always = lasers.iter().filter(|contact| contact.end.since(contact.start).as_secs() == 21_600).count();
     assert!(always == 24 * 2 && lasers.len() > 24 * 4, "{always} of {}", lasers.len());
     assert!(plan.contacts.iter().filter(|contact| contact.from.0 == 1).count() > 20);
@@ -33,7 +34,7 @@ fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
 }
 
 #[test]
-fn a_plan_is_the_same_with_any_number_of_threads_and_reads_back() {
+fn plan_does_not_depend_on_threads() {
     let text = format!("{TOP}{GROUND}{LEO}{DOWN}{GRID}");
     let network = parse(&text, Path::new(""), None).unwrap();
     let one = contacts(&network, DAY / 12, 1, &|_| ()).unwrap();
@@ -51,7 +52,7 @@ fn a_plan_is_the_same_with_any_number_of_threads_and_reads_back() {
 }
 
 #[test]
-fn beams_and_short_contacts_and_ranges_leave_some_out() {
+fn link_limits_remove_contacts() {
     let base = format!("{TOP}{GROUND}{LEO}{DOWN}");
     let all = plan(&base, DAY / 4);
     let overlapping = |plan: &farlink_routing::contact_plan::ContactPlan| {
@@ -68,7 +69,7 @@ fn beams_and_short_contacts_and_ranges_leave_some_out() {
     assert!(overlapping(&all) >= 2);
     let one = plan(&format!("{base}beams = [1, 2]\n"), DAY / 4);
     assert_eq!(overlapping(&one), 1);
-    // A beam is never idle while something is in sight: the sum of its contacts covers all of theirs.
+    // A beam is never idle while a satellite is in sight, so its contacts cover the same time.
     let covered = |plan: &farlink_routing::contact_plan::ContactPlan| {
         let mut spans: Vec<(f64, f64)> = (100..124).flat_map(|id| spans(plan, 1, id)).collect();
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -91,7 +92,7 @@ fn beams_and_short_contacts_and_ranges_leave_some_out() {
 }
 
 #[test]
-fn files_of_two_line_elements_are_read_whole_or_one_by_one() {
+fn tle_files_yield_all_or_one() {
     let folder = tempfile::tempdir().unwrap();
     let other = ISS.replace("25544", "25545");
     let other: Vec<String> = other.lines().map(with_checksum).collect();
@@ -133,7 +134,7 @@ fn with_checksum(line: &str) -> String {
 }
 
 #[test]
-fn mistakes_say_where_what_and_what_to_try() {
+fn errors_name_cause_and_hint() {
     let good = format!("{TOP}{GROUND}{LEO}{DOWN}");
     assert!(parse(&good, Path::new(""), None).is_ok());
     for (from, to, wanted) in [
@@ -172,7 +173,7 @@ fn mistakes_say_where_what_and_what_to_try() {
 }
 
 #[test]
-fn a_wrong_line_of_elements_in_the_file_itself_names_its_line_and_column() {
+fn inline_tle_error_names_its_column() {
     let wrong = ISS.replace("109.4756", "109.475x");
     let text = format!("{TOP}[[satellite]]\nname = \"iss\"\nid = 2\ntle = \"\"\"\n{wrong}\"\"\"\n{GROUND}{DOWN}");
     let found = mistakes(&text);
@@ -180,7 +181,7 @@ fn a_wrong_line_of_elements_in_the_file_itself_names_its_line_and_column() {
 }
 
 #[test]
-fn two_links_between_the_same_nodes_need_names() {
+fn parallel_links_need_names() {
     let text = format!("{TOP}{GROUND}{LEO}{DOWN}{DOWN}");
     let network = parse(&text, Path::new(""), None).unwrap();
     let error = contacts(&network, DAY / 12, 1, &|_| ()).unwrap_err();
@@ -194,7 +195,7 @@ fn hostile_files_are_refused_quickly() {
     for text in ["", "=", "[[link]]", "[[station]]\nposition = 3", "link = 3", "{\"a\": 1}", "station = [[], {}]"] {
         assert!(!mistakes(&format!("{TOP}{text}")).is_empty(), "{text}");
     }
-    // Many satellites, each with each: refused before any pair is kept.
+    // Too many pairs must be refused before any pair is stored.
     let many = LEO.replace("planes = 4, per_plane = 6", "planes = 300, per_plane = 300");
     let text = format!("{TOP}{many}[[link]]\nbetween = [\"leo\", \"leo\"]\nrate = \"1 Mbit/s\"\n");
     let found = mistakes(&text);
@@ -204,8 +205,8 @@ fn hostile_files_are_refused_quickly() {
 }
 
 #[test]
-fn what_stays_at_the_very_edge_ends_with_a_word() {
-    // Neighbours in a ring are always as far apart as this, to the last digit or the one before.
+fn pair_at_exact_limit_terminates() {
+    // Neighbours in a ring keep this distance up to rounding.
     let apart = 2.0 * (6378.137 + 1200.0) * (std::f64::consts::PI / 6.0).sin();
     let ring = GRID.replace("grid", "ring");
     for wider in [-1e-12, 0.0, 1e-12] {
@@ -219,7 +220,7 @@ fn what_stays_at_the_very_edge_ends_with_a_word() {
 }
 
 #[test]
-fn files_with_any_byte_wrong_never_break_the_reader() {
+fn corrupted_files_never_panic_reader() {
     let elements = "[[satellite]]\nname = \"o\"\nid = 9\nelements = { body = \"moon\", semi_major_axis = \"6142 km\", \
                     eccentricity = 0.6, inclination = \"57.7 deg\", epoch = \"2026-11-19T00:00:00Z\" }\n";
     let good = format!("{TOP}{GROUND}{elements}{LEO}{DOWN}beams = [2, 1]\nrange = \"9000 km\"\n{GRID}");
@@ -232,7 +233,7 @@ fn files_with_any_byte_wrong_never_break_the_reader() {
             if let Ok(network) = parse(&text, Path::new(""), None) {
                 fine += 1;
                 if fine % 20 == 0 {
-                    // Ten minutes of it: what is odd is refused or planned.
+                    // Ten minutes of plan: odd values are either refused or planned.
                     let _ = contacts(&network, 600_000_000_000, 2, &|_| ());
                 }
             }
@@ -242,12 +243,12 @@ fn files_with_any_byte_wrong_never_break_the_reader() {
 }
 
 #[test]
-fn what_the_pages_show_becomes_a_plan() {
+fn documented_examples_make_plans() {
     let page = include_str!("../../docs/how-to/plan-from-orbits.md");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3);
     for block in blocks {
-        // A moment at which the elements on the page hold, where the file names none.
+        // A time at which the elements on the page are valid, for files without an epoch.
         let start = if block.contains("epoch = ") { None } else { DtnTime::parse_utc("2014-01-23T00:00:00Z") };
         let network = parse(block, Path::new(""), start).unwrap_or_else(|errors| panic!("{errors:#?}\n{block}"));
         let plan = contacts(&network, DAY / 2, 2, &|_| ()).unwrap();

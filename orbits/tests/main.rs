@@ -1,4 +1,4 @@
-//! The tests of orbits, in one program: it is linked once.
+//! Tests of orbits, linked as one program.
 
 mod dense;
 mod files;

@@ -1,4 +1,4 @@
-//! Places and passes that others have published, or that can be worked out by hand.
+//! Positions and passes compared with published values, or with values computed by hand.
 
 use crate::support;
 
@@ -14,13 +14,13 @@ use std::f64::consts::{FRAC_PI_2, TAU};
 use std::path::Path;
 
 #[test]
-fn satellites_are_where_the_authors_of_sgp4_say() {
+fn sgp4_matches_published_vectors() {
     let text = include_str!("vectors/sgp4.txt");
     let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();
     let (mut satellites, mut states) = (0, 0);
     while let (Some(first), Some(second)) = (lines.next(), lines.next()) {
         let tle = &tle::read(&format!("{first}\n{second}")).unwrap_or_else(|error| panic!("{first}: {error}"))[0];
-        // The first day of the elements' year: the plan's start is another moment than theirs.
+        // The plan starts on the first day of the elements' year, which differs from their epoch.
         let start = DtnTime::parse_utc(&format!("20{}-01-01T00:00:00Z", &first[18..20])).unwrap();
         let satellite = Satellite::new(tle, start).unwrap_or_else(|error| panic!("{first}: {error}"));
         satellites += 1;
@@ -28,7 +28,7 @@ fn satellites_are_where_the_authors_of_sgp4_say() {
         while let Some(line) = lines.next_if(is_state) {
             let numbers: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
             let time = satellite.epoch() + (numbers[0] * 60e9).round() as i64;
-            // Those that come down leave what their elements bound: that is told, not followed.
+            // Satellites that decay leave the bounds of their elements, which must be an error.
             let far = numbers[1..4].iter().map(|number| number * number).sum::<f64>().sqrt();
             if far < satellite.reach().nearest_km {
                 assert!(satellite.state(time).is_err(), "{first}\n{line}");
@@ -48,9 +48,10 @@ fn satellites_are_where_the_authors_of_sgp4_say() {
     assert!(satellites >= 25 && states >= 180, "{satellites} satellites, {states} states");
 }
 
-/// The space station over Bluffton on 2014-01-23, above 30 degrees: the example of Skyfield's pages.
 #[test]
-fn the_space_station_passes_when_others_say() {
+fn station_passes_match_published_times() {
+    // The space station over Bluffton on 2014-01-23, above 30 degrees: the example of Skyfield's
+    // documentation.
     let file = "epoch = \"2014-01-23T00:00:00Z\"
         [[station]]
         name = \"bluffton\"
@@ -77,13 +78,15 @@ fn the_space_station_passes_when_others_say() {
             assert!((start - rise).abs() < 1.0 && (end - set).abs() < 1.0, "{found:?}");
         }
     }
-    // Between 420 km overhead and twice that at 30 degrees.
+    // Distances from 420 km overhead to twice that at 30 degrees.
     assert!(plan.contacts.iter().all(|contact| (1.4e-3..2.9e-3).contains(&contact.one_way_delay.as_secs_f64())));
 }
 
-/// A polar circle of 550 km over a station at the pole: the pole does not move, so that a pass is arithmetic.
 #[test]
-fn passes_over_the_pole_are_those_worked_out_by_hand() {
+fn polar_passes_match_hand_computation() {
+    // plane trigonometry.
+    // A polar circular orbit of 550 km over a station at the pole, which does not move, so that
+    // passes follow from
     let file = "epoch = \"2026-11-20T09:00:00Z\"
         [[station]]
         name = \"pole\"
@@ -108,21 +111,21 @@ fn passes_over_the_pole_are_those_worked_out_by_hand() {
     assert_eq!(found[0].len(), (86_400.0 * rate / TAU).round() as usize);
     for (down, spans) in found.iter().enumerate() {
         for (turn, (start, end)) in spans.iter().enumerate() {
-            // What goes up is sent before the satellite is there.
+            // An uplink is sent before the satellite rises, by the light time.
             let lead = if down == 0 { light } else { 0.0 };
             let rise = (FRAC_PI_2 - half + TAU * turn as f64) / rate - lead;
             assert!((start - rise).abs() < 2e-7, "{turn}: {start} instead of {rise}");
             assert!((end - start - 2.0 * half / rate).abs() < 2e-7, "{turn}");
         }
     }
-    // The light time of a contact is its longest: at both of its ends.
+    // The light time of a contact is its largest, which occurs at both ends.
     assert!(plan.contacts.iter().all(|contact| (contact.one_way_delay.as_secs_f64() - light).abs() < 2e-9));
 }
 
 #[test]
-fn a_geostationary_satellite_is_always_in_sight_or_never() {
+fn geostationary_satellite_never_rises_nor_sets() {
     let start = DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap();
-    // Over 8 degrees east at the plan's start, and half-way around from there.
+    // Above 8 degrees east at the plan's start, and half a turn from there.
     let over = sidereal(start).to_degrees() + 8.0;
     let file = format!(
         "epoch = \"2026-11-20T09:00:00Z\"
@@ -149,7 +152,7 @@ fn around(sky: &Sky, body: &str, semi_major_km: f64) -> Place {
 }
 
 #[test]
-fn light_takes_3_to_22_minutes_to_mars_and_as_long_back_as_the_planets_moved() {
+fn light_time_to_mars_matches_distances() {
     let sky = Sky::new(DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap());
     let (earth, mars) = (around(&sky, "earth", 42_164.0), around(&sky, "mars", 20_428.0));
     let limits = Limits { range_km: None, clearance_km: 0.0 };
@@ -161,15 +164,16 @@ fn light_takes_3_to_22_minutes_to_mars_and_as_long_back_as_the_planets_moved() {
         (least, most) = (least.min(light), most.max(light));
         unlike = unlike.max((light - back.light(days * DAY).unwrap()).abs());
     }
-    // 2035-09-11: 0.3804 astronomical units, and 2.68 at the farthest.
+    // Extremes: 0.3804 astronomical units on 2035-09-11, and 2.68 at the farthest.
     assert!((189.0..191.0).contains(&least), "{least} s");
     assert!((1320.0..1345.0).contains(&most), "{most} s");
-    // While light is under way for 20 minutes, planets move 30 and 24 km/s: some tenths of a second.
+    // During 20 minutes of light time the planets move at 30 and 24 km/s, which changes it by
+    // tenths of a second.
     assert!((0.01..0.3).contains(&unlike), "{unlike} s");
 }
 
 #[test]
-fn the_moon_hides_what_is_behind_it() {
+fn moon_blocks_line_of_sight() {
     let file = "epoch = \"2026-11-20T09:00:00Z\"
         satellite = [
             { name = \"relay\", id = 1, elements = { altitude = \"35786 km\", inclination = \"0 deg\" } },
@@ -180,9 +184,9 @@ fn the_moon_hides_what_is_behind_it() {
     let found = spans(&plan, 2, 1);
     let r = 1737.4f64 + 2000.0;
     let period = TAU * (r * r * r / 4902.8).sqrt();
-    // The Earth's own shadow on the relay cuts few contacts; gaps behind the Moon come once a turn.
+    // The Earth hides the relay for few contacts; gaps behind the Moon occur once per orbit.
     let gaps: Vec<f64> = found.windows(2).map(|pair| pair[1].0 - pair[0].1).collect();
-    // Seen from afar, in its plane: so much of a turn is behind.
+    // Fraction of the orbit behind the Moon, seen from afar in the orbital plane.
     let behind = (1737.4 / r).asin() / std::f64::consts::PI;
     let hidden = gaps.iter().filter(|gap| (**gap / period - behind).abs() < 0.2 * behind).count();
     let turns = 7.0 * 86_400.0 / period;
@@ -190,8 +194,9 @@ fn the_moon_hides_what_is_behind_it() {
 }
 
 #[test]
-fn a_moon_of_the_file_hides_what_is_behind_it() {
-    // Io, 1821.6 km: its orbit once in 1.769 days hides a relay that stands 600,000 km behind it, as seen from Jupiter.
+fn custom_moon_blocks_line_of_sight() {
+    // Io has a radius of 1821.6 km; the orbiter passes behind it once per orbit, as seen from a
+    // relay at Jupiter.
     let file = |io: &str| {
         format!(
             "epoch = \"2026-11-20T09:00:00Z\"
@@ -226,7 +231,7 @@ fn a_moon_of_the_file_hides_what_is_behind_it() {
 }
 
 #[test]
-fn a_rover_on_mars_sees_the_earth_every_martian_day() {
+fn mars_rover_sees_earth_each_sol() {
     let file = "epoch = \"2026-11-20T09:00:00Z\"
         delay_step = \"200 ms\"
         station = [
@@ -251,21 +256,21 @@ fn a_rover_on_mars_sees_the_earth_every_martian_day() {
     for pair in rises.windows(2).skip(1) {
         assert!((pair[1] - pair[0] - 88_775.0).abs() < 300.0, "a solar day on Mars: {rises:?}");
     }
-    // Both above their masks at once.
+    // Time during which both ends are above their masks.
     let seen = |from, to| joined(from, to).iter().map(|(start, end)| end - start).sum::<f64>();
     assert!(seen(1, 2) > 3600.0 && seen(1, 2) < seen(1, 3));
-    // What comes back is sent a light time earlier than what goes; rates are each its own.
+    // A reply is sent one light time earlier than it arrives; each direction has its own rate.
     let sent = joined(3, 1)[1].0;
     let first = plan.contacts.iter().find(|contact| contact.from.0 == 3 && contact.start.as_secs_f64() == sent);
     let delay = first.unwrap().one_way_delay.as_secs_f64();
     assert!((500.0..1200.0).contains(&delay), "{delay}");
-    // The Earth is elsewhere when the rover's answer comes: the rover turns to there in some seconds.
+    // During the light time the rover turns with Mars, so its own rise differs by some seconds.
     assert!(rises.iter().any(|rise| (rise - sent - delay).abs() < 6.0), "{sent} {delay} {rises:?}");
     assert!(plan.contacts.iter().all(|contact| contact.rate.0 == if contact.from.0 == 1 { 10_000 } else { 2000 }));
 }
 
 #[test]
-fn elements_that_are_too_old_name_their_satellite() {
+fn old_elements_error_names_satellite() {
     let text = "epoch = \"2026-11-20T09:00:00Z\"
         station = [{ name = \"ground\", id = 1, position = [\"50 N\", \"8 E\"] }]
         satellite = [{ name = \"iss\", id = 2, tle = '''

@@ -1,4 +1,4 @@
-//! Values of columns on their way into a file.
+//! Column buffers: values collected per row group before they are written to a Parquet file.
 
 use crate::column::{Kind, Text};
 use anyhow::{Context, Result};
@@ -14,19 +14,22 @@ pub enum Buffer {
     Flag(Vec<bool>, Vec<i16>),
 }
 
-/// Texts seen lately as the file wants them: names repeat, and need to be copied once.
+/// Cache of recently written texts in Parquet form, so that a repeated name is copied once.
 #[derive(Default)]
 pub struct Recent {
     places: Vec<Option<(Text, ByteArray)>>,
 }
 impl Recent {
+    // Direct-mapped by address: names of nodes and links repeat from row to row, and a run has a
+    // few dozen.
     const PLACES: usize = 64;
 
     fn bytes(&mut self, text: &Text) -> ByteArray {
         if self.places.is_empty() {
             self.places.resize(Self::PLACES, None);
         }
-        // Shared text lies still while it is kept here: its address names it.
+        // A cached `Text` keeps its allocation alive, so its address cannot be reused by another
+        // text.
         let place = &mut self.places[(text.as_ptr() as usize >> 3) % Self::PLACES];
         match place {
             Some((known, bytes)) if std::ptr::eq(&**known, &**text) => bytes.clone(),
@@ -39,14 +42,13 @@ impl Recent {
     }
 }
 
-/// A value put where its kind belongs.
 fn put<T>(values: &mut Vec<T>, defined: &mut Vec<i16>, value: Option<T>) {
     defined.push(i16::from(value.is_some()));
     values.extend(value);
 }
 
 impl Buffer {
-    /// Empty.
+    /// Creates an empty buffer for a column of this type.
     pub fn new(kind: Kind) -> Buffer {
         match kind {
             Kind::Integer => Buffer::Integer(Vec::new(), Vec::new()),
@@ -55,32 +57,31 @@ impl Buffer {
             Kind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
         }
     }
-    /// Appends a value to a column of integers. Values of another kind than the column's, here and
-    /// below, do not exist: both follow from the type of the row's field.
+    /// Appends an integer; ignored unless the column holds integers, which the row's field type rules out.
     pub fn integer(&mut self, value: Option<i64>) {
         if let Buffer::Integer(values, defined) = self {
             put(values, defined, value);
         }
     }
-    /// Appends a value to a column of numbers.
+    /// Appends a floating-point number.
     pub fn real(&mut self, value: Option<f64>) {
         if let Buffer::Real(values, defined) = self {
             put(values, defined, value);
         }
     }
-    /// Appends a value to a column of flags.
+    /// Appends a boolean.
     pub fn flag(&mut self, value: Option<bool>) {
         if let Buffer::Flag(values, defined) = self {
             put(values, defined, value);
         }
     }
-    /// Appends a value to a column of texts.
+    /// Appends a text.
     pub fn text(&mut self, value: Option<&Text>) {
         if let Buffer::Text(values, defined, recent) = self {
             put(values, defined, value.map(|text| recent.bytes(text)));
         }
     }
-    /// Writes what was collected and starts again, keeping the memory.
+    /// Writes the collected values as one column chunk and clears the buffer, keeping its memory.
     pub fn flush(&mut self, optional: bool, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<()> {
         fn write<T: DataType>(
             group: &mut SerializedRowGroupWriter<'_, File>,
@@ -89,6 +90,7 @@ impl Buffer {
             optional: bool,
         ) -> Result<()> {
             let mut column = group.next_column()?.context("the file has a column less than the schema")?;
+            // Parquet stores only present values; the definition levels mark the absent rows.
             column.typed::<T>().write_batch(values, optional.then_some(&defined[..]), None)?;
             column.close()?;
             values.clear();
@@ -109,7 +111,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_share_a_place_do_not_mix() {
+    fn cache_slot_collisions_keep_names_apart() {
+        // More names than slots, so that every slot is taken over several times.
         let mut recent = Recent::default();
         let names: Vec<Text> = (0..1000).map(|n| Text::from(format!("node {n}"))).collect();
         for name in names.iter().chain(&names).chain(names.iter().rev()) {

@@ -1,4 +1,4 @@
-//! Cells and columns: what a Rust field becomes in a Parquet file and back.
+//! Cells and columns: conversion between Rust fields and Parquet columns.
 
 use crate::buffer::Buffer;
 pub use crate::text::Text;
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Name in the reference.
+    /// Type name shown in the reference, such as `int64`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Integer => "int64",
@@ -28,28 +28,28 @@ impl Kind {
     }
 }
 
-/// One value of one row; `None` is "does not apply".
+/// One value of one row; `None` where the column does not apply.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
-    /// An integer.
+    /// Signed 64-bit integer.
     Integer(Option<i64>),
-    /// A number.
+    /// 64-bit floating-point number.
     Real(Option<f64>),
-    /// Text.
+    /// UTF-8 text.
     Text(Option<Text>),
-    /// A flag.
+    /// Boolean value.
     Flag(Option<bool>),
 }
 
-/// A Rust type that can be a column.
+/// A Rust type that can be stored as a column.
 pub trait Field: Sized {
-    /// Type of its column.
+    /// Column type that stores it.
     const KIND: Kind;
-    /// Whether it may be absent.
+    /// Whether the column may hold absent values.
     const OPTIONAL: bool;
-    /// Appends a value, or its absence, to its column.
+    /// Appends a value, or its absence, to the column.
     fn put(value: Option<&Self>, column: &mut Buffer);
-    /// From a cell; `None` when a value is absent that may not be.
+    /// Converts a cell; `None` when a required value is absent.
     fn from_cell(cell: &Cell) -> Option<Self>;
 }
 
@@ -70,7 +70,7 @@ macro_rules! field {
         }
     };
 }
-// Identifiers that use all 64 bits (hashes) keep their bits; everything counted stays below 2^63.
+// Hashes use all 64 bits and keep their bit pattern in the cast; counters stay below 2^63.
 field!(u64, Integer, integer, |v| *v as i64, |v: &i64| *v as u64);
 field!(i64, Integer, integer, |v| *v, |v: &i64| *v);
 field!(f64, Real, real, |v| *v, |v: &f64| *v);

@@ -1,4 +1,4 @@
-//! Runs side by side: each metric of each run, and how far it is from the first run's.
+//! Comparison of runs: every metric of each run, and its relative difference from the first run.
 
 use crate::custody::CustodyUse;
 use crate::format::{Quantity, difference};
@@ -7,72 +7,73 @@ use crate::statistics::{FlowUse, Statistics, same_order};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Largest relative difference that still counts as the same.
+/// Largest relative difference that still counts as agreement.
 const CLOSE: f64 = 0.1;
 
-/// One run of a comparison.
+/// Identity of one run in a comparison.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RunLabel {
-    /// Directory.
+    /// Path of the run directory.
     pub run: String,
-    /// Where it ran.
+    /// World and, for partial fidelity, the fidelity: `sim, message`.
     pub world: String,
-    /// Scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Hash of its text.
+    /// Hash of the scenario and contact plan texts, 16 hex digits.
     pub scenario_hash: String,
-    /// Seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Whether it came to its end.
+    /// Whether the run reached its end.
     pub finished: bool,
-    /// What makes it less trustworthy, each a sentence.
+    /// Disturbances that make the run less trustworthy, one sentence each.
     pub disturbances: Vec<String>,
 }
 
-/// One metric of all runs.
+/// One metric across all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Metric {
     /// Name in JSON, such as `latency_s.mean`.
     pub name: String,
-    /// What people call it.
+    /// Label shown to people.
     #[serde(skip)]
     pub title: String,
     /// Unit; empty for ratios and counts.
     pub unit: String,
-    /// How it is written for people.
+    /// Kind of quantity, which selects unit and number format.
     #[serde(skip)]
     pub quantity: Quantity,
     /// Value of each run; absent where the run has none.
     pub values: Vec<Option<f64>>,
     /// Relative difference of each run from the first: 0.05 is 5 % more.
     pub difference: Vec<Option<f64>>,
-    /// Whether all differences are within 10 %; absent where there is nothing to compare.
+    /// Whether all differences are within 10 %; absent where some run lacks the value.
     pub within_10_percent: Option<bool>,
 }
 
-/// Runs side by side.
+/// Metrics of several runs side by side.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// The runs, in the order given.
+    /// Runs in the order given; the first is the reference.
     pub runs: Vec<RunLabel>,
-    /// Whether all are of the same scenario text.
+    /// Whether all runs have the same scenario text.
     pub same_scenario: bool,
     /// Metrics in the order of the report.
     pub metrics: Vec<Metric>,
 }
 
 impl Metric {
-    /// Whether it differs by more than 10 % and matters.
+    /// Whether the metric differs by more than 10 % and the difference matters.
     pub fn notable(&self) -> bool {
         self.within_10_percent == Some(false) && self.excuse().is_none()
     }
-    /// Why a difference does not matter: a link that hardly works in all runs.
+    /// Reason to ignore a difference: the link is almost idle in all runs.
     fn excuse(&self) -> Option<&'static str> {
+        // A relative difference between two tiny utilisations carries no information.
         let idle = self.name.starts_with("utilisation.") && self.values.iter().flatten().all(|v| *v < 0.01);
-        idle.then_some("idle: in use for less than 1 % of the time")
+        idle.then_some("idle: utilisation below 1 %")
     }
-    /// What is to be said of the differences: that they are large, why that does not matter, or why
-    /// there is none. Nothing where all are small.
+    /// Remark about the differences: their size, why they do not matter, or why there is none to give. Empty where all
+    /// are small.
     pub fn remark(&self) -> &'static str {
         let there = self.values.iter().flatten().count();
         match (self.within_10_percent, self.excuse()) {
@@ -87,7 +88,7 @@ impl Metric {
 }
 
 impl Comparison {
-    /// Of these runs: directory, manifest and numbers of each.
+    /// Compares these runs: directory, manifest and statistics of each.
     pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
         let labels = runs.iter().map(|(run, manifest, _)| RunLabel {
             run: run.clone(),
@@ -109,18 +110,18 @@ impl Comparison {
         }
     }
 
-    /// The metric of this name.
+    /// Looks up a metric by its JSON name.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|m| m.name == name)
     }
 
-    /// One JSON document: runs, and the metrics by name.
+    /// Converts to one JSON document: the runs, and the metrics by name.
     pub fn to_json(&self) -> serde_json::Value {
         let metrics: BTreeMap<&str, &Metric> = self.metrics.iter().map(|m| (m.name.as_str(), m)).collect();
         serde_json::json!({ "runs": self.runs, "same_scenario": self.same_scenario, "metrics": metrics })
     }
 
-    /// A table for a terminal.
+    /// Formats a table for a terminal.
     pub fn to_text(&self) -> String {
         let mut rows = vec![vec![String::new()]];
         for run in &self.runs {
@@ -137,11 +138,11 @@ impl Comparison {
         }
         let mut text = align(&rows);
         if !self.same_scenario {
-            text.push_str("\nThese runs are of different scenarios.\n");
+            text.push_str("\nThese runs have different scenarios.\n");
         }
         for run in &self.runs {
             if !run.finished {
-                text.push_str(&format!("\n{} was interrupted: its numbers are of a part.\n", run.run));
+                text.push_str(&format!("\n{} was interrupted: its numbers cover only part of the run.\n", run.run));
             }
             if !run.disturbances.is_empty() {
                 text.push_str(&format!("\n{} was disturbed:\n  {}\n", run.run, run.disturbances.join("\n  ")));
@@ -151,7 +152,7 @@ impl Comparison {
     }
 }
 
-/// Columns padded to the same width, the first to the left, the others to the right but the last.
+/// Pads columns to equal width: the first and the last aligned left, the others right.
 fn align(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
@@ -161,6 +162,7 @@ fn align(rows: &[Vec<String>]) -> String {
         let mut line = String::new();
         for (c, cell) in row.iter().enumerate() {
             let pad = " ".repeat(widths[c] - cell.chars().count());
+            // The last column holds differences with a remark, which reads as text.
             let left = c == 0 || c + 1 == columns;
             line.push_str(&if left { format!("{cell}{pad}") } else { format!("{pad}{cell}") });
             line.push_str("  ");
@@ -171,23 +173,23 @@ fn align(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Name, title and unit of a metric, and how to get it.
+/// JSON name, label, quantity and getter of a metric.
 type Definition = (&'static str, &'static str, Quantity, fn(&Statistics) -> Option<f64>);
 
 const METRICS: &[Definition] = &[
     ("created", "bundles created", Quantity::Count, |s| Some(s.created as f64)),
     ("delivered", "bundles delivered", Quantity::Count, |s| Some(s.delivered as f64)),
     ("delivery_ratio", "delivery ratio", Quantity::Share, |s| s.delivery_ratio),
-    ("latency_s.mean", "latency, mean", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
-    ("latency_s.p50", "latency, half are faster", Quantity::Seconds, |s| Some(s.latency_s?.p50)),
-    ("latency_s.p95", "latency, 95 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p95)),
-    ("latency_s.p99", "latency, 99 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
+    ("latency_s.mean", "mean latency", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
+    ("latency_s.p50", "median latency (p50)", Quantity::Seconds, |s| Some(s.latency_s?.p50)),
+    ("latency_s.p95", "95th percentile latency (p95)", Quantity::Seconds, |s| Some(s.latency_s?.p95)),
+    ("latency_s.p99", "99th percentile latency (p99)", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
     ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
-    ("overhead", "bytes on links per byte delivered", Quantity::Ratio, |s| s.overhead),
-    ("overhead_ratio", "transfers beside each delivery", Quantity::Ratio, |s| s.overhead_ratio),
-    ("hops_mean", "hops of a delivered bundle, mean", Quantity::Ratio, |s| s.hops_mean),
-    ("last_delivery_s", "last bundle delivered after", Quantity::Seconds, |s| s.last_delivery_s),
-    ("redelivered", "bundles delivered twice", Quantity::Count, |s| Some(s.redelivered as f64)),
+    ("overhead", "link bytes sent per byte delivered", Quantity::Ratio, |s| s.overhead),
+    ("overhead_ratio", "overhead ratio (extra transfers per delivery)", Quantity::Ratio, |s| s.overhead_ratio),
+    ("hops_mean", "mean hop count of delivered bundles", Quantity::Ratio, |s| s.hops_mean),
+    ("last_delivery_s", "time of the last delivery", Quantity::Seconds, |s| s.last_delivery_s),
+    ("redelivered", "bundles delivered more than once", Quantity::Count, |s| Some(s.redelivered as f64)),
 ];
 
 fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
@@ -203,7 +205,8 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     }
     flows(runs, &mut metrics);
     let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
-    metrics.push(metric("order", "bundles delivered in the same order", Quantity::Share, order));
+    metrics.push(metric("order", "bundle pairs delivered in the same order", Quantity::Share, order));
+    // Links are matched by name and sending node; a link may be missing from some runs.
     let mut links: Vec<(&str, &str)> = Vec::new();
     for link in runs.iter().flat_map(|s| &s.links) {
         let place = (link.link.as_str(), link.from.as_str());
@@ -214,33 +217,33 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     for (link, from) in links {
         let value = |s: &&Statistics| s.links.iter().find(|l| l.link == link && l.from == from)?.utilisation;
         let name = format!("utilisation.{link}.{from}");
-        let title = format!("link {link} in use, from {from}");
+        let title = format!("utilisation of link {link} from {from}");
         metrics.push(metric(&name, &title, Quantity::Share, runs.iter().map(value).collect()));
     }
     metrics
 }
 
-/// Name and title of a number of custody, and how to get it: where there is custody.
+/// JSON name, label and getter of a custody counter.
 type CustodyDefinition = (&'static str, &'static str, fn(&CustodyUse) -> u64);
 
 const CUSTODY_METRICS: &[CustodyDefinition] = &[
-    ("custody.taken", "custody taken", |c| c.taken),
+    ("custody.taken", "custody accepted", |c| c.taken),
     ("custody.released", "custody released", |c| c.released),
-    ("custody.repeated", "bundles in custody sent again", |c| c.repeated),
-    ("custody.signals", "custody signals", |c| c.signals),
+    ("custody.repeated", "custodial retransmissions", |c| c.repeated),
+    ("custody.signals", "custody signals sent", |c| c.signals),
     ("custody.signals_ignored", "custody signals ignored", |c| c.signals_ignored),
 ];
 
-/// Name and title of a number of a traffic, its unit, and how to get it.
+/// JSON name, label, quantity and getter of a metric of one traffic flow.
 type FlowDefinition = (&'static str, &'static str, Quantity, fn(&FlowUse) -> Option<f64>);
 
 const FLOW_METRICS: &[FlowDefinition] = &[
     ("delivered", "bundles delivered", Quantity::Count, |f| Some(f.delivered as f64)),
-    ("latency_s.mean", "latency, mean", Quantity::Seconds, |f| Some(f.latency_s?.mean)),
+    ("latency_s.mean", "mean latency", Quantity::Seconds, |f| Some(f.latency_s?.mean)),
     ("goodput_bit_s", "goodput", Quantity::Rate, |f| f.goodput_bit_s),
 ];
 
-/// Of each traffic, where there are several.
+/// Adds the metrics of each traffic flow, where there are several.
 fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
     let mut names: Vec<&str> = Vec::new();
     for flow in runs.iter().flat_map(|s| &s.traffic) {
@@ -248,6 +251,7 @@ fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
             names.push(&flow.traffic);
         }
     }
+    // A single flow would repeat the totals.
     if names.len() < 2 {
         return;
     }
@@ -263,6 +267,7 @@ fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
 fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> Metric {
     let first = values.first().copied().flatten();
     let relative = |value: Option<f64>| match (first?, value?) {
+        // Equal values agree even when both are zero, where no ratio exists.
         (first, value) if first == value => Some(0.0),
         (0.0, _) => None,
         (first, value) => Some((value - first) / first.abs()),
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_relative_to_the_first_run() {
+    fn differences_are_relative_to_first_run() {
         let c = comparison();
         let latency = c.metric("latency_s.mean").unwrap();
         assert_eq!(latency.values, [Some(2.0), Some(2.1)]);
@@ -303,15 +308,16 @@ mod tests {
         assert_eq!(latency.within_10_percent, Some(true));
         assert_eq!(c.metric("overhead").unwrap().within_10_percent, Some(false), "100 B against 150 B");
         let utilisation = c.metric("utilisation.l.a").unwrap();
+        // Busy for 1 of 2 s in the first run, 1 of 4 s in the second.
         assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
         assert!(c.same_scenario && utilisation.notable());
         let idle = Metric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };
-        assert!(!idle.notable() && idle.remark().starts_with("idle"), "nobody minds an idle link");
+        assert!(!idle.notable() && idle.remark().starts_with("idle"), "differences of an idle link are ignored");
         assert_eq!((utilisation.remark(), latency.remark()), ("more than 10 %", ""));
     }
 
     #[test]
-    fn zero_against_zero_is_equal_and_zero_against_more_has_no_ratio() {
+    fn zero_has_no_relative_difference() {
         let equal = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(0.0)]);
         assert_eq!((equal.difference[1], equal.within_10_percent), (Some(0.0), Some(true)));
         let more = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(3.0)]);
@@ -322,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_interrupted_or_disturbed_is_said() {
+    fn interrupted_and_disturbed_runs_are_reported() {
         let s = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]);
         let mut manifests = [World::Sim, World::Sim].map(|world| Manifest::new(world, "s", "text", None));
         manifests[0].finished = true;
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_is_compared_where_there_is_any() {
+    fn custody_is_compared_if_used() {
         assert!(comparison().metric("custody.taken").is_none());
         let manifest = Manifest::new(World::Sim, "s", "text", None);
         let [mut a, b] = [(); 2].map(|()| Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]));
@@ -345,10 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn text_and_json_say_the_same() {
+    fn text_and_json_agree() {
         let c = comparison();
         let text = c.to_text();
-        assert!(text.contains("latency, mean") && text.contains("+5 %") && text.contains("more than 10 %"), "{text}");
+        assert!(text.contains("mean latency") && text.contains("+5 %") && text.contains("more than 10 %"), "{text}");
         let json = c.to_json();
         assert_eq!(json["metrics"]["latency_s.mean"]["values"][1], 2.1);
         assert_eq!(json["metrics"]["latency_s.mean"]["unit"], "s");

@@ -1,25 +1,25 @@
-//! What became of custody in a run, counted from its events.
+//! Custody counters of a run, counted from its events.
 
 use serde::{Deserialize, Serialize};
 
-/// How often nodes did what, of all nodes together.
+/// Custody counters, summed over all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CustodyUse {
-    /// Bundles a node took custody of.
+    /// Bundles of which a node accepted custody.
     pub taken: u64,
-    /// Bundles another node had custody of from then on.
+    /// Bundles released after another node accepted custody.
     pub released: u64,
-    /// Bundles sent again, for nobody said that it took custody.
+    /// Custodial retransmissions: bundles sent again because no custody signal arrived.
     pub repeated: u64,
-    /// Signals sent, each about one bundle or many.
+    /// Custody signals sent, each about one bundle or several.
     pub signals: u64,
-    /// Signals of somebody who has no say.
+    /// Custody signals ignored because their sender had no authority over the bundle.
     pub signals_ignored: u64,
 }
 
 impl CustodyUse {
-    /// The counter of an event of this name.
+    /// Counter of the event of this name, if it is one about custody.
     fn of(&mut self, event: &str) -> Option<&mut u64> {
         Some(match event {
             "custody_taken" => &mut self.taken,
@@ -30,8 +30,9 @@ impl CustodyUse {
             _ => return None,
         })
     }
-    /// Counts an event; where it is the first about custody, counting begins.
+    /// Counts an event. Counters stay absent until the first event about custody.
     pub(crate) fn count(counted: &mut Option<CustodyUse>, event: &str) {
+        // Absent counters tell a run without custody from one in which nothing happened to it.
         if event.starts_with("custody_")
             && let Some(counter) = counted.get_or_insert_default().of(event)
         {
@@ -46,7 +47,7 @@ mod tests {
     use farlink_events::info;
 
     #[test]
-    fn every_event_about_custody_is_counted_and_no_other() {
+    fn only_custody_events_are_counted() {
         let mut counted = None;
         CustodyUse::count(&mut counted, "delivered");
         assert_eq!(counted, None);

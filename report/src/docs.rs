@@ -1,4 +1,4 @@
-//! `docs/reference/run.md`, made from the schema.
+//! Generator of `docs/reference/run.md` from the schema.
 
 use crate::schema::{METRICS, TABLES, events};
 use std::fmt::Write;
@@ -14,12 +14,12 @@ Every world (simulation, testbed) writes the same directory:
 | `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks |
 | `events.parquet`, `bundles.parquet`, `samples.parquet`, `links.parquet`, `processes.parquet` | the tables below |
 | `legs.parquet`, `meetings.parquet` | the same, where nodes have positions or radios: what the map of the report is drawn from |
-| `nodes/` | testbed only: a folder for each node with its configuration and what it and its applications said |
-| `supervisor.log` | testbed only: what the process that holds the hosts and links said |
+| `nodes/` | testbed only: a folder for each node with its configuration and the output of the node and its applications |
+| `supervisor.log` | testbed only: output of the process that holds the hosts and links |
 
-`farlink run` exits with 0 when all is as the scenario's `[expect]` says, with 1 when the run failed or missed some
-of it (the run is written all the same; standard error, `missed` of `--json` and the report say what was expected
-and found), with 2 for bad input. It replaces no directory that holds anything but with `--force`.
+`farlink run` exits with 0 when the run meets the scenario's `[expect]`, with 1 when it failed or missed part
+of it (the run is written all the same; standard error, `missed` of `--json` and the report give the expectation
+and the result), with 2 for bad input. An existing run directory is replaced only with `--force`.
 
 The tables are Parquet files (Snappy):
 
@@ -35,11 +35,11 @@ SELECT node, event, count(*) FROM 'runs/iss-sim/events.parquet' GROUP BY ALL ORD
 ```
 
 Times count from the start of the run. A bundle is identified by `source`, `service`, `creation_ms`
-and `sequence`. Nodes and links carry the names of the scenario; what it does not name has its ID.
+and `sequence`. Nodes and links carry the names of the scenario; a node or link without a name is given by its ID.
 
 ";
 
-/// The reference of run directories as Markdown.
+/// Renders the reference of run directories as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     for table in TABLES {
@@ -66,7 +66,7 @@ pub fn reference() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_checked_in_reference_is_up_to_date() {
+    fn reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/run.md");
         if std::env::var_os("FARLINK_BLESS").is_some() {
             std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference")).unwrap();

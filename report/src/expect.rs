@@ -1,4 +1,4 @@
-//! What a scenario's author expected of a run, against what came of it.
+//! Expectations of the scenario's author, checked against the results of a run.
 
 use crate::format::Quantity;
 use crate::manifest::{Manifest, World};
@@ -10,14 +10,14 @@ use serde::Serialize;
 pub struct Missed {
     /// Key in the scenario's `[expect]`.
     pub key: &'static str,
-    /// What was expected, in words.
+    /// Expectation, in words.
     pub expected: String,
-    /// What came of it, in words.
+    /// Result of the run, in words.
     pub found: String,
 }
 
 impl Missed {
-    /// Every expectation of the scenario that this run did not meet.
+    /// Lists every expectation of the scenario that this run did not meet.
     pub fn of(manifest: &Manifest, statistics: &Statistics) -> Vec<Missed> {
         let (s, expect) = (statistics, &manifest.expect);
         let seconds = |s: f64| Quantity::Seconds.text(s);
@@ -33,12 +33,14 @@ impl Missed {
         if let Some(limit) = expect.finished_within_s {
             let expected = format!("all bundles delivered within {}", seconds(limit));
             let found = match s.last_delivery_s {
+                // An undelivered bundle misses the deadline, whenever the others were delivered.
                 _ if s.delivered < s.created => Some(format!("{arrived} at the end of the run")),
                 Some(last) if last > limit => Some(format!("the last one after {}", seconds(last))),
                 _ => None,
             };
             all.extend(found.map(|found| Missed { key: "finished_within", expected, found }));
         }
+        // Real time says something about the testbed only: a simulation runs as fast as it can.
         if let Some(limit) = expect.wall_time_lab_s.filter(|limit| manifest.world == World::Lab && s.wall_s > *limit) {
             let expected = format!("at most {} of real time in the testbed", seconds(limit));
             all.push(Missed { key: "wall_time_lab", expected, found: seconds(s.wall_s) });
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_is_missed_only_when_the_run_is_worse() {
+    fn only_worse_runs_miss_expectations() {
         let mut manifest = Manifest::new(World::Lab, "s", "text", None);
         let expect = |ratio, within, wall| Expected {
             delivery_ratio: Some(ratio),
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_said_in_words() {
+    fn missed_expectation_has_readable_text() {
         let mut manifest = Manifest::new(World::Sim, "s", "text", None);
         manifest.expect.delivery_ratio = Some(1.0);
         let rows = [bundle(0, 1000, 0.0, Some(2.0)), bundle(1, 1000, 0.0, None)];

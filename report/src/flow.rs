@@ -1,4 +1,4 @@
-//! Which traffic of the scenario a bundle belongs to.
+//! Assignment of bundles to the traffic flows of the scenario.
 
 use crate::column::Text;
 use crate::manifest::TrafficFacts;
@@ -6,7 +6,7 @@ use crate::manifest::TrafficFacts;
 /// An endpoint: node, and service number or hash of its demux.
 type Place<'a> = (&'a Text, u64);
 
-/// The traffic of a scenario, to be asked.
+/// Index of the scenario's traffic flows by endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     flows: Vec<Flow>,
@@ -19,12 +19,13 @@ struct Flow {
     to: Text,
     service: u64,
     sender_service: u64,
-    /// Of bundles among groups: whoever sends from one of so many services from that on.
+    /// Traffic among groups: number of consecutive sender services from `sender_service` on. Any node may send from
+    /// them.
     senders: Option<u64>,
 }
 
 impl Flows {
-    /// Of this traffic.
+    /// Builds the index from the manifest's traffic.
     pub fn of(traffic: &[TrafficFacts]) -> Flows {
         let flow = |t: &TrafficFacts| Flow {
             name: t.name.as_str().into(),
@@ -36,9 +37,9 @@ impl Flows {
         };
         Flows { flows: traffic.iter().map(flow).collect() }
     }
-    /// The name of the traffic of a bundle with these ends. Several pings may go to one echo
-    /// service: those are told apart by who sends them, where the sender could choose its service.
+    /// Finds the traffic flow of a bundle with these endpoints, or of the ping that the bundle answers.
     pub fn find(&self, source: Place<'_>, destination: Place<'_>) -> Option<Text> {
+        // Flows among groups name groups, not nodes, so only the sender's service identifies them.
         let between = |f: &&Flow, a: Place<'_>, b: Place<'_>| {
             f.service == b.1
                 && match f.senders {
@@ -48,8 +49,11 @@ impl Flows {
         };
         let pick = |a: Place<'_>, b: Place<'_>| {
             let all = || self.flows.iter().filter(|f| between(f, a, b));
+            // Several pings may share one echo service; the sender's service tells them apart where
+            // the sender could choose it.
             all().find(|f| f.sender_service == a.1).or_else(|| all().next())
         };
+        // A ping reply travels from the destination of the request back to its source.
         let answered = || pick(destination, source);
         pick(source, destination).or_else(answered).map(|f| f.name.clone())
     }
@@ -60,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundles_and_answers_to_pings_belong_to_their_traffic() {
+    fn bundles_and_ping_replies_match_traffic() {
         let traffic = |name: &str, to: &str, service, sender_service| TrafficFacts {
             name: name.into(),
             from: "a".into(),
@@ -87,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_drawn_among_groups_belong_to_one_traffic_whoever_sends_them() {
+    fn group_traffic_matches_by_sender_service() {
         let facts = |name: &str, sender_service, senders| TrafficFacts {
             name: name.into(),
             from: "walker".into(),

@@ -1,23 +1,23 @@
-//! Quantities for people: three significant digits and a unit.
+//! Number formatting for people: three significant digits and a unit.
 
-/// What a number is, so that it is written with its unit everywhere.
+/// Kind of quantity, which determines the unit and the number format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
-    /// A whole number of things.
+    /// A number of items, written as an integer.
     Count,
-    /// Seconds.
+    /// A duration in seconds.
     Seconds,
-    /// Bits per second.
+    /// A data rate in bit/s.
     Rate,
-    /// Bytes.
+    /// A data volume in bytes.
     Bytes,
-    /// 0 to 1, written in percent.
+    /// A fraction from 0 to 1, written in percent.
     Share,
-    /// A plain ratio.
+    /// A dimensionless ratio.
     Ratio,
 }
 
-/// Three significant digits, without trailing zeros; whole numbers keep all digits.
+/// Rounds to three significant digits, without trailing zeros; whole numbers keep all digits.
 pub fn significant(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { "-".into() };
@@ -27,7 +27,7 @@ pub fn significant(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A whole number with thin groups of thousands.
+/// Formats an integer with commas between groups of thousands.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
@@ -40,7 +40,7 @@ pub fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{out}") } else { out }
 }
 
-/// A relative difference: `+5 %`, `-0.3 %`, `equal`.
+/// Formats a relative difference: `+5 %`, `-0.3 %`, `equal`.
 pub fn difference(relative: f64) -> String {
     if relative == 0.0 {
         return "equal".into();
@@ -50,13 +50,13 @@ pub fn difference(relative: f64) -> String {
     }
     let sign = if relative > 0.0 { "+" } else { "-" };
     let percent = relative.abs() * 100.0;
-    // Two digits say enough of a small difference.
+    // Two significant digits suffice for a small difference.
     let digit = if percent < 10.0 { 10f64.powf(percent.log10().floor() - 1.0) } else { 0.1 };
     format!("{sign}{} %", significant((percent / digit).round() * digit))
 }
 
 impl Quantity {
-    /// Unit in JSON.
+    /// Base unit, as in JSON: `s`, `bit/s`, `B`, or empty.
     pub const fn unit(self) -> &'static str {
         match self {
             Quantity::Seconds => "s",
@@ -65,12 +65,12 @@ impl Quantity {
             Quantity::Count | Quantity::Share | Quantity::Ratio => "",
         }
     }
-    /// The value with its unit.
+    /// Formats the value with its unit.
     pub fn text(self, value: f64) -> String {
         if self == Quantity::Count {
             return grouped(value);
         }
-        // One lost in ten thousand is not 100 %.
+        // One lost in ten thousand must not read as 100 %.
         if self == Quantity::Share && (0.995..1.0).contains(&value) {
             let missing = (1.0 - value) * 100.0;
             let decimals = (-(missing * 1.0001).log10().floor() as i32).clamp(1, 9) as usize;
@@ -83,9 +83,9 @@ impl Quantity {
             unit => format!("{number} {unit}"),
         }
     }
-    /// Factor and unit in which values up to `largest` are best written.
+    /// Chooses the factor and unit for values up to `largest`.
     pub fn scale(self, largest: f64) -> Scale {
-        // What rounds to the next unit is written in it: 1 ms, not 1000 µs.
+        // A value that rounds up to the next unit is written in it: 1 ms, not 1000 µs.
         let largest = largest * 1.0005;
         let prefixed = |unit: &str| {
             let (factor, prefix) = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
@@ -112,12 +112,12 @@ impl Quantity {
     }
 }
 
-/// How the values of one axis or cell are written.
+/// Factor and unit shared by the values of one axis or cell.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// Values are divided by this.
+    /// Divisor from base units to `unit`.
     pub factor: f64,
-    /// Unit of the result.
+    /// Unit of the scaled values, such as `ms`.
     pub unit: String,
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_read_as_people_say_them() {
+    fn differences_have_sign_and_percent() {
         assert_eq!(difference(0.0), "equal");
         assert_eq!(difference(0.05), "+5 %");
         assert_eq!(difference(-0.1234), "-12.3 %");

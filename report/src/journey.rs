@@ -1,14 +1,15 @@
-//! The bundles table, gathered from events in any order: nodes of a testbed report each by itself.
+//! Aggregation of events into the bundles table. Events may come in any order, because each node of a testbed reports
+//! separately.
 
 use crate::column::Text;
 use crate::flow::Flows;
 use crate::schema::{BundleRow, EventRow};
 use farlink_base::{Map, map};
 
-/// Identity of a bundle without its fragment: (creation time, source, service, sequence).
+/// Bundle identity without fragment: creation time, source, service, sequence number.
 type Key = (u64, Text, u64, u64);
 
-/// What is known of one bundle so far.
+/// State of one bundle, aggregated from the events seen so far.
 #[derive(Default)]
 struct Journey {
     destination: Option<(Text, u64)>,
@@ -23,7 +24,7 @@ struct Journey {
     deleted: Option<Text>,
 }
 
-/// Gathers journeys. Memory: one record of about 200 bytes for each bundle created.
+/// Aggregates events into one row per bundle. Memory: about 200 bytes for each bundle created.
 pub struct Journeys {
     known: Map<Key, Journey>,
 }
@@ -34,7 +35,7 @@ impl Default for Journeys {
 }
 
 impl Journeys {
-    /// Takes one event into account.
+    /// Updates the bundle's state with one event.
     pub fn observe(&mut self, row: &EventRow) {
         let (Some(source), Some(service)) = (&row.source, row.service) else { return };
         let (Some(creation), Some(sequence)) = (row.creation_ms, row.sequence) else { return };
@@ -51,14 +52,17 @@ impl Journeys {
                 journey.priority = row.priority.clone();
                 journey.destination = row.destination.clone().zip(row.destination_service);
             }
-            // Of a copy in pieces the first counts for all.
+            // A copy that arrives in fragments counts once, by its first fragment.
             "received" => journey.hops += u64::from(row.fragment_offset.is_none_or(|offset| offset == 0)),
             "transmitting" => journey.transmissions += 1,
             "delivered" => {
                 journey.deliveries += 1;
+                // Nodes report in any order, so the earliest delivery need not come first.
                 let first = journey.delivered_ns.map_or(row.time_ns, |before| before.min(row.time_ns));
                 journey.delivered_ns = Some(first);
             }
+            // `done` means that the node needed its copy no longer; every other reason is a loss of
+            // that copy.
             _ => match row.reason.as_deref() {
                 None | Some("done") => {}
                 Some(_) => journey.deleted = row.reason.clone(),
@@ -66,9 +70,11 @@ impl Journeys {
         }
     }
 
-    /// Rows of all bundles an application created, in order of creation.
+    /// Converts the state to rows: every bundle that an application created, in order of creation.
     pub fn rows(self, flows: &Flows) -> Vec<BundleRow> {
         let row = |((creation_ms, source, service, sequence), j): (Key, Journey)| {
+            // Administrative records and bundles from outside the scenario have no `created` event
+            // and get no row.
             let created_ns = j.created_ns?;
             let (destination, destination_service) = j.destination?;
             let traffic = flows.find((&source, service), (&destination, destination_service));
@@ -122,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journey_is_gathered_from_events_in_any_order() {
+    fn journeys_accept_events_in_any_order() {
         let mut journeys = Journeys::default();
         let piece = |time, node, offset| EventRow { fragment_offset: Some(offset), ..event(time, node, "received", 0) };
         let mut lost = event(9, "b", "deleted", 1);

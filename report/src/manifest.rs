@@ -1,4 +1,4 @@
-//! `manifest.json`: what was run, where, with which versions, and how far to trust it.
+//! `manifest.json`: the scenario, world, versions and machine of a run, and the validity of its measurements.
 
 use crate::custody::CustodyUse;
 use crate::format::Quantity;
@@ -6,85 +6,85 @@ use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the schema of run directories; raised when a reader of the old one would be wrong.
+/// Schema version of run directories; raised when an older reader would misread them.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Facts about one run.
+/// Facts about one run, stored as `manifest.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the schema of the directory.
+    /// Schema version of the run directory.
     pub schema: u32,
-    /// Name of the scenario.
+    /// Scenario name.
     pub scenario: String,
-    /// What the scenario shows.
+    /// Description from the scenario file.
     #[serde(default)]
     pub description: String,
-    /// Its text.
+    /// Text of the scenario file.
     pub scenario_text: String,
-    /// Text of its contact plan file, where it has one.
+    /// Text of the contact plan file, if the scenario has one.
     #[serde(default)]
     pub plan_text: Option<String>,
-    /// FNV-1a of both texts, 64 bits as hex: equal for runs of the same scenario.
+    /// FNV-1a of both texts, 64 bits as hex; equal for runs of the same scenario.
     pub scenario_hash: String,
-    /// Where it ran.
+    /// World in which the run took place.
     pub world: World,
-    /// How much of a node a simulation played: full, message.
+    /// Fidelity of a simulation: `full` or `message`.
     #[serde(default)]
     pub fidelity: Option<String>,
-    /// Seed of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// The run ends then at the latest, as the scenario says.
+    /// Time limit from the scenario, in seconds of run time.
     pub duration_limit_s: f64,
-    /// Wall time at the start of the run, such as `2026-11-20T09:00:00.000Z`; simulated in `sim`.
+    /// Wall-clock time at the start of the run, such as `2026-11-20T09:00:00.000Z`; simulated in `sim`.
     pub start_utc: String,
-    /// Length of the run, in its own time.
+    /// Length of the run in seconds of its own time.
     #[serde(default)]
     pub duration_s: f64,
-    /// Real time it took, set-up included.
+    /// Real time the run took in seconds, set-up included.
     #[serde(default)]
     pub wall_s: f64,
-    /// Whether it ended as meant: false while it runs, and when it was broken off.
+    /// Whether the run ended as planned; false while it runs and after an interruption.
     #[serde(default)]
     pub finished: bool,
-    /// Versions of what took part, by name: farlink, and implementations under test.
+    /// Versions by component: farlink, and the implementations under test.
     pub versions: BTreeMap<String, String>,
-    /// The machine.
+    /// The machine that ran it.
     pub host: Host,
-    /// Nodes, links and contacts, for reports.
+    /// Nodes, links, contacts and traffic of the scenario.
     pub topology: Topology,
-    /// How far to trust it.
+    /// Measures of how far to trust the run.
     #[serde(default)]
     pub validity: Validity,
-    /// Files sent, and whether they arrived as they were.
+    /// Files sent, with checksums before and after.
     #[serde(default)]
     pub files: Vec<FileCheck>,
-    /// What became of custody; absent where there was none.
+    /// Custody counters; absent if the run had no custody.
     #[serde(default)]
     pub custody: Option<CustodyUse>,
-    /// Copies of bundles that nodes gave up undelivered, by the reason they said.
+    /// Copies deleted undelivered, by deletion reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub given_up: BTreeMap<String, u64>,
-    /// What the scenario's author expected.
+    /// Expectations from the scenario's `[expect]`.
     #[serde(default)]
     pub expect: Expected,
-    /// The command that repeats the run.
+    /// Command line that repeats the run.
     #[serde(default)]
     pub command: String,
 }
 
-/// Where a run took place.
+/// Environment in which a run took place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
-    /// The simulator.
+    /// The discrete-event simulator.
     Sim,
     /// The testbed on one machine.
     Lab,
-    /// Machines over SSH.
+    /// Machines reached over SSH.
     Hosts,
 }
 impl World {
-    /// Its name on the command line.
+    /// Name on the command line: `sim`, `lab`, `hosts`.
     pub const fn name(self) -> &'static str {
         match self {
             World::Sim => "sim",
@@ -92,7 +92,7 @@ impl World {
             World::Hosts => "hosts",
         }
     }
-    /// What people call it.
+    /// Label shown to people.
     pub const fn title(self) -> &'static str {
         match self {
             World::Sim => "Simulation",
@@ -105,155 +105,156 @@ impl World {
 /// The machine a run used.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
-    /// Operating system and kernel.
+    /// Operating system and kernel version.
     pub kernel: String,
     /// Processor model.
     pub cpu: String,
-    /// Processors it may use.
+    /// Number of processors available to the run.
     pub cpus: u32,
-    /// Memory, in bytes.
+    /// Memory size in bytes.
     pub memory_bytes: u64,
 }
 
-/// What the scenario's author expected.
+/// Expectations of the scenario's author; absent ones are not checked.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Expected {
-    /// Delivered over created, at least.
+    /// Least delivery ratio, 0 to 1.
     pub delivery_ratio: Option<f64>,
-    /// All delivered by then.
+    /// Latest time of the last delivery, in seconds from the start.
     pub finished_within_s: Option<f64>,
-    /// Real time in the testbed at most.
+    /// Most real time in the testbed, in seconds.
     pub wall_time_lab_s: Option<f64>,
 }
 
 /// Nodes, links and contacts of the scenario. `farlink_scenario` writes the same JSON.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Topology {
-    /// Nodes.
+    /// Nodes in the order of the scenario.
     pub nodes: Vec<NodeFacts>,
-    /// Links.
+    /// Links in the order of the scenario.
     pub links: Vec<LinkFacts>,
-    /// Contacts, in order of start; links without any are always up.
+    /// Contacts in order of start; a link without contacts is always up.
     pub contacts: Vec<ContactFacts>,
-    /// Who sends to whom, in the order of the scenario.
+    /// Traffic flows in the order of the scenario.
     #[serde(default)]
     pub traffic: Vec<TrafficFacts>,
 }
 
-/// One traffic of the scenario, and what tells its bundles from others.
+/// One traffic flow of the scenario, with the endpoints that identify its bundles.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TrafficFacts {
-    /// Name.
+    /// Name of the traffic flow.
     pub name: String,
-    /// Sending node.
+    /// Name of the sending node, or of the sending group.
     pub from: String,
-    /// Receiving node.
+    /// Name of the receiving node, or of the receiving group.
     pub to: String,
     /// Destination service number, or a hash of its demux.
     pub service: u64,
-    /// Service number the sender has where it can choose one, or a hash of its demux.
+    /// Sender's service number where it can choose one, or a hash of its demux.
     pub sender_service: u64,
-    /// Of bundles drawn among groups: each is sent from a service of its own, `sender_service` and so many
-    /// in all. The names of both ends are those of groups then.
+    /// Traffic among groups: number of sender services from `sender_service` on, one for each bundle. `from` and `to`
+    /// then name groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub senders: Option<u64>,
 }
 
-/// One node.
+/// One node of the scenario.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeFacts {
-    /// Name.
+    /// Name of the node.
     pub name: String,
-    /// Node ID.
+    /// Node ID, such as `ipn:1.0`.
     pub id: String,
-    /// Short form of the ID: [`NodeId`] as a number.
+    /// Short form of the node ID: [`NodeId`] as a number.
     pub number: u64,
-    /// memory or durable.
+    /// Kind of store: `memory` or `durable`.
     #[serde(default)]
     pub store: String,
-    /// Most bytes it may keep.
+    /// Store capacity in bytes.
     #[serde(default)]
     pub store_capacity_bytes: u64,
-    /// Router.
+    /// Name of the routing algorithm.
     #[serde(default)]
     pub router: String,
-    /// Where it is drawn, 0 to 1 from left and top.
+    /// Position in the drawing, 0 to 1 from the left and from the top.
     #[serde(default)]
     pub position: Option<(f64, f64)>,
 }
 impl NodeFacts {
-    /// Its short form.
+    /// Short form of the node ID.
     pub fn node_id(&self) -> NodeId {
         NodeId(self.number)
     }
 }
 
-/// One link.
+/// One link of the scenario.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkFacts {
-    /// Name.
+    /// Name of the link.
     pub name: String,
-    /// First node; `forward` goes from it.
+    /// First node; `forward` leads from it to the second.
     pub from: String,
-    /// Second node.
+    /// Name of the second node.
     pub to: String,
-    /// Convergence layer: ltp, tcpclv4.
+    /// Convergence layer, such as `ltp` or `tcpclv4`.
     pub layer: String,
-    /// From the first node to the second.
+    /// Properties from the first node to the second.
     pub forward: DirectionFacts,
-    /// From the second node to the first.
+    /// Properties from the second node to the first.
     pub reverse: DirectionFacts,
 }
 
 /// One direction of a link.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DirectionFacts {
-    /// Rate in bit/s; absent when not limited.
+    /// Rate in bit/s; absent when unlimited.
     pub rate_bit_s: Option<f64>,
-    /// One-way delay at the start.
+    /// One-way light time or delay at the start of the run, in seconds.
     pub delay_s: f64,
-    /// Mean share of packets lost.
+    /// Mean fraction of packets lost, 0 to 1.
     pub loss: f64,
     /// Other impairments, in words.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A time in which one direction of a link is up.
+/// A contact: an interval during which one direction of a link is up.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ContactFacts {
-    /// Link.
+    /// Name of the link.
     pub link: String,
-    /// Sending node.
+    /// Name of the sending node.
     pub from: String,
-    /// Receiving node.
+    /// Name of the receiving node.
     pub to: String,
-    /// First moment, from the start of the run.
+    /// Start of the contact, in seconds from the start of the run.
     pub start_s: f64,
-    /// Last moment.
+    /// End of the contact, in seconds from the start of the run.
     pub end_s: f64,
-    /// Rate in bit/s.
+    /// Rate in bit/s; absent where the plan gives none.
     pub rate_bit_s: Option<f64>,
-    /// One-way delay at the start.
+    /// One-way delay at the start of the contact, in seconds.
     #[serde(default)]
     pub delay_s: Option<f64>,
 }
 
 impl Topology {
-    /// Reads what `farlink_scenario::Scenario::topology_json` wrote.
+    /// Reads the JSON written by `farlink_scenario::Scenario::topology_json`.
     pub fn from_json(json: &str) -> anyhow::Result<Topology> {
         Ok(serde_json::from_str(json)?)
     }
-    /// Whether contacts turn this link on and off within a run that ends then. A link without
-    /// contacts, or with ones that last the whole run both ways, does not notice the plan.
+    /// Whether contacts turn this link on and off within a run that ends at `end_s`.
     pub fn scheduled(&self, link: &LinkFacts, end_s: f64) -> bool {
+        // A link whose contacts cover the whole run in both directions behaves like one without
+        // contacts.
         let whole = |c: &ContactFacts| c.start_s <= 0.0 && c.end_s >= end_s;
         let covered = |from: &str| self.contacts.iter().any(|c| c.link == link.name && c.from == from && whole(c));
         let any = self.contacts.iter().any(|c| c.link == link.name);
         any && !(covered(&link.from) && covered(&link.to))
     }
-    /// How long each link is up until `end_s`, by the contact plan.
+    /// Computes how long each link is up until `end_s`, by the contact plan.
     pub fn up_times(&self, end_s: f64) -> UpTimes<'_> {
         let mut links: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
         for contact in &self.contacts {
@@ -264,99 +265,101 @@ impl Topology {
     }
 }
 
-/// How long each link is up: all of them are added up in one walk over the contacts.
+/// Time each link is up, summed in one pass over the contacts.
 #[derive(Clone, Debug)]
 pub struct UpTimes<'a> {
     end_s: f64,
-    /// By link, then by the node that transmits.
+    /// Seconds by link, then by transmitting node.
     links: BTreeMap<&'a str, BTreeMap<&'a str, f64>>,
 }
 impl UpTimes<'_> {
-    /// Seconds in which the link may transmit from this node.
+    /// Seconds during which the link may transmit from this node.
     pub fn up_s(&self, link: &str, from: &str) -> f64 {
-        // A link without any contact is always up.
+        // Without any contact a link is always up; with contacts only in the other direction this
+        // one is never up.
         self.links.get(link).map_or(self.end_s, |nodes| nodes.get(from).copied().unwrap_or(0.0))
     }
 }
 
-/// How far to trust a run.
+/// Measures of how far to trust a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validity {
-    /// How late packets left the emulator; absent in simulation.
+    /// Delay of packets beyond their departure time in the emulator; absent in simulation.
     pub emulator_lateness: Option<Lateness>,
-    /// How long the nodes waited for a processor before they could act: those of the node that waited
-    /// longest; absent in simulation and where the kernel does not count it.
+    /// Wait of nodes for a processor, taken from the node that waited longest. Absent in simulation, and where the
+    /// kernel does not count it.
     pub node_lateness: Option<Lateness>,
-    /// What else the machine was busy with; absent in simulation.
+    /// Load of the machine during the run; absent in simulation.
     pub pressure: Option<Pressure>,
-    /// Where CPU and memory numbers come from.
+    /// Source of the CPU and memory figures.
     pub accounting: Accounting,
-    /// Anything that makes the run less trustworthy, each a sentence. A run with any is disturbed.
+    /// Disturbances that make the run less trustworthy, one sentence each; empty for an undisturbed run.
     pub disturbances: Vec<String>,
-    /// Anything else worth knowing, each a sentence.
+    /// Other remarks, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// How late somebody acted, compared with when it was due.
+/// Distribution of delays between the time an action was due and the time it happened.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Packets, or turns of a node, counted.
+    /// Number of packets, or of scheduler turns of a node.
     pub count: u64,
-    /// Half were later than this.
+    /// Median delay in µs.
     pub p50_us: f64,
-    /// One in a hundred was later than this.
+    /// 99th percentile of the delay in µs.
     pub p99_us: f64,
-    /// The latest.
+    /// Largest delay in µs.
     pub max_us: f64,
-    /// Whether they ran with real-time priority.
+    /// Whether the threads ran with real-time priority.
     pub real_time: bool,
 }
 
 /// Load on the machine during the run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Pressure {
-    /// Share of time in which some task waited for a CPU (PSI `cpu some`), 0 to 1.
+    /// Fraction of time in which some task waited for a CPU (PSI `cpu some`), 0 to 1.
     pub cpu_waiting: Option<f64>,
-    /// Share of time in which some task waited for memory (PSI `memory some`), 0 to 1.
+    /// Fraction of time in which some task waited for memory (PSI `memory some`), 0 to 1.
     pub memory_waiting: Option<f64>,
-    /// Share of time in which some task waited for disks (PSI `io some`), 0 to 1.
+    /// Fraction of time in which some task waited for disks (PSI `io some`), 0 to 1.
     pub io_waiting: Option<f64>,
-    /// Share of CPU time taken by other virtual machines, 0 to 1.
+    /// Fraction of CPU time taken by other virtual machines, 0 to 1.
     pub steal: Option<f64>,
 }
 
-/// Where CPU and memory numbers come from.
+/// Source of the CPU and memory figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accounting {
-    /// Nothing was measured.
+    /// Neither CPU nor memory was measured.
     #[default]
     None,
-    /// A control group for each node: exact.
+    /// One control group per node: exact.
     Cgroup,
-    /// `/proc` over the process tree: short-lived processes are missed.
+    /// `/proc` over the process tree; short-lived processes are missed.
     Proc,
 }
 
-/// One file sent.
+/// One file transfer, with checksums before and after.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FileCheck {
-    /// Name of the traffic.
+    /// Name of the traffic flow.
     pub traffic: String,
-    /// Bytes sent.
+    /// Size of the file as sent, in bytes.
     pub sent_bytes: u64,
-    /// Bytes received.
+    /// Number of bytes received.
     pub received_bytes: u64,
-    /// Checksum as sent, with its kind: `sha256:...`. Absent in simulation, where payloads have only lengths.
+    /// Checksum of the file sent, with its algorithm: `sha256:...`. Absent in simulation, where payloads have only
+    /// lengths.
     pub sent_checksum: Option<String>,
-    /// Checksum as received.
+    /// Checksum of the file received.
     pub received_checksum: Option<String>,
-    /// When the last byte was there, from the start of the run.
+    /// Arrival of the last byte, in seconds from the start of the run.
     pub complete_s: Option<f64>,
 }
 impl FileCheck {
-    /// Whether the file arrived as it was; `None` where contents were not compared.
+    /// Compares sizes and checksums; `None` where contents were not compared.
     pub fn equal(&self) -> Option<bool> {
         if self.sent_bytes != self.received_bytes {
             return Some(false);
@@ -366,7 +369,7 @@ impl FileCheck {
 }
 
 impl Manifest {
-    /// A manifest of a run that begins now; the world fills in what it knows.
+    /// Creates the manifest of a run that begins now; the world fills in its facts.
     pub fn new(world: World, scenario: &str, text: &str, plan: Option<&str>) -> Manifest {
         Manifest {
             schema: SCHEMA_VERSION,
@@ -394,22 +397,23 @@ impl Manifest {
             command: String::new(),
         }
     }
-    /// `Simulation of iss, seed 42`.
+    /// Title of the run, such as `Simulation of iss, seed 42`.
     pub fn title(&self) -> String {
         let whole = if self.finished { "" } else { ", interrupted" };
         format!("{} of {}, seed {}{whole}", self.world_title(), self.scenario, self.seed)
     }
-    /// Where it ran, as people call it, and with how much of a node where that is not all.
+    /// Label of the world, with the fidelity where it is not full.
     pub fn world_title(&self) -> String {
         match self.fidelity.as_deref() {
             None | Some("full") => self.world.title().to_string(),
             Some(part) => format!("{} ({part})", self.world.title()),
         }
     }
-    /// How far an interrupted run came: `interrupted after 12 s of 75 s`; `None` of a whole run.
+    /// Extent of an interrupted run, such as `interrupted after 12 s of 75 s`; `None` for a finished one.
     pub fn interruption(&self) -> Option<String> {
         let seconds = |s: f64| Quantity::Seconds.text(s);
         match (self.finished, self.duration_s) {
+            // A killed process leaves the first manifest, in which the duration is still 0.
             (true, _) => None,
             (false, 0.0) => Some("interrupted before its tables were written".to_string()),
             (false, end) => Some(format!("interrupted after {} of {}", seconds(end), seconds(self.duration_limit_s))),
@@ -417,7 +421,7 @@ impl Manifest {
     }
 }
 
-/// FNV-1a, 64 bits: tells scenarios apart; no defence against anybody.
+/// FNV-1a, 64 bits: distinguishes scenarios, but resists no attacker.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -428,12 +432,13 @@ mod tests {
 
     #[test]
     fn hash_is_fnv_1a() {
+        // Test vectors of the FNV reference: the offset basis, and "foobar".
         assert_eq!(hash([].into_iter()), 0xcbf29ce484222325);
         assert_eq!(hash("foobar".bytes()), 0x85944171f73967e8);
     }
 
     #[test]
-    fn a_file_is_equal_only_when_both_checksums_are_there_and_the_same() {
+    fn file_equality_needs_both_checksums() {
         let check = |received: Option<&str>, bytes| FileCheck {
             traffic: "t".into(),
             sent_bytes: 5,
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn up_time_stops_at_the_end_of_the_run() {
+    fn up_time_ends_with_run() {
         let contact = |start_s, end_s| ContactFacts {
             link: "l".into(),
             from: "a".into(),
@@ -467,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_reads_back_and_older_ones_lack_only_what_has_a_default() {
+    fn manifest_reads_back_with_defaults() {
         let manifest = Manifest::new(World::Lab, "x", "name = \"x\"", None);
         let text = serde_json::to_string(&manifest).unwrap();
         assert_eq!(serde_json::from_str::<Manifest>(&text).unwrap(), manifest);

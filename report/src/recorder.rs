@@ -1,5 +1,5 @@
-//! From the engine's events, which carry small numbers, to rows with names. Both worlds use it, so
-//! that the same event gives the same row.
+//! Conversion of the engine's events, which carry small numbers, to rows with names. Both worlds use it, so that equal
+//! events give equal rows.
 
 use crate::column::Text;
 use crate::schema::EventRow;
@@ -8,23 +8,23 @@ use farlink_events::Word;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names of nodes, shared by all recorders of a run.
+/// Names of nodes by ID, shared by all recorders of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     nodes: BTreeMap<NodeId, Text>,
 }
 impl Names {
-    /// From pairs of short form and name.
+    /// Builds the table from pairs of node ID and name.
     pub fn new<'a>(nodes: impl IntoIterator<Item = (NodeId, &'a str)>) -> Names {
         Names { nodes: nodes.into_iter().map(|(id, name)| (id, Text::from(name))).collect() }
     }
-    /// The node's name, or its ID where it has none.
+    /// Name of the node, or its ID if it has no name.
     pub fn node(&self, id: NodeId) -> Text {
         self.nodes.get(&id).cloned().unwrap_or_else(|| id.to_string().into())
     }
 }
 
-/// What is remembered of a bundle between its first and its last event at one node.
+/// Facts about a bundle, kept between its first and its last event at one node.
 #[derive(Clone, Debug)]
 struct Bundle {
     key: BundleKey,
@@ -36,7 +36,7 @@ struct Bundle {
     priority: Priority,
 }
 
-/// Turns the events of one node into rows. Memory: one small record for each bundle at the node.
+/// Converts the events of one node to rows. Memory: one small record for each bundle at the node.
 pub struct Recorder {
     node: Text,
     links: Vec<Text>,
@@ -45,17 +45,16 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For the node of this name; `links` are the names of its links in the order of its
-    /// configuration.
+    /// Creates the recorder of a node. `links` holds the names of its links in the order of its configuration.
     pub fn new(node: &str, links: &[&str], names: Arc<Names>) -> Recorder {
         Recorder { node: node.into(), links: links.iter().map(|l| Text::from(*l)).collect(), names, bundles: map(0) }
     }
 
-    /// A link that the node has got, in the place of another or at a new one.
+    /// Names a link that the node added, or reused for another neighbour.
     pub fn name_link(&mut self, link: LinkId, name: &str) {
         let place = link.0 as usize;
         if !link.is_dynamic() {
-            // A node numbers its links one after the other.
+            // Link numbers are consecutive, so a gap belongs to links that are named later.
             self.links.resize(self.links.len().max(place + 1), Text::from("?"));
             self.links[place] = name.into();
         }
@@ -69,8 +68,8 @@ impl Recorder {
         known.unwrap_or_else(|| format!("dynamic-{}", link.0 & !LinkId::DYNAMIC).into())
     }
 
-    /// The row of an event, `time_ns` after the start of the run. Nothing for events that only
-    /// number a bundle.
+    /// Converts an event at `time_ns` after the start of the run to a row. `None` for `Seen`, which only introduces a
+    /// bundle's number.
     pub fn row(&mut self, time_ns: u64, event: &Event) -> Option<EventRow> {
         let mut row = EventRow::new(time_ns, self.node.clone(), Text::word(farlink_events::info(event).name));
         match event {
@@ -121,6 +120,7 @@ impl Recorder {
             Event::Deleted { bundle, reason } => {
                 self.about(&mut row, bundle);
                 row.reason = Some(Text::word(reason.word()));
+                // The number may be reused for another bundle from here on.
                 self.bundles.remove(bundle);
             }
             Event::Refused { link, key, reason } => {
@@ -136,7 +136,7 @@ impl Recorder {
         Some(row)
     }
 
-    /// Rows about links, sessions, clock and store.
+    /// Fills in rows about links, sessions, clock and store.
     fn of_the_node(&self, row: &mut EventRow, event: &Event) {
         match event {
             Event::LinkUp { link, peer } => {
@@ -168,7 +168,7 @@ impl Recorder {
                 row.reason = Some(Text::word(what));
             }
             Event::StoreFailed { file } => row.reason = Some(format!("file {file}").into()),
-            // The life of a bundle is told above.
+            // Events about bundles are handled in `row`.
             _ => {}
         }
     }
@@ -190,6 +190,7 @@ impl Recorder {
         row.segment = Some(u64::from(segment.kind));
         row.offset = Some(segment.offset);
         row.size = Some(segment.length);
+        // The engine reports an absent serial number as 0.
         row.checkpoint = (segment.checkpoint != 0).then_some(segment.checkpoint);
         row.report = (segment.report != 0).then_some(segment.report);
         row.sent = Some(segment.sent);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_comes_later_has_its_name_until_its_number_is_of_another() {
+    fn reused_link_number_takes_new_name() {
         let mut recorder = recorder();
         let of = |recorder: &mut Recorder, link| {
             recorder
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_carry_names_and_the_identity_given_first() {
+    fn rows_carry_names_and_bundle_identity() {
         let (mut r, bundle) = (recorder(), BundleHandle(4));
         assert_eq!(r.row(0, &seen(bundle)), None);
         let row = r.row(1, &Event::Received { bundle, link: LinkId(0), from: NodeId(2) }).unwrap();
@@ -262,11 +263,12 @@ mod tests {
         );
         let gone = r.row(2, &Event::Deleted { bundle, reason: DeleteReason::Expired }).unwrap();
         assert_eq!((gone.reason.as_deref(), gone.sequence), (Some("expired"), Some(3)));
+        // Deletion ends the number's meaning, so later events about it carry no identity.
         assert_eq!(r.row(3, &Event::Waiting { bundle }).unwrap().source, None, "forgotten after deletion");
     }
 
     #[test]
-    fn every_event_but_the_first_has_a_row_under_its_name() {
+    fn every_event_but_seen_has_row() {
         let mut r = recorder();
         for event in farlink_events::schema::samples() {
             let (row, name) = (r.row(0, &event), farlink_events::info(&event).name);
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_without_checkpoint_and_report_has_none() {
+    fn absent_ltp_serial_number_is_none() {
         let link = LinkId(LinkId::DYNAMIC | 3);
         let segment = LtpSegmentEvent {
             link,

@@ -1,4 +1,4 @@
-//! A run as a directory: `manifest.json` and one Parquet file for each table.
+//! Run directories: `manifest.json`, and one Parquet file for each table.
 
 use crate::custody::CustodyUse;
 use crate::flow::Flows;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
 
-/// Writes a run. Memory stays bounded but for one small record for each bundle.
+/// Writes a run directory. Memory is bounded, except for one small record per bundle.
 pub struct RunWriter {
     folder: PathBuf,
     manifest: Manifest,
@@ -20,7 +20,7 @@ pub struct RunWriter {
     keep_events: bool,
     events: TableWriter<EventRow>,
     samples: TableWriter<SampleRow>,
-    /// Tables that most runs have not: made with their first row.
+    /// Tables that most runs lack; created with their first row.
     legs: Option<TableWriter<LegRow>>,
     meetings: Option<TableWriter<MeetingRow>>,
     links: Vec<LinkRow>,
@@ -29,11 +29,12 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// Creates the directory, where needed, and the first manifest in it (`finished` is false).
+    /// Creates the directory if needed, and writes a first manifest in which `finished` is false.
     pub fn create(folder: &Path, mut manifest: Manifest) -> Result<RunWriter> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         manifest.finished = false;
-        // What is left of a run that is replaced would be taken for this one's, were it interrupted.
+        // Tables left by the run being replaced would be taken for this run's if it were
+        // interrupted.
         for table in TABLES {
             let _ = std::fs::remove_file(folder.join(format!("{}.parquet", table.name)));
         }
@@ -52,55 +53,55 @@ impl RunWriter {
             last_ns: 0,
         })
     }
-    /// The directory.
+    /// Path of the run directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-    /// The manifest, to fill in what becomes known; written by [`RunWriter::finish`].
+    /// The manifest, open for changes until [`RunWriter::finish`] writes it.
     pub fn manifest(&mut self) -> &mut Manifest {
         &mut self.manifest
     }
-    /// Leaves the events table empty; the bundles table is gathered from events all the same.
+    /// Leaves the events table empty; the bundles table is still aggregated from the events.
     pub fn without_events(&mut self) {
         self.keep_events = false;
     }
-    /// Appends an event. The bundles table is gathered from these; nodes may come in any order.
+    /// Appends an event and updates the bundles table. Events of different nodes may come in any order.
     pub fn event(&mut self, row: &EventRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
         self.journeys.observe(row);
         CustodyUse::count(&mut self.manifest.custody, &row.event);
+        // `done` is the reason of a copy that was delivered or forwarded, not given up.
         if let (true, Some(reason)) = (&*row.event == "deleted", row.reason.as_deref().filter(|why| *why != "done")) {
             count(&mut self.manifest.given_up, reason);
         }
         if self.keep_events { self.events.push(row) } else { Ok(()) }
     }
-    /// Appends a sample.
+    /// Appends one sample of a metric.
     pub fn sample(&mut self, row: &SampleRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
         self.samples.push(row)
     }
-    /// Appends a piece of a node's way.
+    /// Appends one straight piece of a node's movement.
     pub fn leg(&mut self, row: &LegRow) -> Result<()> {
         push(&mut self.legs, &self.folder, row)
     }
-    /// Appends a time in which two nodes heard each other.
+    /// Appends an interval during which two nodes were in radio range.
     pub fn meeting(&mut self, row: &MeetingRow) -> Result<()> {
         push(&mut self.meetings, &self.folder, row)
     }
-    /// Adds the totals of one direction of a link; `up_ns` is filled in from the contact plan when 0.
+    /// Adds the totals of one direction of a link. An `up_ns` of 0 is computed from the contact plan at the end.
     pub fn link(&mut self, row: LinkRow) {
         self.links.push(row);
     }
-    /// Adds what a process used.
+    /// Adds the resources used by a process.
     pub fn process(&mut self, row: ProcessRow) {
         self.processes.push(row);
     }
-    /// Writes everything and marks the run as finished. Without `duration_s` in the manifest the
-    /// run ended with its last row.
+    /// Writes all tables and marks the run as finished. A `duration_s` of 0 is replaced with the time of the last row.
     pub fn finish(self) -> Result<PathBuf> {
         self.end(true)
     }
-    /// Writes everything there is of a run that did not come to its end.
+    /// Writes all tables of a run that stopped early; `finished` stays false.
     pub fn interrupted(self) -> Result<PathBuf> {
         self.end(false)
     }
@@ -112,6 +113,8 @@ impl RunWriter {
         self.samples.finish()?;
         self.legs.map_or(Ok(0), TableWriter::finish)?;
         self.meetings.map_or(Ok(0), TableWriter::finish)?;
+        // Bundles, links and processes are known only at the end, so these tables are written in
+        // one go.
         write_rows(&self.folder, self.journeys.rows(&Flows::of(&self.manifest.topology.traffic)))?;
         let times = self.manifest.topology.up_times(self.manifest.duration_s);
         for link in &mut self.links {
@@ -127,7 +130,7 @@ impl RunWriter {
     }
 }
 
-/// One more of a reason; its name is copied once.
+/// Increments the counter of a reason, allocating its name once.
 fn count(given_up: &mut BTreeMap<String, u64>, reason: &str) {
     match given_up.get_mut(reason) {
         Some(counted) => *counted += 1,
@@ -135,7 +138,7 @@ fn count(given_up: &mut BTreeMap<String, u64>, reason: &str) {
     }
 }
 
-/// Appends a row to a table that is made with its first one.
+/// Appends a row to a table that is created with its first row.
 fn push<R: crate::schema::Row>(table: &mut Option<TableWriter<R>>, folder: &Path, row: &R) -> Result<()> {
     match table {
         Some(table) => table.push(row),
@@ -157,7 +160,7 @@ fn write_rows<R: crate::schema::Row>(folder: &Path, rows: Vec<R>) -> Result<()> 
     Ok(())
 }
 
-/// Whole or not at all: written beside and renamed.
+/// Writes the manifest atomically: to a temporary file, which is then renamed.
 fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
     let (path, beside) = (folder.join(MANIFEST), folder.join("manifest.json.new"));
     let text = serde_json::to_string_pretty(manifest)?;
@@ -168,11 +171,11 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether a run may be written to this directory: it is not there, or empty, or holds a run and
-/// `replace` is set. What is no run of ours is never written over.
+/// Checks that a run may be written to this directory: it is missing or empty, or it holds a run and `replace` is set.
+/// Anything but a run is never overwritten.
 ///
 /// # Errors
-/// What is there already, and what to do.
+/// Names the content of the directory and how to proceed.
 pub fn free_for_run(folder: &Path, replace: bool) -> Result<()> {
     if folder.exists() && !folder.is_dir() {
         bail!("{} is a file\nhint: --out names a directory", folder.display());
@@ -195,7 +198,7 @@ pub fn free_for_run(folder: &Path, replace: bool) -> Result<()> {
     }
 }
 
-/// Reads a run.
+/// Reads a run directory.
 #[derive(Debug)]
 pub struct RunReader {
     folder: PathBuf,
@@ -206,7 +209,7 @@ impl RunReader {
     /// Opens a run directory.
     ///
     /// # Errors
-    /// When it is not a run, or was written by a version whose schema is newer.
+    /// When the directory holds no run, or one written with a newer schema.
     pub fn open(folder: &Path) -> Result<RunReader> {
         let path = folder.join(MANIFEST);
         let text = match std::fs::read_to_string(&path) {
@@ -222,6 +225,7 @@ impl RunReader {
                 folder.display()
             )
         };
+        // The schema version is read on its own: a newer manifest may not parse as ours.
         let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
         let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
         if schema > u64::from(SCHEMA_VERSION) {
@@ -239,43 +243,43 @@ impl RunReader {
         })?;
         Ok(RunReader { folder: folder.to_path_buf(), manifest })
     }
-    /// The directory.
+    /// Path of the run directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-    /// The manifest.
+    /// The manifest as written at the end of the run.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
-    /// Gives each event to `each`.
+    /// Calls `each` with every event, in file order.
     pub fn events(&self, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }
-    /// Gives each sample to `each`.
+    /// Calls `each` with every sample, in file order.
     pub fn samples(&self, each: &mut dyn FnMut(SampleRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }
-    /// All bundles, in order of creation.
+    /// Reads all bundles, in order of creation.
     pub fn bundles(&self) -> Result<Vec<BundleRow>> {
         self.all()
     }
-    /// Gives each piece of the nodes' ways to `each`, those of one node in order of time.
+    /// Calls `each` with every piece of the nodes' movements; those of one node come in order of time.
     pub fn legs(&self, each: &mut dyn FnMut(LegRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }
-    /// Gives each time in which two nodes heard each other to `each`, in order of their ends.
+    /// Calls `each` with every interval of radio contact, in order of its end.
     pub fn meetings(&self, each: &mut dyn FnMut(MeetingRow) -> Result<()>) -> Result<()> {
         self.table(each)
     }
-    /// All directions of links.
+    /// Reads the totals of all link directions.
     pub fn links(&self) -> Result<Vec<LinkRow>> {
         self.all()
     }
-    /// All processes.
+    /// Reads the resource use of all processes.
     pub fn processes(&self) -> Result<Vec<ProcessRow>> {
         self.all()
     }
-    /// A run that was killed leaves tables without an end: those are empty, as if they were not there.
+    /// Reads a table. Tables of a killed run lack a footer and are treated as empty.
     fn table<R: crate::schema::Row>(&self, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
         if !self.manifest.finished && !is_whole::<R>(&self.folder) {
             return Ok(());
@@ -303,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_up_is_counted_by_its_reason() {
+    fn deletions_are_counted_by_reason() {
         let mut given_up = BTreeMap::new();
         ["expired", "no_route", "expired"].into_iter().for_each(|reason| count(&mut given_up, reason));
         assert_eq!(given_up, BTreeMap::from([("expired".to_string(), 2), ("no_route".to_string(), 1)]));

@@ -1,43 +1,43 @@
-//! The tables of a run: one definition gives the Rust rows, the Parquet columns and
-//! `docs/reference/run.md`. To add a column, add a field with its one-line meaning and unit.
+//! Tables of a run. One definition yields the Rust rows, the Parquet columns and `docs/reference/run.md`; to add a
+//! column, add a field with its unit and a one-line meaning.
 
 use crate::buffer::Buffer;
 use crate::column::{Cell, Field, Kind, Text};
 use farlink_link::{DropReason, Statistics};
 
-/// One column.
+/// Schema of one column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name.
+    /// Column name in the file.
     pub name: &'static str,
-    /// Type.
+    /// Type of the values.
     pub kind: Kind,
-    /// Whether it may be absent.
+    /// Whether values may be absent.
     pub optional: bool,
     /// Unit; empty for names, counts and flags.
     pub unit: &'static str,
-    /// What it means.
+    /// Meaning, as shown in the reference.
     pub help: &'static str,
 }
 
-/// One table.
+/// Schema of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSchema {
-    /// Name; the file is `<name>.parquet`.
+    /// Table name; the file is `<name>.parquet`.
     pub name: &'static str,
-    /// What its rows are.
+    /// Content of a row, as shown in the reference.
     pub help: &'static str,
-    /// Its columns.
+    /// Columns in file order.
     pub columns: &'static [Column],
 }
 
 /// A row of one of the tables.
 pub trait Row: Sized {
-    /// Its table.
+    /// Schema of the row's table.
     const SCHEMA: TableSchema;
-    /// Appends its values to the columns, in their order.
+    /// Appends the row's values to the columns, in schema order.
     fn put(&self, columns: &mut [Buffer]);
-    /// From cells in the order of the columns; `None` when one is missing.
+    /// Builds a row from cells in schema order; `None` when a required value is absent.
     fn from_cells(cells: &mut dyn Iterator<Item = Cell>) -> Option<Self>;
 }
 
@@ -79,13 +79,13 @@ macro_rules! table {
 }
 
 table! {
-    /// What happened at each node, in the order in which each node said it.
+    /// Events at all nodes, in the order in which each node reported them.
     EventRow in "events" {
-        /// When, from the start of the run.
+        /// Time of the event, from the start of the run.
         time_ns: u64, "ns";
-        /// At which node.
+        /// Node at which it happened.
         node: Text, "";
-        /// What happened; see the list of events.
+        /// Name of the event; see the list of events.
         event: Text, "";
         /// Bundle: source node.
         source: Option<Text>, "";
@@ -101,17 +101,17 @@ table! {
         destination: Option<Text>, "";
         /// Bundle: destination service number, or a hash of its demux.
         destination_service: Option<u64>, "";
-        /// Bundle: payload. LTP segment: length of the data, or span of the report.
+        /// Bundle: payload length. LTP segment: length of the data, or span of the report.
         size: Option<u64>, "B";
-        /// Bundle: the whole of it, as encoded here.
+        /// Bundle: encoded length of all blocks at this node.
         bundle_bytes: Option<u64>, "B";
         /// Bundle: class of service: bulk, normal or expedited.
         priority: Option<Text>, "";
-        /// Over which link.
+        /// Link concerned, by name.
         link: Option<Text>, "";
-        /// From or to which neighbour.
+        /// Neighbour it came from or goes to.
         peer: Option<Text>, "";
-        /// Why; for other facts about the event in words.
+        /// Reason, or other facts about the event in words.
         reason: Option<Text>, "";
         /// LTP: originating engine of the session.
         engine: Option<u64>, "";
@@ -125,9 +125,9 @@ table! {
         checkpoint: Option<u64>, "";
         /// LTP segment: report serial number.
         report: Option<u64>, "";
-        /// LTP segment: whether this node sent it.
+        /// LTP segment: true if this node sent it, false if it received it.
         sent: Option<bool>, "";
-        /// LTP segment: whether a timer caused it to be sent again.
+        /// LTP segment: true if a timer, not a report, caused the retransmission.
         resend: Option<bool>, "";
     }
 }
@@ -141,55 +141,55 @@ table! {
         service: u64, "";
         /// Creation time, milliseconds since 2000-01-01 UTC.
         creation_ms: u64, "ms";
-        /// Sequence number.
+        /// Sequence number of the creation timestamp.
         sequence: u64, "";
         /// Destination node.
         destination: Text, "";
         /// Destination service number, or a hash of its demux.
         destination_service: u64, "";
-        /// Payload.
+        /// Payload length.
         payload: u64, "B";
-        /// Whole bundle as first encoded.
+        /// Encoded length of the whole bundle at its source.
         size: u64, "B";
         /// Class of service: bulk, normal or expedited.
         priority: Text, "";
-        /// When the application handed it over, from the start of the run.
+        /// Time at which the application handed it over, from the start of the run.
         created_ns: u64, "ns";
-        /// When the receiving application took it first; absent if it never did.
+        /// Time at which the receiving application first took it; absent if it never did.
         delivered_ns: Option<u64>, "ns";
-        /// From created to delivered.
+        /// Latency, from creation to first delivery.
         latency_ns: Option<u64>, "ns";
-        /// Nodes that received it on the way, the destination included; over all copies, of one in pieces by the first.
+        /// Nodes that received it on the way, the destination included, over all copies; a fragmented copy counts by its first fragment.
         hops: u64, "";
-        /// Times it was handed to a convergence layer, failed attempts included.
+        /// Transmissions: times it was handed to a convergence layer, failed attempts included.
         transmissions: u64, "";
-        /// Times an application took it; more than 1 means it was delivered again.
+        /// Deliveries to an application; more than 1 means duplicates.
         deliveries: u64, "";
-        /// Why it was deleted undelivered, where a node said so.
+        /// Reason of its deletion if it was deleted undelivered and a node reported it.
         deleted: Option<Text>, "";
-        /// Which traffic of the scenario it belongs to; answers to pings belong to the pings'.
+        /// Traffic flow of the scenario it belongs to; replies to pings belong to the flow of the pings.
         traffic: Option<Text>, "";
     }
 }
 
 table! {
-    /// Values over time; which metrics there are is listed below. Of a value that stands still, samples between the first and the last may be left out: a line through those written is the line through all.
+    /// Metrics over time; the metrics are listed below. While a value stays constant, samples between the first and the last may be left out: a line through the samples written is the line through all.
     SampleRow in "samples" {
-        /// When, from the start of the run.
+        /// Time of the sample, from the start of the run.
         time_ns: u64, "ns";
-        /// Of which node; for links, the sending one.
+        /// Node measured; for links, the sending node.
         node: Option<Text>, "";
-        /// Of which link.
+        /// Link measured; absent for metrics of nodes.
         link: Option<Text>, "";
-        /// Which metric.
+        /// Name of the metric.
         metric: Text, "";
-        /// Value, in the unit of the metric.
+        /// Value in the unit of the metric.
         value: f64, "";
     }
 }
 
 table! {
-    /// Totals of each direction of each link. Packets are IP packets on the wire; bytes hold IP headers and the link's overhead.
+    /// Totals of each direction of each link. Packets are IP packets on the wire; byte counts include IP headers and the link's overhead.
     LinkRow in "links" {
         /// Name of the link.
         link: Text, "";
@@ -197,97 +197,97 @@ table! {
         from_node: Text, "";
         /// Receiving node.
         to_node: Text, "";
-        /// Packets offered to the link.
+        /// Packets offered to the link by its sender.
         sent_packets: u64, "";
-        /// Their bytes.
+        /// Bytes of the packets offered to the link.
         sent_bytes: u64, "B";
-        /// Packets that arrived; a duplicated one counts once.
+        /// Packets that arrived; a duplicated packet counts once.
         delivered_packets: u64, "";
-        /// Their bytes.
+        /// Bytes of the packets that arrived.
         delivered_bytes: u64, "B";
         /// Packets lost because the link was down.
         dropped_down: u64, "";
-        /// Packets lost because the contact ended before they were out.
+        /// Packets lost because the contact ended during their transmission.
         dropped_window_end: u64, "";
         /// Packets lost because the queue was full.
         dropped_queue_full: u64, "";
-        /// Packets lost at random.
+        /// Packets lost to random loss.
         dropped_loss: u64, "";
         /// Packets lost to bit errors.
         dropped_bit_error: u64, "";
         /// Bytes of all lost packets.
         dropped_bytes: u64, "B";
-        /// Packets that arrived twice.
+        /// Packets that arrived twice because the link duplicated them.
         duplicated: u64, "";
-        /// Packets overtaken by others.
+        /// Packets overtaken by later ones.
         reordered: u64, "";
         /// Packets that arrived with a flipped bit.
         corrupted: u64, "";
-        /// Most bytes that waited for transmission.
+        /// Peak of the transmission queue.
         queue_peak_bytes: u64, "B";
         /// Time spent transmitting.
         busy_ns: u64, "ns";
-        /// Time in which the contact plan let it transmit, until the end of the run.
+        /// Time during which the contact plan allowed transmission, until the end of the run.
         up_ns: u64, "ns";
     }
 }
 
 table! {
-    /// What each process used over the whole run.
+    /// Resources that each process used over the whole run.
     ProcessRow in "processes" {
-        /// Of which node; absent for the emulator and the supervisor.
+        /// Node of the process; absent for the emulator and the supervisor.
         node: Option<Text>, "";
-        /// What it is, such as node, sender or emulator.
+        /// Role of the process, such as node, sender or emulator.
         process: Text, "";
         /// CPU time in user mode.
         cpu_user_s: f64, "s";
         /// CPU time in the kernel.
         cpu_system_s: f64, "s";
-        /// Most memory resident at once.
+        /// Peak resident memory.
         rss_peak_bytes: u64, "B";
-        /// Where the numbers come from: cgroup, proc or self.
+        /// Source of the figures: cgroup, proc or self.
         source: Text, "";
     }
 }
 
 table! {
-    /// The ways of nodes that have positions, each in pieces that are straight and of one speed: where a node is at any moment follows from the piece that holds it. Only simulations write it.
+    /// Movements of nodes that have positions, in straight pieces of constant velocity: the piece that holds a moment gives the node's position then. Only simulations write it.
     LegRow in "legs" {
-        /// Which node.
+        /// Moving node.
         node: Text, "";
-        /// From when on, from the start of the run.
+        /// Start of the piece, from the start of the run.
         start_s: f64, "s";
-        /// Until when; the next piece begins then and there.
+        /// End of the piece; the next one begins at that time and position.
         end_s: f64, "s";
-        /// Where it is at the start: metres east.
+        /// Position at the start: metres east of the origin.
         x: f64, "m";
-        /// Metres north.
+        /// Position at the start: metres north of the origin.
         y: f64, "m";
-        /// Its velocity: metres a second eastward.
+        /// Velocity towards the east.
         velocity_x: f64, "m/s";
-        /// Northward.
+        /// Velocity towards the north.
         velocity_y: f64, "m/s";
     }
 }
 
 table! {
-    /// When two nodes heard each other by a radio. Only simulations write it.
+    /// Intervals during which two nodes were in radio range of each other. Only simulations write it.
     MeetingRow in "meetings" {
-        /// Which radio.
+        /// Radio by which they were in range.
         radio: Text, "";
-        /// One node.
+        /// First node of the pair.
         node: Text, "";
-        /// The other.
+        /// Second node of the pair.
         peer: Text, "";
-        /// From when on, from the start of the run.
+        /// Start of the interval, from the start of the run.
         start_ns: u64, "ns";
-        /// Until when; the end of the run where they still did.
+        /// End of the interval; the end of the run if they were still in range.
         end_ns: u64, "ns";
     }
 }
 
 impl LegRow {
-    /// Where the node is at a time, in metres east and north; the time is one of the leg.
+    /// Position of the node at a time within the leg, in metres east and north.
     pub fn at(&self, time_s: f64) -> (f64, f64) {
         let since = time_s - self.start_s;
         (self.x + self.velocity_x * since, self.y + self.velocity_y * since)
@@ -295,12 +295,13 @@ impl LegRow {
 }
 
 impl LinkRow {
-    /// The counters of one direction; [`crate::RunWriter`] fills in `up_ns` at the end.
+    /// Creates the row of one direction from the link's counters; [`crate::RunWriter`] fills in `up_ns` at the end.
     pub fn new(link: &str, from: &str, to: &str, counted: &Statistics) -> LinkRow {
         LinkRow {
             link: link.into(),
             from_node: from.into(),
             to_node: to.into(),
+            // The link model counts packets as offered, whatever became of them afterwards.
             sent_packets: counted.sent,
             sent_bytes: counted.sent_bytes,
             delivered_packets: counted.delivered,
@@ -319,7 +320,7 @@ impl LinkRow {
             up_ns: 0,
         }
     }
-    /// Packets lost for any reason.
+    /// Sum of the packets lost for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped_down
             + self.dropped_window_end
@@ -330,7 +331,7 @@ impl LinkRow {
 }
 
 impl EventRow {
-    /// An event with nothing but time, node and name.
+    /// Creates an event with only time, node and name.
     pub fn new(time_ns: u64, node: Text, event: impl Into<Text>) -> EventRow {
         EventRow {
             time_ns,
@@ -361,7 +362,7 @@ impl EventRow {
     }
 }
 
-/// All tables in the order of the reference.
+/// All tables, in the order of the reference.
 pub const TABLES: &[TableSchema] = &[
     EventRow::SCHEMA,
     BundleRow::SCHEMA,
@@ -375,28 +376,28 @@ pub const TABLES: &[TableSchema] = &[
 /// A metric of the samples table.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Name in the column `metric`.
+    /// Name, as in the column `metric`.
     pub name: &'static str,
-    /// Unit of its values.
+    /// Unit of the samples.
     pub unit: &'static str,
-    /// What it means.
+    /// Meaning, as shown in the reference.
     pub help: &'static str,
 }
 
-/// Stored bundles, in bytes: node.
+/// Metric of a node: size of its stored bundles, in bytes.
 pub const STORED_BYTES: &str = "stored_bytes";
-/// Stored bundles: node.
+/// Metric of a node: number of its stored bundles.
 pub const STORED_BUNDLES: &str = "stored_bundles";
-/// Bytes put on a link so far: node (sending) and link.
+/// Metric of a link and its sending node: bytes transmitted since the start.
 pub const LINK_SENT_BYTES: &str = "link_sent_bytes";
-/// Bytes waiting for transmission: node (sending) and link.
+/// Metric of a link and its sending node: bytes waiting for transmission.
 pub const LINK_QUEUE_BYTES: &str = "link_queue_bytes";
-/// CPU time used so far: node.
+/// Metric of a node: CPU time used since its start, in seconds.
 pub const CPU_S: &str = "cpu_s";
-/// Resident memory: node.
+/// Metric of a node: resident memory, in bytes.
 pub const RSS_BYTES: &str = "rss_bytes";
 
-/// Metrics of the samples table.
+/// All metrics of the samples table.
 pub const METRICS: &[Metric] = &[
     Metric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes as encoded." },
     Metric { name: STORED_BUNDLES, unit: "", help: "Bundles kept at the node." },
@@ -410,8 +411,8 @@ pub const METRICS: &[Metric] = &[
     Metric { name: RSS_BYTES, unit: "B", help: "Resident memory of the node's process." },
 ];
 
-/// What may stand in the column `event`, with its meaning: every event but the one that only numbers
-/// a bundle.
+/// Lists the values of the column `event` with their meaning; `seen` is left out because it only introduces a bundle's
+/// number and yields no row.
 pub fn events() -> impl Iterator<Item = &'static farlink_events::EventInfo> {
     farlink_events::EVENTS.iter().filter(|event| event.name != "seen")
 }
@@ -421,9 +422,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_survives_the_file_and_a_value_that_must_be_there_is_missed() {
+    fn row_reads_back_and_requires_values() {
         let folder = tempfile::tempdir().unwrap();
         let mut row = EventRow::new(7, "a".into(), "created");
+        // All 64 bits set: the cast to the signed column must keep them.
         row.sequence = Some(u64::MAX);
         row.sent = Some(false);
         let mut writer = crate::table::TableWriter::create(folder.path()).unwrap();
@@ -436,13 +438,15 @@ mod tests {
         })
         .unwrap();
         assert_eq!(read, [row]);
+        // The first column, the time, is required.
         assert_eq!(EventRow::from_cells(&mut [Cell::Integer(None)].into_iter()), None);
     }
 
     #[test]
-    fn every_column_has_a_meaning_and_quantities_have_their_unit_in_the_name_or_beside_it() {
+    fn every_column_has_meaning_and_unit() {
         for column in TABLES.iter().flat_map(|t| t.columns) {
             assert!(column.help.trim().ends_with('.'), "{}", column.name);
+            // Where the name ends with a unit, the unit of the column must be the same.
             for (suffix, unit) in [("_ns", "ns"), ("_ms", "ms"), ("_s", "s"), ("_bytes", "B")] {
                 if column.name.ends_with(suffix) {
                     assert_eq!(column.unit, unit, "{}", column.name);

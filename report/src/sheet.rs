@@ -1,4 +1,4 @@
-//! A table whose columns are known only as it is written, such as that of a campaign: as Parquet and as CSV.
+//! Tables whose columns are known only at run time, such as those of a campaign, written as Parquet, CSV and JSON.
 
 use crate::buffer::Buffer;
 use crate::column::{Kind, Text};
@@ -12,14 +12,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Values of one column, one a row; absent ones are `None`.
+/// Values of one column, one per row; `None` where absent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Values {
-    /// Texts.
+    /// UTF-8 texts.
     Text(Vec<Option<String>>),
-    /// Numbers.
+    /// 64-bit floating-point numbers.
     Real(Vec<Option<f64>>),
-    /// Whole numbers.
+    /// Signed 64-bit integers.
     Integer(Vec<Option<i64>>),
 }
 
@@ -47,8 +47,7 @@ impl Values {
             Values::Integer(values) => values.iter().for_each(|v| buffer.integer(*v)),
         }
     }
-    /// A cell of CSV; empty where absent. Texts that could be taken for something else are quoted
-    /// (RFC 4180).
+    /// Formats a CSV cell, empty if absent. Ambiguous texts are quoted (RFC 4180).
     fn csv(&self, row: usize) -> String {
         fn cell<T>(values: &[Option<T>], row: usize, text: impl Fn(&T) -> String) -> String {
             values.get(row).and_then(Option::as_ref).map(text).unwrap_or_default()
@@ -62,23 +61,24 @@ impl Values {
 }
 
 fn quoted(text: &str) -> String {
+    // An empty text is quoted so that it differs from an absent value.
     let plain = !text.is_empty() && !text.contains([',', '"', '\n', '\r']) && text.trim() == text;
     if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
 
-/// A table.
+/// A table held by columns.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sheet {
-    /// Names of columns, and their values; all have as many.
+    /// Column names with their values; all columns have the same length.
     pub columns: Vec<(String, Values)>,
 }
 
 impl Sheet {
-    /// How many rows it has.
+    /// Number of rows in the longest column.
     pub fn rows(&self) -> usize {
         self.columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0)
     }
-    /// As CSV: a line of names, then a line for each row.
+    /// Formats the table as CSV: a header line, then one line per row.
     pub fn csv(&self) -> String {
         let names: Vec<String> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
         let mut out = names.join(",") + "\n";
@@ -88,7 +88,7 @@ impl Sheet {
         }
         out
     }
-    /// As JSON: an object for each row; absent values are null.
+    /// Formats the table as JSON: one object per row, absent values as null.
     pub fn json(&self) -> serde_json::Value {
         let cell = |values: &Values, row: usize| match values {
             Values::Text(values) => serde_json::json!(values.get(row).cloned().flatten()),
@@ -100,10 +100,10 @@ impl Sheet {
         };
         (0..self.rows()).map(row).collect()
     }
-    /// Writes a Parquet file (Snappy), replacing what is there.
+    /// Writes a Parquet file with Snappy compression, replacing an existing file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn write_parquet(&self, path: &Path) -> Result<()> {
         self.put_parquet(path).map_err(|why| anyhow!("cannot write {}: {}", path.display(), why.root_cause()))
     }
@@ -112,6 +112,7 @@ impl Sheet {
         for (name, values) in &self.columns {
             let (kind, physical) = values.kind();
             let field = Type::primitive_type_builder(name, physical)
+                // Every column is optional, because a campaign may lack any value.
                 .with_repetition(Repetition::OPTIONAL)
                 .with_logical_type((kind == Kind::Text).then_some(LogicalType::String))
                 .build()?;
@@ -152,10 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_needs_it_and_leaves_the_absent_empty() {
+    fn csv_quotes_texts_and_omits_absent() {
         let expected =
             "cell,ratio,seed\n\"a,b\",0.1,1\n,,-2\n\"say \"\"x\"\"\",0.000000001,\n\"\",3,9223372036854775807\n";
         assert_eq!(sheet().csv(), expected);
+        // A header line without columns.
         assert_eq!(Sheet::default().csv(), "\n");
         let json = sheet().json();
         assert_eq!(json[1], serde_json::json!({"cell": null, "ratio": null, "seed": -2}));

@@ -1,4 +1,4 @@
-//! The numbers of one run. Percentiles interpolate linearly, as pandas and NumPy do by default.
+//! Statistics of one run. Percentiles interpolate linearly, as pandas and NumPy do by default.
 
 use crate::column::Text;
 use crate::custody::CustodyUse;
@@ -9,68 +9,68 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Numbers of one run; the names are those of `farlink run --json`.
+/// Statistics of one run; the field names are those of `farlink run --json`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Statistics {
-    /// Bundles created by applications.
+    /// Number of bundles created by applications.
     pub created: u64,
-    /// Bundles delivered at least once.
+    /// Number of bundles delivered at least once.
     pub delivered: u64,
-    /// Delivered over created; absent when nothing was created.
+    /// Delivered over created bundles, 0 to 1; absent when nothing was created.
     pub delivery_ratio: Option<f64>,
-    /// From creation to first delivery; absent when nothing was delivered.
+    /// Latency from creation to first delivery, in seconds; absent when nothing was delivered.
     pub latency_s: Option<Latency>,
-    /// Delivered payload over the time from the first creation to the last delivery.
+    /// Goodput: delivered payload over the time from the first creation to the last delivery, in bit/s.
     pub goodput_bit_s: Option<f64>,
-    /// Bytes put on all links over payload bytes delivered: 4 hops without any overhead give 4.
+    /// Bytes sent on all links over payload bytes delivered: 4 hops without any overhead give 4.
     pub overhead: Option<f64>,
-    /// Copies of bundles that arrived at any node, the destinations included.
+    /// Copies of bundles that arrived at any node, destinations included.
     pub relayed: u64,
-    /// Those of them that were no first delivery, over deliveries: what The ONE calls so. Absent when nothing was
-    /// delivered.
+    /// Overhead ratio as The ONE defines it: arrivals that were no first delivery, over deliveries. Absent when nothing
+    /// was delivered.
     pub overhead_ratio: Option<f64>,
     /// Mean number of nodes that received a delivered bundle on its way, over all its copies.
     pub hops_mean: Option<f64>,
-    /// Payload delivered.
+    /// Payload bytes delivered, each bundle counted once.
     pub delivered_bytes: u64,
-    /// When the last bundle was delivered, from the start of the run.
+    /// Time of the last delivery, in seconds from the start of the run.
     pub last_delivery_s: Option<f64>,
-    /// Bundles delivered more than once.
+    /// Number of bundles delivered more than once.
     pub redelivered: u64,
-    /// Length of the run, in its own time.
+    /// Length of the run in seconds of its own time.
     pub duration_s: f64,
-    /// Real time it took.
+    /// Real time the run took, in seconds.
     pub wall_s: f64,
-    /// What became of custody; absent where there was none.
+    /// Custody counters; absent if the run had no custody.
     pub custody: Option<CustodyUse>,
-    /// Each direction of each link.
+    /// Usage of each direction of each link.
     pub links: Vec<LinkUse>,
-    /// Each traffic of the scenario of which a bundle was created.
+    /// Statistics of each traffic flow that created a bundle.
     pub traffic: Vec<FlowUse>,
-    /// Bundles in the order of their first delivery.
+    /// Bundles in order of their first delivery.
     #[serde(skip)]
     pub order: Vec<Place>,
 }
 
-/// What came of one traffic of the scenario.
+/// Statistics of one traffic flow of the scenario.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowUse {
-    /// Name of the traffic.
+    /// Name of the traffic flow.
     pub traffic: String,
-    /// Bundles created.
+    /// Number of bundles created.
     pub created: u64,
-    /// Bundles delivered at least once.
+    /// Number of bundles delivered at least once.
     pub delivered: u64,
-    /// From creation to first delivery; absent when nothing was delivered.
+    /// Latency from creation to first delivery, in seconds; absent when nothing was delivered.
     pub latency_s: Option<Latency>,
-    /// Delivered payload over the time from the first creation to the last delivery.
+    /// Goodput: delivered payload over the time from the first creation to the last delivery, in bit/s.
     pub goodput_bit_s: Option<f64>,
-    /// When the last bundle was delivered, from the start of the run.
+    /// Time of the last delivery, in seconds from the start of the run.
     pub last_delivery_s: Option<f64>,
 }
 
 impl FlowUse {
-    /// Of each traffic, in the order in which they first created a bundle.
+    /// Computes the statistics of each flow, in order of the flows' first bundles.
     fn all(bundles: &[BundleRow]) -> Vec<FlowUse> {
         let mut places: BTreeMap<&Text, usize> = BTreeMap::new();
         let mut flows: Vec<(&Text, Vec<&BundleRow>)> = Vec::new();
@@ -97,7 +97,7 @@ impl FlowUse {
     }
 }
 
-/// What is counted of any set of bundles.
+/// Statistics common to a run and to a traffic flow.
 struct Numbers {
     delivered: u64,
     delivered_bytes: u64,
@@ -118,55 +118,57 @@ impl Numbers {
             delivered: delivered().count() as u64,
             delivered_bytes,
             latency_s: Latency::of(delivered().filter_map(|b| b.latency_ns).map(seconds).collect()),
+            // A single instantaneous delivery spans no time and has no goodput.
             goodput_bit_s: span.filter(|span| *span > 0.0).map(|span| delivered_bytes as f64 * 8.0 / span),
             last_delivery_s: last_delivered.map(seconds),
         }
     }
 }
 
-/// Which bundle of a scenario one is, whatever the run: source, service, and how many its source had sent
-/// from that service before.
+/// Identity of a bundle across runs of a scenario: source, service, and the number of earlier bundles from that source
+/// and service.
+// Creation times differ between the worlds, so they cannot identify a bundle.
 pub type Place = (Text, u64, u32);
 
-/// Latency of delivered bundles.
+/// Latency distribution of delivered bundles, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
-    /// Least.
+    /// Smallest latency.
     pub min: f64,
-    /// Mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Half took longer.
+    /// Median: 50th percentile.
     pub p50: f64,
-    /// One in ten took longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// One in twenty took longer.
+    /// The 95th percentile.
     pub p95: f64,
-    /// One in a hundred took longer.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Most.
+    /// Largest latency.
     pub max: f64,
 }
 
-/// One direction of one link.
+/// Usage of one direction of one link.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkUse {
     /// Name of the link.
     pub link: String,
-    /// Sending node.
+    /// Name of the sending node.
     pub from: String,
-    /// Receiving node.
+    /// Name of the receiving node.
     pub to: String,
-    /// Bytes put on it, headers and overhead included.
+    /// Bytes sent, headers and link overhead included.
     pub sent_bytes: u64,
-    /// Packets put on it.
+    /// Packets sent, lost ones included.
     pub sent_packets: u64,
-    /// Share of packets that did not arrive; absent when none was sent.
+    /// Fraction of packets lost, 0 to 1; absent when nothing was sent.
     pub loss: Option<f64>,
-    /// Time spent transmitting over the time it could: absent when it was never up.
+    /// Time spent transmitting over the time the link was up, 0 to 1; absent when it was never up.
     pub utilisation: Option<f64>,
 }
 
-/// The value below which a share `q` of the sorted values lies, interpolated linearly; `None` of none.
+/// Quantile `q` of sorted values, interpolated linearly; `None` for an empty list.
 pub fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
     let place = (sorted.len().checked_sub(1)? as f64) * q.clamp(0.0, 1.0);
     let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -174,7 +176,7 @@ pub fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
 }
 
 impl Latency {
-    /// Of these latencies, in seconds, in any order.
+    /// Computes the distribution of latencies in seconds, given in any order.
     pub fn of(mut latencies: Vec<f64>) -> Option<Latency> {
         latencies.sort_by(f64::total_cmp);
         let at = |q| percentile(&latencies, q);
@@ -206,12 +208,12 @@ impl LinkUse {
 }
 
 impl Statistics {
-    /// How much links carried for what arrived, in words: `3.16 bytes on links per byte delivered, over
-    /// 3 hops`; where bytes were not counted, `588 transfers beside each delivery`.
+    /// Describes the overhead: `3.16 bytes on links per byte delivered, over 3 hops`; where no bytes were counted, `588
+    /// extra transfers per delivery`.
     pub fn overhead_text(&self) -> Option<String> {
         let ratio = |value: f64| Quantity::Ratio.text(value);
         if self.overhead.is_none() {
-            return Some(format!("{} transfers beside each delivery", ratio(self.overhead_ratio?)));
+            return Some(format!("{} extra transfers per delivery", ratio(self.overhead_ratio?)));
         }
         let hops = match self.hops_mean {
             Some(1.0) => ", over 1 hop".to_string(),
@@ -221,7 +223,7 @@ impl Statistics {
         Some(format!("{} bytes on links per byte delivered{hops}", ratio(self.overhead?)))
     }
 
-    /// Of a run.
+    /// Reads a run and computes its statistics.
     pub fn read(run: &RunReader) -> Result<Statistics> {
         let manifest = run.manifest();
         let mut statistics = Statistics::of(&run.bundles()?, &run.links()?);
@@ -231,7 +233,7 @@ impl Statistics {
         Ok(statistics)
     }
 
-    /// Of these bundles and links; what only a manifest knows stays away, or 0.
+    /// Computes statistics from bundles and links. Facts that only a manifest holds stay 0 or absent.
     pub fn of(bundles: &[BundleRow], links: &[LinkRow]) -> Statistics {
         let numbers = Numbers::of(&bundles.iter().collect::<Vec<_>>());
         let (delivered, delivered_bytes) = (numbers.delivered, numbers.delivered_bytes);
@@ -261,9 +263,10 @@ impl Statistics {
     }
 }
 
-/// The bundles that were delivered, in that order.
+/// Bundles delivered, in order of first delivery.
 fn delivery_order(bundles: &[BundleRow]) -> Vec<Place> {
     let mut rows: Vec<&BundleRow> = bundles.iter().collect();
+    // Creation order within one source and service gives each bundle the same index in every run.
     rows.sort_by_key(|row| (row.created_ns, row.creation_ms, row.sequence));
     let mut sent: BTreeMap<(&Text, u64), u32> = BTreeMap::new();
     let mut delivered: Vec<(u64, Place)> = Vec::new();
@@ -276,17 +279,18 @@ fn delivery_order(bundles: &[BundleRow]) -> Vec<Place> {
     delivered.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Share of the pairs of bundles delivered in both runs that were delivered in the same order, 0 to 1; absent
-/// where there is no pair.
+/// Kendall-style agreement of two delivery orders: fraction of the pairs of bundles delivered in both runs that were
+/// delivered in the same order, 0 to 1. Absent when there is no such pair.
 pub fn same_order(one: &[Place], other: &[Place]) -> Option<f64> {
     let rank: BTreeMap<&Place, usize> = one.iter().zip(0..).collect();
     let mut ranks: Vec<usize> = other.iter().filter_map(|place| rank.get(place).copied()).collect();
     let count = ranks.len() as f64;
+    // Each inversion is one pair in opposite order.
     let pairs = count * (count - 1.0) / 2.0;
     (ranks.len() > 1).then(|| 1.0 - inversions(&mut ranks) as f64 / pairs)
 }
 
-/// Pairs in the wrong order; sorts them (merge sort).
+/// Counts the pairs in wrong order while sorting the slice (merge sort).
 fn inversions(ranks: &mut [usize]) -> u64 {
     if ranks.len() < 2 {
         return 0;
@@ -298,6 +302,7 @@ fn inversions(ranks: &mut [usize]) -> u64 {
     loop {
         match (l.peek(), r.peek()) {
             (Some(a), Some(b)) if a > b => {
+                // Every element left in the left half exceeds this one.
                 found += l.len() as u64;
                 merged.extend(r.next());
             }
@@ -358,10 +363,10 @@ pub(crate) mod tests {
         assert_eq!((percentile(&[], 0.5), percentile(&[7.0], 0.3)), (None, Some(7.0)));
     }
 
-    /// Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s: latencies 2,
-    /// 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
     #[test]
-    fn the_numbers_of_a_small_run_are_those_computed_by_hand() {
+    fn statistics_match_manual_computation() {
+        // Latencies 2, 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
+        // Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s.
         let bundles = [
             bundle(0, 1000, 0.0, Some(2.0)),
             bundle(1, 1000, 1.0, Some(4.0)),
@@ -378,9 +383,9 @@ pub(crate) mod tests {
         assert_eq!(s.goodput_bit_s, Some(3000.0));
         assert_eq!(s.overhead, Some(4.0));
         assert_eq!(s.overhead_text().as_deref(), Some("4 bytes on links per byte delivered, over 1 hop"));
-        assert_eq!((s.relayed, s.overhead_ratio), (4, Some(1.0 / 3.0)), "of one arrived a copy somewhere");
+        assert_eq!((s.relayed, s.overhead_ratio), (4, Some(1.0 / 3.0)), "a copy of the undelivered bundle reached one node");
         let unmeasured = Statistics::of(&bundles, &[]);
-        assert_eq!(unmeasured.overhead_text().as_deref(), Some("0.333 transfers beside each delivery"));
+        assert_eq!(unmeasured.overhead_text().as_deref(), Some("0.333 extra transfers per delivery"));
         assert_eq!((s.links[0].loss, s.links[0].utilisation), (Some(0.1), Some(0.75)));
         assert_eq!((s.links[1].loss, s.links[1].utilisation), (None, None));
         assert_eq!(s.last_delivery_s, Some(8.0));
@@ -404,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn order_is_compared_pair_by_pair_between_runs() {
+    fn delivery_order_is_compared_by_pairs() {
         let run = |times: [f64; 4]| {
             let rows =
                 times.iter().zip(0..).map(|(at, sequence)| bundle(sequence, 1, sequence as f64, Some(10.0 + at)));
@@ -416,7 +421,7 @@ pub(crate) mod tests {
         assert_eq!(same_order(&straight, &swapped), Some(5.0 / 6.0), "one of six pairs");
         assert_eq!(same_order(&straight, &reverse), Some(0.0));
         assert_eq!(same_order(&straight[..1], &straight), None, "no pair");
-        assert_eq!(same_order(&straight[..2], &swapped), Some(0.0), "those that both delivered");
+        assert_eq!(same_order(&straight[..2], &swapped), Some(0.0), "bundles delivered in both runs");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! One table as one Parquet file, written in row groups so that memory stays bounded. No Arrow:
-//! the columns are flat, and the low-level column writer compiles in seconds.
+//! Tables as Parquet files, written in row groups so that memory stays bounded. No Arrow: the columns are flat, and the
+//! low-level column writer compiles in seconds.
 
 use crate::buffer::Buffer;
 use crate::column::{Cell, Kind, Text};
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows of one row group; a row of the widest table takes about 400 bytes in memory.
+/// Rows per row group; a row of the widest table takes about 400 bytes in memory.
 const GROUP_ROWS: usize = 32_768;
 
 fn parquet_schema<R: Row>() -> Result<Type> {
@@ -41,7 +41,7 @@ fn parquet_schema<R: Row>() -> Result<Type> {
     Ok(Type::group_type_builder(R::SCHEMA.name).with_fields(fields).build()?)
 }
 
-/// Writes one table.
+/// Writes the file of one table.
 pub struct TableWriter<R: Row> {
     path: PathBuf,
     file: SerializedFileWriter<File>,
@@ -52,7 +52,7 @@ pub struct TableWriter<R: Row> {
 }
 
 impl<R: Row> TableWriter<R> {
-    /// Creates `<folder>/<table>.parquet`, replacing what is there.
+    /// Creates `<folder>/<table>.parquet`, replacing an existing file.
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -60,7 +60,7 @@ impl<R: Row> TableWriter<R> {
             .set_compression(Compression::SNAPPY)
             .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string());
         // Times and counters hardly repeat, but grow: their differences are small, and a dictionary
-        // of them would be built in vain.
+        // of them would be wasted.
         for column in R::SCHEMA.columns.iter().filter(|column| column.kind == Kind::Integer) {
             let place = ColumnPath::from(column.name);
             properties = properties
@@ -76,7 +76,7 @@ impl<R: Row> TableWriter<R> {
             row: PhantomData,
         })
     }
-    /// Appends a row.
+    /// Appends a row; a full row group is written at once.
     pub fn push(&mut self, row: &R) -> Result<()> {
         row.put(&mut self.buffers);
         self.buffered += 1;
@@ -99,7 +99,7 @@ impl<R: Row> TableWriter<R> {
         group.close()?;
         Ok(())
     }
-    /// Writes the rest and the footer; tells how many rows there are.
+    /// Writes the remaining rows and the footer; returns the number of rows.
     pub fn finish(mut self) -> Result<u64> {
         self.flush()?;
         self.file.close().map_err(|why| unwritten(&self.path, &why.into()))?;
@@ -107,19 +107,20 @@ impl<R: Row> TableWriter<R> {
     }
 }
 
-/// A table that could not be written: which, why, and what to try.
+/// Wraps a write error with the path, and with a hint if the disk is full.
 fn unwritten(path: &Path, error: &anyhow::Error) -> anyhow::Error {
+    // The root cause alone: parquet's own context repeats the message of the system.
     let why = error.root_cause();
     let full = why.downcast_ref().is_some_and(|why: &std::io::Error| why.kind() == std::io::ErrorKind::StorageFull);
     let hint = if full { "\nhint: make room there, or choose another folder with `--out`" } else { "" };
     anyhow::anyhow!("cannot write {}: {why}{hint}", path.display())
 }
 
-/// Whether a table was written to its end: such a file ends with the letters it begins with.
+/// Whether a table was written to its end: a complete Parquet file ends with its magic number.
 pub fn is_whole<R: Row>(folder: &Path) -> bool {
     let end = || -> std::io::Result<[u8; 4]> {
         let mut file = File::open(folder.join(format!("{}.parquet", R::SCHEMA.name)))?;
-        // Behind the letters at its beginning.
+        // A file of 4 bytes would end with the magic number it begins with.
         let end = file.seek(SeekFrom::End(-4))?;
         let mut letters = [0; 4];
         if end >= 4 {
@@ -130,8 +131,8 @@ pub fn is_whole<R: Row>(folder: &Path) -> bool {
     end().is_ok_and(|letters| letters == *b"PAR1")
 }
 
-/// Reads one table, a row group at a time, giving each row to `each`. A missing file is an empty
-/// table; columns are found by name, so that a file with other columns beside them reads as well.
+/// Reads one table, one row group at a time, and calls `each` with every row. A missing file is an empty table. Columns
+/// are found by name, so additional columns are allowed.
 pub fn read_table<R: Row>(folder: &Path, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
     let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
     if !path.exists() {
@@ -155,7 +156,7 @@ fn read_group<R: Row>(group: &dyn RowGroupReader, each: &mut dyn FnMut(R) -> Res
         let place = descriptors.iter().position(|d| d.column_descr().name() == column.name);
         let cells = match place {
             Some(place) => read_column(group.get_column_reader(place)?, column.optional, rows)?,
-            // A column that is newer than the run.
+            // The column was added to the schema after this run was written.
             None if column.optional => vec![absent(column.kind); rows],
             None => anyhow::bail!("column `{}` is missing", column.name),
         };
@@ -184,6 +185,7 @@ fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<
         let mut read = 0;
         while read < rows {
             let (records, ..) =
+                // A call may return fewer rows than asked for, at the end of a page.
                 reader.read_records(rows - read, optional.then_some(&mut defined), None, &mut values)?;
             ensure!(records > 0, "a column ends early");
             read += records;
@@ -200,7 +202,7 @@ fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<
         ColumnReader::DoubleColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Real).collect(),
         ColumnReader::BoolColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Flag).collect(),
         ColumnReader::ByteArrayColumnReader(r) => {
-            // Names repeat: one copy each.
+            // Names repeat in consecutive rows, so one shared copy serves them.
             let mut last: Option<(ByteArray, Text)> = None;
             let mut shared = |value: ByteArray| match &last {
                 Some((bytes, known)) if *bytes == value => known.clone(),
@@ -222,7 +224,7 @@ mod tests {
     use crate::schema::{EventRow, SampleRow};
 
     #[test]
-    fn rows_survive_the_file_over_several_groups() {
+    fn rows_read_back_across_groups() {
         let folder = tempfile::tempdir().unwrap();
         let row = |i: u64| SampleRow {
             time_ns: i,
@@ -231,6 +233,7 @@ mod tests {
             metric: "stored_bytes".into(),
             value: i as f64 / 7.0,
         };
+        // Two full groups and a partial one.
         let count = GROUP_ROWS as u64 * 2 + 17;
         let mut writer = TableWriter::<SampleRow>::create(folder.path()).unwrap();
         for i in 0..count {
@@ -248,8 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_the_file_and_what_to_try() {
+    fn full_disk_error_names_file() {
         let folder = tempfile::tempdir().unwrap();
+        // Writes to /dev/full fail with ENOSPC.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("samples.parquet")).unwrap();
         let row = SampleRow { time_ns: 1, node: None, link: None, metric: "stored_bytes".into(), value: 1.0 };
         let mut writer = TableWriter::<SampleRow>::create(folder.path()).unwrap();
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_a_missing_one_and_a_damaged_one_are_told_apart() {
+    fn empty_missing_and_damaged_tables_differ() {
         let folder = tempfile::tempdir().unwrap();
         let read = || {
             let mut rows = 0;
@@ -273,6 +277,7 @@ mod tests {
         assert_eq!(read().unwrap(), 0, "missing");
         TableWriter::<EventRow>::create(folder.path()).unwrap().finish().unwrap();
         assert_eq!(read().unwrap(), 0, "empty");
+        // The magic number without a footer, as after a crash.
         std::fs::write(folder.path().join("events.parquet"), b"PAR1 but not really").unwrap();
         assert!(format!("{:#}", read().unwrap_err()).contains("did not finish"));
     }

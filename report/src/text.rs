@@ -1,4 +1,4 @@
-//! Text of rows: known words and shared names, so that no row copies any.
+//! Text cells: static words and reference-counted names, so that rows copy no text.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Text in a row; cheap to clone, so that node and link names are shared by all rows.
+/// Text in a row; cheap to clone, because rows share node and link names.
 #[derive(Clone)]
 pub struct Text(Kept);
 
@@ -18,7 +18,7 @@ enum Kept {
 }
 
 impl Text {
-    /// A word of the schema, such as the name of an event.
+    /// Wraps a word of the schema, such as the name of an event.
     pub const fn word(word: &'static str) -> Text {
         Text(Kept::Word(word))
     }
@@ -59,7 +59,7 @@ impl Borrow<str> for Text {
     }
 }
 
-// As the text itself: a word equals a name that says the same.
+// Compared, ordered and hashed by content: a static word equals an owned name with the same text.
 impl PartialEq for Text {
     fn eq(&self, other: &Text) -> bool {
         self[..] == other[..]
@@ -98,7 +98,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     #[test]
-    fn a_word_and_a_name_that_say_the_same_are_the_same() {
+    fn word_equals_name_of_same_text() {
         let (word, name) = (Text::word("created"), Text::from(String::from("created")));
         assert_eq!(word, name);
         assert_eq!(HashMap::from([(word.clone(), 1)]).get("created"), Some(&1));

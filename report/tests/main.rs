@@ -1,4 +1,4 @@
-//! The tests of reports, in one program: it is linked once.
+//! Tests of reports, linked as one program.
 
 mod common;
 mod map;

@@ -1,4 +1,4 @@
-//! The map of a report: its data are where the nodes were, and no page grows without bound.
+//! The map of a report: its data match the tables, and no page grows without bound.
 
 use farlink_base::Rng;
 use farlink_report::{EventRow, LegRow, Manifest, MeetingRow, NodeFacts, RunReader, RunWriter, SampleRow, World, html};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const DURATION_S: f64 = 1000.0;
 
-/// Nodes that go to and fro between random points, `legs` times each, and meet in rows.
+/// Nodes that move between random points, `legs` times each, with radio contacts in index order.
 struct Scene {
     nodes: usize,
     legs: usize,
@@ -35,7 +35,7 @@ impl Scene {
                 let start_s = leg as f64 * each;
                 let (node, end_s) = (node.as_str().into(), start_s + each);
                 rows.push(LegRow { node, start_s, end_s, x: here[0], y: here[1], velocity_x, velocity_y });
-                // Now and then one is somewhere else at once.
+                // Some legs do not begin where the previous one ended.
                 here = if leg % 7 == 3 { [0.0, 0.0] } else { there };
             }
         }
@@ -101,7 +101,7 @@ impl Scene {
     }
 }
 
-/// The page of a scene, and the data of its map.
+/// Renders a scene's report and parses the data of its map.
 fn page(scene: &Scene) -> (String, Value) {
     let folder = tempfile::tempdir().unwrap();
     let page = html(&[&scene.write(folder.path())]).unwrap();
@@ -131,7 +131,7 @@ fn narrow(text: &Value) -> Vec<u16> {
 }
 
 #[test]
-fn nodes_are_by_the_data_where_the_table_has_them_at_any_moment() {
+fn map_positions_match_table() {
     let scene = Scene::small();
     let (_, data) = page(&scene);
     let (ticks, x, y) = (wide(&data["ways"]["t"]), narrow(&data["ways"]["x"]), narrow(&data["ways"]["y"]));
@@ -144,7 +144,7 @@ fn nodes_are_by_the_data_where_the_table_has_them_at_any_moment() {
         let end = begin + count as usize;
         for _ in 0..200 {
             let time_s = random.unit() * DURATION_S;
-            // As the script does it.
+            // The same interpolation as in `map.js`.
             let at = time_s / tick_s;
             let k = begin + ticks[begin..end].partition_point(|tick| f64::from(*tick) <= at) - 1;
             let next = (k + 1).min(end - 1);
@@ -164,25 +164,26 @@ fn nodes_are_by_the_data_where_the_table_has_them_at_any_moment() {
 }
 
 #[test]
-fn meetings_fills_and_ways_of_bundles_are_those_of_the_tables() {
+fn map_data_match_tables() {
     let (page, data) = page(&Scene::small());
     let (start, a, b) =
         (wide(&data["meetings"]["start"]), narrow(&data["meetings"]["a"]), narrow(&data["meetings"]["b"]));
     assert_eq!((start.len(), start[0], a[0], b[0], a[11], b[11]), (30, 0, 0, 1, 11, 0));
     assert_eq!(wide(&data["fills"]["counts"])[..2], [3, 0]);
     assert_eq!(bytes(&data["fills"]["v"]), [0, 128, 255], "of a capacity of 1000 B");
-    assert!(page.contains("of what it may keep"));
+    assert!(page.contains("of its capacity"));
     assert_eq!(wide(&data["steps"]["counts"]), [4; 10]);
     assert_eq!(bytes(&data["steps"]["kind"])[..4], [1, 1, 2, 0]);
     assert_eq!(narrow(&data["steps"]["node"])[..4], [0, 1, 1, 0]);
     assert_eq!(narrow(&data["steps"]["from"])[..4], [u16::MAX, 0, u16::MAX, u16::MAX]);
     let delivered = wide(&data["bundles"]["delivered"]);
     assert_eq!((delivered.len(), delivered[0]), (10, (10.0 / DURATION_S * 4e9) as u32));
-    assert!(!page.contains("drawn.</p>") && !page.contains("Where bundles went"), "nothing is left out");
+    assert!(!page.contains("drawn.</p>") && !page.contains("Paths "), "nothing is left out");
 }
 
 #[test]
-fn a_page_of_a_large_run_is_bounded_and_says_what_is_left_out() {
+fn large_run_page_is_bounded() {
+    // Every limit of `gather.rs` is exceeded by one of these three scenes.
     let scene = Scene { nodes: 3_000, legs: 60, meetings: 100, bundles: 20_010, ..Scene::small() };
     let (page, data) = page(&scene);
     assert!(page.len() < 8_000_000, "{} bytes", page.len());
@@ -202,25 +203,26 @@ fn a_page_of_a_large_run_is_bounded_and_says_what_is_left_out() {
 }
 
 #[test]
-fn without_events_nobody_is_told_ways_and_without_legs_there_is_no_map() {
+fn map_needs_legs_and_paths_events() {
     let (page, data) = page(&Scene { events: false, ..Scene::small() });
-    assert!(page.contains("Where bundles went is not known") && wide(&data["steps"]["t"]).is_empty());
+    assert!(page.contains("Paths of bundles are unknown") && wide(&data["steps"]["t"]).is_empty());
     let folder = tempfile::tempdir().unwrap();
     let run = Scene { legs: 0, ..Scene::small() }.write(folder.path());
     let page = html(&[&run]).unwrap();
-    assert!(!page.contains("<script") && !page.contains("Where was everybody?"));
+    assert!(!page.contains("<script") && !page.contains("where were the nodes?"));
 }
 
 #[test]
-fn names_of_nodes_cannot_break_out_of_the_data() {
+fn node_names_cannot_escape_map_data() {
     let (page, data) = page(&Scene { name: "</script><script>alert(1)</script>&amp;", ..Scene::small() });
     assert_eq!(page.matches("<script").count(), 2, "the data, and what draws");
     assert_eq!(data["names"][0], "</script><script>alert(1)</script>&amp;-0");
 }
 
 #[test]
-fn rows_that_say_nonsense_make_a_page_all_the_same() {
+fn nonsense_rows_still_make_page() {
     let folder = tempfile::tempdir().unwrap();
+    // Numbers that a damaged or hostile table may hold: NaN, infinities, and ends before starts.
     let mut manifest = Scene::small().write(&folder.path().join("before")).manifest().clone();
     manifest.duration_s = 10.0;
     let name = manifest.topology.nodes[0].name.clone();
@@ -249,6 +251,6 @@ fn rows_that_say_nonsense_make_a_page_all_the_same() {
         .unwrap();
     let page = html(&[&RunReader::open(&writer.finish().unwrap()).unwrap()]).unwrap();
     let data = data(&page);
-    assert!(page.contains("Where was everybody?") && data["extent"].as_array().unwrap().iter().all(Value::is_number));
+    assert!(page.contains("where were the nodes?") && data["extent"].as_array().unwrap().iter().all(Value::is_number));
     assert_eq!(narrow(&data["meetings"]["a"]), [0u16; 0]);
 }

@@ -1,4 +1,4 @@
-//! The report of runs: readable, self-contained, and closed against what names may contain.
+//! Report pages: complete, self-contained, and safe against hostile names.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use crate::common::Flavour;
 use farlink_report::{Manifest, RunReader, RunWriter, SampleRow, World, html, schema};
 use std::path::PathBuf;
 
-/// Where the pages stay, to be looked at.
+/// Folder in which the pages stay for inspection.
 fn kept(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -14,7 +14,7 @@ fn kept(name: &str) -> PathBuf {
 }
 
 #[test]
-fn one_run_and_two_runs_make_a_page_without_anything_from_elsewhere() {
+fn report_pages_are_self_contained() {
     let folder = kept("pages");
     let sim = common::write(&folder.join("iss-sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.join("iss-lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
@@ -28,7 +28,7 @@ fn one_run_and_two_runs_make_a_page_without_anything_from_elsewhere() {
         }
         assert!(!page.contains("NaN") && !page.contains("inf\"") && !page.contains(">inf"), "a number went wrong");
         assert!(page.len() < 600_000, "{} bytes", page.len());
-        for heading in ["What happened?", "Where did the time go?", "Can it be trusted?"] {
+        for heading in ["What happened?", "where did the time go?", "can it be trusted?"] {
             assert!(page.contains(heading), "{heading}");
         }
     }
@@ -37,7 +37,7 @@ fn one_run_and_two_runs_make_a_page_without_anything_from_elsewhere() {
 }
 
 #[test]
-fn names_cannot_break_out_of_the_page() {
+fn names_cannot_escape_page() {
     let folder = tempfile::tempdir().unwrap();
     let evil = Flavour { suffix: "<script>alert(1)</script>\"'&", bundles: 20, ..Flavour::new(World::Lab) };
     let run = common::write(&folder.path().join("x"), &evil);
@@ -46,20 +46,20 @@ fn names_cannot_break_out_of_the_page() {
 }
 
 #[test]
-fn an_empty_run_makes_a_page_too() {
+fn empty_run_makes_page() {
     let folder = tempfile::tempdir().unwrap();
     let run = common::write(folder.path(), &Flavour { bundles: 0, ..Flavour::new(World::Sim) });
     let page = html(&[&run]).unwrap();
     assert!(page.contains("No bundles were created") && !page.contains("NaN"));
 }
 
-/// Drawings in their wide form, each with what follows up to the next.
+/// Figures in their wide form, each with the text up to the next.
 fn drawings(page: &str) -> Vec<(&str, &str)> {
     page.split("<div class=\"wide\">").skip(1).filter_map(|part| part.split_once("</svg>")).collect()
 }
 
 #[test]
-fn every_line_chart_is_there_as_a_table_too() {
+fn every_line_chart_has_table() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.path().join("lab"), &Flavour { seed: 43, ..Flavour::new(World::Lab) });
@@ -83,14 +83,14 @@ fn every_line_chart_is_there_as_a_table_too() {
 }
 
 #[test]
-fn the_curve_of_the_second_run_is_told_apart_by_more_than_its_colour() {
+fn second_curve_differs_beyond_colour() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
-    // The same numbers: the curves lie on each other.
+    // Equal numbers, so that the curves coincide.
     let lab = common::write(&folder.path().join("lab"), &Flavour::new(World::Lab));
     let page = html(&[&sim, &lab]).unwrap();
     let style = page.split_once("svg .line.b {").unwrap().1;
-    assert!(style.split_once('}').unwrap().0.contains("stroke-dasharray"), "what lies below shows through the gaps");
+    assert!(style.split_once('}').unwrap().0.contains("stroke-dasharray"), "the gaps show the line below");
     for (svg, _) in drawings(&page).into_iter().filter(|(svg, _)| svg.contains("class=\"line ")) {
         let [first, second] = ["line a", "line b"].map(|class| svg.find(&format!("<path class=\"{class}\"")));
         assert!(first.is_some() && first < second, "the dashed one is drawn above: {}", &svg[..200]);
@@ -100,11 +100,11 @@ fn the_curve_of_the_second_run_is_told_apart_by_more_than_its_colour() {
 }
 
 #[test]
-fn of_thousands_of_nodes_the_fullest_are_drawn_and_the_page_stays_small() {
+fn only_fullest_of_many_stores_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let manifest = Manifest { duration_s: 100.0, ..Manifest::new(World::Sim, "crowd", "name = \"crowd\"\n", None) };
     let mut writer = RunWriter::create(folder.path(), manifest).unwrap();
-    // Of 3,000 the first 10 stay empty; the others hold the more the later they come.
+    // The first 10 of 3,000 nodes stay empty; the others hold more the higher their number.
     for (second, number) in (0..10).flat_map(|second| (0..3000).map(move |number| (second, number))) {
         let value = if number < 10 || second < 5 { 0.0 } else { 5000.0 + f64::from(number) };
         let node = Some(format!("n{number}").into());

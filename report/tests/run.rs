@@ -1,4 +1,4 @@
-//! A run written is the run read.
+//! A run directory reads back as it was written.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use crate::common::Flavour;
 use farlink_report::{Comparison, RunReader, Statistics, World};
 
 #[test]
-fn statistics_of_a_whole_run_survive_the_disk() {
+fn statistics_of_run_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let run = common::write(folder.path(), &Flavour::new(World::Sim));
     let statistics = Statistics::read(&run).unwrap();
@@ -16,6 +16,7 @@ fn statistics_of_a_whole_run_survive_the_disk() {
     let bundles = run.bundles().unwrap();
     assert!(bundles.iter().all(|b| b.hops == 3 && b.transmissions == 3 && b.deliveries == 1));
     let space = statistics.links.iter().find(|l| l.link == "space" && l.from == "onboard").unwrap();
+    // The third pass ends with the run.
     let up = 9.0 + 7.0 + (statistics.duration_s - 30.0);
     let busy = 211_000_000.0 * 8.0 / 100e6;
     assert!((space.utilisation.unwrap() - busy / up).abs() < 1e-6, "up time ends with the run");
@@ -29,7 +30,7 @@ fn statistics_of_a_whole_run_survive_the_disk() {
 }
 
 #[test]
-fn simulation_and_testbed_lie_side_by_side() {
+fn simulation_and_testbed_compare() {
     let folder = tempfile::tempdir().unwrap();
     let sim = common::write(&folder.path().join("sim"), &Flavour::new(World::Sim));
     let lab = common::write(&folder.path().join("lab"), &Flavour::new(World::Lab));
@@ -39,11 +40,11 @@ fn simulation_and_testbed_lie_side_by_side() {
         Comparison::of(&[(runs[0].0.clone(), runs[0].1, &numbers[0]), (runs[1].0.clone(), runs[1].1, &numbers[1])]);
     assert!(comparison.same_scenario);
     assert_eq!(comparison.metric("latency_s.mean").unwrap().within_10_percent, Some(true));
-    assert!(comparison.to_text().contains("latency, mean"));
+    assert!(comparison.to_text().contains("mean latency"));
 }
 
 #[test]
-fn what_is_no_run_says_so() {
+fn non_run_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = format!("{:#}", RunReader::open(folder.path()).unwrap_err());
     assert!(error.contains("is not a run") && error.contains("hint: "), "{error}");

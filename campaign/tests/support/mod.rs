@@ -1,4 +1,4 @@
-//! A campaign in a folder, and a world that answers at once.
+//! A campaign in a temporary folder, and a runner that answers at once.
 
 #![allow(dead_code, reason = "each test file uses part of it")]
 
@@ -33,8 +33,8 @@ pub fn plan(folder: &Path) -> Result<Plan, Vec<ConfigError>> {
     Plan::new(Campaign::load(folder)?)
 }
 
-/// Delivers more with large stores, later with long delays, and a little otherwise with each seed; told in
-/// which cell to fail, to panic or to stop.
+/// A runner whose larger stores deliver more, whose longer delays deliver later, and whose seeds differ a little; it
+/// can fail, panic or stop at a given cell.
 #[derive(Default)]
 pub struct Pretend {
     pub count: AtomicUsize,
@@ -48,7 +48,7 @@ impl Runner for Pretend {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         if self.stop_after.is_some_and(|most| number >= most) {
             job.stop.store(true, Ordering::SeqCst);
-            // As a process that is killed leaves it: half a run.
+            // A killed process leaves half a run.
             std::fs::write(job.folder.join("manifest.json"), "{").unwrap();
             return Ok(Ended::Stopped);
         }
@@ -87,7 +87,7 @@ pub fn run(plan: &Plan, folder: &Folder, jobs: usize, runner: &Pretend) -> Resul
     farlink_campaign::run(plan, folder, options, runner, &mut |_| {})
 }
 
-/// Everything that is written of results, by file.
+/// Contents of all result files, by name.
 pub fn written(plan: &Plan, folder: &Folder) -> Vec<(String, Vec<u8>)> {
     let results = Results::new(plan, folder.records(plan).unwrap());
     results.write(folder).unwrap();

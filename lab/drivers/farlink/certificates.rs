@@ -1,11 +1,11 @@
-//! Certificates of a run whose sessions are secured: made by `farlink node certs`, for an authority of the run.
+//! TLS certificates of a run, issued by `farlink node certs` for an authority of the run.
 
 use crate::driver::{COMMON, NodeContext};
 use anyhow::{Context, Result, bail};
 use farlink_scenario::Tls;
 use std::process::Command;
 
-/// The files of a node, from its folder.
+/// Certificate files of a node, relative to its folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
     pub certificate: String,
@@ -13,16 +13,17 @@ pub struct Files {
     pub authorities: String,
 }
 
-/// Makes the certificate of a node, and the authority with the first; `None` where no session of the node is secured.
+/// Creates the certificate of a node, and with the first one the authority; `None` if no session of the node uses TLS.
 ///
 /// # Errors
-/// What the program said.
+/// The output of the program, if it fails.
 pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
     let here = &node.scenario.nodes[node.index];
     if node.scenario.layers_of(node.index).iter().all(|layer| here.tls(layer.kind) == Tls::Forbid) {
         return Ok(None);
     }
     let mut command = Command::new(node.program);
+    // All nodes name the same folder, so that they share one authority.
     command.current_dir(node.folder).args(["node", "certs", "--out"]).arg(folder());
     for id in here.ids.iter().skip(1) {
         command.args(["--alias", id]);
@@ -32,16 +33,16 @@ pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
         bail!("cannot make the certificate of `{}`: {}", here.name, String::from_utf8_lossy(&output.stderr).trim());
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    let Some(files) = read(&said) else { bail!("`farlink node certs` said what is not understood: {said}") };
+    let Some(files) = read(&said) else { bail!("`farlink node certs` printed unexpected output: {said}") };
     Ok(Some(files))
 }
 
-/// The folder that all nodes share, from a node's.
+/// The folder shared by all nodes, relative to a node's folder.
 fn folder() -> String {
     format!("../{COMMON}")
 }
 
-/// Its first line is of the node: its ID, its certificate, its key.
+/// Parses the first line of the output: node ID, certificate, key.
 fn read(said: &str) -> Option<Files> {
     let [_, certificate, key] = said.lines().next()?.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     Some(Files { certificate: certificate.into(), key: key.into(), authorities: format!("{}/authority.pem", folder()) })
@@ -55,7 +56,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_the_program_says_are_the_files() {
+    fn certificate_paths_are_parsed() {
         let said = "ipn:1.0  ../.common/ipn-1.pem  ../.common/ipn-1.key\nbelieved by nodes with ...\n";
         let files = read(said).unwrap();
         assert_eq!((&*files.certificate, &*files.key), ("../.common/ipn-1.pem", "../.common/ipn-1.key"));
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_whose_sessions_are_secured_need_the_program() {
+    fn only_tls_nodes_get_certificates() {
         let text = "name = \"s\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
             id = \"ipn:2.0\"\n[[node]]\nname = \"c\"\nid = \"ipn:3.0\"\n[node_defaults]\ntcpclv4 = { tls = \"allow\" }\n\
             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\

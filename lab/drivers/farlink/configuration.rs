@@ -1,4 +1,4 @@
-//! The node's configuration file and contact plan, from the scenario.
+//! Generation of the node's configuration file and contact plan from the scenario.
 
 use super::certificates::Files;
 use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
@@ -8,15 +8,15 @@ use farlink_base::{Rng, Setting, exact_duration};
 use farlink_scenario::{Crc, Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
-/// How far ahead a node hands over that gets the processor late: as late as nodes were on a loaded
-/// machine. Others keep their default, as in simulation.
+/// Time by which a node without real-time priority hands over ahead: the scheduling delay of nodes on a loaded machine.
+/// Other nodes keep the default, as in simulation.
 const AHEAD_WHEN_LATE: &str = "100 ms";
-/// The port of announcements.
+/// UDP port of neighbour announcements.
 const ANNOUNCED_AT: u16 = 3003;
-/// Time between announcements: as short as nodes take it.
+/// Interval between announcements: the shortest that nodes accept.
 const ANNOUNCED_EVERY: &str = "1 s";
 
-/// The TOML file of one node, which shows this certificate where its sessions are secured.
+/// Configuration file of one node; `shows` is its certificate if its sessions use TLS.
 pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     let here = &node.scenario.nodes[node.index];
     let mut toml = Toml::default();
@@ -37,7 +37,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     if !node.real_time {
         toml.text("hand_over_ahead", AHEAD_WHEN_LATE);
     }
-    // The simulator gives its nodes the same.
+    // The simulator derives the seed of a node in the same way.
     toml.value("seed", Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64());
     toml.text("shutdown_timeout", "2 s");
 
@@ -51,7 +51,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     }
     let capacity = bytes(here.store_capacity.bytes());
     toml.text("capacity", &capacity);
-    // Everybody is a neighbour, as in a simulation.
+    // Every peer counts as a configured neighbour, as in simulation.
     toml.text("strangers", &capacity);
     links(node, shows, &mut toml);
 
@@ -110,7 +110,7 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     toml.text
 }
 
-/// Compressed reports, and what some may fill of the store.
+/// Writes the tables of compressed reports and store quotas.
 fn reports_and_quotas(here: &Node, toml: &mut Toml) {
     if let Some(reports) = &here.compressed_reports {
         toml.table("compressed_reports");
@@ -137,7 +137,8 @@ fn reports_and_quotas(here: &Node, toml: &mut Toml) {
     }
 }
 
-/// Announcements to those who are to be found: by their addresses, for the links of a run have no groups.
+/// Writes the table of announcements. They go to unicast addresses, because the links of a run have no multicast
+/// groups.
 fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     let ends = node.scenario.ends_of(node.index);
     let found: Vec<&LinkEnd> = ends.iter().filter(|end| node.scenario.links[end.link].found).collect();
@@ -157,7 +158,7 @@ fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
     toml.value("layers", list(&layers.map(|layer| layer.name).collect::<Vec<_>>()));
 }
 
-/// The contact plan all nodes are given; its epoch is in the configuration.
+/// Contact plan common to all nodes; its epoch is in the configuration.
 pub fn contact_plan(node: &NodeContext<'_>) -> String {
     let mut plan = node.scenario.contact_plan();
     plan.epoch = None;
@@ -166,7 +167,7 @@ pub fn contact_plan(node: &NodeContext<'_>) -> String {
     farlink_routing::contact_plan::farlink::emit(&plan, &names)
 }
 
-/// The layers this node needs, in their order, then its links.
+/// Writes the layers that the node needs, then its links.
 fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
     let here = &node.scenario.nodes[node.index];
     for layer in node.scenario.layers_of(node.index) {
@@ -184,6 +185,7 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
         }
     }
     for end in node.scenario.ends_of(node.index) {
+        // Links that appear later are added at run time, and discovered ones find themselves.
         let here = &node.scenario.links[end.link];
         if here.appears.is_zero() && !here.found {
             link(node, &end, toml);
@@ -191,7 +193,7 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
     }
 }
 
-/// A link as a running node is given it.
+/// Table of one link, for a running node to add.
 pub fn link_toml(node: &NodeContext<'_>, index: usize) -> String {
     let mut toml = Toml::default();
     for end in node.scenario.ends(index).iter().filter(|end| end.node == node.index) {
@@ -222,7 +224,7 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
     }
 }
 
-/// The node's rules.
+/// Writes the security rules of the node.
 fn security(rules: &[Rule], toml: &mut Toml) {
     if rules.is_empty() {
         return;
@@ -261,7 +263,7 @@ fn security(rules: &[Rule], toml: &mut Toml) {
     }
 }
 
-/// The file of the keys that the node's rules and links name.
+/// Key file with the keys named by the node's rules and links.
 pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
     let rules = node.scenario.nodes[node.index].security.iter().map(|rule| rule.key.clone());
     let links = node.scenario.ends_of(node.index).into_iter().filter_map(|end| node.scenario.link_key(end.link));
@@ -323,7 +325,7 @@ impl Toml {
     fn text(&mut self, key: &str, value: &str) {
         self.value(key, quoted(value));
     }
-    /// What the scenario gives of a layer's parameters; the node has the same defaults for the rest.
+    /// Writes the layer parameters given by the scenario; the node's defaults match the simulator's for the rest.
     fn settings(&mut self, known: &[Setting], given: &[(&str, u64)]) {
         for setting in known {
             let Some((_, value)) = given.iter().find(|(name, _)| *name == setting.name) else { continue };
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_what_the_scenario_says() {
+    fn configuration_follows_scenario() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let (a, b) = (node_toml(&context(&scenario, 0), None), node_toml(&context(&scenario, 1), None));
         for line in [
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_custody_are_written_as_a_node_reads_them() {
+    fn custody_rules_are_written() {
         let given = "store = \"durable\"\ncustody = \"ask\"\ncustody_rules = { request = [\"ipn:9.*\"], \
             from = [\"ipn:2.*\"], capacity = \"5 MB\", aggregate = false, signal_bundles = 7 }";
         let with = SCENARIO.replace("store = \"durable\"", given);
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_and_quotas_are_written_as_a_node_reads_them() {
+    fn reports_and_quotas_are_written() {
         let reports = "id = \"ipn:1.0\"\ncompressed_reports = { request = \"ipn:2.*\", delay = \"3 s\", bundles = 7 }";
         let quotas = "[[quota]]\nnodes = \"a\"\nsources = [\"ipn:9.*\"]\nbytes = \"1 MB\"\nbundles = 5\n\
             [[quota]]\nneighbours = \"*\"\nshare = 20\n";
@@ -442,20 +444,20 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_to_find_each_other_announce_themselves_and_know_no_link() {
+    fn discovered_links_are_announced_not_configured() {
         let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"tcpclv4\"\nfound = true\nappears = \"2 s\"");
         let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
         let a = node_toml(&context(&scenario, 0), None);
         let announced = "[discovery]\nto = [\"10.0.1.2:3003\"]\nlisten = [\"0.0.0.0:3003\"]\ninterval = \"1 s\"\n\
             accept = [\"ipn:2.0\"]\nlayers = [\"tcpclv4\"]\n";
         assert!(a.contains(announced) && !a.contains("[link.\"cable\"]") && a.contains("[link.\"space\"]"), "{a}");
-        assert!(a.contains("[api]\nsocket = \"\"\n"), "nobody tells it: {a}");
+        assert!(a.contains("[api]\nsocket = \"\"\n"), "no link is added at run time: {a}");
         assert!(!contact_plan(&context(&scenario, 0)).contains("cable"));
         assert!(!node_toml(&context(&Scenario::parse(SCENARIO).unwrap(), 0), None).contains("[discovery]"));
     }
 
     #[test]
-    fn both_ends_of_an_authenticated_link_have_its_key() {
+    fn authenticated_link_has_key_at_ends() {
         let text = SCENARIO.replace("overhead = \"24 B\"", "ltp = { authentication = \"hmac-sha1-80\" }");
         let scenario = Scenario::parse(&text).unwrap();
         let (a, b) = (context(&scenario, 0), context(&scenario, 1));
@@ -470,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_keys_are_written_as_a_node_reads_them() {
+    fn security_rules_and_keys_are_written() {
         let rules = "[[security]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\nnodes = \"a\"\nhash = \"512\"\n\
             scope = [\"primary\"]\ntargets = [\"payload\", \"primary\", 193]\n\
             [[security]]\nrole = \"acceptor\"\nservice = \"confidentiality\"\nkey = \"c\"\nfrom = \"ipn:1.*\"\nrequired = false\n";
@@ -486,13 +488,13 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
-        assert!(!node_toml(&b, None).contains("hash = "), "the first rule is not for it");
+        assert!(!node_toml(&b, None).contains("hash = "), "the first rule applies to the other node");
         assert_eq!(key_file(&a).unwrap().matches("[[key]]").count(), 2);
         assert!(key_file(&a).unwrap().contains(&key_file(&b).unwrap()), "both have the same key");
     }
 
     #[test]
-    fn a_certificate_is_shown_by_layers_that_are_secured() {
+    fn only_tls_layers_name_certificates() {
         let secured = SCENARIO.replace("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ntcpclv4 = { tls = \"require\" }");
         let scenario = Scenario::parse(&secured).unwrap();
         let [certificate, key, authorities] = ["c.pem", "c.key", "a.pem"].map(String::from);
@@ -511,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_gets_the_processor_late_hands_over_further_ahead() {
+    fn late_node_hands_over_further_ahead() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let punctual = context(&scenario, 0);
         assert!(!node_toml(&punctual, None).contains("hand_over_ahead"), "as in simulation");
@@ -520,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_another_port_get_a_layer_of_their_own() {
+    fn each_port_gets_own_layer() {
         let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"ltp\"\nport = 1114");
         let toml = node_toml(&context(&Scenario::parse(&text).unwrap(), 0), None);
         for line in ["[layer.ltp]", "[layer.ltp-1114]", "listen = [\"0.0.0.0:1114\"]", "address = \"10.0.1.2:1114\""] {
@@ -531,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_holds_contacts_of_both_links() {
+    fn plan_has_contacts_of_both_links() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let text = contact_plan(&context(&scenario, 0));
         let plan = farlink_routing::contact_plan::parse(&text).unwrap().plan;
@@ -541,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_exact_and_text_is_quoted() {
+    fn durations_are_exact_text_is_quoted() {
         assert_eq!(exact_duration(Duration::from_millis(1500)), "1500 ms");
         assert_eq!(exact_duration(Duration::from_nanos(1_234_567)), "1234567 ns");
         assert_eq!(quoted("a\"b\\\n"), "\"a\\\"b\\\\\\u000A\"");

@@ -1,22 +1,22 @@
-//! Bundles made and taken at a node, counted from its events as they are written.
+//! Counters of bundles created and delivered at a node, taken from its event file.
 
 use crate::driver::Tally;
 use farlink_base::{BundleHandle, BundleKey, Event};
 use farlink_events::{Names, is_event};
 use std::collections::{HashMap, HashSet};
 
-/// What was counted of a node, in all its lives.
+/// Counters of a node over all its restarts.
 #[derive(Debug, Default)]
 pub struct Counted {
     pub tally: Tally,
-    /// What its applications took; one that is killed may be given the same again.
+    /// Bundles delivered to its applications; a restarted node may deliver them again.
     taken: HashSet<BundleKey>,
-    /// What it has now, by its numbers.
+    /// Bundles at the node now, by the numbers of its current life.
     here: HashMap<BundleHandle, BundleKey>,
 }
 
 impl Counted {
-    /// Takes note of a line of its events; of a node that restarts with care, which costs more.
+    /// Counts one line of the event file. Nodes that restart need the identity of each bundle, which costs more.
     pub fn count(&mut self, line: &[u8], restarts: bool) {
         let is = |name: &str| is_event(line, name);
         if is("created") {
@@ -28,7 +28,7 @@ impl Counted {
         }
     }
 
-    /// The node starts again, and numbers its bundles anew.
+    /// Forgets the bundle numbers, because a restarted node assigns them again.
     pub fn begin_again(&mut self) {
         self.here.clear();
     }
@@ -40,6 +40,7 @@ impl Counted {
             Some((_, Event::Seen { bundle, key, .. })) => drop(self.here.insert(bundle, key)),
             Some((_, Event::Deleted { bundle, .. })) => drop(self.here.remove(&bundle)),
             Some((_, Event::Delivered { bundle })) => {
+                // A bundle without a `seen` event cannot be recognised again, so it counts.
                 let is_new = self.here.get(&bundle).is_none_or(|key| self.taken.insert(*key));
                 self.tally.delivered += u64::from(is_new);
             }
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_after_a_restart_counts_once_whatever_its_number() {
+    fn redelivery_after_restart_counts_once() {
         let mut counted = Counted::default();
         let mut count = |events: &[Event]| {
             lines(events).iter().for_each(|line| counted.count(line.as_bytes(), true));
@@ -78,6 +79,6 @@ mod tests {
         };
         let gone = Event::Deleted { bundle: BundleHandle(1), reason: DeleteReason::Done };
         assert_eq!(count(&[seen(1, 1), seen(2, 2), delivered(1), gone, seen(1, 3), delivered(1)]), 2);
-        assert_eq!(count(&[seen(1, 2), seen(2, 1), delivered(2), delivered(1)]), 3, "the second had not come before");
+        assert_eq!(count(&[seen(1, 2), seen(2, 1), delivered(2), delivered(1)]), 3, "the second bundle is new");
     }
 }

@@ -1,4 +1,4 @@
-//! The node's events file, read back to events and told to the recorder every world uses.
+//! Conversion of the node's event file to rows, through the recorder that both worlds use.
 
 use anyhow::{Context, Result, anyhow};
 use farlink_report::{EventRow, Recorder};
@@ -9,28 +9,28 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How records call links that peers opened.
+/// Prefix under which recorders name links opened by peers.
 const DYNAMIC: &str = "dynamic-";
 
-/// Reads the events of one node.
+/// Reader of one node's event file.
 pub struct EventReader {
     names: farlink_events::Names,
     recorder: Recorder,
-    /// Neighbours that are found, and the names of the links to them.
+    /// Names of discovered neighbours, with the names of the scenario's links to them.
     found: Vec<(String, String)>,
-    /// Names of links that such neighbours opened, and of the links they are.
+    /// Names of dynamic links opened by such neighbours, with the names of the scenario's links.
     opened: HashMap<String, String>,
 }
 
 impl EventReader {
     pub fn new(scenario: &Scenario, index: usize) -> Self {
         let node = &scenario.nodes[index];
-        // In the order of the node's configuration file, which numbers them.
+        // Links in the order of the node's configuration file, which numbers them.
         let ends = scenario.ends_of(index);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
         let is_found = |end: &&LinkEnd| scenario.links[end.link].found;
         let neighbour = |end: &LinkEnd| &scenario.nodes[end.peer];
-        // A node calls a link after whom it found, and where.
+        // Nodes name a discovered link after the neighbour and its address.
         let known_as = |end: &LinkEnd| match is_found(&end) {
             true => format!("found:{}@{}:{}", neighbour(end).ids[0], end.peer_address, end.port),
             false => scenario.links[end.link].name.clone(),
@@ -46,7 +46,7 @@ impl EventReader {
         }
     }
 
-    /// Who was to be found may have come by itself, over a link without a name: it is the scenario's.
+    /// Renames a dynamic link: a neighbour to be discovered may connect first, over a link without a name.
     fn named(&mut self, mut row: EventRow) -> EventRow {
         let Some(link) = row.link.as_deref().filter(|_| !self.found.is_empty()) else { return row };
         if &*row.event == "link_up" {
@@ -62,7 +62,7 @@ impl EventReader {
         row
     }
 
-    /// Gives each row; a last line that was not finished is left out.
+    /// Calls `each` with every row; an unfinished last line is skipped.
     pub fn read(&mut self, path: &Path, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_rows_with_names_and_identity() {
+    fn event_lines_become_named_rows() {
         let rows = read(concat!(
             "{\"time_ns\":10,\"utc_ns\":5,\"node\":\"ipn:1.0\",\"event\":\"seen\",\"bundle\":7,\"source\":\"ipn:1.64\",",
             "\"created_ms\":9,\"sequence\":3,\"destination\":\"ipn:2.9\",\"payload\":100,\"size\":160,\"priority\":\"bulk\",\"lifetime_ms\":5}\n",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_found_has_its_name_whoever_found_whom() {
+    fn discovered_link_keeps_scenario_name() {
         let text = SCENARIO.replace("layer = \"ltp\"", "layer = \"tcpclv4\"\nfound = true");
         let up = |link: &str, peer: &str| {
             format!("{{\"time_ns\":1,\"event\":\"link_up\",\"link\":\"{link}\",\"peer\":\"{peer}\"}}\n")
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_node_tells_has_the_row_the_simulator_writes() {
+    fn node_and_simulator_rows_are_equal() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let names = farlink_events::Names::new("ipn:1.0".into(), vec!["space".into()]);
         let nodes = scenario.nodes.iter().map(|n| (n.number, n.name.as_str()));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_names_its_place() {
+    fn damaged_line_error_names_line() {
         let error = read("{\"time_ns\":1,\"event\":\"created\",\"bundle\":1}\nnot json\n").unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }

@@ -1,6 +1,5 @@
-//! What a node that was killed leaves: its events, which it would write over when it starts again, and its sockets, by
-//! which it would seem to be ready. What its applications and its log had not written is gone: of events, those of the
-//! fifth of a second at most.
+//! Handling of a killed node's files: its events, which the restarted node would overwrite, and its sockets, which
+//! would make it look ready. Unwritten output of its applications and log is lost, and up to 200 ms of its events.
 
 use super::{CONTROL, EVENTS, SOCKET};
 use crate::driver::NodeContext;
@@ -10,18 +9,18 @@ use farlink_events::Names;
 use std::fs;
 use std::io::Write;
 
-/// The events of a life that was cut short.
+/// Name of the event file of a life that ended early.
 pub fn events_of(life: u32) -> String {
     format!("events.{life}.jsonl")
 }
 
-/// Keeps the events of the life that ended when the node was killed at that monotonic nanosecond, less a line that was
-/// cut off, and with what happened to it; takes its sockets away.
+/// Keeps the events of the life that ended with the kill at `killed_ns` (monotonic), without a truncated last line and
+/// with a fault event added; removes its sockets.
 pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()> {
     let file = node.folder.join(EVENTS);
     let mut text = fs::read(&file).unwrap_or_default();
     text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
-    // It lived a moment longer than whoever killed it knows.
+    // The node may have written events after the time that was taken before the kill.
     let down_ns = last_time(&text).map_or(killed_ns, |last| last.max(killed_ns));
     text.extend_from_slice(line(node, down_ns, "node down").as_bytes());
     let kept = node.folder.join(events_of(life));
@@ -29,11 +28,11 @@ pub fn put_aside(node: &NodeContext<'_>, life: u32, killed_ns: u64) -> Result<()
     for left in [SOCKET, CONTROL] {
         let _ = fs::remove_file(node.folder.join(left));
     }
-    // The run may end before the next life has said anything.
+    // The run may end before the next life writes its first event.
     fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Adds to a life that was put aside that the next one begins now.
+/// Appends to a finished life that the next one starts now.
 pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
     let kept = node.folder.join(events_of(life));
     let opened = fs::OpenOptions::new().append(true).open(&kept);
@@ -43,14 +42,14 @@ pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
         .with_context(|| format!("cannot write {}", kept.display()))
 }
 
-/// The time of the last of these lines, on the monotonic clock.
+/// Time of the last of these lines, on the monotonic clock.
 fn last_time(lines: &[u8]) -> Option<u64> {
     let last = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
     let names = Names::new(String::new(), Vec::new());
     Some(names.read(std::str::from_utf8(last).ok()?).ok()?.0.0)
 }
 
-/// What happened to the node then, as its events have it.
+/// Event line of a fault of the node at that time.
 fn line(node: &NodeContext<'_>, at_ns: u64, what: &'static str) -> String {
     let names = Names::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
     let ago_ns = farlink_os::monotonic_ns().saturating_sub(at_ns);
@@ -69,7 +68,7 @@ mod tests {
 
     const TEXT: &str = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n";
 
-    /// Does something with a node in a folder of its own.
+    /// Runs a closure with a node in a temporary folder.
     fn with_node(name: &str, something: impl FnOnce(&NodeContext<'_>)) {
         let folder = std::env::temp_dir().join(format!("farlink-lives-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -78,7 +77,7 @@ mod tests {
         something(&NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true });
         fs::remove_dir_all(&folder).unwrap();
     }
-    /// What the node told, in all its lives: times, and words.
+    /// Events of the node in all its lives, as times and words.
     fn said(driver: &mut Farlink, node: &NodeContext<'_>) -> Vec<(u64, String)> {
         let mut said = Vec::new();
         let each = &mut |row: farlink_report::EventRow| {
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_node_told_is_read_before_what_it_tells_later() {
+    fn events_of_earlier_lives_come_first() {
         with_node("read", |node| {
             let created = "{\"time_ns\":5,\"event\":\"created\",\"bundle\":1}\n";
             fs::write(node.folder.join(EVENTS), format!("{created}{{\"event\":\"creat")).unwrap();
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_start_again_is_down_to_the_end() {
+    fn unrestarted_node_stays_down() {
         with_node("down", |node| {
             let mut driver = Farlink::default();
             driver.fell(node, 7).unwrap();
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_down_after_what_it_told_last_however_soon_it_was_to_be_killed() {
+    fn down_event_follows_last_event() {
         with_node("order", |node| {
             let told = "{\"time_ns\":9,\"event\":\"created\",\"bundle\":1}\n";
             fs::write(node.folder.join(EVENTS), told).unwrap();

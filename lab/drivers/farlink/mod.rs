@@ -1,5 +1,5 @@
-//! Our own node, started as the program it is: `farlink node`, with the applications `farlink send`,
-//! `recv` and `ping` attached to its socket. Nothing of it is linked here.
+//! Driver of our own node, started as a separate program: `farlink node`, with the applications `farlink send`, `recv`
+//! and `ping` attached to its socket. Nothing of the node is linked here.
 
 mod certificates;
 mod configuration;
@@ -21,34 +21,34 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Names of files in the node's folder.
+/// Configuration file in the node's folder.
 pub const CONFIGURATION: &str = "node.toml";
-/// Contact plan.
+/// Contact plan file in the node's folder.
 pub const PLAN: &str = "contacts.plan";
-/// Events, a JSON line each.
+/// Event file in the node's folder, with one JSON object per line.
 pub const EVENTS: &str = "events.jsonl";
-/// Where applications attach.
+/// Socket to which applications attach.
 pub const SOCKET: &str = "farlink.sock";
 
-/// Keys of security rules.
+/// Key file of security rules and links.
 pub const KEYS: &str = "node.keys";
-/// Control API of a node whose links change, inside its host.
+/// Socket of the control API, present if the node's links change.
 pub const CONTROL: &str = "control.sock";
 
-/// Log of the node, and the words of its warning about a lowered bound.
+/// Log file of the node, and the text of its warning about a reduced bound.
 const LOG: &str = "node.log";
 const LOWERED: &str = "its share of the memory budget";
 
-/// Bundles handed over before the first is accepted, where the scenario sets no limit.
+/// Most bundles in hand-over before the first is accepted, if the scenario sets no limit.
 const WINDOW: u32 = 64;
 
-/// Runs one node of ours.
+/// State of one node of ours.
 #[derive(Debug, Default)]
 pub struct Farlink {
-    /// How far the events file was looked at.
+    /// Number of bytes of the event file that were counted.
     seen: u64,
     counted: Counted,
-    /// How often it was killed: each time it left a file of events.
+    /// Number of kills, each of which left an event file.
     lives: u32,
 }
 
@@ -74,7 +74,8 @@ impl Driver for Farlink {
     }
 
     fn ready(&self, node: &NodeContext<'_>) -> bool {
-        // Made by the node once its layers listen. Its path may be too long to connect to from here.
+        // The node creates the socket once its layers listen. The path may be too long to connect
+        // to from here.
         node.folder.join(SOCKET).exists()
     }
 
@@ -83,9 +84,9 @@ impl Driver for Farlink {
         let text = String::from_utf8_lossy(&log);
         let mut found: Vec<String> = Vec::new();
         for line in text.lines().filter(|line| line.contains(LOWERED)) {
-            // Behind time, level and module.
+            // Text after time, level and module.
             let said = line.split_once(": ").map_or(line, |(_, said)| said).to_string();
-            // A node that was started again says it again.
+            // A restarted node repeats the warning.
             if !found.contains(&said) {
                 found.push(said);
             }
@@ -98,7 +99,7 @@ impl Driver for Farlink {
         let mut arguments = Arguments::new("recv");
         arguments.option("--service", entry.service);
         match &entry.kind {
-            // The node itself answers.
+            // The node itself answers pings.
             TrafficKind::Ping { .. } => return None,
             TrafficKind::File { .. } => {
                 arguments.option("--files", 1);
@@ -171,7 +172,7 @@ impl Driver for Farlink {
     }
 
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally {
-        // Errors mean "nothing new yet"; the run ends by its time limit at the latest.
+        // Errors mean that nothing new can be read yet; the time limit ends the run at the latest.
         let _ = self.read_on(node);
         self.counted.tally
     }
@@ -197,7 +198,7 @@ impl Driver for Farlink {
 }
 
 impl Farlink {
-    /// Looks at the whole lines the node has written since the last time.
+    /// Counts the complete lines written since the last call.
     fn read_on(&mut self, node: &NodeContext<'_>) -> std::io::Result<()> {
         let mut file = fs::File::open(node.folder.join(EVENTS))?;
         file.seek(SeekFrom::Start(self.seen))?;
@@ -212,18 +213,18 @@ impl Farlink {
     }
 }
 
-/// Arguments of our program.
+/// Command-line arguments of our program.
 struct Arguments {
     list: Vec<String>,
 }
 
 impl Arguments {
-    /// Of the node itself.
+    /// Arguments of the node itself.
     fn of_node() -> Self {
         Arguments { list: ["node", "--config", CONFIGURATION].map(String::from).to_vec() }
     }
 
-    /// For an application attached to the node.
+    /// Arguments of an application attached to the node.
     fn new(application: &str) -> Self {
         Arguments { list: [application, "--at", SOCKET, "--json"].map(String::from).to_vec() }
     }
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn lowered_bounds_are_read_from_the_log() {
+    fn lowered_bounds_are_read_from_log() {
         let folder = tempfile::tempdir().unwrap();
         let scenario =
             Scenario::parse("name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n").unwrap();
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tally_reads_on_from_where_it_stopped() {
+    fn tally_resumes_at_last_position() {
         let folder = std::env::temp_dir().join(format!("farlink-tally-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let scenario =

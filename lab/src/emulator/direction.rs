@@ -1,5 +1,5 @@
-//! One direction of a link: a thread that takes frames at one port, asks the link model what
-//! becomes of each wire packet, and hands them over at the other port when they are due.
+//! One direction of a link: a thread that receives frames at one port, passes each wire packet to the link model, and
+//! hands them over at the other port when they are due.
 
 use super::frame::{self, Frame};
 use super::lateness::Lateness;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Wire packets of one super-packet that arrive within this time arrive together: the emulator's
-/// own precision, and what an interface that coalesces does.
+/// Wire packets of one super-packet that arrive within this time are delivered together. It matches the emulator's own
+/// precision, and the behaviour of interfaces that coalesce.
 const GRAIN_NS: u64 = 200_000;
-/// Closer than this, sleeping costs more than it saves.
+/// Waits shorter than this are spun, because sleeping would take longer.
 const SPIN_NS: u64 = 3_000;
 /// Wait after the host's interface had no room.
 const RETRY_NS: u64 = 20_000;
@@ -28,45 +28,45 @@ const DOWN_WAIT: Duration = Duration::from_millis(2);
 /// Real-time priority: above ordinary programs, below the kernel's own threads.
 pub const PRIORITY: i32 = 50;
 
-/// What a direction is made of.
+/// Parameters of a direction.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Number of the link, for samples.
     pub link: usize,
-    /// Whether it is the link's forward direction.
+    /// Whether this is the link's forward direction.
     pub forward: bool,
-    /// The model.
+    /// Parameters of the link model.
     pub spec: DirectionSpec,
-    /// Seed of everything random in it.
+    /// Seed of the link model's random decisions.
     pub seed: u64,
     /// Time between samples.
     pub interval: Duration,
 }
 
-/// What one direction did up to a moment.
+/// Counters of one direction at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Number of the link.
     pub link: usize,
-    /// Whether it is the link's forward direction.
+    /// Whether this is the link's forward direction.
     pub forward: bool,
-    /// Nanoseconds since the run's start.
+    /// Nanoseconds since the start of the run.
     pub at_ns: u64,
-    /// Whether it may transmit.
+    /// Whether the direction may transmit.
     pub up: bool,
-    /// Counters of the model.
+    /// Counters of the link model.
     pub statistics: Statistics,
-    /// Bytes waiting for the transmitter.
+    /// Bytes waiting for transmission.
     pub queued_bytes: u64,
     /// Bytes handed over to the far host, IP headers included.
     pub handed_over_bytes: u64,
-    /// Frames that were not unicast IP.
+    /// Number of frames ignored because they are not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator, not by the model, and openings it missed.
+    /// Packets lost by the emulator, not by the link model, plus link openings that it missed.
     pub own_losses: u64,
-    /// Bytes on their way.
+    /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// Lateness of all frames so far.
+    /// Delay of all frames beyond their due time.
     pub lateness: Lateness,
     /// Processor time of the thread.
     pub cpu: Duration,
@@ -74,21 +74,21 @@ pub struct Sample {
     pub real_time: bool,
 }
 
-/// What a direction's thread tells others without a lock.
+/// State of a direction that other threads read without a lock.
 #[derive(Debug)]
 pub struct Shared {
-    /// Whether it may transmit now or within the notice time.
+    /// Whether the direction may transmit now or within the notice time.
     pub up: AtomicBool,
     /// Monotonic nanoseconds at which everything in flight has arrived.
     pub drained_ns: AtomicU64,
-    /// Monotonic nanoseconds at which it opens, or opened last.
+    /// Monotonic nanoseconds of the next opening, or of the last one if it is open.
     pub opens_ns: AtomicU64,
-    /// Openings before which the carrier was not there: what was sent then, the host dropped.
+    /// Openings at which the carrier came too late; the host dropped packets sent before it.
     pub missed: AtomicU64,
 }
 
 impl Shared {
-    /// What a direction that is up from the start tells.
+    /// State of a direction that is up from the start.
     pub fn new() -> Shared {
         Shared {
             up: AtomicBool::new(true),
@@ -97,19 +97,19 @@ impl Shared {
             missed: AtomicU64::new(0),
         }
     }
-    /// The carrier is there from now on.
+    /// Records that the carrier is up from now on, and counts an opening it missed.
     pub fn carrier_up(&self, now_ns: u64) {
         let late = self.up.load(Ordering::Relaxed) && now_ns > self.opens_ns.load(Ordering::Relaxed);
         self.missed.fetch_add(u64::from(late), Ordering::Relaxed);
     }
 }
 
-/// Notice given before a link opens, for the carrier to be there in time.
+/// Notice before a link opens, so that the carrier is up in time.
 const NOTICE: Duration = Duration::from_millis(50);
 
 pub struct Direction {
     setup: Setup,
-    /// Monotonic nanoseconds of the run's start; what is sent earlier waits for it.
+    /// Monotonic nanoseconds of the run's start; packets sent earlier wait for it.
     start_ns: u64,
     link: LinkDirection,
     from: Arc<Port>,
@@ -124,7 +124,7 @@ pub struct Direction {
     handed_over_bytes: u64,
     corruptions: u64,
     real_time: bool,
-    /// Everything sent before was taken; the model's time never goes back.
+    /// Model time up to which all packets were taken; it never goes back.
     model_now: Instant,
 }
 
@@ -151,8 +151,8 @@ impl Direction {
         })
     }
 
-    /// Runs until `stop`, its time beginning at `start_ns`; drops `starting` when it takes packets. A
-    /// sample goes to `samples` each interval and at the end.
+    /// Runs until `stop`, with model time 0 at `start_ns`. Drops `starting` once it receives packets. A sample goes to
+    /// `samples` each interval and at the end.
     pub fn run(
         mut self,
         start_ns: u64,
@@ -177,12 +177,15 @@ impl Direction {
             let taken = match intake.receive(&from, |bytes, sent_ns| self.take(sent_ns, bytes)) {
                 Ok(taken) => taken,
                 Err(e) if interface_down(&e) => {
-                    // Polling an interface that is down says "readable" at once.
+                    // A socket of an interface that is down is readable at once, so polling would
+                    // spin.
                     std::thread::sleep(DOWN_WAIT);
                     0
                 }
                 Err(e) => return Err(e),
             };
+            // A partial batch means that everything sent before has been taken, so model time may
+            // advance.
             if taken < BATCH {
                 self.model_now = self.model_now.max(self.instant(before));
             }
@@ -200,14 +203,13 @@ impl Direction {
         Ok(())
     }
 
-    /// Model time of a monotonic time: nanoseconds since the start, never before it.
+    /// Converts monotonic time to model time: nanoseconds since the start, never negative.
     fn instant(&self, ns: u64) -> Instant {
         Instant(ns.saturating_sub(self.start_ns))
     }
 
-    /// Asks the model about each wire packet of a frame and keeps what arrives until it is due. The
-    /// model is told when the frame was sent, not when it was read: reading late costs nothing as
-    /// long as it is less than the link's delay.
+    /// Passes each wire packet of a frame to the model, and stores those that arrive until they are due. The model gets
+    /// the time at which the frame was sent, not read: a read delay below the link's delay has no effect.
     fn take(&mut self, sent_ns: u64, bytes: &[u8]) {
         self.model_now = self.model_now.max(self.instant(sent_ns));
         let now = self.model_now;
@@ -244,7 +246,7 @@ impl Direction {
         }
     }
 
-    /// Hands over what is due; tells whether the host's interface had no room.
+    /// Hands over frames that are due; returns whether the host's interface had no room.
     fn hand_over(&mut self) -> io::Result<bool> {
         loop {
             let now = monotonic_ns();
@@ -324,8 +326,8 @@ impl Direction {
     }
 }
 
-/// End of the run of wire packets beginning at `first` that share their fate: all lost, or all
-/// arriving whole, once, in order and nearly at once (then with the last of them).
+/// End of the run of wire packets from `first` on that share their fate: all lost, or all arriving undamaged, once, in
+/// order and nearly at once. A run arrives with its last packet.
 fn run_end(verdicts: &[PacketFate], first: usize) -> usize {
     let plain = |v: &PacketFate| match v {
         PacketFate::Arrives(d) if !d.corrupted => Some(d.at.0),
@@ -343,9 +345,9 @@ fn run_end(verdicts: &[PacketFate], first: usize) -> usize {
     first + 1 + rest.count()
 }
 
-/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay is
-/// ready; the queue and a share for headers have their place, and get memory when they need it. Bounded,
-/// since a laser link to Mars would want more than any machine has.
+/// Memory for packets in flight, and the part of it to have ready, in bytes. Rate times delay is ready; queue and
+/// headers get memory when they need it. Bounded, because a laser link to Mars would need more memory than any machine
+/// has.
 fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
     const LEAST: u64 = 16 << 20;
     const MOST: u64 = 2 << 30;
@@ -355,7 +357,7 @@ fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
     let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
     let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
     let bytes = flying.saturating_add(spec.queue_bytes());
-    // Small packets carry 24 bytes of ours each.
+    // Each packet needs 24 bytes of bookkeeping, which counts for small ones.
     let capacity = bytes.saturating_add(bytes / 2).clamp(LEAST, MOST);
     (capacity as usize, flying.min(READY) as usize)
 }
@@ -374,7 +376,7 @@ fn no_room(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
 }
 
-/// The host's interface is down or gone: TAP says EIO, packet sockets ENETDOWN or ENXIO.
+/// Whether the host's interface is down or gone: TAP reports EIO, packet sockets ENETDOWN or ENXIO.
 fn interface_down(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EIO | ENXIO | ENETDOWN | EBADFD))
 }
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_at_losses_gaps_and_disorder() {
+    fn packet_runs_end_at_losses() {
         let lost = PacketFate::Dropped(DropReason::Loss);
         assert_eq!(run_end(&[at(1), at(1), at(1)], 0), 3);
         assert_eq!(run_end(&[at(1), lost, at(1)], 0), 1);
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carrier_that_comes_after_the_link_opens_is_told() {
+    fn late_carrier_counts_missed_opening() {
         let shared = Shared::new();
         let missed = || shared.missed.swap(0, Ordering::Relaxed);
         shared.opens_ns.store(1000, Ordering::Relaxed);
@@ -420,13 +422,13 @@ mod tests {
         assert_eq!(missed(), 1);
         shared.up.store(false, Ordering::Relaxed);
         shared.carrier_up(1001);
-        assert_eq!(missed(), 0, "it is the other direction that opens");
+        assert_eq!(missed(), 0, "the other direction opens");
     }
 
     #[test]
-    fn memory_follows_rate_and_delay_within_bounds() {
+    fn memory_follows_rate_times_delay() {
         let spec = |rate, seconds| DirectionSpec::new(DataRate(rate), Duration::from_secs(seconds));
-        assert_eq!(memory_for(&spec(1000, 1)), (16 << 20, 125), "what flies is ready, not more");
+        assert_eq!(memory_for(&spec(1000, 1)), (16 << 20, 125), "only memory for packets in flight is ready");
         let (capacity, ready) = memory_for(&spec(1_000_000_000, 2));
         assert!(capacity > 250_000_000 && ready <= capacity, "{capacity} {ready}");
         assert_eq!(memory_for(&spec(100_000_000_000, 1000)).0, 2 << 30);

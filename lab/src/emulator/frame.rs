@@ -1,14 +1,13 @@
-//! Ethernet frames with a virtio-net header, some of them super-packets that stand for many wire
-//! packets: counted, cut between wire packets, and given their checksum when a bit is to be flipped.
+//! Ethernet frames with a virtio-net header. A frame may be a super-packet that stands for many wire packets: it is
+//! counted, split between wire packets, and given its checksum before a bit is flipped.
 
 use farlink_os::tap::VNET_HEADER;
 
 const ETHERNET: usize = 14;
-/// Bytes of headers in front of a super-packet's payload we are ready to copy: Ethernet, IPv4 or
-/// IPv6 with options, TCP with options.
+/// Most header bytes of a super-packet: Ethernet, IPv4 or IPv6 with options, TCP with options.
 const HEADERS_MAX: usize = 256;
 
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+/// Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
@@ -16,30 +15,32 @@ const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
-/// A frame as it came from an interface, virtio-net header first.
+/// A frame as received from an interface, starting with the virtio-net header.
 pub struct Frame<'a> {
     bytes: &'a [u8],
-    /// Segmentation, where the frame is a super-packet.
+    /// Segmentation, if the frame is a super-packet.
     cut: Option<Cut>,
 }
 
 #[derive(Clone, Copy)]
 struct Cut {
-    /// Ethernet, IP and TCP or UDP headers, in bytes.
+    /// Length of the Ethernet, IP, and TCP or UDP headers, in bytes.
     headers: usize,
-    /// Payload of each wire packet but the last.
+    /// Payload bytes of each wire packet except the last.
     size: usize,
     kind: u8,
-    /// Where TCP or UDP begins.
+    /// Offset of the TCP or UDP header.
     transport: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; `None` unless it is unicast IP, the only thing a link carries (neighbours are
-    /// given, not asked for, and what the kernel says to itself would shift the fate of packets).
+    /// Reads a frame; `None` unless it is unicast IP, which is all that a link carries.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let ethernet = bytes.get(VNET_HEADER..)?;
         let unicast = ethernet.first()? & 1 == 0;
+        // packets.
+        // Neighbours are configured statically, and other traffic of the kernel would shift the
+        // random decisions about
         let kind = u16::from_be_bytes([*ethernet.get(12)?, *ethernet.get(13)?]);
         if !unicast || !matches!(kind, 0x0800 | 0x86dd) || ethernet.len() < ETHERNET + 20 {
             return None;
@@ -51,12 +52,12 @@ impl<'a> Frame<'a> {
         &self.bytes[VNET_HEADER..]
     }
 
-    /// Wire packets it stands for.
+    /// Number of wire packets it stands for.
     pub fn packets(&self) -> usize {
         self.cut.map_or(1, |cut| (self.ethernet().len() - cut.headers).div_ceil(cut.size))
     }
 
-    /// IP bytes of each of its wire packets, in order.
+    /// Length of each wire packet in IP bytes, in order.
     pub fn packet_bytes(&self) -> impl Iterator<Item = u64> + use<> {
         let total = self.ethernet().len();
         let cut = self.cut;
@@ -66,7 +67,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Bytes of the frame that holds wire packets `first..last`, virtio-net header included.
+    /// Length of the frame that holds wire packets `first..last`, virtio-net header included.
     pub fn run_length(&self, first: usize, last: usize) -> usize {
         match self.cut {
             None => self.bytes.len(),
@@ -79,8 +80,7 @@ impl<'a> Frame<'a> {
         &payload[(first * cut.size).min(payload.len())..(last * cut.size).min(payload.len())]
     }
 
-    /// Writes the frame that holds wire packets `first..last` to `out`, which is
-    /// [`Frame::run_length`] long.
+    /// Writes the frame that holds wire packets `first..last` to `out`, which is [`Frame::run_length`] long.
     pub fn write_run(&self, first: usize, last: usize, out: &mut [u8]) {
         let whole = first == 0 && last >= self.packets();
         let Some(cut) = self.cut.filter(|_| !whole) else {
@@ -118,8 +118,8 @@ impl Cut {
         plausible.then_some(Cut { headers, size, kind, transport })
     }
 
-    /// Makes the copied headers of a super-packet those of a piece of it, as the kernel's own
-    /// segmentation does (`inet_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
+    /// Rewrites the copied headers of a super-packet for a part of it, like the kernel's own segmentation
+    /// (`inet_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
     fn rewrite_headers(self, headers: &mut [u8], payload: usize, first: usize, at_end: bool) {
         let ip_length = headers.len() - ETHERNET + payload;
         let version_4 = headers[ETHERNET] >> 4 == 4;
@@ -144,7 +144,7 @@ impl Cut {
             let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
             let sequence = sequence.wrapping_add((first * self.size) as u32);
             transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-            // FIN and PSH belong to the last packet, CWR to the first.
+            // FIN and PSH belong to the last packet, and CWR to the first.
             let cleared = if at_end { 0 } else { 0x01 | 0x08 } | if first == 0 { 0 } else { 0x80 };
             transport[13] &= !cleared;
             transport[16..18].copy_from_slice(&pseudo.to_be_bytes());
@@ -152,8 +152,8 @@ impl Cut {
     }
 }
 
-/// Sum over addresses, protocol and length: what stands in the checksum field while the rest of it
-/// is left to the receiving interface.
+/// Sum over addresses, protocol and length: the content of the checksum field while the rest is left to the receiving
+/// interface.
 fn pseudo_header(headers: &[u8], version_4: bool, kind: u8, length: usize) -> u16 {
     let addresses =
         if version_4 { &headers[ETHERNET + 12..ETHERNET + 20] } else { &headers[ETHERNET + 8..ETHERNET + 40] };
@@ -176,15 +176,17 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Flips one bit of the IP payload of a single-packet frame. A checksum that was left to the
-/// receiving interface is computed first: otherwise that interface would make the damage right.
+/// Flips one bit of the IP payload of a single-packet frame.
 pub fn corrupt(frame: &mut [u8], choice: u64) {
     let (virtio, ethernet) = frame.split_at_mut(VNET_HEADER);
     let start = usize::from(u16::from_ne_bytes([virtio[6], virtio[7]]));
     let at = start + usize::from(u16::from_ne_bytes([virtio[8], virtio[9]]));
+    // A checksum left to the receiving interface is computed first: otherwise it would be computed
+    // over the damage.
     if virtio[0] & NEEDS_CHECKSUM != 0 && at + 2 <= ethernet.len() {
-        // The field holds the pseudo-header's sum, so it is summed with the rest.
+        // The field holds the sum of the pseudo-header, so it is summed with the rest.
         let sum = !fold(add(0, &ethernet[start..]));
+        // UDP transmits a sum of zero as all ones (RFC 768).
         let sum = if sum == 0 { 0xffff } else { sum };
         ethernet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
@@ -200,7 +202,7 @@ pub fn corrupt(frame: &mut [u8], choice: u64) {
 pub(crate) mod tests {
     use super::*;
 
-    /// A super-packet of `payload` bytes to be cut to `size`.
+    /// A super-packet of `payload` bytes to be split into packets of `size`.
     pub fn super_packet(kind: u8, payload: usize, size: u16) -> Vec<u8> {
         let transport = if kind == GSO_UDP { 8 } else { 20 };
         let mut bytes = vec![NEEDS_CHECKSUM, kind, 0, 0];
@@ -229,7 +231,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_train_of_datagrams_is_charged_packet_by_packet() {
+    fn super_packet_counts_each_packet() {
         let bytes = super_packet(GSO_UDP, 2500, 1000);
         let frame = Frame::read(&bytes).unwrap();
         assert_eq!(frame.packets(), 3);
@@ -238,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_piece_of_a_train_has_its_own_lengths_and_sums() {
+    fn udp_segments_get_lengths_and_checksums() {
         let bytes = super_packet(GSO_UDP, 2500, 1000);
         let piece = run(&bytes, 1, 3);
         let ip = &piece[24..44];
@@ -254,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pieces_of_a_tcp_super_packet_carry_on_the_sequence() {
+    fn tcp_segments_continue_sequence_numbers() {
         let bytes = super_packet(GSO_TCP4, 3000, 1000);
         let (head, tail) = (run(&bytes, 0, 1), run(&bytes, 1, 3));
         let tcp = |f: &[u8]| (u32::from_be_bytes(f[48..52].try_into().unwrap()), f[57]);
@@ -263,7 +265,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn damage_is_not_made_right_by_a_late_checksum() {
+    fn corruption_survives_checksum_offload() {
         let bytes = super_packet(GSO_UDP, 500, 1000);
         let mut frame = run(&bytes, 0, 1);
         frame[1] = GSO_NONE;
@@ -280,7 +282,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_unicast_ip_is_carried_and_nonsense_does_no_harm() {
+    fn only_unicast_ip_is_carried() {
         let mut bytes = super_packet(GSO_UDP, 100, 1000);
         assert!(Frame::read(&bytes).is_some());
         bytes[VNET_HEADER] |= 1;

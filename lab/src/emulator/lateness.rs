@@ -1,10 +1,10 @@
-//! How late the emulator was, and whether the run may be believed.
+//! Delays of the emulator and of nodes, and the judgement whether a run is trustworthy.
 
 use farlink_os::pressure::{self, MachineTime, Pressure, Resource};
 use std::time::Duration;
 
-/// Lateness of frames: when they were handed over less when they were due. Buckets grow by a
-/// quarter of a power of two, so a quantile is right within 25 %.
+/// Distribution of delays between due and actual time. Buckets grow by a quarter of a power of two, so quantiles are
+/// accurate to 25 %.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     buckets: Vec<u64>,
@@ -24,31 +24,31 @@ impl Lateness {
         self.add_many(late_ns, 1);
     }
 
-    /// Counts so many that were equally late.
+    /// Counts several frames with the same delay.
     pub fn add_many(&mut self, late_ns: u64, count: u64) {
         self.buckets[bucket(late_ns)] += count;
         self.count += count;
         self.max_ns = self.max_ns.max(late_ns);
     }
 
-    /// Adds what another counted.
+    /// Adds the counts of another distribution.
     pub fn merge(&mut self, other: &Lateness) {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| *a += b);
         self.count += other.count;
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Frames counted.
+    /// Number of frames counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The latest frame.
+    /// Largest delay.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// The lateness that this share (0 to 1) of the frames stayed below.
+    /// Quantile of the delay, for a share from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -79,57 +79,59 @@ fn upper(bucket: usize) -> u64 {
     (1u64 << power).saturating_add((part + 1).saturating_mul(step)).saturating_sub(1)
 }
 
-/// Lateness at the 99th percentile beyond which a run is called disturbed: a tenth of the delay
-/// where that is more than this.
+/// Bound of the delay at the 99th percentile beyond which a run counts as disturbed, unless a tenth of the link's delay
+/// is more.
 const LATE: Duration = Duration::from_millis(5);
-/// Share of the time in which a task waited for a processor. Everything on one machine always
-/// waits a little; beyond this, processes measure each other.
+/// Bound of the fraction of time in which a task waited for a processor. On one machine processes always wait a little;
+/// beyond this they measure each other.
 const CPU_WAIT: f64 = 0.60;
-/// Share of the processors' time that the hypervisor gave to others.
+/// Bound of the fraction of processor time that the hypervisor gave to other machines.
 const STOLEN: f64 = 0.05;
-/// Share of their time in which the processors may be at work: beyond it what was measured is what this machine can do.
+/// Bound of the fraction of time in which processors were busy; beyond it the results show the limits of this machine.
 const BUSY: f64 = 0.90;
 
-/// Share of the time in which a task waited for a disk, where nodes keep bundles on one. Simulated disks
+/// Bound of the fraction of time in which a task waited for a disk, if nodes have durable stores. Simulated disks
 /// answer at once.
 const DISK_WAIT: f64 = 0.10;
 
-/// Whose lateness it is.
+/// Component whose delay is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Who {
-    /// The emulator's: packets are late.
+    /// The emulator: packets leave late.
     #[default]
     Packets,
-    /// A node's, which waited for a processor: what it hands over is late.
+    /// A node that waited for a processor: its hand-over is late.
     HandOver,
 }
 
-/// What is asked before a run is believed.
+/// Measurements from which a run is judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signs {
-    /// Whose lateness.
+    /// Component whose delay is given.
     pub who: Who,
-    /// Lateness at the 99th percentile.
+    /// Delay at the 99th percentile.
     pub late_p99: Duration,
     /// Shortest one-way delay of the emulated links.
     pub delay: Duration,
-    /// Packets the emulator lost itself: its memory or the kernel's queue before it was full.
+    /// Packets lost by the emulator itself: by a lack of memory, or by the kernel's queue before it read them.
     pub own_losses: u64,
-    /// Share of the time in which some task waited for a processor, where the kernel says.
+    /// Fraction of time in which some task waited for a processor, if the kernel reports it.
     pub cpu_wait: Option<f64>,
-    /// Share of all processors' time in which they were at work, where the kernel says.
+    /// Fraction of processor time spent busy, if the kernel reports it.
     pub busy: Option<f64>,
-    /// Share of processor time stolen by the hypervisor, where the kernel says.
+    /// Fraction of processor time stolen by the hypervisor, if the kernel reports it.
     pub stolen: Option<f64>,
-    /// Share of the time in which some task waited for a disk, where nodes wait for one.
+    /// Fraction of time in which some task waited for a disk, if nodes use one.
     pub disk_wait: Option<f64>,
 }
 
 impl Signs {
-    /// Why the run should not be believed; empty when it may.
+    /// Reasons to doubt the run; empty if it is trustworthy.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        // A delay of a few percent of the link's own delay is invisible, so long links tolerate
+        // more.
         let allowed = LATE.max(self.delay / 10);
         if self.late_p99 > allowed {
             let what = match self.who {
@@ -155,7 +157,7 @@ impl Signs {
     }
 }
 
-/// Watches the machine from its making on.
+/// Measures the load of the machine from its creation on.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineWatch {
     since_ns: u64,
@@ -166,7 +168,7 @@ pub struct MachineWatch {
 }
 
 impl MachineWatch {
-    /// Begins to watch.
+    /// Starts measuring now.
     pub fn start() -> Self {
         MachineWatch {
             since_ns: farlink_os::monotonic_ns(),
@@ -177,7 +179,7 @@ impl MachineWatch {
         }
     }
 
-    /// Shares of the time since the start: tasks waiting for a processor, and time stolen.
+    /// Fractions of the time since the start: tasks waiting for a processor, and time stolen.
     pub fn shares(&self) -> (Option<f64>, Option<f64>) {
         let waited = self.waited(self.pressure, Resource::Cpu);
         let stolen = self.time.zip(pressure::machine_time()).map(|(a, b)| {
@@ -188,7 +190,7 @@ impl MachineWatch {
         (waited, stolen)
     }
 
-    /// Share of all processors' time since the start in which they were at work.
+    /// Fraction of processor time since the start that was spent busy.
     pub fn busy(&self) -> Option<f64> {
         let (a, b) = self.time.zip(pressure::machine_time())?;
         let busy = b.busy.saturating_sub(a.busy);
@@ -196,7 +198,7 @@ impl MachineWatch {
         Some(busy.as_secs_f64() / total.as_secs_f64().max(1e-3))
     }
 
-    /// Shares of the time since the start in which some task waited for memory and for disks.
+    /// Fractions of the time since the start in which some task waited for memory, and for disks.
     pub fn memory_and_io(&self) -> (Option<f64>, Option<f64>) {
         (self.waited(self.memory, Resource::Memory), self.waited(self.io, Resource::Io))
     }
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_name_the_number_and_the_bound() {
+    fn doubts_name_value_and_bound() {
         let usual = Signs { cpu_wait: Some(0.2), stolen: Some(0.01), disk_wait: Some(0.02), ..Signs::default() };
         assert!(usual.doubts().is_empty());
         let filled = Signs { busy: Some(0.97), ..usual }.doubts();
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_waited_for_a_processor_is_a_doubt() {
+    fn node_waiting_for_processor_is_doubted() {
         let mut waits = Lateness::default();
         waits.add_many(100_000, 950);
         let signs = |waits: &Lateness| Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), ..Signs::default() };
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_watched_where_the_kernel_tells() {
+    fn machine_load_fractions_are_valid() {
         let watch = MachineWatch::start();
         let (waited, stolen) = watch.shares();
         assert!(waited.is_none_or(|w| (0.0..=1.0).contains(&w)));

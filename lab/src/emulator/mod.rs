@@ -1,7 +1,7 @@
-//! The link emulator: real packets of real hosts through the link model that the simulator uses.
+//! The link emulator: real packets of real hosts pass through the link model that the simulator uses.
 //!
-//! It knows no bundles. A thread for each direction takes frames at one [`Port`] and hands them
-//! over at the other; [`Emulator`] starts the threads, lowers carriers and gathers samples.
+//! It knows no bundles. A thread for each direction receives frames at one [`Port`] and hands them over at the other;
+//! [`Emulator`] starts the threads, controls carriers and collects samples.
 
 mod direction;
 mod frame;
@@ -23,14 +23,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of a frame that are not the IP packet: virtio-net and Ethernet headers.
+/// Bytes of a frame in addition to the IP packet: virtio-net and Ethernet headers.
 pub(crate) const FRAME_OVERHEAD: usize = farlink_os::tap::VNET_HEADER + 14;
 
-/// Links being emulated.
+/// The emulator of all links of a run.
 pub struct Emulator {
     stop: Arc<AtomicBool>,
     interval: Duration,
-    /// Directions that do not run yet.
+    /// Directions that are not running yet, with their thread names.
     waiting: Vec<(String, Direction)>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     sender: Sender<Sample>,
@@ -38,7 +38,7 @@ pub struct Emulator {
     cables: Vec<Cable>,
 }
 
-/// What is needed to lower and raise the carrier of a link.
+/// A link whose carrier is raised and lowered.
 struct Cable {
     ports: [Arc<Port>; 2],
     directions: [Arc<Shared>; 2],
@@ -46,15 +46,15 @@ struct Cable {
 }
 
 impl Emulator {
-    /// An emulator without links, which gives a sample of each direction every `interval`.
+    /// Creates an emulator without links, which yields a sample of each direction every `interval`.
     pub fn new(interval: Duration) -> Self {
         let (sender, samples) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         Emulator { stop, interval, waiting: Vec::new(), threads: Vec::new(), sender, samples, cables: Vec::new() }
     }
 
-    /// Joins two ports by a link; `forward` goes from the first to the second. The same seed gives
-    /// the same fate to the same packets. Nothing is carried before [`Emulator::begin`].
+    /// Joins two ports by a link; `forward` leads from the first to the second. Equal seeds decide equally about equal
+    /// packets. Nothing is carried before [`Emulator::begin`].
     pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64) -> io::Result<()> {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
@@ -75,8 +75,8 @@ impl Emulator {
         Ok(())
     }
 
-    /// Starts all directions and gives the monotonic nanoseconds at which their time begins: `start_ns`,
-    /// or now. When this returns each of them takes packets.
+    /// Starts all directions; returns the monotonic nanoseconds at which their time begins: `start_ns`, or now. All
+    /// directions receive packets when this returns.
     pub fn begin(&mut self, start_ns: Option<u64>) -> io::Result<u64> {
         let (starting, all_run) = channel();
         let start_ns = start_ns.unwrap_or_else(monotonic_ns);
@@ -87,15 +87,15 @@ impl Emulator {
             self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         }
         drop(starting);
-        // Whoever polls raises the carriers, which must be there when a link opens.
+        // The polling thread raises the carriers, which must be up when a link opens.
         let _ = farlink_os::schedule::set_real_time(direction::PRIORITY);
-        // The channel ends with the last that starts.
+        // The channel disconnects when the last direction has started.
         let _ = all_run.recv();
         Ok(start_ns)
     }
 
-    /// Takes the samples that have come in, waiting for the first at most this long, and sees to
-    /// the carriers. An error when a direction has stopped.
+    /// Collects samples, waiting for the first at most this long, and updates the carriers. Fails if a direction has
+    /// stopped.
     pub fn poll(&mut self, wait: Duration) -> io::Result<Vec<Sample>> {
         let mut samples: Vec<Sample> = self.samples.recv_timeout(wait).into_iter().collect();
         samples.extend(self.samples.try_iter());
@@ -107,7 +107,7 @@ impl Emulator {
         Ok(samples)
     }
 
-    /// Stops all links and gives the last samples.
+    /// Stops all links and returns the last samples.
     pub fn finish(&mut self) -> io::Result<Vec<Sample>> {
         self.stop.store(true, Ordering::Relaxed);
         let mut result = Ok(());
@@ -127,7 +127,7 @@ impl Drop for Emulator {
 }
 
 impl Cable {
-    /// Down when both directions are down and nothing is in flight; up again before either opens.
+    /// Lowers the carrier when both directions are down and nothing is in flight, and raises it before either opens.
     fn update_carrier(&mut self) {
         let up = self.directions.iter().any(|d| d.up.load(Ordering::Acquire));
         let now = monotonic_ns();

@@ -1,21 +1,20 @@
-//! What is on its way: frames in one region of memory that was there from the start, given out in
-//! order of arrival time.
+//! Frames in flight, in one region of memory reserved at the start, released in order of arrival time.
 
 use farlink_os::memory::Region;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
-/// Frames are written one behind another into chunks of this size. A chunk whose frames have all left is
-/// used again before one that was never touched, so that memory in use is what is on its way.
+/// Size of the chunks into which frames are written one after another. An emptied chunk is reused before an untouched
+/// one, so that memory use follows the bytes in flight.
 const CHUNK: usize = 1 << 20;
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Due {
-    /// When it arrives, in nanoseconds.
+    /// Arrival time in nanoseconds.
     pub at: u64,
-    /// Order of entry: equal times leave in it.
+    /// Order of entry, which decides between equal times.
     sequence: u64,
     offset: u32,
     length: u32,
@@ -27,36 +26,36 @@ impl Due {
     }
 }
 
-/// Frames on their way.
+/// Queue of the frames in flight.
 #[derive(Debug)]
 pub struct Pending {
     region: Region,
-    /// Bytes of each chunk.
+    /// Bytes per chunk.
     chunk: usize,
-    /// Frames in each chunk that was ever used.
+    /// Number of frames in each chunk used so far.
     frames: Vec<u32>,
-    /// Chunks the region has room for.
+    /// Number of chunks that fit the region.
     most: usize,
-    /// Chunks that were used and are empty, the latest last.
+    /// Emptied chunks, the latest last.
     free: Vec<usize>,
-    /// The chunk being filled, and how far it is.
+    /// Chunk being filled, and the bytes used in it.
     current: usize,
     filled: usize,
     entered: u64,
-    /// Those that arrive in order of entry: nearly always all.
+    /// Frames that arrive in order of entry: nearly all.
     in_order: VecDeque<Due>,
-    /// Those that overtake.
+    /// Frames that overtake others.
     early: BinaryHeap<Reverse<Due>>,
     bytes: usize,
 }
 
 impl Pending {
-    /// Room for `capacity` bytes of frames (at most 4 GiB), the first `populated` of them backed by memory
-    /// at once.
+    /// Reserves `capacity` bytes for frames (at most 4 GiB), of which the first `populated` are backed by memory at
+    /// once.
     pub fn new(capacity: usize, populated: usize) -> io::Result<Self> {
         let capacity = capacity.clamp(1, u32::MAX as usize);
         let region = Region::reserve(capacity)?;
-        // Older kernels cannot; pages then come one by one.
+        // Older kernels cannot populate memory; pages are then allocated on first use.
         let _ = region.populate(populated);
         let chunk = CHUNK.min(capacity);
         Ok(Pending {
@@ -74,8 +73,7 @@ impl Pending {
         })
     }
 
-    /// Adds a frame of `length` bytes that arrives at `at`, written by `write`; false when there is
-    /// no room.
+    /// Adds a frame of `length` bytes that arrives at `at`, filled by `write`; returns false if there is no room.
     pub fn push(&mut self, at: u64, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let Some(offset) = self.allocate(length) else { return false };
         let due = Due { at, sequence: self.entered, offset: offset as u32, length: length as u32 };
@@ -90,7 +88,7 @@ impl Pending {
         true
     }
 
-    /// Room in the chunk being filled, or in the next.
+    /// Allocates room in the current chunk, or in the next.
     fn allocate(&mut self, length: usize) -> Option<usize> {
         if length > self.chunk {
             return None;
@@ -112,7 +110,6 @@ impl Pending {
         Some(offset)
     }
 
-    /// The next frame to arrive.
     pub fn next(&self) -> Option<Due> {
         match (self.in_order.front(), self.early.peek()) {
             (Some(a), Some(Reverse(b))) => Some(*a.min(b)),
@@ -121,8 +118,8 @@ impl Pending {
         }
     }
 
-    /// Moves those that are due at `now` into `out`, in order, until it holds `most`. They stay
-    /// readable until [`Pending::release`].
+    /// Moves frames that are due at `now` into `out`, in order, until it holds `most`. Their bytes stay valid until
+    /// [`Pending::release`].
     pub fn take_due(&mut self, now: u64, most: usize, out: &mut Vec<Due>) {
         while out.len() < most {
             let Some(next) = self.next().filter(|d| d.at <= now) else { return };
@@ -135,12 +132,11 @@ impl Pending {
         }
     }
 
-    /// The bytes of a frame.
     pub fn bytes_of(&self, due: Due) -> &[u8] {
         &self.region[due.range()]
     }
 
-    /// Gives a frame's room back.
+    /// Releases the memory of a frame.
     pub fn release(&mut self, due: Due) {
         self.bytes -= due.length as usize;
         let chunk = due.offset as usize / self.chunk;
@@ -152,7 +148,7 @@ impl Pending {
         }
     }
 
-    /// Bytes on their way.
+    /// Number of bytes in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -171,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_leave_in_order_of_time_then_of_entry() {
+    fn frames_leave_by_time_then_entry() {
         let mut pending = Pending::new(1000, 1000).unwrap();
         for (at, byte) in [(30, 1), (10, 2), (30, 3), (20, 4), (10, 5)] {
             assert!(pending.push(at, 10, |b| b.fill(byte)));
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_refuses_and_never_mixes_frames() {
+    fn full_queue_refuses_and_keeps_frames() {
         let mut pending = Pending::new(10_000, 0).unwrap();
         let mut expected: VecDeque<(u64, u8)> = VecDeque::new();
         let (mut refused, mut x) = (0, 12345u64);
@@ -209,9 +205,9 @@ mod tests {
         assert!(refused > 0 && expected.len() < 100, "{refused} {}", expected.len());
     }
 
-    /// 1 Gbit/s times 2 s: 250 MB in packets of 1500 bytes, and what is kept beside each.
     #[test]
-    fn memory_in_use_is_what_is_on_its_way_and_a_fifth() {
+    fn memory_use_follows_bytes_in_flight() {
+        // 1 Gbit/s times 2 s: 250 MB in packets of 1500 bytes, plus the bookkeeping of each.
         const DELAY_NS: u64 = 2_000_000_000;
         let mut pending = Pending::new(600 << 20, 0).unwrap();
         let (mut due, mut most) = (Vec::new(), 0);
@@ -228,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_larger_than_the_room_is_refused() {
+    fn oversized_frame_is_refused() {
         let mut pending = Pending::new(100, 0).unwrap();
         assert!(!pending.push(1, 101, |_| {}));
         assert!(pending.push(1, 100, |_| {}));

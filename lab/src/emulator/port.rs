@@ -1,21 +1,21 @@
-//! Where frames come from and go to: a TAP interface, or a packet socket on one end of a pair.
+//! Sources and sinks of frames: a TAP interface, or a packet socket on one end of a virtual Ethernet pair.
 
 use farlink_os::packet::{BATCH, Batch, FRAME_MAX, PacketSocket};
 use farlink_os::tap::Tap;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// One end of an emulated link, as the emulator sees it.
+/// One end of an emulated link, on the emulator's side.
 #[derive(Debug)]
 pub enum Port {
-    /// The host's own interface.
+    /// TAP device of the host's own interface.
     Tap(Tap),
-    /// The other end of a pair whose first end is the host's interface.
+    /// Packet socket on the peer of the host's interface.
     Packet(PacketSocket),
 }
 
 impl Port {
-    /// What to poll.
+    /// File descriptor to poll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Port::Tap(tap) => tap.as_fd(),
@@ -23,8 +23,7 @@ impl Port {
         }
     }
 
-    /// Gives frames to the host; tells how many it took. An error is about the first that it did
-    /// not take.
+    /// Hands frames to the host; returns the number accepted. An error refers to the first frame that was not accepted.
     pub fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
         match self {
             Port::Tap(tap) => {
@@ -45,7 +44,7 @@ impl Port {
         }
     }
 
-    /// Frames the kernel lost before we could take them, since the last call.
+    /// Number of frames the kernel lost before they were read, since the last call.
     pub fn take_drops(&self) -> u64 {
         match self {
             Port::Tap(_) => 0,
@@ -53,7 +52,7 @@ impl Port {
         }
     }
 
-    /// Shows the host a plugged or unplugged cable, where the port can.
+    /// Sets the carrier of the host's interface, if the port supports it.
     pub fn set_carrier(&self, on: bool) -> io::Result<()> {
         match self {
             Port::Tap(tap) => tap.set_carrier(on),
@@ -62,7 +61,7 @@ impl Port {
     }
 }
 
-/// Room for arriving frames, one per reading thread.
+/// Receive buffers, one set per thread.
 #[derive(Debug)]
 pub struct Intake {
     batch: Batch,
@@ -76,9 +75,8 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Takes what has arrived at `port`, at most [`BATCH`] frames, and shows each to `each` with the
-    /// monotonic time at which the host sent it (for TAP: at which it was taken); tells how many
-    /// there were.
+    /// Receives at most [`BATCH`] frames from `port` and calls `each` with the frame and the monotonic time at which
+    /// the host sent it (for TAP: at which it was read). Returns the number of frames.
     pub fn receive(&mut self, port: &Port, mut each: impl FnMut(&[u8], u64)) -> io::Result<usize> {
         let nothing = |e: &io::Error| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
         match port {

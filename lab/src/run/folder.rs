@@ -1,5 +1,4 @@
-//! The files of a run beside its tables: a folder for each node with configuration and logs, and
-//! the files that traffic sends.
+//! Files of a run beside its tables: a folder for each node with configuration and logs, and the files sent by traffic.
 
 use crate::driver::COMMON;
 use anyhow::{Context, Result, anyhow};
@@ -11,10 +10,10 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Lines of a log shown when a run fails.
+/// Number of log lines shown when a run fails.
 const TAIL: usize = 8;
 
-/// The folder of a run.
+/// Folder layout of a run.
 #[derive(Debug)]
 pub struct RunFolder {
     root: PathBuf,
@@ -22,7 +21,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the nodes' folders, empty, and the files that traffic makes from the seed.
+    /// Creates the empty node folders, and generates the files to send from the seed.
     pub fn create(root: &Path, scenario: &Scenario) -> Result<Self> {
         let root = super::absolute(root)?;
         let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
@@ -52,12 +51,11 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// The folder of a node.
     pub fn node(&self, index: usize) -> &Path {
         &self.nodes[index]
     }
 
-    /// The supervisor's and the emulator's log.
+    /// Log file of the supervisor and the emulator.
     pub fn supervisor_log(&self) -> PathBuf {
         self.root.join("supervisor.log")
     }
@@ -66,12 +64,12 @@ impl RunFolder {
         self.root.join("files").join(format!("{traffic}.sent"))
     }
 
-    /// The folder where the file of a traffic goes.
+    /// Folder that receives the file of a traffic flow.
     pub fn received(&self, traffic: usize) -> PathBuf {
         self.root.join("files").join(format!("{traffic}.received"))
     }
 
-    /// What a traffic sends: a file, or the bytes of its bundles.
+    /// File that a traffic flow sends, or the bytes of its bundles.
     pub fn content(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
         match &scenario.traffic[traffic].kind {
             TrafficKind::File { path: Some(path), .. } => std::path::absolute(scenario.folder.join(path)).ok(),
@@ -80,7 +78,7 @@ impl RunFolder {
         }
     }
 
-    /// Compares every file with what arrived of it.
+    /// Compares every file sent with the file received.
     pub fn compare_files(&self, scenario: &Scenario) -> Result<Vec<FileCheck>> {
         let mut checks = Vec::new();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
@@ -106,7 +104,7 @@ impl RunFolder {
         Ok(checks)
     }
 
-    /// Adds to an error where to look: the last lines of each log that has any, and the folder.
+    /// Adds context to an error: the last lines of each non-empty log, and the path of the folder.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let mut text = format!("{error:#}");
         let mut logs = vec![self.supervisor_log()];
@@ -131,8 +129,8 @@ impl RunFolder {
         anyhow!("{text}\nthe run directory is kept: {}", self.root.display())
     }
 
-    /// Removes what is of no use after a run that went well: stores, sockets, events (now in
-    /// tables), keys, what was sent, and files that arrived as they were.
+    /// Removes files that a successful run no longer needs: stores, sockets, events (which are in the tables), keys,
+    /// and files that arrived intact.
     pub fn tidy(&self, checks: &[FileCheck]) -> Result<()> {
         let _ = fs::remove_dir_all(self.root.join("nodes").join(COMMON));
         for node in &self.nodes {
@@ -140,7 +138,7 @@ impl RunFolder {
             for file in ["farlink.sock", "node.keys", "security.starts"] {
                 let _ = fs::remove_file(node.join(file));
             }
-            // One of each life.
+            // Each life of a node left an event file.
             let here = fs::read_dir(node).into_iter().flatten().flatten().map(|entry| entry.path());
             here.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).for_each(|path| {
                 let _ = fs::remove_file(path);
@@ -154,8 +152,8 @@ impl RunFolder {
     }
 }
 
-/// The bytes of all bundles (zeros, which take no room on disk) and, where they differ or are none, their
-/// sizes: the simulator draws the same.
+/// Writes the bytes of all bundles (a sparse file of zeros), and their sizes if they vary or are zero. The simulator
+/// draws the same sizes.
 fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Result<()> {
     let (least, most) = (size.min.bytes(), size.max.bytes());
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -175,11 +173,12 @@ fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Resul
     Ok(())
 }
 
-/// A file whose content follows from the seed.
+/// Writes a file with contents derived from the seed.
 fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut rng = Rng::new(seed);
     let mut left = bytes;
+    // The generator yields 8 bytes at a time.
     while left > 0 {
         let word = rng.next_u64().to_le_bytes();
         let count = left.min(8) as usize;
@@ -190,7 +189,7 @@ fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Length and SHA-256 of a file.
+/// Computes length and SHA-256 of a file.
 fn checksum(path: &Path) -> Result<(u64, String)> {
     let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hash = Sha256::new();
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_follows_from_the_seed_and_is_compared_and_removed() {
+    fn sent_file_is_seeded_compared_removed() {
         let root = std::env::temp_dir().join(format!("farlink-folder-{}", std::process::id()));
         let scenario = scenario();
         let folder = RunFolder::create(&root, &scenario).unwrap();
@@ -238,14 +237,14 @@ mod tests {
         assert!(first[0].sent_checksum.as_ref().unwrap().starts_with("sha256:"));
         folder.tidy(&first).unwrap();
         assert!(!root.join("files").exists());
-        assert!(secrets.iter().all(|file| !file.exists()), "nobody is given keys with a run");
+        assert!(secrets.iter().all(|file| !file.exists()), "a run directory can be shared without keys");
         let again = RunFolder::create(&root, &scenario).unwrap();
         assert_eq!(again.compare_files(&scenario).unwrap()[0].sent_checksum, first[0].sent_checksum);
         fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
-    fn bundles_of_no_bytes_have_a_list_too() {
+    fn empty_bundles_have_size_list() {
         let path = std::env::temp_dir().join(format!("farlink-empty-{}.sent", std::process::id()));
         let size = SizeRange { min: farlink_base::DataVolume(0), max: farlink_base::DataVolume(0) };
         make_bundles(&path, 3, size, Rng::new(3)).unwrap();
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_many_sizes_have_a_list_of_them() {
+    fn varied_bundles_have_size_list() {
         let path = std::env::temp_dir().join(format!("farlink-bundles-{}.sent", std::process::id()));
         let size = SizeRange { min: farlink_base::DataVolume(10), max: farlink_base::DataVolume(20) };
         make_bundles(&path, 100, size, Rng::new(3)).unwrap();
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_to_look() {
+    fn error_names_log_and_folder() {
         let root = std::env::temp_dir().join(format!("farlink-explain-{}", std::process::id()));
         let folder = RunFolder::create(&root, &scenario()).unwrap();
         fs::write(folder.node(1).join("node.log"), "one\nthe reason\n").unwrap();

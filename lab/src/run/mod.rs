@@ -1,5 +1,5 @@
-//! A scenario as real processes: hosts, links, nodes and applications set up, run and taken down,
-//! and what they did written as a run that looks like a simulated one.
+//! Runs of scenarios as real processes: hosts, links, nodes and applications are set up, run and taken down, and the
+//! result is written as a run directory like that of a simulation.
 
 mod folder;
 mod outages;
@@ -17,41 +17,41 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How to run.
+/// Options of [`run`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the run directory goes.
+    /// Path of the run directory.
     pub folder: PathBuf,
-    /// The command that repeats the run, for the manifest.
+    /// Command line that repeats the run, for the manifest.
     pub command: String,
-    /// The `farlink` program: supervisor, node and applications.
+    /// Path of the `farlink` program: supervisor, node and applications.
     pub program: PathBuf,
-    /// Kind of interface; the best this machine permits when not given.
+    /// Kind of interface; `None` for the best that this machine permits.
     pub method: Option<Method>,
-    /// Set from outside: the run ends here, and is written as far as it came.
+    /// Set from outside to stop the run, which is then written as far as it got.
     pub stop: Arc<AtomicBool>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// What is being done: `setting up`, `running`, `collecting`.
+    /// Current phase: `setting up`, `running`, `collecting`.
     pub phase: &'static str,
     /// Seconds since the start of the run.
     pub elapsed_s: f64,
-    /// Seconds it takes at most.
+    /// Longest duration in seconds.
     pub duration_s: f64,
-    /// Bundles created so far.
+    /// Number of bundles created so far.
     pub created: u64,
-    /// Bundles delivered so far.
+    /// Number of bundles delivered so far.
     pub delivered: u64,
 }
 
-/// Runs a scenario in the testbed and writes its run directory. Call it from a thread that lives as
-/// long as the run: when that thread ends, the kernel ends the run.
+/// Runs a scenario in the testbed and writes its run directory. The calling thread must live as long as the run: when
+/// it ends, the kernel ends the run.
 ///
 /// # Errors
-/// What failed, with the last lines of the logs and the run directory, which is kept.
+/// The failure, with the last lines of the logs. The run directory is kept.
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<PathBuf> {
     let begun = std::time::Instant::now();
     if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
@@ -85,7 +85,7 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The machine, as `/proc` describes it.
+/// Facts about the machine, from `/proc`.
 fn host() -> farlink_report::Host {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -102,9 +102,9 @@ fn host() -> farlink_report::Host {
     }
 }
 
-/// An absolute path: processes of the run start in other folders.
+/// Makes a path absolute, because processes of the run start in other folders.
 fn absolute(path: &Path) -> Result<PathBuf> {
-    // The folder of a file named without one is "".
+    // The parent of a file name without a folder is "".
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::path::absolute(path).with_context(|| format!("the path {}", path.display()))
 }

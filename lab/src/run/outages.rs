@@ -1,5 +1,5 @@
-//! Outages of links among the events of their nodes: the scenario says when they are, the emulator makes them, and no
-//! node is told.
+//! Outages of links as events of their nodes. The scenario schedules them and the emulator makes them; nodes are not
+//! notified.
 
 use anyhow::Result;
 use farlink_base::{Event, LinkId, NodeId};
@@ -8,13 +8,13 @@ use farlink_scenario::{FaultKind, Scenario};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Those of one node's links that are still to be told, in order of time.
+/// Remaining outage events of one node, in order of time.
 pub struct Outages {
     rows: VecDeque<EventRow>,
 }
 
 impl Outages {
-    /// Of the links of a node, as a simulation tells them.
+    /// Lists the outages of a node's links, with the same rows as a simulation.
     pub fn new(scenario: &Scenario, node: usize) -> Outages {
         let ends = scenario.ends_of(node);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
@@ -35,7 +35,7 @@ impl Outages {
         Outages { rows: rows.into() }
     }
 
-    /// Gives what happens before then, from the start of the run.
+    /// Calls `each` with the events before a time since the start of the run, and removes them.
     pub fn before(&mut self, time_ns: u64, each: &mut dyn FnMut(&EventRow) -> Result<()>) -> Result<()> {
         while let Some(row) = self.rows.pop_front_if(|row| row.time_ns < time_ns) {
             each(&row)?;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_nodes_of_a_link_tell_when_it_is_down_others_do_not() {
+    fn outages_appear_at_both_ends() {
         let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
         let link = |name: &str, a: &str, b: &str| {
             format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"ltp\"\n")

@@ -1,4 +1,4 @@
-//! What the live part left, written as a run: the same tables that a simulation writes.
+//! Writing of a run: the results of the live part, in the same tables that a simulation writes.
 
 use super::folder::RunFolder;
 use super::outages::Outages;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Writes everything and finishes the run.
+/// Writes all tables and finishes the run.
 pub fn write(
     scenario: &Scenario,
     mut writer: RunWriter,
@@ -59,6 +59,7 @@ pub fn write(
         outages.before(elapsed_ns, &mut |row| writer.event(row))?;
         stored.flush_until(elapsed_ns, &mut samples);
     }
+    // Completion is noticed only at the next count, so the last delivery ends the run.
     let end_ns = match arrivals.last {
         Some(last) if outcome.complete && scenario.stop_when_delivered => last,
         _ if outcome.stopped => (outcome.progress.elapsed_s * 1e9) as u64,
@@ -105,7 +106,7 @@ fn processes(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
     }
 }
 
-/// How far the run may be believed.
+/// Fills in the measures of trustworthiness.
 fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
     let reports = || outcome.links.iter().flatten().filter(|r| r.handed_over > 0);
     let worst = |f: fn(&crate::supervisor::LinkReport) -> f64| reports().map(f).fold(0.0, f64::max);
@@ -121,7 +122,8 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     validity.pressure = Some(Pressure { cpu_waiting, memory_waiting, io_waiting, steal });
     validity.emulator_lateness = Some(lateness);
     validity.accounting = Accounting::Proc;
-    // Each direction by its own delay: what is late for a cable is nothing for a space link.
+    // Each direction is judged by its own delay: a delay that disturbs a cable is negligible for a
+    // space link.
     for (index, link) in scenario.links.iter().enumerate() {
         for (report, spec) in outcome.links[index].iter().zip([&link.forward, &link.reverse]) {
             let from = &scenario.nodes[link.between[usize::from(!report.forward)]].name;
@@ -136,7 +138,8 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
         }
     }
     nodes(scenario, outcome, validity);
-    // With real-time priority everywhere, what waits is somebody else's; the lateness above tells.
+    // With real-time priority everywhere, other processes wait; the delays above show whether ours
+    // did.
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
     let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
     let disk_wait = io_waiting.filter(|_| durable);
@@ -151,7 +154,7 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     validity.notes.extend(note_of_restarts(&restarted));
 }
 
-/// Nodes that waited for a processor hand over late: as much as the shortest of their links bears.
+/// Judges the delay of nodes waiting for a processor by the shortest of their links.
 fn nodes(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let worst =
@@ -184,24 +187,24 @@ fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
     let mut notes = vec![
         format!("Hosts are isolated by {isolation}; links are {links}."),
         "CPU and memory are counted by /proc and at the end of each process; no control group was used.".to_string(),
-        "The lateness shown is that of the worst direction of the worst link.".to_string(),
+        "The emulator delay shown is that of the worst direction of the worst link.".to_string(),
     ];
     if !outcome.real_time {
         let ahead =
-            "Nodes had no real-time priority and handed over further ahead; `farlink doctor` says how to give it.";
+            "Nodes had no real-time priority and handed over further ahead; `farlink doctor` shows how to grant it.";
         notes.push(ahead.to_string());
     }
     if !lateness.real_time {
-        notes.push("The emulator had no real-time priority; `farlink doctor` says how to give it.".to_string());
+        notes.push("The emulator had no real-time priority; `farlink doctor` shows how to grant it.".to_string());
     }
     notes
 }
 
-/// What is not known of nodes that were killed.
+/// Note about events lost with killed nodes.
 fn note_of_restarts(nodes: &[&str]) -> Option<String> {
     (!nodes.is_empty()).then(|| {
         format!(
-            "What was killed ({}) had not written all it did: events of the last 200 ms before may be missing, and with \
+            "Killed nodes ({}) had unwritten events: those of the last 200 ms before the kill may be missing, and with \
              them deliveries.",
             nodes.join(", ")
         )
@@ -211,7 +214,7 @@ fn note_of_restarts(nodes: &[&str]) -> Option<String> {
 /// Identity of a bundle or fragment: source, service, creation time, sequence number, offset.
 type Key = (Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
-/// Bundles and bytes kept at a node over time, from its events.
+/// Store occupancy of a node over time, from its events.
 struct Stored {
     node: Text,
     interval_ns: u64,
@@ -233,7 +236,7 @@ impl Stored {
         }
         self.flush_until(row.time_ns, samples);
         if killed {
-            // What its disk has it tells as it starts.
+            // The restarted node reports the bundles that it recovers from disk.
             self.kept.clear();
             self.bytes = 0;
             return;
@@ -242,13 +245,13 @@ impl Stored {
         if &*row.event == "deleted" {
             self.bytes -= self.kept.remove(&key).unwrap_or(0);
         } else {
-            // The whole bundle, as the store of a simulated node counts it.
+            // Encoded size of the whole bundle, as in the store of a simulated node.
             let size = row.bundle_bytes.or(row.size).unwrap_or(0);
             self.bytes = self.bytes + size - self.kept.insert(key, size).unwrap_or(0);
         }
     }
 
-    /// Samples of the time before `time_ns`.
+    /// Writes the samples due before `time_ns`.
     fn flush_until(&mut self, time_ns: u64, samples: &mut Vec<SampleRow>) {
         while self.next_ns < time_ns {
             for (metric, value) in [(STORED_BYTES, self.bytes), (STORED_BUNDLES, self.kept.len() as u64)] {
@@ -265,9 +268,9 @@ impl Stored {
     }
 }
 
-/// When each traffic's last bundle was delivered.
+/// Delivery time of each traffic flow's last bundle.
 struct Arrivals {
-    /// Destination node and service of each traffic.
+    /// Destination node and service of each traffic flow.
     traffic: Vec<(Text, u64)>,
     at: Vec<Option<u64>>,
     last: Option<u64>,
@@ -292,7 +295,7 @@ impl Arrivals {
         }
     }
 
-    /// Adds the time of completion to the files that are complete.
+    /// Adds the completion time to the files that are complete.
     fn complete_files(&self, scenario: &Scenario, mut files: Vec<FileCheck>) -> Vec<FileCheck> {
         let is_file = |kind: &TrafficKind| matches!(kind, TrafficKind::File { .. });
         let times = scenario.traffic.iter().zip(&self.at).filter(|(t, _)| is_file(&t.kind)).map(|(_, at)| *at);
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_volume_is_a_staircase_of_the_events() {
+    fn stored_bytes_follow_events() {
         let mut stored = Stored::new("a", Duration::from_nanos(10));
         let mut samples = Vec::new();
         let rows =
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_killed_keeps_what_it_found_again() {
+    fn killed_node_keeps_recovered_bundles() {
         let mut stored = Stored::new("a", Duration::from_nanos(10));
         let mut samples = Vec::new();
         let mut down = event(12, "fault", 0);

@@ -1,5 +1,5 @@
-//! Nodes that are killed and started again on what their disk has, as the scenario says: `kill -9` of the node and of
-//! its applications, and later both again, but for applications that were done.
+//! Restarts of nodes: as scheduled by the scenario, a node and its applications are killed with `kill -9` and later
+//! started again from disk, except for applications that had finished.
 
 use super::session::{FIRST_APPLICATION, Session};
 use crate::driver::{Driver, NodeContext};
@@ -9,20 +9,20 @@ use farlink_scenario::{Down, Scenario};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time a node has to end once it is killed, and to take applications once it is started again: long, as it may have much
-/// to read from its disk.
+/// Time for a killed node to end, and for a restarted node to accept applications; long, because it may have much to
+/// read from its disk.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is still to be done.
+/// Progress of the scheduled restarts.
 #[derive(Debug, Default)]
 pub struct Restarts {
-    /// Not yet killed.
+    /// Failures still to come.
     due: VecDeque<Down>,
-    /// Killed.
+    /// Nodes that are down.
     down: Vec<Killed>,
-    /// Started again: their applications wait until they are ready.
+    /// Nodes started again whose applications wait for them to be ready.
     starting: Vec<Killed>,
-    /// How often each node was started again.
+    /// Number of restarts of each node.
     lives: Vec<u32>,
 }
 
@@ -30,20 +30,20 @@ pub struct Restarts {
 #[derive(Clone, Debug)]
 struct Killed {
     node: usize,
-    /// Monotonic nanoseconds.
+    /// Time of the kill, in monotonic nanoseconds.
     at_ns: u64,
-    /// When it is to start again.
+    /// Time of the restart, since the start of the run.
     until: Duration,
-    /// When it was killed, or started again, from the start of the run.
+    /// Time of the kill or restart, since the start of the run.
     since: Duration,
-    /// Whether its driver knows.
+    /// Whether the driver was informed.
     fell: bool,
-    /// Traffic whose receivers ended with it.
+    /// Traffic flows whose receivers were killed with the node.
     receivers: Vec<usize>,
 }
 
 impl Restarts {
-    /// Of a scenario.
+    /// Collects the restarts of a scenario.
     pub fn new(scenario: &Scenario) -> Restarts {
         let lives = vec![0; scenario.nodes.len()];
         Restarts { due: scenario.restarts().into(), lives, ..Restarts::default() }
@@ -52,16 +52,16 @@ impl Restarts {
     pub fn awaits(&self, node: usize) -> bool {
         self.down.iter().chain(&self.starting).any(|killed| killed.node == node)
     }
-    /// Nodes that were killed so far.
+    /// Nodes that were killed at least once.
     pub fn restarted(&self) -> Vec<usize> {
         let down = |node: &usize| self.down.iter().any(|killed| killed.node == *node);
         (0..self.lives.len()).filter(|node| self.lives[*node] > 0 || down(node)).collect()
     }
-    /// Nodes that were started again and take no applications.
+    /// Nodes that were restarted and do not accept applications yet.
     pub fn unready(&self) -> Vec<usize> {
         self.starting.iter().map(|killed| killed.node).collect()
     }
-    /// What should have happened to a node long ago.
+    /// A node that has exceeded its time to end or to get ready, with a description.
     fn overdue(&self, elapsed: Duration) -> Option<(usize, &'static str)> {
         let late = |killed: &&Killed| elapsed > killed.since + PATIENCE;
         let undead = self.down.iter().filter(|killed| !killed.fell).find(late);
@@ -72,7 +72,7 @@ impl Restarts {
 }
 
 impl Session<'_> {
-    /// Kills, and starts again, what is due.
+    /// Kills and restarts the nodes that are due.
     pub fn restart_due_nodes(&mut self, elapsed: Duration) -> Result<()> {
         while let Some(down) = self.restarts.due.pop_front_if(|down| down.from <= elapsed) {
             self.kill_node(down, elapsed)?;
@@ -94,12 +94,12 @@ impl Session<'_> {
         }
         if let Some((node, what)) = self.restarts.overdue(elapsed) {
             let name = &self.scenario.nodes[node].name;
-            bail!("node `{name}` {what} within {PATIENCE:?}\nhint: its last log says what it was doing");
+            bail!("node `{name}` {what} within {PATIENCE:?}\nhint: its last log shows its state");
         }
         Ok(())
     }
 
-    /// Those that were killed and whose processes are gone are down, for all that is told of them.
+    /// Informs the drivers of killed nodes whose processes are gone.
     pub fn note_fallen(&mut self) -> Result<()> {
         for mut killed in std::mem::take(&mut self.restarts.down) {
             let gone = self.processes.iter().all(|process| process.node != killed.node || process.exited.is_some());
@@ -112,8 +112,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Does something with the driver of a node.
+    /// Calls a closure with the driver of a node.
     pub fn with_driver<T>(&mut self, node: usize, what: impl FnOnce(&mut dyn Driver, &NodeContext<'_>) -> T) -> T {
+        // The driver is moved out because the context borrows the session.
         let mut driver = std::mem::replace(&mut self.drivers[node], crate::drivers::new_default());
         let done = what(&mut *driver, &self.context(node));
         self.drivers[node] = driver;
@@ -129,7 +130,7 @@ impl Session<'_> {
             self.supervisor.tell(&Request::Signal { id: process.id, signal: SignalName::Kill })?;
             killed.receivers.extend(process.receives);
         }
-        // It may not have been ready yet after the last time.
+        // The previous restart may not have been completed yet.
         let (again, others) =
             std::mem::take(&mut self.restarts.starting).into_iter().partition(|k| k.node == down.node);
         self.restarts.starting = others;
@@ -156,7 +157,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts the program that receives a traffic, where there is one.
+    /// Starts the program that receives a traffic flow, if there is one.
     pub fn start_receiver(&mut self, traffic: usize, name: &str) -> Result<()> {
         let to = self.scenario.traffic[traffic].to;
         let into = self.folder.received(traffic);
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_hangs_is_overdue_one_that_is_to_stay_down_is_not() {
+    fn only_hanging_node_is_overdue() {
         let at = Duration::from_secs;
         let killed = |fell| Killed { node: 2, at_ns: 0, until: at(1000), since: at(10), fell, receivers: Vec::new() };
         let mut restarts = Restarts { down: vec![killed(true)], ..Restarts::default() };

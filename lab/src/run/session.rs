@@ -1,4 +1,4 @@
-//! The live part of a run: from the first namespace to the last exit.
+//! The live part of a run, from the first namespace to the last exit.
 
 use super::folder::RunFolder;
 use super::restarts::Restarts;
@@ -20,73 +20,73 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time nodes have to get ready before the run starts, and more for each of them.
+/// Time for nodes to get ready before the run starts, and additional time per node.
 const LEAD: Duration = Duration::from_millis(1200);
 const LEAD_PER_NODE: Duration = Duration::from_millis(200);
-/// How long the loop waits for the supervisor before it looks around.
+/// Longest wait for the supervisor in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
-/// Time between two looks at what was delivered.
+/// Interval at which deliveries are counted.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time processes have to end once asked.
+/// Time for processes to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// Real-time priorities, where they are permitted: nodes above applications, as a machine of its own would
-/// serve its network first; both below the emulator (50), whose time is everybody's.
+/// Real-time priorities, where permitted: nodes above applications, as a separate machine would serve its network
+/// first. Both are below the emulator (50), which serves all nodes.
 const NODE_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
-/// Applications are numbered from here; nodes from 0.
+/// First process number of applications; nodes count from 0.
 pub const FIRST_APPLICATION: u32 = 1 << 16;
-/// What changes links of nodes is numbered from here.
+/// First process number of programs that change links.
 const FIRST_CHANGE: u32 = 1 << 24;
 
-/// What came out of the live part.
+/// Result of the live part.
 pub struct Outcome {
-    /// Monotonic nanoseconds of the start.
+    /// Start of the run, in monotonic nanoseconds.
     pub start_ns: u64,
-    /// Wall time of the start.
+    /// Wall-clock time of the start.
     pub epoch: DtnTime,
-    /// How the last look found it.
+    /// Progress at the end of the run.
     pub progress: Progress,
-    /// Whether all was sent and delivered.
+    /// Whether everything was sent and delivered.
     pub complete: bool,
-    /// Whether it was stopped before its time.
+    /// Whether the run was stopped early.
     pub stopped: bool,
-    /// Nodes that were killed at least once, and those of them that had been started again and were not ready.
+    /// Nodes that were killed at least once, and those that were not ready again at the end.
     pub restarted: Vec<usize>,
     pub unready: Vec<usize>,
-    /// Drivers, with their records.
+    /// Drivers of the nodes, which hold the event records.
     pub drivers: Vec<Box<dyn Driver>>,
-    /// Links: forward and reverse, at the end of the run.
+    /// Final counters of each link, forward and reverse.
     pub links: Vec<[LinkReport; 2]>,
     /// Samples of links and processes.
     pub samples: Vec<SampleRow>,
-    /// What each process used: node, name, usage.
+    /// Resource use of each process: node, name, usage.
     pub processes: Vec<(Option<usize>, String, ProcessUsage)>,
-    /// How long each node waited for a processor before it could act.
+    /// Distribution of each node's waits for a processor.
     pub waits: Vec<Lateness>,
     /// Whether nodes and applications had real-time scheduling.
     pub real_time: bool,
-    /// The machine's load.
+    /// Load of the machine during the run.
     pub watch: MachineWatch,
-    /// Kind of interface.
+    /// Kind of interface used.
     pub method: Method,
     /// Whether a user namespace was needed.
     pub user_namespace: bool,
-    /// The program.
+    /// Path of the `farlink` program.
     pub program: PathBuf,
 }
 
-/// What is known of a process.
+/// A process of the run.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub id: u32,
     name: String,
     pub node: usize,
-    /// Index of the traffic it sends.
+    /// Index of the traffic flow it sends.
     sends: Option<usize>,
-    /// Index of the traffic it receives.
+    /// Index of the traffic flow it receives.
     pub receives: Option<usize>,
     pub exited: Option<(Option<i32>, Option<i32>)>,
-    /// Whether it shall end so.
+    /// Whether the session killed it on purpose.
     pub killed: bool,
 }
 
@@ -104,16 +104,16 @@ pub struct Session<'a> {
     pub restarts: Restarts,
     usages: Vec<(Option<usize>, String, ProcessUsage)>,
     links: Vec<[LinkReport; 2]>,
-    /// Since the end of the run, link counters are final.
+    /// Whether the counters of each direction are final.
     frozen: Vec<[bool; 2]>,
     ended: bool,
     stopping: bool,
     samples: Vec<SampleRow>,
     waiting: Vec<usize>,
-    /// Changes of links to come, and how many there were.
+    /// Link changes still to come, and the number of those done.
     changes: VecDeque<LinkChange>,
     changed: u32,
-    /// Whether the emulator said that all links are there.
+    /// Whether the emulator has reported that all links are up.
     emulating: bool,
     waits: Vec<Lateness>,
     real_time: bool,
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
             stopping: false,
             samples: Vec::new(),
             waiting,
-            // Links that are found nobody tells of.
+            // Discovered links appear without an instruction to the nodes.
             changes: scenario.link_changes().into_iter().filter(|change| !scenario.links[change.link].found).collect(),
             changed: 0,
             emulating: false,
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
             start_ns: Some(self.start_ns),
             interval_ms,
         })?;
-        // Reading the process table has its price: not more than ten times a second.
+        // Reading the process table is costly, so it is read at most ten times a second.
         self.supervisor.tell(&Request::Account { interval_ms: interval_ms.max(100) })
     }
 
@@ -207,6 +207,7 @@ impl<'a> Session<'a> {
 
     fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
         self.turn()?;
+        // 20 ms before the start is the last moment to be ready.
         if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
             let hint = "hint: this machine may be too busy; `farlink doctor` looks at it";
             bail!("{} not ready in time\n{hint}", who());
@@ -258,7 +259,8 @@ impl<'a> Session<'a> {
                 let tally = self.tally();
                 state.elapsed_s = elapsed.as_secs_f64();
                 (state.created, state.delivered) = (tally.created, tally.delivered);
-                // Nodes write their events a moment later: what was sent may not be counted yet.
+                // Nodes write their events with a delay, so bundles already sent may not be counted
+                // yet.
                 let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
                 complete = self.all_sent() && all_counted && tally.delivered >= tally.created;
                 progress(state);
@@ -333,7 +335,7 @@ impl<'a> Session<'a> {
         total
     }
 
-    /// Waits a moment for the supervisor and takes note of what it says.
+    /// Waits a moment for the supervisor and processes its replies.
     fn turn(&mut self) -> Result<()> {
         let mut reply = self.supervisor.next(TURN)?;
         while let Some(said) = reply {
@@ -388,7 +390,7 @@ impl<'a> Session<'a> {
         self.samples.push(SampleRow { time_ns, node, link, metric: metric.into(), value });
     }
 
-    /// A process that ends too early, or with an error, ends the run.
+    /// Records the exit of a process. An early or failed exit ends the run.
     fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
         let Some(process) = self.processes.iter_mut().find(|p| p.id == id && p.exited.is_none()) else { return Ok(()) };
         process.exited = Some((code, signal));
@@ -407,7 +409,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Receivers first, so that they write what they hold; then nodes; the emulator last.
+    /// Ends receivers first, so that they write buffered data, then nodes, and the emulator last.
     fn take_down(&mut self) -> Result<Tally> {
         self.stopping = true;
         self.stop(|p| p.id >= FIRST_APPLICATION)?;
@@ -441,7 +443,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Bundles that the senders of a scenario have made once they are done; answers come on top.
+/// Number of bundles the senders of a scenario have created when done, without replies to pings.
 fn sent_at_least(scenario: &Scenario) -> u64 {
     let of = |kind: &TrafficKind| match kind {
         TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
@@ -475,8 +477,8 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
     supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
 }
 
-/// The start of the run on the monotonic clock, and what the wall clock will say then: a whole
-/// millisecond, the unit of DTN time.
+/// Start of the run on the monotonic clock, and the wall-clock time of the same moment: a whole millisecond, the unit
+/// of DTN time.
 fn choose_start(lead: Duration) -> (u64, DtnTime) {
     let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
     let lead = lead.as_nanos() as u64;
@@ -489,7 +491,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_not_over_before_all_that_was_sent_is_counted() {
+    fn run_waits_for_all_sent_bundles() {
         let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
             id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\" }\n\
@@ -499,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_is_the_same_moment_on_both_clocks() {
+    fn start_is_equal_on_both_clocks() {
         let (start_ns, epoch) = choose_start(Duration::from_millis(100));
         let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
         let until_monotonic = start_ns as i128 - monotonic as i128;

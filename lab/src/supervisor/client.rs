@@ -1,4 +1,4 @@
-//! The other side: starting a supervisor and speaking with it.
+//! Client of a supervisor: starts the process and exchanges messages with it.
 
 use super::protocol::{Reply, Request};
 use super::{ARGUMENT, protocol};
@@ -11,26 +11,26 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A running supervisor. Dropping it ends it, and with it everything it started.
+/// A running supervisor. Dropping it ends the supervisor and everything it started.
 #[derive(Debug)]
 pub struct Supervisor {
     child: Child,
     input: Option<ChildStdin>,
     replies: Receiver<Reply>,
-    /// Process ID of the supervisor's PID 1, as seen outside.
+    /// Process ID of the supervisor's PID 1, as seen from outside.
     pub process: u32,
-    /// Whether it needed a user namespace.
+    /// Whether the supervisor needed a user namespace.
     pub user_namespace: bool,
 }
 
 impl Supervisor {
-    /// Starts `program`, which must call [`super::run_if_asked`] first in its `main`. What the
-    /// supervisor and its emulator say on standard error goes to `log`. The calling thread must
-    /// outlive the supervisor: the kernel ends it with that thread.
+    /// Starts `program`, which must call [`super::run_if_asked`] first in its `main`. Standard error of the supervisor
+    /// and its emulator goes to `log`. The calling thread must outlive the supervisor: the kernel ends it with that
+    /// thread.
     pub fn start(program: &Path, log: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(program);
         command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Control-C is for us; it ends with us.
+        // Control-C must reach only this program, whose end then ends the supervisor.
         command.process_group(0);
         if let Some(log) = log {
             command.stderr(File::create(log).with_context(|| format!("cannot create {}", log.display()))?);
@@ -59,13 +59,13 @@ impl Supervisor {
         }
     }
 
-    /// Tells it something.
+    /// Sends a request.
     pub fn tell(&mut self, request: &Request) -> Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         let input = self.input.as_mut().context("the supervisor was told to end")?;
         if let Err(error) = input.write_all(&line) {
-            // Its own words explain better why it is gone.
+            // A reply that explains the failure is better than a broken pipe.
             while let Some(reply) = self.next(Duration::from_millis(200))? {
                 drop(reply);
             }
@@ -74,7 +74,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The next answer within this time; an error when it has failed or ended.
+    /// Waits at most this long for the next reply; fails when the supervisor has failed or ended.
     pub fn next(&mut self, wait: Duration) -> Result<Option<protocol::Reply>> {
         match self.replies.recv_timeout(wait) {
             Ok(Reply::Failed { reason }) => bail!("{reason}"),
@@ -84,7 +84,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers until `wanted` picks one; the others go to `others`.
+    /// Reads replies until `wanted` accepts one, and passes the others to `others`.
     pub fn wait_for<T>(
         &mut self,
         most: Duration,
@@ -104,14 +104,14 @@ impl Supervisor {
         bail!("no answer from the supervisor within {most:?}")
     }
 
-    /// Ends it and waits until everything it started is gone.
+    /// Ends the supervisor and waits until everything it started is gone.
     pub fn end(mut self) -> Result<()> {
         self.input = None;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Process ID of the process that was started here; the parent of PID 1.
+    /// Process ID of the outer process, the parent of PID 1.
     pub fn outer_process(&self) -> u32 {
         self.child.id()
     }

@@ -1,5 +1,4 @@
-//! Leaving the machine's namespaces for new ones, as root or as an ordinary user, and becoming
-//! PID 1.
+//! Isolation: entering new namespaces, as root or as an ordinary user, and becoming PID 1.
 
 use super::protocol::{Reply, say};
 use super::serve;
@@ -10,12 +9,12 @@ use std::io;
 const ISOLATED: Namespaces =
     Namespaces { user: false, network: true, mount: true, process: true, ipc: true, host_name: true };
 
-/// Isolates this process. The first of two processes only waits: the second is PID 1 and serves.
-/// Gives the exit status.
+/// Isolates this process and returns the exit status. The first of two processes only waits; the second is PID 1 and
+/// serves requests.
 pub fn become_supervisor() -> io::Result<u8> {
     process::die_with_parent()?;
     let user_namespace = leave()?;
-    // Entering a user namespace made the kernel forget it.
+    // The kernel clears the parent-death signal on entering a user namespace.
     process::die_with_parent()?;
     match process::fork()? {
         Fork::Parent(child) => {
@@ -31,7 +30,7 @@ pub fn become_supervisor() -> io::Result<u8> {
     }
 }
 
-/// Leaves the namespaces; tells whether that took a user namespace.
+/// Enters new namespaces; returns whether this took a user namespace.
 fn leave() -> io::Result<bool> {
     match namespace::unshare(ISOLATED) {
         Ok(()) => return Ok(false),

@@ -1,10 +1,9 @@
-//! Isolation that leaves nothing behind: a process without threads that is PID 1 of its own process
-//! namespace, holds every host's network namespace by a descriptor only, and dies with the program
-//! that wanted it. When it ends, however it ends, the kernel ends every process below it and frees
-//! every interface.
+//! Isolation that leaves nothing behind: a process without threads is PID 1 of its own process namespace, holds each
+//! host's network namespace by a descriptor only, and dies with the program that started it. When it ends for any
+//! reason, the kernel ends every process below it and removes every interface.
 //!
-//! The program starts itself again with a hidden argument ([`run_if_asked`]), speaks to it through
-//! [`Supervisor`], and tells it in [`Request`]s what to set up and to start.
+//! The program starts itself again with a hidden argument ([`run_if_asked`]), talks to it through [`Supervisor`], and
+//! sends [`Request`]s to set up hosts and start processes.
 
 mod client;
 mod isolate;
@@ -19,11 +18,11 @@ pub use protocol::{
 
 use std::process::ExitCode;
 
-/// The hidden argument.
+/// Hidden argument that makes the program a supervisor.
 pub const ARGUMENT: &str = "lab-supervisor";
 
-/// Does the supervisor's work when this process was started for it. Call it before anything else in
-/// `main`: no thread may exist yet.
+/// Does the supervisor's work if this process was started as one. Call it before anything else in `main`: no thread may
+/// exist yet.
 pub fn run_if_asked() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT);
     asked.then(|| match isolate::become_supervisor() {

@@ -1,4 +1,4 @@
-//! What the supervisor is told and what it answers: one JSON object per line.
+//! Requests to the supervisor and its replies, one JSON object per line.
 
 use crate::cable::Method;
 use serde::{Deserialize, Serialize};
@@ -7,65 +7,65 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Addresses of one interface, each with the length of its network's prefix.
+/// Addresses of one interface, with prefix lengths.
 pub type Addresses = Vec<(IpAddr, u8)>;
 
-/// What the supervisor is told.
+/// A request to the supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Request {
-    /// Makes hosts and joins them. Once, first. Answer: [`Reply::SetUp`].
+    /// Creates hosts and cables. Sent once, as the first request. Reply: [`Reply::SetUp`].
     SetUp {
-        /// TCP of each host; there are as many hosts.
+        /// TCP settings, one entry per host.
         hosts: Vec<HostTcp>,
-        /// What joins them.
+        /// Cables between the hosts.
         cables: Vec<CableSetup>,
-        /// How; the best this machine permits when not given.
+        /// Kind of interface; `None` for the best that this machine permits.
         method: Option<Method>,
     },
-    /// Starts the emulator on all cables. Once, after `SetUp`. Answers: [`Reply::Emulating`], then
-    /// [`Reply::Link`] each interval.
+    /// Starts the emulator on all cables. Sent once, after `SetUp`. Replies: [`Reply::Emulating`], then [`Reply::Link`]
+    /// each interval.
     Emulate {
-        /// Models, in the order of the cables.
+        /// Link models, in the order of the cables.
         links: Links,
-        /// Seed of everything random.
+        /// Seed of all random decisions.
         seed: u64,
-        /// Monotonic nanoseconds of the start of the run; without it, as soon as all links are there.
+        /// Start of the run in monotonic nanoseconds; without it, as soon as all links are up.
         start_ns: Option<u64>,
         /// Milliseconds between samples.
         interval_ms: u64,
     },
-    /// Starts a process. Answer: [`Reply::Started`], later [`Reply::Exited`].
+    /// Starts a process. Reply: [`Reply::Started`], and later [`Reply::Exited`].
     Spawn(SpawnSetup),
-    /// Sends a signal to a process of ours; nothing when it has ended.
+    /// Sends a signal to a process that was started, unless it has ended.
     Signal {
-        /// Its number.
+        /// Number given to the process.
         id: u32,
-        /// Which.
+        /// Signal to send.
         signal: SignalName,
     },
-    /// Reports what every process uses, each interval from now on. Answers: [`Reply::Usage`].
+    /// Starts reporting the resource use of all processes each interval. Replies: [`Reply::Usage`].
     Account {
         /// Milliseconds between reports.
         interval_ms: u64,
     },
-    /// Stops the emulator after its last samples. Answer: [`Reply::EmulatorEnded`].
+    /// Stops the emulator after its last samples. Reply: [`Reply::EmulatorEnded`].
     StopEmulator,
 }
 
-/// TCP of a host. Buffers hold this much payload.
+/// TCP settings of a host. Buffer sizes are in bytes of payload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HostTcp {
-    /// Congestion control, by the kernel's name; the machine's own when not given.
+    /// Congestion control by the kernel's name; `None` for the machine's default.
     pub congestion: Option<String>,
-    /// Most bytes written and not yet acknowledged.
+    /// Most bytes sent and not yet acknowledged.
     pub send_buffer: u64,
     /// Most bytes received and not yet read.
     pub receive_buffer: u64,
 }
 
 impl Default for HostTcp {
-    /// As Linux is delivered.
+    /// Defaults of the Linux kernel.
     fn default() -> Self {
         HostTcp { congestion: None, send_buffer: 4 << 20, receive_buffer: 6 << 20 }
     }
@@ -76,21 +76,21 @@ impl Default for HostTcp {
 pub struct CableSetup {
     /// Numbers of the hosts.
     pub hosts: [usize; 2],
-    /// Addresses of either end.
+    /// Addresses of both ends.
     pub addresses: [Addresses; 2],
-    /// Largest IP packet.
+    /// Largest IP packet in bytes.
     pub mtu: u32,
 }
 
-/// Where the link models come from. Text, because text is exact and small.
+/// Source of the link models, passed as text, which is exact and small.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Links {
-    /// The links of a scenario.
+    /// All links of a scenario.
     Scenario {
-        /// Its text.
+        /// Text of the scenario file.
         text: String,
-        /// Folder its paths are relative to.
+        /// Folder to which its paths are relative.
         folder: PathBuf,
     },
     /// One link by its specification (`farlink_link::LinkSpec::parse`).
@@ -100,21 +100,21 @@ pub enum Links {
 /// A process to start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpawnSetup {
-    /// Number it is known by from now on.
+    /// Number by which later messages refer to it.
     pub id: u32,
     /// Number of its host.
     pub host: usize,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Environment beyond our own.
+    /// Environment variables in addition to ours.
     pub environment: BTreeMap<String, String>,
-    /// Working directory.
+    /// Working directory of the process.
     pub directory: PathBuf,
-    /// File for its standard output; none goes to our standard error.
+    /// File for its standard output; by default that goes to our standard error.
     pub stdout: Option<PathBuf>,
-    /// File for its standard error; none goes to our standard error.
+    /// File for its standard error; by default that goes to our standard error.
     pub stderr: Option<PathBuf>,
-    /// Real-time priority (`SCHED_RR`) of its threads; none: ordinary scheduling.
+    /// Real-time priority (`SCHED_RR`) of its threads; `None` for ordinary scheduling.
     #[serde(default)]
     pub real_time: Option<i32>,
 }
@@ -123,147 +123,147 @@ pub struct SpawnSetup {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalName {
-    /// Please end.
+    /// SIGTERM, a request to end.
     Terminate,
-    /// End now.
+    /// SIGKILL, which ends the process at once.
     Kill,
-    /// Control-C.
+    /// SIGINT, as sent by Control-C.
     Interrupt,
-    /// Stand still.
+    /// SIGSTOP, which pauses the process.
     Stop,
-    /// Go on.
+    /// SIGCONT, which resumes the process.
     Continue,
 }
 
-/// What the supervisor answers.
+/// A reply of the supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub enum Reply {
-    /// It is isolated and waits for requests.
+    /// The supervisor is isolated and accepts requests.
     Ready {
-        /// Its process ID outside.
+        /// Process ID as seen from outside.
         process: u32,
-        /// Whether it needed a user namespace: an ordinary user's way.
+        /// Whether a user namespace was needed, as for ordinary users.
         user_namespace: bool,
     },
-    /// Hosts stand and are joined.
+    /// Hosts and cables are set up.
     SetUp {
-        /// How.
+        /// Kind of interface used.
         method: Method,
-        /// Descriptor of each host's network namespace in the supervisor.
+        /// Descriptors of the hosts' network namespaces in the supervisor.
         descriptors: Vec<i32>,
         /// Whether processes may be given real-time scheduling.
         real_time: bool,
     },
-    /// Both directions of every link are there and take packets.
+    /// All links are up and receive packets.
     Emulating {
-        /// Monotonic nanoseconds of the start of the run.
+        /// Start of the run, in monotonic nanoseconds.
         start_ns: u64,
     },
-    /// A process runs.
+    /// A process was started.
     Started {
-        /// Its number.
+        /// Number given to the process.
         id: u32,
     },
-    /// A process ended.
+    /// A process has ended.
     Exited {
-        /// Its number.
+        /// Number given to the process.
         id: u32,
-        /// Monotonic nanoseconds.
+        /// Time of the exit, in monotonic nanoseconds.
         at_ns: u64,
-        /// Exit status, unless a signal ended it.
+        /// Exit status, unless a signal ended the process.
         code: Option<i32>,
-        /// The signal.
+        /// Signal that ended the process.
         signal: Option<i32>,
-        /// What it used.
+        /// Resource use over its lifetime.
         usage: ProcessUsage,
     },
-    /// What a running process has used.
+    /// Resource use of a running process.
     Usage {
-        /// Its number.
+        /// Number given to the process.
         id: u32,
-        /// Monotonic nanoseconds.
+        /// Time of the report, in monotonic nanoseconds.
         at_ns: u64,
-        /// What.
+        /// Resource use up to now.
         usage: ProcessUsage,
-        /// How long its threads waited for a processor since the last report: for each thread the mean
-        /// wait in nanoseconds, and how often it waited.
+        /// Waits of its threads for a processor since the last report: for each thread the mean wait in nanoseconds,
+        /// and the number of waits.
         waits: Vec<[u64; 2]>,
     },
-    /// What a direction of a link has done.
+    /// Counters of one direction of a link.
     Link(Box<LinkReport>),
     /// The emulator has ended.
     EmulatorEnded {
-        /// Its processor time and memory.
+        /// Resource use of the emulator.
         usage: ProcessUsage,
     },
-    /// Something failed; the supervisor ends.
+    /// A failure, after which the supervisor ends.
     Failed {
-        /// What, in words.
+        /// Description of the failure.
         reason: String,
     },
 }
 
-/// What a process has used.
+/// Resource use of a process.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProcessUsage {
-    /// Seconds of processor time in user mode; all of it while the process runs.
+    /// Processor time in user mode, in seconds; user and kernel time while the process runs.
     pub cpu_user_s: f64,
-    /// Seconds of processor time in the kernel, once the process has ended.
+    /// Processor time in the kernel, in seconds; known once the process has ended.
     pub cpu_system_s: f64,
-    /// Resident bytes: now while it runs, the peak once it has ended.
+    /// Resident memory in bytes: the current size while the process runs, the peak once it has ended.
     pub rss_bytes: u64,
-    /// Whether a control group counted, not `/proc`.
+    /// Whether a control group measured this, not `/proc`.
     pub cgroup: bool,
 }
 
-/// What a direction of a link has done since the start.
+/// Counters of one direction of a link since the start.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// Number of the link.
     pub link: usize,
-    /// Whether it is the forward direction.
+    /// Whether this is the forward direction.
     pub forward: bool,
     /// Nanoseconds since the start of the run.
     pub at_ns: u64,
-    /// Whether it may transmit.
+    /// Whether the direction may transmit.
     pub up: bool,
     /// Packets and bytes offered.
     pub sent: [u64; 2],
-    /// Packets and bytes that arrive.
+    /// Packets and bytes that arrived or will arrive.
     pub delivered: [u64; 2],
     /// Packets lost, by reason in the order of `farlink_link::DropReason::ALL`.
     pub dropped: [u64; 5],
-    /// Bytes lost.
+    /// Bytes of all lost packets.
     pub dropped_bytes: u64,
     /// Packets duplicated, reordered, corrupted.
     pub altered: [u64; 3],
-    /// Most bytes that waited.
+    /// Peak of the transmission queue in bytes.
     pub queue_peak: u64,
-    /// Nanoseconds spent transmitting.
+    /// Time spent transmitting, in nanoseconds.
     pub busy_ns: u64,
-    /// Bytes waiting.
+    /// Bytes waiting for transmission.
     pub queued_bytes: u64,
-    /// Bytes on their way.
+    /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// Frames that were not unicast IP.
+    /// Number of frames ignored because they are not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator itself, and openings of the link it missed.
+    /// Packets lost by the emulator itself, plus link openings that it missed.
     pub own_losses: u64,
-    /// Frames handed over, and their lateness in microseconds: median, 99 %, greatest.
+    /// Number of frames handed over.
     pub handed_over: u64,
-    /// Median lateness, us.
+    /// Median delay beyond the due time, in microseconds.
     pub late_p50_us: f64,
-    /// 99th percentile of lateness, us.
+    /// 99th percentile of the delay beyond the due time, in microseconds.
     pub late_p99_us: f64,
-    /// Greatest lateness, us.
+    /// Largest delay beyond the due time, in microseconds.
     pub late_max_us: f64,
     /// Whether the emulator has real-time scheduling.
     pub real_time: bool,
 }
 
 impl LinkReport {
-    /// The counters as the link model counts them.
+    /// Converts to the link model's counters.
     pub fn statistics(&self) -> farlink_link::Statistics {
         farlink_link::Statistics {
             sent: self.sent[0],
@@ -310,11 +310,13 @@ impl From<&crate::emulator::Sample> for LinkReport {
     }
 }
 
-/// Writes one reply to standard output. A line stays below 4096 bytes, so that lines of supervisor
-/// and emulator, which share the pipe, never mix (pipe(7)).
+/// Writes one reply to standard output.
 pub fn say(reply: &Reply) {
     let reply = match reply {
         Reply::Failed { reason } => {
+            // never mix (pipe(7)).
+            // A line below 4096 bytes is written atomically, so that lines of supervisor and
+            // emulator, which share the pipe,
             &Reply::Failed { reason: reason.chars().filter(|c| !c.is_control()).take(500).collect() }
         }
         other => other,
@@ -322,7 +324,7 @@ pub fn say(reply: &Reply) {
     if let Ok(mut line) = serde_json::to_vec(reply) {
         line.push(b'\n');
         let mut out = std::io::stdout().lock();
-        // Nobody listening is found out by the end of standard input.
+        // A missing reader is noticed by the end of standard input.
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
 }

@@ -1,4 +1,4 @@
-//! The work of PID 1: one thread, one loop over requests, children and the account.
+//! The loop of PID 1: one thread serves requests, children and resource reports.
 
 use super::protocol::{CableSetup, HostTcp, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
 use super::tcp;
@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How often children are looked after when no request comes.
+/// Interval at which children are checked while no request arrives.
 const TICK_NS: u64 = 10_000_000;
 
-/// Serves until standard input ends, then returns: PID 1's end is everybody's end.
+/// Serves until standard input ends, then returns; the end of PID 1 ends all processes in its namespace.
 pub fn serve(own_proc: bool) -> io::Result<()> {
     let mut server = Server { own_proc, ..Server::default() };
     let mut input = Lines::default();
@@ -41,14 +41,14 @@ pub fn serve(own_proc: bool) -> io::Result<()> {
     }
 }
 
-/// Lines of standard input, without a buffer that would hide bytes from the poll.
+/// Line reader of standard input without a buffer that would hide bytes from the poll.
 #[derive(Default)]
 struct Lines {
     bytes: Vec<u8>,
 }
 
 impl Lines {
-    /// Reads what is there; false at the end.
+    /// Reads available bytes; returns false at the end of input.
     fn read(&mut self) -> io::Result<bool> {
         let mut chunk = [0u8; 65536];
         let count = farlink_os::read(io::stdin().as_fd(), &mut chunk)?;
@@ -72,7 +72,7 @@ struct Server {
     children: BTreeMap<u32, u32>,
     interval_ns: Option<u64>,
     next_account_ns: u64,
-    /// Waits of the threads of each child at the last account.
+    /// Waits of each child's threads at the last report.
     waits: BTreeMap<u32, BTreeMap<u32, Waits>>,
 }
 
@@ -125,9 +125,11 @@ impl Server {
         Ok(End { host, addresses: setup.addresses[index].clone(), congestion })
     }
 
-    /// The emulator is a process of its own: its threads need memory that a fork for the next
-    /// program would turn copy-on-write, and PID 1 stays without threads.
+    /// Starts the emulator in a process of its own.
     fn emulate(&mut self, links: &Links, seed: u64, start_ns: Option<u64>, interval: Duration) -> io::Result<()> {
+        // stay without threads.
+        // The emulator's threads need memory that a fork for the next program would make
+        // copy-on-write, and PID 1 must
         let specs = link_specs(links)?;
         let ports = std::mem::take(&mut self.ports);
         if specs.len() != ports.len() {
@@ -171,8 +173,8 @@ impl Server {
         Ok(command.spawn()?.id())
     }
 
-    /// PID 1 inherits every orphan; those it did not start itself are only taken off the list.
     fn look_after_children(&mut self) -> io::Result<()> {
+        // PID 1 inherits every orphan; processes it did not start are only reaped.
         while let Some(ended) = process::reap()? {
             let usage = usage_of(&ended);
             if self.emulator == Some(ended.process) {
@@ -207,10 +209,10 @@ impl Server {
     }
 }
 
-/// Most threads whose waits are told: a reply stays one atomic write.
+/// Most threads whose waits are reported, so that a reply stays one atomic write.
 const MOST_THREADS: usize = 64;
 
-/// Mean wait in nanoseconds and number of waits of each thread since `before`, the longest first.
+/// Mean wait in nanoseconds and number of waits of each thread since `before`, longest first.
 fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<[u64; 2]> {
     let since = |(thread, waits): (&u32, &Waits)| waits.since(before.get(thread).copied().unwrap_or_default());
     let mean = |w: Waits| [w.total.as_nanos() as u64 / w.turns, w.turns];

@@ -1,4 +1,4 @@
-//! Every key of the file, once: what the parser checks against and the reference is made from.
+//! Keys of the file, from which the parser and the reference derive.
 
 use farlink_config::{Fallback, Key, Kind, Section, key, other};
 
@@ -12,37 +12,37 @@ const BODY: Key = key(
     "body",
     Text,
     Is("earth"),
-    "What it stands on or goes around: sun, mercury, venus, earth, moon, mars, jupiter, saturn, uranus, neptune, or a [[body]] of the file.",
+    "Body on which it stands or around which it moves: sun, mercury, venus, earth, moon, mars, jupiter, saturn, uranus, neptune, or a [[body]] of the file.",
 );
-const EPOCH_HELP: &str = "When the elements hold; without it, the file's `epoch`.";
+const EPOCH_HELP: &str = "Epoch of the elements; without it, the file's `epoch`.";
 const TLE: Kind = other("file, or the lines themselves", "\"stations.tle\"");
 
-/// All of them.
+/// All sections, in the order of the reference.
 pub const SECTIONS: [&Section; 8] = [&TOP, &STATION, &SATELLITE, &ELEMENTS, &CONSTELLATION, &WALKER, &LINK, &BODIES];
 
-/// Top level.
+/// Keys above the first table.
 pub const TOP: Section = Section {
     name: "orbits",
     help: "The top of the file, before the first table.",
     keys: &[
-        key("description", Text, Is(""), "What it is, for people."),
+        key("description", Text, Is(""), "Description for people."),
         key(
             "epoch",
             Time,
             Absent,
-            "When elements hold that do not say so themselves, such as \"2026-11-20T09:00:00Z\", and when the plan starts without `--from`; without it, the plan's start.",
+            "Epoch of elements that have none of their own, such as \"2026-11-20T09:00:00Z\", and start of the plan without `--from`; without it, the plan's start.",
         ),
         key(
             "delay_step",
             Duration,
             Is("1 s"),
-            "A contact ends, and another begins, where its light time has changed by so much; each has its longest.",
+            "Largest change of the light time within a contact; a larger change starts a new contact. Each contact has its largest light time.",
         ),
         key("station", Tables("station"), Absent, "Nodes on the ground."),
         key("satellite", Tables("satellite"), Absent, "Nodes on orbits, one by one."),
         key("constellation", Tables("constellation"), Absent, "Nodes on orbits, many at once."),
-        key("link", Tables("link"), Required, "Who may be linked to whom; at least one."),
-        key("body", Tables("body"), Absent, "Moons and small bodies that have no name of their own here."),
+        key("link", Tables("link"), Required, "Pairs of nodes that may be linked; at least one table."),
+        key("body", Tables("body"), Absent, "Moons and small bodies in addition to the built-in ones."),
     ],
 };
 
@@ -51,8 +51,8 @@ pub const STATION: Section = Section {
     name: "station",
     help: "One node on the ground: `[[station]]` for each.",
     keys: &[
-        key("name", Name, Required, "Its name in the plan."),
-        key("id", ID, Required, "Its node ID, or number."),
+        key("name", Name, Required, "Name in the plan."),
+        key("id", ID, Required, "Node ID or node number."),
         key(
             "position",
             other("latitude, longitude, and perhaps altitude", "[\"78.23 N\", \"15.39 E\", \"450 m\"]"),
@@ -60,7 +60,7 @@ pub const STATION: Section = Section {
             "Geodetic latitude and east longitude, and the altitude above the ellipsoid.",
         ),
         BODY,
-        key("mask", ANGLE, Is("5 deg"), "The least elevation at which it sees anything."),
+        key("mask", ANGLE, Is("5 deg"), "Least elevation at which it communicates."),
     ],
 };
 
@@ -69,11 +69,11 @@ pub const SATELLITE: Section = Section {
     name: "satellite",
     help: "One node on an orbit: `[[satellite]]` for each, with either `tle` or `elements`.",
     keys: &[
-        key("name", Name, Required, "Its name in the plan."),
-        key("id", ID, Required, "Its node ID, or number."),
+        key("name", Name, Required, "Name in the plan."),
+        key("id", ID, Required, "Node ID or node number."),
         key("tle", TLE, Absent, "Two-line elements: a file, or the two lines in `\"\"\"`."),
-        key("catalog", Count(0, 999_999_999), Absent, "Which of several in the file, by its catalogue number."),
-        key("elements", Table("elements"), Absent, "An ellipse."),
+        key("catalog", Count(0, 999_999_999), Absent, "Catalogue number that selects one of several satellites in the file."),
+        key("elements", Table("elements"), Absent, "Elements of an ellipse."),
     ],
 };
 
@@ -89,13 +89,13 @@ pub const ELEMENTS: Section = Section {
             "altitude",
             LENGTH,
             Absent,
-            "Of a circle, above the equator of the body; of an ellipse say `semi_major_axis`.",
+            "Altitude of a circular orbit above the body's equator; for an ellipse give `semi_major_axis`.",
         ),
-        key("semi_major_axis", LENGTH, Absent, "Half of the ellipse's long axis."),
-        key("eccentricity", other("number from 0, less than 1", "0.01"), Is("0"), "How long the ellipse is."),
-        key("inclination", ANGLE, Required, "Between the equator and the orbit."),
+        key("semi_major_axis", LENGTH, Absent, "Semi-major axis of the ellipse."),
+        key("eccentricity", other("number from 0, less than 1", "0.01"), Is("0"), "Eccentricity of the ellipse."),
+        key("inclination", ANGLE, Required, "Inclination to the equator."),
         key("node", ANGLE, Is("0 deg"), "Longitude or right ascension of the ascending node."),
-        key("periapsis", ANGLE, Is("0 deg"), "From the node to where it is nearest."),
+        key("periapsis", ANGLE, Is("0 deg"), "Argument of the periapsis, from the node."),
         key("anomaly", ANGLE, Is("0 deg"), "Mean anomaly at the epoch."),
         key("epoch", Time, Absent, EPOCH_HELP),
     ],
@@ -105,12 +105,12 @@ pub const ELEMENTS: Section = Section {
 pub const CONSTELLATION: Section = Section {
     name: "constellation",
     help: "Many nodes at once: `[[constellation]]` for each, with either `walker` or `tle`. Nodes of a `walker` are \
-           called after it, its plane and their place there: `leo-3-11`; those of a file as the file calls them.",
+           named after it, with plane and slot: `leo-3-11`; nodes of a file keep the names of the file.",
     keys: &[
-        key("name", Name, Required, "What links call all of them."),
-        key("first_id", ID, Required, "Node ID or number of the first; the others count on from there."),
-        key("walker", Table("walker"), Absent, "Evenly spread over planes."),
-        key("tle", TLE, Absent, "Two-line elements of each: a file, or the lines in `\"\"\"`."),
+        key("name", Name, Required, "Name by which links refer to all of them."),
+        key("first_id", ID, Required, "Node ID or number of the first; the others count up from it."),
+        key("walker", Table("walker"), Absent, "Satellites evenly spread over planes."),
+        key("tle", TLE, Absent, "Two-line elements of all: a file, or the lines in `\"\"\"`."),
     ],
 };
 
@@ -119,15 +119,15 @@ pub const WALKER: Section = Section {
     name: "walker",
     help: "A Walker constellation, in Walker's notation `inclination: planes * per_plane / planes / phasing`.",
     keys: &[
-        key("planes", Count(1, 10_000), Required, "How many planes."),
-        key("per_plane", Count(1, 10_000), Required, "How many satellites in each."),
-        key("inclination", ANGLE, Required, "Of every plane."),
-        key("altitude", LENGTH, Required, "Above the equator."),
+        key("planes", Count(1, 10_000), Required, "Number of planes."),
+        key("per_plane", Count(1, 10_000), Required, "Number of satellites in each plane."),
+        key("inclination", ANGLE, Required, "Inclination of every plane."),
+        key("altitude", LENGTH, Required, "Altitude above the equator."),
         key(
             "phasing",
             Count(0, 9999),
             Is("0"),
-            "By how many parts of a turn a plane is ahead of the one before, of as many as there are satellites; less than `planes`.",
+            "Walker's F: a plane is ahead of the previous one by F / (number of satellites) of a turn; less than `planes`.",
         ),
         key(
             "pattern",
@@ -136,8 +136,8 @@ pub const WALKER: Section = Section {
             "Ascending nodes all around the equator, or over half of it.",
         ),
         BODY,
-        key("node", ANGLE, Is("0 deg"), "Of the first plane."),
-        key("anomaly", ANGLE, Is("0 deg"), "Of the first satellite of the first plane, at the epoch."),
+        key("node", ANGLE, Is("0 deg"), "Ascending node of the first plane."),
+        key("anomaly", ANGLE, Is("0 deg"), "Mean anomaly of the first plane's first satellite at the epoch."),
         key("epoch", Time, Absent, EPOCH_HELP),
     ],
 };
@@ -145,24 +145,24 @@ pub const WALKER: Section = Section {
 /// `[[link]]`.
 pub const LINK: Section = Section {
     name: "link",
-    help: "Nodes that may be linked when they see each other: `[[link]]` for each kind of link.",
+    help: "Nodes that may be linked when they are in sight of each other: `[[link]]` for each kind of link.",
     keys: &[
-        key("name", Name, Absent, "Its name in the plan; needed where two kinds join the same nodes."),
+        key("name", Name, Absent, "Name in the plan; needed where two kinds of link join the same nodes."),
         key(
             "between",
             other("two names, or lists of names", "[\"stations\", \"leo\"]"),
             Required,
             "Names of nodes or constellations, or `stations` or `satellites` for all of them.",
         ),
-        key("rate", Rate, Required, "From the first to the second, and back."),
-        key("rate_back", Rate, Absent, "Back, where that is another."),
-        key("range", LENGTH, Absent, "Not farther than this."),
-        key("mask", ANGLE, Absent, "Least elevation at stations, instead of their own."),
+        key("rate", Rate, Required, "Data rate from the first to the second, and back."),
+        key("rate_back", Rate, Absent, "Data rate back, if it differs."),
+        key("range", LENGTH, Absent, "Greatest distance."),
+        key("mask", ANGLE, Absent, "Least elevation at stations, replacing their own."),
         key(
             "clearance",
             LENGTH,
             Is("0 km"),
-            "How far above the ground of a body in between the line must pass: above the air, for instance.",
+            "Least altitude of the line of sight above a body in between, for instance above the atmosphere.",
         ),
         key(
             "neighbours",
@@ -174,7 +174,7 @@ pub const LINK: Section = Section {
             "beams",
             other("whole number, or one for each side of `between`", "[2, 1]"),
             Absent,
-            "How many such links a node may have at once. A free beam goes to what stays in sight longest, and keeps it.",
+            "Most simultaneous links of this kind per node. A free beam goes to the neighbour that stays in sight longest, and stays with it.",
         ),
         key("shortest", Duration, Absent, "Contacts that are shorter are left out."),
     ],
@@ -183,17 +183,17 @@ pub const LINK: Section = Section {
 /// `[[body]]`.
 pub const BODIES: Section = Section {
     name: "body",
-    help: "A moon or a small body: `[[body]]` for each. It hides what is behind it, and holds orbits; stations stand on \
-           the Earth, the Moon and planets alone.",
+    help: "A moon or a small body: `[[body]]` for each. It blocks lines of sight and may have satellites; stations stand on \
+           the Earth, the Moon and planets only.",
     keys: &[
-        key("name", Name, Required, "What `body` calls it."),
-        key("radius", LENGTH, Required, "Its radius."),
+        key("name", Name, Required, "Name used by `body`."),
+        key("radius", LENGTH, Required, "Radius of the body."),
         key(
             "gm",
             other("number", "3202.7"),
             Is("0"),
-            "Gravitational parameter in km³/s²; without it, nothing goes around it.",
+            "Gravitational parameter in km³/s²; without it, it has no satellites.",
         ),
-        key("elements", Table("elements"), Required, "Its orbit, around the `body` named there."),
+        key("elements", Table("elements"), Required, "Orbit around the `body` named there."),
     ],
 };

@@ -1,4 +1,4 @@
-//! The file of orbits: TOML, in the style of scenarios.
+//! The file of orbits: TOML, in the style of scenario files.
 
 mod keys;
 mod names;
@@ -9,7 +9,7 @@ use farlink_config::docs::write_section;
 
 pub use read::{load, parse};
 
-/// The reference of the file as Markdown.
+/// Renders the reference of the file as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     for section in keys::SECTIONS {
@@ -36,7 +36,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_checked_in_reference_is_up_to_date() {
+    fn reference_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/orbits.md");
         if std::env::var_os("FARLINK_BLESS").is_some() {
             std::fs::write(path, reference()).unwrap();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn every_table_that_a_key_names_is_described_once_and_no_name_repeats() {
+    fn tables_and_keys_are_unique() {
         for section in keys::SECTIONS {
             let names: BTreeSet<&str> = section.keys.iter().map(|key| key.name).collect();
             assert_eq!(names.len(), section.keys.len(), "{}", section.name);

@@ -1,4 +1,4 @@
-//! Names and numbers of nodes: each only once.
+//! Names and node IDs of the file, each used once.
 
 use crate::network::Node;
 use crate::place::Place;
@@ -10,34 +10,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most nodes of a file.
 pub const NODES_MAX: usize = 100_000;
-/// Words of `between` that mean all nodes of a kind.
+/// Words of `between` that stand for all nodes of a kind.
 pub const KINDS: [&str; 2] = ["stations", "satellites"];
 
-/// What a name in `between` stands for.
+/// Nodes that a name in `between` stands for.
 pub struct Group {
-    /// By their places in the list of nodes.
+    /// Indices in the list of nodes.
     pub nodes: Vec<u32>,
-    /// How they are spread.
+    /// Walker pattern of the nodes, if they form one constellation.
     pub walker: Option<Walker>,
 }
 
-/// The nodes so far, and what each name stands for.
+/// Nodes read so far, and the groups by name.
 #[derive(Default)]
 pub struct Names {
-    /// Every node.
     pub nodes: Vec<Node>,
     groups: BTreeMap<String, Group>,
     ids: BTreeSet<NodeId>,
 }
 
 impl Names {
-    /// The name of a table, when no other has it.
+    /// Reads the name of a table; fails if it is taken or reserved.
     pub fn name(&self, reader: &Reader<'_>) -> Option<String> {
         let name = reader.name("name")?;
         let why = if KINDS.contains(&name.as_str()) {
             "means all nodes of a kind"
         } else if parse_node(&name).is_some() {
-            "is a number: the plan could not tell it from one"
+            "is a number, which the plan would take for a node ID"
         } else if self.groups.contains_key(&name) {
             "is the name of another"
         } else {
@@ -47,7 +46,7 @@ impl Names {
         None
     }
 
-    /// The node ID of a key.
+    /// Reads a key as a node ID.
     pub fn id(reader: &Reader<'_>, key: &str) -> Option<NodeId> {
         reader.custom(key, |input: Input<'_, '_>| {
             let number = input.integer().map(|number| number.to_string());
@@ -57,7 +56,7 @@ impl Names {
         })
     }
 
-    /// Adds a node; what is wrong with it is reported at `key`.
+    /// Adds a node; reports errors at `key`.
     pub fn add(&mut self, reader: &Reader<'_>, key: &str, node: Node) -> Option<u32> {
         let hint = "give each node its own";
         if self.nodes.len() >= NODES_MAX {
@@ -83,12 +82,11 @@ impl Names {
         Some(index)
     }
 
-    /// Gives nodes a name together.
+    /// Names a group of nodes.
     pub fn group(&mut self, name: String, nodes: Vec<u32>, walker: Option<Walker>) {
         self.groups.insert(name, Group { nodes, walker });
     }
 
-    /// Whether a name is taken.
     pub fn has(&self, name: &str) -> bool {
         self.groups.contains_key(name) || KINDS.contains(&name)
     }
@@ -96,7 +94,7 @@ impl Names {
     /// The group of this name.
     ///
     /// # Errors
-    /// What is wrong with it, and the nearest name.
+    /// A message with the nearest known name.
     pub fn find(&self, name: &str) -> Result<Group, String> {
         let all = |keep: fn(&Place) -> bool| {
             let numbered = self.nodes.iter().zip(0u32..).filter(|(node, _)| keep(&node.place));
@@ -118,8 +116,8 @@ impl Names {
     }
 }
 
-/// A name as it may stand in a plan: of other characters than letters, digits, `-`, `_` and `.` nothing is left
-/// but a `-`.
+/// Turns a catalogue name into a plan name: runs of characters other than letters, digits, `-`, `_` and `.` become one
+/// `-`.
 pub fn plain(name: &str) -> String {
     let mut plain = String::new();
     for c in name.chars() {
@@ -138,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_catalogues_become_names_of_plans() {
+    fn catalogue_names_become_plan_names() {
         for (name, wanted) in [
             ("ISS (ZARYA)", "ISS-ZARYA"),
             ("STARLINK-1007", "STARLINK-1007"),

@@ -14,16 +14,16 @@ use farlink_base::{DtnTime, NodeId};
 use farlink_config::{Input, Reader};
 use std::path::Path;
 
-/// What the whole file is read with.
+/// Context in which tables are read.
 pub struct Context<'a> {
     pub sky: &'a Sky,
     pub text: &'a str,
     pub folder: &'a Path,
-    /// When elements hold that do not say so, in nanoseconds from the start.
+    /// Epoch of elements that have none of their own, in nanoseconds from the start.
     pub epoch: i64,
 }
 
-/// Nanoseconds from the plan's start to a time; `None` beyond two centuries.
+/// Nanoseconds from the plan's start to a time; `None` beyond about 146 years.
 pub fn from_start(sky: &Sky, time: DtnTime) -> Option<i64> {
     let ms = i128::from(time.as_millis()) - i128::from(sky.start().as_millis());
     i64::try_from(ms * 1_000_000).ok().filter(|ns| ns.abs() < i64::MAX / 2)
@@ -35,7 +35,7 @@ pub fn length(reader: &Reader<'_>, key: &str) -> Option<f64> {
 pub fn turn(reader: &Reader<'_>, key: &str) -> Option<f64> {
     reader.custom(key, |input: Input<'_, '_>| angle(input.text()?))
 }
-/// An angle from one to another number of degrees.
+/// Reads an angle between two limits in degrees.
 pub fn turn_within(reader: &Reader<'_>, key: &str, least: f64, most: f64) -> Option<f64> {
     let found = turn(reader, key)?;
     let fits = (least - 1e-9..=most + 1e-9).contains(&found.to_degrees());
@@ -56,7 +56,7 @@ impl Context<'_> {
         })
     }
 
-    /// When a table's elements hold.
+    /// Epoch of a table's elements, in nanoseconds from the start.
     fn epoch(&self, reader: &Reader<'_>) -> Option<i64> {
         match reader.time("epoch") {
             None if reader.given("epoch") => None,
@@ -71,7 +71,7 @@ impl Context<'_> {
         }
     }
 
-    /// `[[station]]`.
+    /// Reads a `[[station]]` table.
     pub fn station(&self, reader: &Reader<'_>, names: &mut Names) {
         let name = names.name(reader);
         let (id, body) = (Names::id(reader, "id"), self.body(reader));
@@ -86,7 +86,7 @@ impl Context<'_> {
         }
     }
 
-    /// `[[satellite]]`.
+    /// Reads a `[[satellite]]` table.
     pub fn satellite(&self, reader: &Reader<'_>, names: &mut Names) {
         let (name, id) = (names.name(reader), Names::id(reader, "id"));
         let place = match (reader.given("tle"), reader.given("elements")) {
@@ -94,7 +94,7 @@ impl Context<'_> {
             (false, true) => reader.table("elements", &keys::ELEMENTS).and_then(|inner| self.ellipse(&inner)),
             (both, _) => {
                 let found = if both { "both `tle` and `elements`" } else { "neither `tle` nor `elements`" };
-                reader.fail(if both { "tle" } else { "name" }, found, "one of them says where it is");
+                reader.fail(if both { "tle" } else { "name" }, found, "exactly one of them gives its position");
                 None
             }
         };
@@ -102,7 +102,7 @@ impl Context<'_> {
         names.add(reader, "id", Node { name, id, place, mask: 0.0 });
     }
 
-    /// The one pair of two-line elements that a satellite means.
+    /// Selects the pair of two-line elements of one satellite.
     fn of_catalog(&self, reader: &Reader<'_>) -> Option<Place> {
         let all = self.tle(reader)?;
         let catalog = reader.count("catalog");
@@ -133,7 +133,7 @@ impl Context<'_> {
         }
     }
 
-    /// The elements of `tle`: of a file, or of the lines themselves.
+    /// Reads the elements of `tle`: from a file, or from the text itself.
     fn tle(&self, reader: &Reader<'_>) -> Option<Vec<Tle>> {
         let text = reader.text("tle")?;
         if text.contains('\n') {
@@ -141,7 +141,7 @@ impl Context<'_> {
                 Ok(all) => Some(all),
                 Err(error) => {
                     let start = reader.get("tle").map_or(0, |value| value.span().start);
-                    // The first line break after the quotes is not of the text.
+                    // TOML drops a line break directly after the opening quotes.
                     let quoted = self.text.get(start..).unwrap_or("");
                     let begun = quoted.trim_start_matches(['"', '\'']).starts_with(['\n', '\r']);
                     let line = reader.errors.line(start) + usize::from(begun) + error.line.max(1) - 1;
@@ -162,7 +162,7 @@ impl Context<'_> {
         }
     }
 
-    /// The orbit of a `[[body]]`, and what it is around.
+    /// Orbit of a `[[body]]`, and its parent body.
     pub fn around(&self, reader: &Reader<'_>) -> Option<(BodyId, Elements)> {
         reader
             .table("elements", &keys::ELEMENTS)
@@ -175,7 +175,7 @@ impl Context<'_> {
         self.orbit(reader, key, body, &elements)
     }
 
-    /// What a table of elements says, and the key that says how large the orbit is.
+    /// Reads a table of elements; returns the parent body, the elements, and the key that gives the size.
     fn elements(&self, reader: &Reader<'_>) -> Option<(BodyId, Elements, &'static str)> {
         let (body, at) = (self.body(reader), self.epoch(reader));
         let eccentricity = reader.custom("eccentricity", |input: Input<'_, '_>| input.number());
@@ -203,7 +203,7 @@ impl Context<'_> {
         made.map_err(|why| reader.fail(key, why, "lengths are in km, from the body's centre or its equator")).ok()
     }
 
-    /// `[[constellation]]`.
+    /// Reads a `[[constellation]]` table.
     pub fn constellation(&self, reader: &Reader<'_>, names: &mut Names) {
         let (name, first) = (names.name(reader), Names::id(reader, "first_id"));
         let inner = match (reader.given("walker"), reader.given("tle")) {
@@ -211,7 +211,7 @@ impl Context<'_> {
             (false, true) => None,
             (both, _) => {
                 let found = if both { "both `walker` and `tle`" } else { "neither `walker` nor `tle`" };
-                reader.fail(if both { "walker" } else { "name" }, found, "one of them says where its satellites are");
+                reader.fail(if both { "walker" } else { "name" }, found, "exactly one of them gives their positions");
                 return;
             }
         };
@@ -247,7 +247,7 @@ impl Context<'_> {
         let numbered = places.into_iter().zip(first.0..);
         for ((called, place), id) in numbered {
             let called = if walker.is_some() { format!("{name}-{called}") } else { called };
-            // Names of a catalogue repeat; numbers do not.
+            // Names in a catalogue may repeat, so the node ID is appended where needed.
             let called = if walker.is_none() && names.has(&called) { format!("{called}-{id}") } else { called };
             let node = Node { name: called, id: NodeId::ipn(id), place, mask: 0.0 };
             let Some(index) = names.add(reader, "first_id", node) else { return };
@@ -299,7 +299,7 @@ fn place_of(error: &crate::tle::TleError) -> String {
     }
 }
 
-/// Latitude, longitude and perhaps altitude.
+/// Reads latitude, longitude and optional altitude.
 fn position(input: Input<'_, '_>) -> Result<Site, String> {
     let items = input.items()?;
     let texts: Result<Vec<&str>, String> = items.iter().map(|item| Input::Given(item.get_ref()).text()).collect();

@@ -1,4 +1,4 @@
-//! From the text of a file to a checked network.
+//! Conversion of a file of orbits to a checked network.
 
 use super::keys;
 use super::names::{Group, Names};
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// Most pairs of nodes that are looked at.
+/// Most pairs of nodes that are examined.
 pub const PAIRS_MAX: usize = 2_000_000;
 
-/// Reads a file of orbits for a plan that starts at `start`, or else at the file's `epoch`; paths in it are
+/// Reads a file of orbits for a plan that starts at `start`, or else at the file's `epoch`. Paths in the file are
 /// relative to its folder.
 ///
 /// # Errors
-/// All mistakes at once.
+/// Every mistake in the file.
 pub fn load(path: &Path, start: Option<DtnTime>) -> Result<Network, Vec<ConfigError>> {
     let text = farlink_config::read_text(path).map_err(|expected| {
         let hint = "give the path of a file of orbits; docs/how-to/plan-from-orbits.md shows one".into();
@@ -29,10 +29,10 @@ pub fn load(path: &Path, start: Option<DtnTime>) -> Result<Network, Vec<ConfigEr
     parse(&text, path.parent().unwrap_or(Path::new("")), start)
 }
 
-/// Reads the text of a file in `folder`.
+/// Parses the text of a file in `folder`.
 ///
 /// # Errors
-/// All mistakes at once.
+/// Every mistake in the text.
 pub fn parse(text: &str, folder: &Path, start: Option<DtnTime>) -> Result<Network, Vec<ConfigError>> {
     let errors = Errors::new(None, text);
     let root = errors.parse();
@@ -90,7 +90,7 @@ fn network(
     if tables.is_empty() && !top.given("link") {
         top.fail("link", "missing", "add [[link]] with `between = [\"stations\", \"satellites\"]` and a `rate`");
     }
-    // Names that a mistake has taken away would be missed once more in every link.
+    // A node missing because of an earlier mistake would cause more errors in every link.
     let known = errors.is_empty();
     let mut left = PAIRS_MAX;
     let mut links = Vec::new();
@@ -101,7 +101,7 @@ fn network(
     Some(Network { nodes: names.nodes, links, delay_step_s: step?.as_secs_f64(), sky })
 }
 
-/// `[[body]]`.
+/// Reads a `[[body]]` table.
 fn body(reader: &Reader<'_>, sky: &mut Sky, text: &str, folder: &Path, epoch: i64) {
     let context = Context { sky, text, folder, epoch };
     let found = context.around(reader);
@@ -176,7 +176,7 @@ fn link(reader: &Reader<'_>, names: Option<&Names>, left: &mut usize) -> Option<
     })
 }
 
-/// The two sides of `between`, each a name or a list.
+/// Reads the two sides of `between`, each a name or a list.
 fn both_sides(input: Input<'_, '_>) -> Result<[Vec<String>; 2], String> {
     let items = input.items()?;
     match items {
@@ -185,7 +185,7 @@ fn both_sides(input: Input<'_, '_>) -> Result<[Vec<String>; 2], String> {
     }
 }
 
-/// The nodes on both sides; `None` where names are not known for sure.
+/// Finds the nodes on both sides; `None` if the names are incomplete because of earlier errors.
 fn between(input: Input<'_, '_>, names: Option<&Names>) -> Result<Option<[Group; 2]>, String> {
     let [one, other] = both_sides(input)?;
     let Some(names) = names else { return Ok(None) };
@@ -202,8 +202,8 @@ fn between(input: Input<'_, '_>, names: Option<&Names>) -> Result<Option<[Group;
     Ok(Some([group(&one)?, group(&other)?]))
 }
 
-/// Each of one side with each of the other, but no pair twice, nobody with himself and no two on the ground of
-/// one body; `None` when there are more than `most`.
+/// Pairs each node of one side with each of the other, without duplicates, self-pairs, and pairs on the ground of one
+/// body; `None` if there are more than `most`.
 fn all_pairs(names: &Names, one: &Group, other: &Group, most: usize) -> Option<Vec<[u32; 2]>> {
     if one.nodes.len().checked_mul(other.nodes.len())? > most.checked_mul(2)? {
         return None;
@@ -217,7 +217,8 @@ fn all_pairs(names: &Names, one: &Group, other: &Group, most: usize) -> Option<V
     let mut pairs = Vec::new();
     for first in &one.nodes {
         for second in &other.nodes {
-            // A pair whose nodes are on both sides comes twice: once in order, once not.
+            // If both nodes are on both sides the pair occurs in both orders; only the ascending
+            // one is kept.
             let twice = firsts.contains(second) && seconds.contains(first);
             let grounded = ground(*first).is_some() && ground(*first) == ground(*second);
             if first == second || grounded || (twice && first > second) {
@@ -229,7 +230,7 @@ fn all_pairs(names: &Names, one: &Group, other: &Group, most: usize) -> Option<V
     (pairs.len() <= most).then_some(pairs)
 }
 
-/// One number for both sides, or one for each.
+/// Reads one number for both sides, or one for each.
 fn beams(input: Input<'_, '_>) -> Result<[Option<u32>; 2], String> {
     let number = |input: Input<'_, '_>| {
         let number = input.integer_in(1, 1000)?;

@@ -1,34 +1,32 @@
-//! Axes: round steps, one unit for all ticks, and where a value lies.
+//! Axes: round tick steps, one unit for all ticks, and the position of a value.
 
 use crate::format::{Quantity, Scale};
 
-/// One axis from 0 (or `from`) to a round end.
+/// One axis, from 0 or `from` to `to`.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// First value.
     pub from: f64,
-    /// Last value.
     pub to: f64,
-    /// Ticks: value and text.
+    /// Values and texts of the ticks.
     pub ticks: Vec<(f64, String)>,
-    /// Unit of the texts.
+    /// Unit of the tick texts.
     pub unit: String,
-    /// What it shows.
     pub quantity: Quantity,
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
+/// Smallest of 1, 2, 5 times a power of ten that is at least `value`.
 pub fn nice_step(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
     }
     let power = 10f64.powf(value.log10().floor());
+    // The tolerance keeps a value that rounding pushed just above a step at that step.
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= value * (1.0 - 1e-9)).unwrap_or(10.0);
     factor * power
 }
 
 impl Axis {
-    /// From 0 to a round value at or above `most`, with about `count` ticks.
+    /// Creates an axis from 0 to a round value at or above `most`, with about `count` ticks.
     pub fn round(quantity: Quantity, most: f64, count: usize) -> Axis {
         let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
         let scale = quantity.scale(most);
@@ -36,8 +34,9 @@ impl Axis {
         let to = (most / step - 1e-9).ceil().max(1.0) * step;
         Axis::with_step(quantity, 0.0, to, step, &scale)
     }
-    /// From `from` to `to` exactly, with ticks at round values between.
+    /// Creates an axis from `from` to `to` exactly, with ticks at round values between.
     pub fn exact(quantity: Quantity, from: f64, to: f64, count: usize) -> Axis {
+        // An empty range would divide by zero in `place`.
         let to = if to > from { to } else { from + 1.0 };
         let scale = quantity.scale(to);
         let step = step(quantity, &scale, to - from, count);
@@ -47,6 +46,7 @@ impl Axis {
         let first = (from / step - 1e-9).ceil() as i64;
         let last = (to / step + 1e-9).floor() as i64;
         let scaled = step / scale.factor;
+        // As many decimals as the step needs, so that all ticks show the same number of them.
         let decimals = (-(scaled * (1.0 + 1e-9)).log10().floor()).clamp(0.0, 9.0) as usize;
         let tick = |i: i64| {
             let value = i as f64 * step;
@@ -54,13 +54,13 @@ impl Axis {
         };
         Axis { from, to, ticks: (first..=last).map(tick).collect(), unit: scale.unit.clone(), quantity }
     }
-    /// Where a value lies between `start` and `end` of the axis.
+    /// Maps a value to a position between `start` and `end`.
     pub fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         start + (value - self.from) / (self.to - self.from) * (end - start)
     }
 }
 
-/// A round step in the unit of the scale; for counts at least 1.
+/// Chooses a round step in the unit of the scale; at least 1 for counts.
 fn step(quantity: Quantity, scale: &Scale, span: f64, count: usize) -> f64 {
     let step = nice_step(span / scale.factor / count.max(1) as f64) * scale.factor;
     if quantity == Quantity::Count { step.max(1.0) } else { step }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_share_one_unit() {
+    fn ticks_are_round_with_one_unit() {
         let axis = Axis::round(Quantity::Rate, 94e6, 4);
         assert_eq!((texts(&axis), axis.unit.as_str()), (vec!["0", "50", "100"], "Mbit/s"));
         let axis = Axis::round(Quantity::Seconds, 0.35, 4);

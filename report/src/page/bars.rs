@@ -1,17 +1,16 @@
-//! Horizontal bars in groups: one group for each thing, one bar for each run.
+//! Horizontal bar charts: one group per item, one bar per run.
 
 use super::svg::{Svg, text_width};
 use crate::format::Quantity;
 
-/// One thing with a value of each run.
+/// One item with a value per run.
 pub struct Group {
-    /// What it is.
     pub label: String,
-    /// Class and value of each run; absent values leave their place empty.
+    /// CSS class and value per run; an absent value leaves a gap.
     pub values: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Draws groups below each other; labels stand above their bars where it is narrow.
+/// Draws the groups below each other. In narrow charts the labels stand above their bars.
 pub fn draw(label: &str, groups: &[Group], quantity: Quantity, most: Option<f64>, width: f64) -> String {
     let narrow = width < 600.0;
     let runs = groups.iter().map(|g| g.values.len()).max().unwrap_or(0).max(1);
@@ -43,6 +42,7 @@ pub fn draw(label: &str, groups: &[Group], quantity: Quantity, most: Option<f64>
                     svg.rect(
                         &format!("bar {class}"),
                         (left, y),
+                        // A value of zero still shows as a sliver.
                         (length.max(1.5), bar),
                         3.0,
                         &format!("{}: {text}", g.label),

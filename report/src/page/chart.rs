@@ -3,43 +3,41 @@
 use super::axis::Axis;
 use super::svg::{Svg, text_width};
 
-/// One line.
+/// One line of a chart.
 pub struct Line {
-    /// Class that gives its colour: `a` or `b`.
+    /// CSS class that selects the colour: `a` or `b`.
     pub class: &'static str,
-    /// What it is, shown when pointed at.
+    /// Name of the line, shown on hover.
     pub tip: String,
     /// Points in order of x.
     pub points: Vec<(f64, f64)>,
     /// Whether each value holds until the next point.
     pub steps: bool,
-    /// Whether the space below is filled.
+    /// Whether the area below the line is filled.
     pub filled: bool,
 }
 
 /// A line chart.
 pub struct Chart<'a> {
-    /// For those who cannot see it.
+    /// Description for screen readers.
     pub label: &'a str,
-    /// Horizontal axis.
     pub x: Axis,
-    /// Vertical axis.
     pub y: Axis,
-    /// What the horizontal axis shows, without unit.
+    /// Label of the horizontal axis, without unit.
     pub x_title: &'a str,
-    /// What the vertical axis shows, without unit.
+    /// Label of the vertical axis, without unit.
     pub y_title: &'a str,
     /// Lines, the first at the back.
     pub lines: Vec<Line>,
-    /// Spans of x with a shaded background, each with its text.
+    /// Ranges of x with a shaded background, each with its hover text.
     pub shades: Vec<(f64, f64, String)>,
     /// Height in pixels.
     pub height: f64,
 }
 
 impl Line {
-    /// Its value at `x`: of the last point before, or between the two around; `None` before the first
-    /// and, where it does not hold its last value, behind it.
+    /// Value at `x`: of the last point before it for steps, interpolated otherwise. `None` before the first point and,
+    /// for a line without steps, behind the last.
     pub fn at(&self, x: f64) -> Option<f64> {
         let after = self.points.partition_point(|p| p.0 <= x);
         let before = self.points.get(after.checked_sub(1)?)?;
@@ -54,13 +52,11 @@ impl Line {
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
-/// A title with its unit.
 pub fn titled(title: &str, unit: &str) -> String {
     if unit.is_empty() { title.to_string() } else { format!("{title} ({unit})") }
 }
 
 impl Chart<'_> {
-    /// Draws it in this width.
     pub fn draw(&self, width: f64) -> String {
         let mut svg = Svg::new(width, self.height, self.label);
         let widest = self.y.ticks.iter().map(|(_, text)| text_width(text, 12.0)).fold(0.0, f64::max);
@@ -78,7 +74,7 @@ impl Chart<'_> {
             svg.line("grid", (left, y(*value)), (right, y(*value)));
             svg.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
         }
-        // As many ticks as there is room for.
+        // Every n-th tick, so that their texts do not overlap.
         let room = self.x.ticks.iter().map(|(_, text)| text_width(text, 12.0) + 14.0).fold(1.0, f64::max);
         let every = (room * self.x.ticks.len() as f64 / (right - left)).ceil().max(1.0) as usize;
         for (value, text) in self.x.ticks.iter().step_by(every) {
@@ -90,6 +86,7 @@ impl Chart<'_> {
         let x_title = titled(self.x_title, &self.x.unit);
         svg.text("title", (right, bottom + 37.0), "end", &x_title);
         for line in &self.lines {
+            // Lines are clipped to the axes, which keeps the picture within its frame.
             let at: Vec<(f64, f64)> = line
                 .points
                 .iter()
@@ -107,11 +104,13 @@ impl Chart<'_> {
     }
 }
 
-/// Distribution of sorted values: (value, share of `total` at or below it), at most 400 points.
+/// Empirical distribution function of sorted values: pairs of a value and the fraction of `total` at or below it, at
+/// most 400 points.
 pub fn ecdf(sorted: &[f64], total: usize) -> Vec<(f64, f64)> {
     if sorted.is_empty() || total == 0 {
         return Vec::new();
     }
+    // More points than pixels only enlarge the page.
     let every = sorted.len().div_ceil(400);
     let mut points = vec![(sorted[0], 0.0)];
     for (i, value) in sorted.iter().enumerate() {
@@ -128,8 +127,9 @@ mod tests {
     use crate::format::Quantity;
 
     #[test]
-    fn a_distribution_ends_at_the_share_that_arrived() {
+    fn distribution_ends_at_delivered_share() {
         assert_eq!(ecdf(&[1.0, 2.0], 4), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.5)]);
+        // Far more values than the 400 points that the curve may have.
         let many: Vec<f64> = (0..100_000).map(f64::from).collect();
         let points = ecdf(&many, 100_000);
         assert!(points.len() <= 402 && points.last() == Some(&(99_999.0, 1.0)));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_between_its_points() {
+    fn line_interpolates_between_points() {
         let line = |steps| Line {
             class: "a",
             tip: String::new(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_the_axes_is_drawn_at_their_edge() {
+    fn values_outside_axes_are_clipped() {
         let chart = Chart {
             label: "x",
             x: Axis::round(Quantity::Seconds, 10.0, 5),
@@ -161,6 +161,7 @@ mod tests {
             lines: vec![Line {
                 class: "a",
                 tip: String::new(),
+                // Points before the first and behind the last value of the axes.
                 points: vec![(-5.0, 0.0), (20.0, 99.0)],
                 steps: false,
                 filled: true,

@@ -1,4 +1,4 @@
-//! The sections with values over time and distributions: each curve also as a table.
+//! Sections with time series and distributions; every chart is also given as a table.
 
 use super::axis::Axis;
 use super::chart::{Chart, Line, ecdf};
@@ -9,18 +9,19 @@ use crate::format::Quantity;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// A node whose store never holds more than this share of the fullest one is not drawn.
+/// Nodes whose store never holds more than this fraction of the fullest one are not drawn.
 const FLAT: f64 = 0.05;
-/// Nodes whose store is drawn at most: the fullest.
+/// Most nodes whose store is drawn: the fullest.
 const STORES: usize = 50;
-/// Nodes that are not drawn are named up to so many.
+/// Up to this number, nodes that are not drawn are named.
 const NAMED: usize = 20;
-/// Traffic drawn by itself at most.
+/// Most traffic flows that get a chart of their own.
 const FLOWS: usize = 12;
 
-/// A chart in both widths, and its values as a table.
+/// Writes a chart in both widths, and its values as a table.
 fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
     figure(out, |width| draw(width).draw(width));
+    // The table serves readers who cannot see the picture, so it follows every chart.
     let chart = draw(WIDE);
     out.push_str("<details><summary>The same as a table</summary><div class=\"scroll\"><table><thead><tr>");
     let _ = write!(out, "<th>{}</th>", escape(chart.x_title));
@@ -39,10 +40,10 @@ fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
     out.push_str("</tbody></table></div></details>");
 }
 
-/// Stores, by node, and how much was in each at most.
+/// Nodes with the most bytes each stored.
 type Stores<'a> = Vec<(&'a str, f64)>;
 
-/// The stores that are drawn, and the rest; both in their order.
+/// Splits the stores into those drawn and the rest; both keep their order.
 fn drawn(stores: Stores<'_>) -> (Stores<'_>, Stores<'_>) {
     let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
     let mut fullest: Vec<(usize, f64)> = stores.iter().map(|(_, most)| *most).enumerate().collect();
@@ -54,7 +55,7 @@ fn drawn(stores: Stores<'_>) -> (Stores<'_>, Stores<'_>) {
     (stores(drawn), stores(rest))
 }
 
-/// Says what the stores that are not drawn held at most: of each, or of all where they are many.
+/// Writes how full the stores that are not drawn were: for each node, or summed up if there are many.
 fn not_drawn(out: &mut String, stores: &[(&str, f64)]) {
     let amount =
         |most: f64| if most > 0.0 { format!("at most {}", Quantity::Bytes.text(most)) } else { "nothing".into() };
@@ -82,7 +83,7 @@ impl Page<'_> {
         Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
     }
 
-    /// A line of each run that has points.
+    /// One line per run that has points.
     fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<Line> {
         let line = |(i, run): (usize, &RunData)| {
             let points = points(run)?;
@@ -91,13 +92,14 @@ impl Page<'_> {
                 tip: run.label.clone(),
                 points,
                 steps,
+                // Two filled areas would hide each other.
                 filled: filled && self.runs.len() == 1,
             })
         };
         self.runs.iter().enumerate().filter_map(line).collect()
     }
 
-    /// Names of all traffic that is drawn by itself; says how many are not.
+    /// Names of the traffic flows that are drawn; notes how many are left out.
     fn flows(&self, out: &mut String) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for flow in self.runs.iter().flat_map(|r| &r.flows) {
@@ -106,7 +108,7 @@ impl Page<'_> {
             }
         }
         if names.len() > FLOWS {
-            let _ = write!(out, "<p class=\"caption\">Of {} traffics the first {FLOWS} are drawn.</p>", names.len());
+            let _ = write!(out, "<p class=\"caption\">The first {FLOWS} of {} traffic flows are drawn.</p>", names.len());
             names.truncate(FLOWS);
         }
         names
@@ -115,7 +117,7 @@ impl Page<'_> {
     pub fn goodput(&self, out: &mut String) {
         let bin = Quantity::Seconds.text(self.runs[0].bin_s);
         let caption = format!("Payload handed to the receiving applications, averaged over {bin}.");
-        open(out, "How fast did the data arrive?", &caption);
+        open(out, "Goodput: how fast did the data arrive?", &caption);
         self.legend(out, &self.shade_key());
         let most = self.runs.iter().flat_map(|r| &r.goodput).map(|p| p.1).fold(0.0, f64::max);
         let draw = |out: &mut String, label: &str, height: f64, points: &dyn Fn(&RunData) -> Option<Points>| {
@@ -138,7 +140,7 @@ impl Page<'_> {
         close(out);
     }
 
-    /// Every node whose store is known, in order, and how much was in it at most.
+    /// All nodes whose store was sampled, in order, with the most bytes stored at each.
     fn stores(&self) -> Stores<'_> {
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut stores = Stores::new();
@@ -161,21 +163,21 @@ impl Page<'_> {
             |run: &RunData, node: &str| run.stored.iter().find(|(n, _)| n == node).map(|(_, line)| line.clone());
         open(
             out,
-            "How much data waited, and where?",
-            "Bundles kept in the store of each node. All drawn nodes share one scale.",
+            "Store occupancy: how much data waited, and where?",
+            "Bytes of bundles in the store of each node. All drawn nodes share one scale.",
         );
         self.legend(out, &self.shade_key());
         let most = stores.iter().map(|(_, most)| *most).fold(0.0, f64::max);
         let (busy, rest) = drawn(stores);
         for (node, _) in busy {
             let _ = write!(out, "<h3>{}</h3>", escape(node));
-            let label = format!("Stored volume at {node}");
+            let label = format!("Store occupancy at {node}");
             chart(out, |width| Chart {
                 label: &label,
                 x: self.time_axis(width),
                 y: Axis::round(Quantity::Bytes, most, 3),
                 x_title: "time from the start of the run",
-                y_title: "stored",
+                y_title: "store occupancy",
                 lines: self.lines(false, true, |run| line_of(run, node)),
                 shades: self.shades().0,
                 height: 180.0,
@@ -191,8 +193,8 @@ impl Page<'_> {
         }
         open(
             out,
-            "How long did bundles take?",
-            "Each point says which share of all created bundles was delivered within that time. A line that ends below 100 % means that bundles are missing.",
+            "Latency: how long did bundles take?",
+            "Cumulative distribution: the share of all created bundles delivered within a given latency. A line that ends below 100 % means that bundles were lost or are still waiting.",
         );
         self.legend(out, "");
         let most = self.runs.iter().filter_map(|r| r.latencies.last()).copied().fold(0.0, f64::max);
@@ -208,7 +210,7 @@ impl Page<'_> {
                 height,
             });
         };
-        // From nothing delivered in no time on.
+        // The curve starts at zero latency with nothing delivered.
         let curve = |latencies: &[f64], created: usize| {
             let points = ecdf(latencies, created);
             (!points.is_empty()).then(|| [(0.0, 0.0)].into_iter().chain(points).collect())

@@ -1,4 +1,4 @@
-//! What the report draws of a run, made small: a run of any length becomes a few hundred points.
+//! Data behind the report's charts, reduced so that a run of any length becomes a few hundred points.
 
 use crate::column::Text;
 use crate::manifest::Manifest;
@@ -10,51 +10,45 @@ use crate::statistics::{FlowUse, Statistics};
 use anyhow::Result;
 use std::collections::{BTreeMap, HashMap};
 
-/// Points of one line at most.
+/// Most points of one line.
 const POINTS: usize = 600;
-/// Bundles whose way is followed step by step; more would not change the means.
+/// Most bundles whose path is followed step by step; more would hardly change the means.
 const FOLLOWED: usize = 200_000;
 
-/// Points of a line: (seconds from the start, value).
+/// Points of a line: seconds from the start, and value.
 pub type Points = Vec<(f64, f64)>;
 
-/// One run, ready to be drawn.
+/// One run, prepared for drawing.
 pub struct RunData {
-    /// What it is called in legends.
+    /// Name in legends.
     pub label: String,
-    /// Directory.
     pub folder: String,
-    /// Facts.
     pub manifest: Manifest,
-    /// Numbers.
     pub statistics: Statistics,
-    /// Width of the bins of `goodput`, in seconds.
+    /// Bin width of `goodput`, in seconds.
     pub bin_s: f64,
-    /// Payload delivered in each bin, bit/s; (start of the bin, value).
+    /// Payload delivered in each bin in bit/s, by the start of the bin in seconds.
     pub goodput: Points,
-    /// Stored bytes of each node over time, nodes in the order of the scenario.
+    /// Stored bytes of each node over time; nodes in the order of the scenario.
     pub stored: Vec<(String, Points)>,
-    /// Latencies in seconds, sorted, of delivered bundles.
+    /// Latencies of delivered bundles in seconds, sorted.
     pub latencies: Vec<f64>,
-    /// The same of each traffic, in the order of the scenario; none where there is only one.
+    /// Data of each traffic flow, in the order of the scenario; empty if there is only one.
     pub flows: Vec<FlowData>,
-    /// Mean time of delivered bundles in each step of their way.
+    /// Mean time of delivered bundles in each step of their path.
     pub steps: Vec<Step>,
-    /// Where nodes were, of those that have positions.
+    /// Movements of the nodes, if nodes have positions.
     pub map: Option<Play>,
-    /// Directions of links.
     pub links: Vec<LinkRow>,
-    /// Processes.
     pub processes: Vec<ProcessRow>,
 }
 
-/// What is drawn of one traffic.
+/// Data of one traffic flow.
 pub struct FlowData {
-    /// Its name.
     pub name: String,
-    /// Bundles created.
+    /// Number of bundles created.
     pub created: usize,
-    /// Payload delivered in each bin, bit/s.
+    /// Payload delivered in each bin, in bit/s.
     pub goodput: Points,
     /// Latencies in seconds, sorted.
     pub latencies: Vec<f64>,
@@ -84,20 +78,21 @@ fn sorted_latencies<'a>(bundles: impl Iterator<Item = &'a BundleRow>) -> Vec<f64
     latencies
 }
 
-/// A step of the way of bundles.
+/// One step of the path of bundles.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
-    /// `at onboard` or `from onboard to ground`.
+    /// Label such as `at onboard` or `from onboard to ground`.
     pub label: String,
-    /// Mean over all delivered bundles, in seconds; steps of a run add up to its mean latency.
+    /// Mean over all delivered bundles, in seconds; the steps of a run add up to its mean latency.
     pub mean_s: f64,
 }
 
 impl RunData {
-    /// Reads what is drawn; `span_s` is the time axis shared with the other run.
+    /// Reads the data of a run; `span_s` is the time axis shared with the other run.
     pub fn read(run: &RunReader, span_s: f64) -> Result<RunData> {
         let manifest = run.manifest().clone();
         let bundles = run.bundles()?;
+        // About 120 bins: enough to show passes, few enough to draw.
         let bin_s = nice_step(span_s / 120.0);
         let statistics = Statistics::read(run)?;
         Ok(RunData {
@@ -123,10 +118,12 @@ fn goodput<'a>(bundles: impl Iterator<Item = &'a BundleRow>, bin_s: f64, duratio
     let mut bytes = vec![0u64; bins];
     for (bundle, delivered) in bundles.filter_map(|b| Some((b, b.delivered_ns?))) {
         let bin = (delivered as f64 / 1e9 / bin_s) as usize;
+        // A bundle delivered at the very end belongs to the last bin.
         bytes[bin.min(bins - 1)] += bundle.payload;
     }
     let rate = |(i, bytes): (usize, &u64)| (i as f64 * bin_s, *bytes as f64 * 8.0 / bin_s);
     let mut points: Vec<(f64, f64)> = bytes.iter().enumerate().map(rate).collect();
+    // The last bin ends at zero, so that its step is drawn.
     points.push((bins as f64 * bin_s, 0.0));
     points
 }
@@ -149,14 +146,14 @@ fn stored(run: &RunReader, manifest: &Manifest) -> Result<Vec<(String, Points)>>
     Ok(ordered)
 }
 
-/// At most [`POINTS`] points: of each group the largest, which is what matters of a store.
+/// Reduces a line to [`POINTS`] points: the largest of each group, because peaks matter for a store.
 fn thin(line: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let group = line.len().div_ceil(POINTS).max(1);
     let largest = |group: &[(f64, f64)]| group.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     line.chunks(group).filter_map(largest).collect()
 }
 
-/// What happened to a bundle at a place, as far as its way is concerned.
+/// Events of a bundle that determine its path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Arrived,
@@ -164,11 +161,11 @@ enum Mark {
     Delivered,
 }
 
-/// Identity of a bundle: creation time, sequence number, service, source.
+/// Bundle identity: creation time, sequence number, service, source.
 type Key = (u64, u64, u64, Text);
 
-/// Mean times at nodes and between them, along the way that most bundles took. Other ways count
-/// under `other ways`, so that the steps still add up to the mean latency.
+/// Computes mean times at nodes and between them, along the path that most bundles took. Time on other paths is summed
+/// under `on other paths`, so that the steps add up to the mean latency.
 fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
     let mut marks: HashMap<Key, Vec<(u64, Mark, Text)>> = HashMap::new();
     for b in bundles.iter().filter(|b| b.delivered_ns.is_some()).take(FOLLOWED) {
@@ -213,14 +210,12 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
         }
     }
     if other > 0.0 {
-        steps.push(Step { label: "on other ways".into(), mean_s: other });
+        steps.push(Step { label: "on other paths".into(), mean_s: other });
     }
     Ok(steps)
 }
 
-/// Labels and seconds of the steps of one bundle from creation to first delivery. What was sent
-/// again counts as on its way since it was first sent; of fragments the first counts, so that the
-/// wait for the others is at the destination.
+/// Labels and seconds of the steps of one bundle, from creation to first delivery.
 fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
     marks.sort();
     let end = marks.iter().position(|(_, mark, _)| *mark == Mark::Delivered)?;
@@ -228,6 +223,11 @@ fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
     let (mut since, _, mut node) = marks.first().filter(|(_, mark, _)| *mark == Mark::Arrived)?.clone();
     let mut left: Option<u64> = None;
     let mut visited = vec![node.clone()];
+    // the destination.
+    // the first transmission. Of several fragments the first counts, so that the wait for the
+    // others falls to
+    // Only events up to the first delivery count. A retransmission stays part of the step that
+    // began with
     for (time, mark, place) in &marks[1..=end] {
         let seconds = |from: u64| time.saturating_sub(from) as f64 / 1e9;
         match mark {
@@ -252,14 +252,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steps_of_a_way_add_up_to_its_latency() {
+    fn path_steps_add_up_to_latency() {
         let mark = |time: u64, mark, node: &str| (time * 1_000_000_000, mark, Text::from(node));
         let found = way(vec![
             mark(1, Mark::Arrived, "a"),
             mark(3, Mark::Left, "a"),
             mark(4, Mark::Arrived, "b"),
             mark(9, Mark::Left, "b"),
-            mark(12, Mark::Left, "b"), // again: part of the time between b and c
+            mark(12, Mark::Left, "b"), // retransmission: part of the step from b to c
             mark(13, Mark::Arrived, "c"),
             mark(13, Mark::Arrived, "b"), // another fragment
             mark(14, Mark::Delivered, "c"),

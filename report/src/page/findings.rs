@@ -1,5 +1,4 @@
-//! What a reader wants to know first, in sentences: did it work, how do the runs differ and why,
-//! and can they be trusted.
+//! Findings at the top of the page, in sentences: delivery, differences between the runs, and trustworthiness.
 
 use super::data::RunData;
 use crate::compare::Comparison;
@@ -7,23 +6,22 @@ use crate::expect::Missed;
 use crate::format::{Quantity, difference};
 use crate::manifest::{Validity, World};
 
-/// How a finding is marked.
+/// Severity mark of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// As wished.
+    /// Result as desired.
     Good,
-    /// Worth knowing.
+    /// Remark without judgement.
     Note,
-    /// Not as wished.
+    /// Result not as desired.
     Bad,
 }
 
-/// One sentence or two.
+/// One finding, of one or two sentences.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// How it is marked.
     pub level: Level,
-    /// Plain text.
+    /// Plain text, not yet escaped.
     pub text: String,
 }
 
@@ -31,20 +29,20 @@ fn finding(level: Level, text: impl Into<String>) -> Finding {
     Finding { level, text: text.into() }
 }
 
-// From here on a number is worth a look. Whether it spoilt the run is for the world to say, which
-// knows the delays of its links: only its disturbances are marked as bad.
-/// Share of time in which some task waited.
+// Thresholds above which a number is marked as a remark. Only the world, which knows the delays of
+// its links, can judge whether a run is spoilt: its disturbances alone are marked as bad.
+/// Fraction of time in which some task waited.
 const WAITING: f64 = 0.5;
-/// Share of processor time taken by other virtual machines.
+/// Fraction of processor time taken by other virtual machines.
 const STEAL: f64 = 0.05;
-/// Lateness of the emulator in one of a hundred packets, or of a node in one of a hundred turns.
+/// Delay of the emulator in 1 % of packets, or of a node in 1 % of its turns, in µs.
 const LATE_US: f64 = 5000.0;
 
 fn mark(look: bool) -> Level {
     if look { Level::Note } else { Level::Good }
 }
 
-/// Everything worth saying about these runs, in the order of the page's top.
+/// Lists all findings about these runs, in the order of the page.
 pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     let mut all = Vec::new();
     for run in runs {
@@ -64,7 +62,7 @@ pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
                 0 => finding(Level::Good, format!("{}: nothing disturbed the measurement.", run.label)),
                 _ => finding(
                     Level::Bad,
-                    format!("{}: the measurement was disturbed; see \u{201c}Can it be trusted?\u{201d}.", run.label),
+                    format!("{}: the measurement was disturbed; see \u{201c}Validity: can it be trusted?\u{201d}.", run.label),
                 ),
             });
         }
@@ -72,19 +70,19 @@ pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     all
 }
 
-/// Did one run do what it was meant to?
+/// Delivery, files and expectations of one run.
 fn outcome(run: &RunData) -> Vec<Finding> {
     let (s, expect) = (&run.statistics, &run.manifest.expect);
     let mut all = Vec::new();
     if let Some(how) = run.manifest.interruption() {
-        all.push(finding(Level::Bad, format!("the run was {how}; what follows is of that part.")));
+        all.push(finding(Level::Bad, format!("the run was {how}; the numbers below cover only that part.")));
     }
     let count = |n: u64| Quantity::Count.text(n as f64);
     all.push(match (s.delivered, s.created) {
         (_, 0) => finding(Level::Note, "no bundles were created."),
         (delivered, created) if delivered == created => {
             let last =
-                s.last_delivery_s.map_or(String::new(), |t| format!(", the last after {}", Quantity::Seconds.text(t)));
+                s.last_delivery_s.map_or(String::new(), |t| format!("; the last one after {}", Quantity::Seconds.text(t)));
             finding(Level::Good, format!("all {} bundles arrived{last}.", count(created)))
         }
         (delivered, created) => {
@@ -102,16 +100,17 @@ fn outcome(run: &RunData) -> Vec<Finding> {
                 format!("the file of {size} ({}) arrived as it was sent: checksums are equal.", file.traffic),
             ),
             Some(false) => {
-                finding(Level::Bad, format!("the file of {size} ({}) did not arrive as it was sent.", file.traffic))
+                finding(Level::Bad, format!("the file of {size} ({}) was corrupted or is incomplete.", file.traffic))
             }
+            // Simulated payloads have lengths but no contents, so only the size can be compared.
             None => finding(
                 Level::Note,
-                format!("the file of {size} ({}) arrived whole; its contents are not simulated.", file.traffic),
+                format!("the file of {size} ({}) arrived complete; its contents are not simulated.", file.traffic),
             ),
         });
     }
     for Missed { key, expected, found } in Missed::of(&run.manifest, s) {
-        all.push(finding(Level::Bad, format!("not as the scenario expects ({key}): {found}; expected {expected}.")));
+        all.push(finding(Level::Bad, format!("expectation missed ({key}): {found}; expected {expected}.")));
     }
     if s.redelivered > 0 {
         all.push(finding(Level::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
@@ -119,11 +118,11 @@ fn outcome(run: &RunData) -> Vec<Finding> {
     all
 }
 
-/// How far two runs agree, and where a difference in latency arises.
+/// Agreement of two runs, and the step in which a difference in latency arises.
 fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     let mut all = Vec::new();
     if !comparison.same_scenario {
-        all.push(finding(Level::Note, "These runs are of different scenarios: differences are no surprise."));
+        all.push(finding(Level::Note, "These runs have different scenarios, so differences are expected."));
     }
     let Some(latency) = comparison.metric("latency_s.mean") else { return all };
     if let ([Some(a), Some(b), ..], Some(relative)) = (&latency.values[..], latency.difference[1]) {
@@ -156,7 +155,7 @@ fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     all
 }
 
-/// The step of the way that contributes most to a difference in latency.
+/// Step of the path that contributes most to a difference in latency.
 fn largest_step(runs: &[RunData]) -> Option<String> {
     let other = |label: &str| runs[1].steps.iter().find(|s| s.label == label).map_or(0.0, |s| s.mean_s);
     let differences = runs[0].steps.iter().map(|s| (s.label.as_str(), other(&s.label) - s.mean_s));
@@ -166,18 +165,18 @@ fn largest_step(runs: &[RunData]) -> Option<String> {
     Some(format!("The largest part of that arises {label}: {amount} {more} per bundle in the second run."))
 }
 
-/// Everything about how far to trust one run.
+/// Remarks on how far to trust one run.
 pub fn validity(run: &RunData) -> Vec<Finding> {
     let v: &Validity = &run.manifest.validity;
     let mut all = Vec::new();
     if run.manifest.world == World::Sim {
         let seed = run.manifest.seed;
-        all.push(finding(Level::Good, format!("Virtual time: the load of the machine has no influence. Seed {seed} repeats this run to the last event.")));
+        all.push(finding(Level::Good, format!("Virtual time: the machine's load has no influence on the results. Seed {seed} repeats this run to the last event.")));
     }
     if let Some(late) = v.emulator_lateness {
         let us = |us: f64| Quantity::Seconds.text(us / 1e6);
         let text = format!(
-            "The link emulator sent half of its {} packets no later than {} after they were due, 99 % no later than {}, all within {}.",
+            "Delay added by the link emulator over {} packets: median {}, 99th percentile {}, maximum {}.",
             Quantity::Count.text(late.count as f64),
             us(late.p50_us),
             us(late.p99_us),
@@ -195,7 +194,7 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
         let us = |us: f64| Quantity::Seconds.text(us / 1e6);
         let how = if late.real_time { "with" } else { "without" };
         let text = format!(
-            "The nodes, {how} real-time priority, waited for a processor no longer than {} half of the time, {} 99 % of it, {} at most.",
+            "Wait of the nodes for a processor, {how} real-time priority: median {}, 99th percentile {}, maximum {}.",
             us(late.p50_us),
             us(late.p99_us),
             us(late.max_us)

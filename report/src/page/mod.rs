@@ -1,5 +1,5 @@
-//! The HTML report: one file without anything from elsewhere, for one run or for two side by side; without
-//! scripts, but where a map plays (`map/`).
+//! The HTML report of one run, or of two side by side: one self-contained file, without scripts except for the map
+//! (`map/`).
 
 mod axis;
 mod bars;
@@ -24,16 +24,17 @@ use std::fmt::Write;
 use std::path::Path;
 pub use svg::escape;
 
-/// What a report begins with, and what stands before the version that made it.
+/// Start of every report, and the text before the version that made it; together they identify a report.
 const START: &str = "<!doctype html>";
 const MADE_BY: &str = "<footer><p>Made by farlink ";
 
-/// The report of one run, or of two side by side, as one HTML document.
+/// Renders the report of one run, or of two side by side, as one HTML document.
 ///
 /// # Errors
-/// When a table cannot be read, or when there are not one or two runs.
+/// When a table cannot be read, or `runs` holds neither one nor two runs.
 pub fn html(runs: &[&RunReader]) -> Result<String> {
-    ensure!((1..=2).contains(&runs.len()), "a report is of one run or of two, not of {}", runs.len());
+    ensure!((1..=2).contains(&runs.len()), "a report shows one run or two, not {}", runs.len());
+    // One time axis for both runs, so that their charts can be compared by eye.
     let span = runs.iter().map(|r| r.manifest().duration_s).fold(0.0, f64::max);
     let mut data = Vec::new();
     for run in runs {
@@ -45,7 +46,7 @@ pub fn html(runs: &[&RunReader]) -> Result<String> {
     Ok(page(&data, &comparison, span))
 }
 
-/// Two runs of the same world need more than its name.
+/// Numbers the labels of two runs of the same world.
 fn tell_apart(runs: &mut [RunData]) {
     let [first, second] = runs else { return };
     if first.label != second.label {
@@ -56,8 +57,9 @@ fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
-/// Whether a file is a report that [`html`] made.
+/// Whether a file is a report made by [`html`].
 pub fn is_report(file: &Path) -> bool {
+    // An unreadable file counts as no report, and is then not overwritten.
     let text = std::fs::read(file).unwrap_or_default();
     text.starts_with(START.as_bytes()) && text.windows(MADE_BY.len()).any(|part| part == MADE_BY.as_bytes())
 }
@@ -87,7 +89,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     shell(&runs[0].manifest.scenario, &out, &from)
 }
 
-/// A report around its header and main part, both HTML; `from` tells what it was made from, HTML too.
+/// Wraps a header and main part, both HTML, into a report; `from` describes the source of the data, as HTML.
 pub fn shell(title: &str, body: &str, from: &str) -> String {
     let (title, style, version) = (escape(title), include_str!("style.css"), env!("CARGO_PKG_VERSION"));
     format!(

@@ -1,14 +1,14 @@
-//! The topology: nodes as boxes, links as lines with what they do to packets.
+//! The topology: nodes as boxes, links as lines with rate, delay and loss.
 
 use super::svg::{Svg, escape, text_width};
 use crate::format::Quantity;
 use crate::manifest::{DirectionFacts, LinkFacts, Topology};
 use std::fmt::Write;
 
-/// Links and nodes beyond which only shapes are drawn.
+/// Most links, and most nodes, that are labelled; beyond, only shapes are drawn.
 const LABELLED: usize = 16;
 
-/// Where nodes are, 0 to 1 along and across; as given, or in columns by distance from the first node.
+/// Positions of nodes, 0 to 1 along and across: as given, or in columns by hop distance from the first node.
 fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     if topology.nodes.iter().all(|n| n.position.is_some()) {
         return topology.nodes.iter().filter_map(|n| n.position).collect();
@@ -16,7 +16,7 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     let index = |name: &str| topology.nodes.iter().position(|n| n.name == name);
     let mut depth: Vec<Option<usize>> = vec![None; topology.nodes.len()];
     let mut last = 0;
-    // Each part of the network that is not joined to the others starts again at the left.
+    // Each component of the network starts again at the left.
     for start in 0..depth.len() {
         if depth[start].is_some() {
             continue;
@@ -44,7 +44,8 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     }
     let mut places = vec![(0.0, 0.0); depth.len()];
     for (d, column) in columns.iter_mut().enumerate() {
-        // Beside the neighbours in the column before, so that few links cross.
+        // Nodes are sorted by the mean position of their neighbours in the previous column, so that
+        // few links cross.
         let beside = |node: usize| {
             let name = &topology.nodes[node].name;
             let others = topology.links.iter().filter_map(|link| match (link.from == *name, link.to == *name) {
@@ -65,7 +66,7 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
     places
 }
 
-/// A direction with what the contact plan says of it, where all its contacts say the same.
+/// Properties of a direction, with rate and delay from the contact plan where all contacts agree.
 fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts {
     let mut facts = if from == link.from { link.forward.clone() } else { link.reverse.clone() };
     let mut mine = topology.contacts.iter().filter(|c| c.link == link.name && c.from == from);
@@ -79,7 +80,7 @@ fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts 
     facts
 }
 
-/// When a link is up, in words.
+/// Describes when a link is up.
 fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     if !topology.scheduled(link, end_s) {
         return "always".into();
@@ -101,20 +102,21 @@ fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
         }
     };
     let (forward, reverse) = (one(&link.from), one(&link.to));
-    if forward == reverse { forward } else { format!("{forward}; back {reverse}") }
+    if forward == reverse { forward } else { format!("{forward}; reverse {reverse}") }
 }
 
-/// Links in the table at most.
+/// Most links in the table.
 const ROWS: usize = 60;
 
-/// What the figure has no room for: a row for each link.
+/// Writes the table of links, which holds the details the figure has no room for.
 pub fn table(out: &mut String, topology: &Topology, end_s: f64) {
-    // What the figure says already need not be seen twice, and what is long not at once.
+    // Open where the figure cannot show the properties of links; closed where it repeats the figure
+    // or the table is long.
     let places = positions(topology);
     let open = topology.links.len() <= LABELLED && places.windows(2).any(|w| w[0].1 != w[1].1);
     out.push_str(if open { "<details open>" } else { "<details>" });
     out.push_str("<summary>Every link</summary><div class=\"scroll\"><table><thead><tr>");
-    out.push_str("<th>link</th><th>layer</th><th>there</th><th>back</th><th>up</th></tr></thead><tbody>");
+    out.push_str("<th>link</th><th>layer</th><th>forward</th><th>reverse</th><th>up</th></tr></thead><tbody>");
     for link in topology.links.iter().take(ROWS) {
         let ends = format!("{}: {} ↔ {}", link.name, link.from, link.to);
         let one = |from: &str| facts("", &planned(topology, link, from)).trim().to_string();
@@ -132,7 +134,7 @@ pub fn table(out: &mut String, topology: &Topology, end_s: f64) {
     out.push_str("</details>");
 }
 
-/// A name as long as there is room.
+/// Shortens a name to the room available.
 fn fit(name: &str, size: f64, room: f64) -> String {
     if text_width(name, size) <= room {
         return name.to_string();
@@ -150,7 +152,7 @@ fn facts(arrow: &str, direction: &DirectionFacts) -> String {
     format!("{arrow} {}", parts.join(", "))
 }
 
-/// Everything about a link, shown when pointed at.
+/// Hover text with everything known about a link.
 fn tip(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     let one = |from: &str, to: &str, d: &DirectionFacts| {
         let notes: Vec<&str> = d.notes.iter().map(String::as_str).collect();
@@ -163,7 +165,7 @@ fn tip(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     format!("{} ({})\n{forward}\n{reverse}\nup: {up}", link.name, layer(&link.layer))
 }
 
-/// What people call a convergence layer.
+/// Common spelling of a convergence layer's name.
 pub fn layer(name: &str) -> &str {
     match name {
         "ltp" => "LTP",
@@ -176,7 +178,7 @@ pub fn layer(name: &str) -> &str {
     }
 }
 
-/// Draws the topology in this width: from left to right, or from top to bottom where it is narrow.
+/// Draws the topology: from left to right, or from top to bottom if the width is narrow.
 pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
     let narrow = width < 600.0;
     let places = positions(topology);
@@ -190,10 +192,10 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
     };
     let labelled = topology.nodes.len() <= LABELLED && topology.links.len() <= LABELLED;
     let widest = topology.nodes.iter().map(|n| text_width(&n.name, 14.0)).fold(60.0, f64::max).min(130.0) + 20.0;
-    // Down a narrow page nodes of one level stand beside each other; otherwise those of one way do.
+    // In a narrow page the nodes of one level stand side by side; otherwise those of one path do.
     let beside = if narrow { deepest } else { columns };
     let box_width = widest.min(width / beside as f64 - 6.0);
-    // A chain on one level needs no room above and below.
+    // A chain needs no room above and below its line.
     let tall = places.windows(2).any(|w| (w[0].1 - w[1].1).abs() > 0.02);
     let height = match (narrow, labelled) {
         (true, true) => (columns as f64 - 1.0).max(0.0) * 132.0 + 60.0,
@@ -205,7 +207,7 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
     let at = |i: usize| {
         let (x, y) = if narrow { (places[i].1, places[i].0) } else { places[i] };
         let margin = if labelled { (box_width / 2.0 + 4.0, 30.0) } else { (26.0, 22.0) };
-        // Down a narrow page a chain stands at the left: its labels need the room.
+        // A chain in a narrow page stands at the left, because its labels need the room.
         let x = if narrow && deepest == 1 { 0.0 } else { x };
         (margin.0 + x * (width - 2.0 * margin.0), margin.1 + y * (height - 2.0 * margin.1))
     };
@@ -216,7 +218,7 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
         let (Some(from), Some(to)) = (index(&link.from), index(&link.to)) else { continue };
         let (start, end) = (at(from), at(to));
         let scheduled = topology.scheduled(link, end_s);
-        // Links that join the same pair lie beside each other.
+        // Parallel links of the same pair are drawn side by side.
         let pair = |l: &LinkFacts| {
             (l.from.as_str().min(&l.to), l.from.as_str().max(&l.to)) == {
                 (link.from.as_str().min(&link.to), link.from.as_str().max(&link.to))
@@ -233,7 +235,8 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
             let facts = [planned(topology, link, &link.from), planned(topology, link, &link.to)];
             label(&mut svg, link, &facts, (start, end), box_width, narrow);
         } else if labelled && beside == 0.0 {
-            // Slanting lines have room for what holds both ways; the rest is in the table.
+            // Slanted lines have room only for properties that hold in both directions; the table
+            // has the rest.
             let middle = ((start.0 + end.0) / 2.0, (start.1 + end.1) / 2.0 + 4.0);
             names.push((middle, "label halo", link.name.clone()));
             let both = planned(topology, link, &link.from);
@@ -265,7 +268,7 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
 
 type Point = (f64, f64);
 
-/// Name and facts of a link of a chain, there and back, at the middle of its line.
+/// Draws name and properties of a link in a chain, forward and reverse, at the middle of its line.
 fn label(
     svg: &mut Svg,
     link: &LinkFacts,
@@ -292,7 +295,7 @@ fn label(
     } else {
         let room = (end.0 - start.0).abs() - box_width - 8.0;
         svg.text("label halo", (middle.0, middle.1 - 12.0), "middle", &name);
-        // Where the line is too short the facts of one direction take two lines.
+        // Where the line is too short, the properties of one direction take two lines.
         let fits = lines.iter().all(|l| text_width(l, 12.0) <= room.max(120.0));
         let mut y = middle.1 + 20.0;
         for line in lines {
@@ -305,7 +308,7 @@ fn label(
     }
 }
 
-/// Cut behind the first comma.
+/// Splits a line after the first comma.
 fn split(line: &str) -> Vec<String> {
     match line.split_once(", ") {
         Some((first, rest)) => vec![format!("{first},"), rest.to_string()],
@@ -345,15 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_laid_out_in_order_and_an_island_beside_it() {
+    fn chain_is_in_order_island_apart() {
         let mut topology = chain(&["a", "b", "c"]);
         assert_eq!(positions(&topology), [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5)]);
         topology.links.pop();
-        assert_eq!(positions(&topology)[2].0, 0.0, "not joined to the others");
+        assert_eq!(positions(&topology)[2].0, 0.0, "not connected to the others");
     }
 
     #[test]
-    fn a_diamond_and_a_ring_are_drawn_without_crossing_and_a_crowd_with_names() {
+    fn layout_avoids_crossings_and_names_nodes() {
         let join = |count: usize, pairs: &[(usize, usize)]| {
             let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
             let mut topology = chain(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -369,19 +372,20 @@ mod tests {
         };
         let diamond = positions(&join(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]));
         assert_eq!(diamond, [(0.0, 0.5), (0.5, 0.25), (0.5, 0.75), (1.0, 0.5)]);
-        // Named so that the order of the file would cross: 0-1-3-5-4-2-0.
+        // The order in the file would make links cross: the ring is 0-1-3-5-4-2-0.
         let ring = join(6, &[(0, 1), (0, 2), (1, 4), (2, 3), (4, 5), (3, 5)]);
         let places = positions(&ring);
         assert_eq!((places[4].1, places[3].1), (places[1].1, places[2].1), "each beside its neighbour");
         let svg = draw(&ring, 10.0, 1040.0);
         assert!(svg.contains(">l1-4</text>") && svg.contains("up: always"), "{svg}");
         let star = join(40, &(1..40).map(|i| (0, i)).collect::<Vec<_>>());
+        // More nodes than are labelled: node names only.
         let svg = draw(&star, 10.0, 1040.0);
         assert!(svg.contains(">n39</text>") && !svg.contains(">l0-39</text>"), "{svg}");
     }
 
     #[test]
-    fn the_table_of_links_has_what_the_plan_says() {
+    fn link_table_follows_contact_plan() {
         let mut topology = chain(&["a", "b"]);
         let contact = |from: &str, to: &str, start_s: f64, end_s: f64| crate::manifest::ContactFacts {
             link: "l".into(),
@@ -397,7 +401,7 @@ mod tests {
         let mut out = String::new();
         table(&mut out, &topology, 15.0);
         assert!(out.contains("<td>2 Mbit/s, 1.3 s, 0.1 % loss</td><td>2 Mbit/s, 1.3 s</td>"), "{out}");
-        assert!(out.contains("<td>7 s in 2 contacts, the first at 5 s; back 4 s from 5 s on</td>"), "{out}");
+        assert!(out.contains("<td>7 s in 2 contacts, the first at 5 s; reverse 4 s from 5 s on</td>"), "{out}");
         assert_eq!((fit("probe", 14.0, 200.0), fit("a-long-name", 14.0, 40.0)), ("probe".into(), "a-lo…".into()));
     }
 

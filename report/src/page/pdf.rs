@@ -1,18 +1,18 @@
-//! Pictures as PDF, for papers: one page as large as the picture, lines and letters as such, nothing embedded.
+//! Figures as PDF, for papers: one page of the size of the figure, with vector lines and text, and no embedded fonts.
 //!
-//! Letters are those of Helvetica, which every reader has (ISO 32000-1, 9.6.2.2), in WinAnsi encoding: what
-//! that does not have is written as `?`. The same picture gives the same bytes.
+//! Text is set in Helvetica, which every reader has (ISO 32000-1, 9.6.2.2), in WinAnsi encoding; other characters
+//! become `?`. Equal figures give equal bytes.
 
 use super::canvas::Canvas;
 use super::plot::INKS;
 use std::fmt::Write;
 
-/// Points in a pixel of the pictures.
+/// Size of a pixel of the figures, in points.
 const POINTS: f64 = 0.75;
-/// How far the handles of a quarter of a circle are from its ends, in radii.
+/// Distance of the Bezier control points of a quarter circle from its ends, in radii.
 const HANDLE: f64 = 0.5523;
 
-/// Widths of the letters from space to `~` in thousandths of their size: Adobe's metrics of Helvetica.
+/// Advance widths of the characters from space to `~`, in thousandths of the font size: Adobe's metrics of Helvetica.
 const WIDTHS: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
     556, 556, 556, 278, 278, 584, 584, 584, 556, 1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833,
@@ -21,7 +21,7 @@ const WIDTHS: [u16; 95] = [
     260, 334, 584,
 ];
 
-/// A letter in WinAnsi encoding (ISO 32000-1, annex D.2).
+/// Encodes a character in WinAnsi (ISO 32000-1, annex D.2).
 fn winansi(letter: char) -> u8 {
     match letter {
         ' '..='~' | '\u{a1}'..='\u{ff}' => letter as u8,
@@ -40,7 +40,7 @@ fn winansi(letter: char) -> u8 {
     }
 }
 
-/// Width of a text of this size.
+/// Width of a text in pixels.
 fn width(text: &str, size: f64) -> f64 {
     let of = |letter: char| {
         let place = usize::from(winansi(letter)).checked_sub(32);
@@ -49,7 +49,7 @@ fn width(text: &str, size: f64) -> f64 {
     text.chars().map(of).sum::<f64>() / 1000.0 * size
 }
 
-/// A text as a string of the page's language.
+/// Escapes a text as a PDF literal string.
 fn quoted(text: &str) -> String {
     let mut out = String::from("(");
     for byte in text.chars().map(winansi) {
@@ -63,13 +63,13 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A text of the document's description, in any letters (ISO 32000-1, 7.9.2.2).
+/// Encodes a text string of the document information in UTF-16 (ISO 32000-1, 7.9.2.2).
 fn described(text: &str) -> String {
     let units: String = text.encode_utf16().map(|unit| format!("{unit:04X}")).collect();
     format!("<FEFF{units}>")
 }
 
-/// A colour such as `#1f6fd6` as three shares.
+/// Converts a colour such as `#1f6fd6` to three fractions.
 fn colour(hex: &str) -> String {
     let share = |from: usize| {
         let byte = hex.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
@@ -78,8 +78,9 @@ fn colour(hex: &str) -> String {
     [1, 3, 5].map(share).join(" ")
 }
 
-/// Colour and width of what a class is drawn with.
+/// Colour and line width of a class.
 fn ink(class: &str) -> (&'static str, f64) {
+    // `s3` is the colour of the fourth series, as in the style sheet.
     let series = class.split(' ').find_map(|word| word.strip_prefix('s')?.parse::<usize>().ok());
     let wide = match class.split(' ').next() {
         Some("line") => 2.0,
@@ -95,20 +96,21 @@ fn ink(class: &str) -> (&'static str, f64) {
     (series.map_or(plain, |number| INKS[number % INKS.len()]), wide)
 }
 
-/// A page being drawn; downwards, as pictures are.
+/// A page being drawn, with `y` downwards as in the figures.
 pub struct Pdf {
     size: (f64, f64),
-    /// How far down what is drawn now begins.
+    /// Vertical offset of the following shapes, in pixels.
     pub down: f64,
     page: String,
 }
 
 impl Pdf {
-    /// An empty page of this size in pixels.
+    /// Creates an empty page of this size in pixels.
     pub fn new(width: f64, height: f64) -> Pdf {
         Pdf { size: (width, height), down: 0.0, page: format!("{POINTS} 0 0 {POINTS} 0 0 cm\n") }
     }
     fn at(&self, (x, y): (f64, f64)) -> String {
+        // PDF counts from the lower edge.
         format!("{x:.2} {:.2}", self.size.1 - self.down - y)
     }
     fn pen(&mut self, class: &str) {
@@ -116,7 +118,7 @@ impl Pdf {
         let shares = colour(hex);
         let _ = writeln!(self.page, "{shares} RG {shares} rg {wide} w");
     }
-    /// The document.
+    /// Renders the document.
     pub fn finish(self, title: &str) -> String {
         let [wide, high] = [self.size.0 * POINTS, self.size.1 * POINTS];
         let font =
@@ -125,6 +127,7 @@ impl Pdf {
             "<< /Type /Catalog /Pages 2 0 R >>".to_string(),
             "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_string(),
             format!(
+                // Each entry of the cross-reference table takes 20 bytes (ISO 32000-1, 7.5.4).
                 "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {wide:.2} {high:.2}] /Contents 4 0 R \
                  /Resources << /Font << /F1 5 0 R /F2 6 0 R >> >> >>"
             ),
@@ -184,7 +187,7 @@ impl Canvas for Pdf {
     fn circle(&mut self, class: &str, (x, y): (f64, f64), r: f64, _tip: &str) {
         self.pen(class);
         let h = r * HANDLE;
-        // From the right, by the bottom, the left and the top, each with its two handles.
+        // Clockwise from the right: bottom, left, top, each with its two control points.
         let quarters = [
             [(x + r, y + h), (x + h, y + r), (x, y + r)],
             [(x - h, y + r), (x - r, y + h), (x - r, y)],
@@ -195,7 +198,7 @@ impl Canvas for Pdf {
         for quarter in quarters {
             let _ = write!(path, " {} c", quarter.map(|point| self.at(point)).join(" "));
         }
-        // What a paper gives is a ring.
+        // Values of a paper are drawn as rings.
         let _ = writeln!(self.page, "{path} {}", if class.starts_with("paper") { "s" } else { "b" });
     }
 }
@@ -205,9 +208,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_is_where_the_table_says_and_the_stream_as_long_as_said() {
+    fn pdf_offsets_and_lengths_are_right() {
         let mut pdf = Pdf::new(200.0, 100.0);
         pdf.circle("mark s1", (10.0, 10.0), 4.0, "");
+        // Characters that need escaping, of the WinAnsi encoding, and of neither.
         pdf.text("name", (4.0, 18.0), "start", "one (two) \\ é μ 漢");
         let text = pdf.finish("Übersicht 漢");
         let table: usize = text.rsplit_once("startxref\n").unwrap().1.lines().next().unwrap().parse().unwrap();
@@ -225,19 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_where_they_are_to_end() {
+    fn pdf_text_anchors_are_right() {
         assert!((width("Wide 100 kB", 10.0) - 56.69).abs() < 0.01, "{}", width("Wide 100 kB", 10.0));
         let at = |anchor| {
             let mut pdf = Pdf::new(100.0, 50.0);
             pdf.text("tick", (80.0, 20.0), anchor, "iii");
             pdf.page.split_once("Tf ").unwrap().1.split(' ').next().unwrap().to_string()
         };
-        // Three times 0.222 of 12.
+        // Three times the width of `i`, 0.222 of 12.
         assert_eq!(["start", "middle", "end"].map(at), ["80.00", "76.00", "72.01"]);
     }
 
     #[test]
-    fn what_is_drawn_is_within_the_page_and_upright() {
+    fn pdf_shapes_lie_upright_on_page() {
         let mut pdf = Pdf::new(100.0, 50.0);
         pdf.down = 10.0;
         pdf.rect("bar s2", (5.0, 5.0), (10.0, 20.0), 1.5, "");

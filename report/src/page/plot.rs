@@ -1,7 +1,7 @@
-//! Figures of studies: means with their intervals, by what was varied, one line or one row of bars for
-//! each series.
+//! Figures of studies: means with confidence intervals over the values of one axis, with one line or one row of bars
+//! for each series.
 //!
-//! What was varied is written below as its label, at equal distances, as papers draw it.
+//! Values of the horizontal axis are labels at equal distances, as papers draw them.
 
 use super::axis::Axis;
 use super::canvas::Canvas;
@@ -11,44 +11,44 @@ use super::svg::{Svg, escape, text_width};
 use crate::format::Quantity;
 use std::ops::RangeInclusive;
 
-/// Series that have a colour of their own; those beyond share them.
+/// Number of distinct series colours; further series reuse them.
 pub const COLOURS: usize = 8;
 
-/// These colours, on white.
+/// Series colours for a white background.
 pub(super) const INKS: [&str; COLOURS] =
     ["#4b5563", "#1f6fd6", "#d9730d", "#1a7f4b", "#a21caf", "#b45309", "#0e7490", "#be123c"];
 
-/// A mean and half of its interval; no interval where there is one value only.
+/// A mean with its confidence interval; no interval if there is only one value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Half of the width of its interval.
+    /// Half-width of the confidence interval.
     pub half: Option<f64>,
 }
 
 impl Estimate {
-    /// With its unit: `0.35 ± 0.02`, `26.3 ± 1.1 %`.
+    /// Formats mean and interval with the unit: `0.35 ± 0.02`, `26.3 ± 1.1 %`.
     pub fn text(&self, quantity: Quantity) -> String {
         let half = self.half.map_or(String::new(), |half| format!(" ± {}", quantity.text(half)));
         format!("{}{half}", quantity.text(self.mean))
     }
 }
 
-/// One series.
+/// One series of a figure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// What it is.
+    /// Name in the legend.
     pub label: String,
-    /// Its colour: the same number is the same colour in every plot.
+    /// Colour index; equal numbers give equal colours in every plot.
     pub colour: usize,
-    /// A value for each place of the horizontal axis; absent where there is none.
+    /// Value for each position of the horizontal axis; absent where there is none.
     pub points: Vec<Option<Estimate>>,
-    /// What a paper gives for the same places, where it does.
+    /// Values from a paper for the same positions; absent where the paper has none.
     pub paper: Vec<Option<f64>>,
 }
 
-/// How values are drawn.
+/// Drawing style of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// Points joined by lines.
@@ -57,24 +57,24 @@ pub enum Shape {
     Bars,
 }
 
-/// One figure.
+/// One figure, ready to be drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
-    /// For those who cannot see it.
+    /// Description for screen readers.
     pub label: String,
-    /// What the horizontal axis shows.
+    /// Title of the horizontal axis.
     pub x_title: String,
-    /// Its places.
+    /// Labels of the horizontal axis, from the left.
     pub x: Vec<String>,
-    /// What the vertical axis shows.
+    /// Title of the vertical axis, without unit.
     pub y_title: String,
-    /// What it is.
+    /// Kind of quantity of the vertical axis.
     pub quantity: Quantity,
-    /// Where the vertical axis ends at least, so that several share one.
+    /// Least end of the vertical axis, so that several figures can share one.
     pub most: Option<f64>,
-    /// The series, the first at the back.
+    /// Series, the first at the back.
     pub series: Vec<Series>,
-    /// How they are drawn.
+    /// Drawing style of the series.
     pub shape: Shape,
 }
 
@@ -82,8 +82,8 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
 impl Plot {
-    /// The largest value, with its interval; of a wide one a quarter more than the value, so that bars are not
-    /// lost below it.
+    /// Largest value including its interval. Of a wide interval only a quarter of the value counts, so that bars do not
+    /// vanish below it.
     pub fn largest(&self) -> f64 {
         let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
         let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);
@@ -91,7 +91,7 @@ impl Plot {
         ours.chain(theirs).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
 
-    /// Draws it, for a page with the report's style.
+    /// Draws the figure for a page that has the report's style sheet.
     pub fn draw(&self, width: f64, height: f64) -> String {
         let mut svg = Svg::new(width, height, &self.label);
         self.paint(&mut svg, width, height);
@@ -134,7 +134,8 @@ impl Plot {
     ) {
         let class = format!("s{}", series.colour % COLOURS);
         let wide = room * 0.8 / self.series.len().max(1) as f64;
-        // Side by side: bars fully, points of lines a little, so that their intervals can be told apart.
+        // Bars stand side by side. Points of lines are shifted slightly, so that their intervals
+        // can be told apart.
         let offset = (number as f64 + 0.5 - self.series.len() as f64 / 2.0)
             * if self.shape == Shape::Bars { wide } else { (room * 0.03).min(4.0) };
         let mut line = Vec::new();
@@ -153,7 +154,7 @@ impl Plot {
                 let ends = [estimate.mean - half, estimate.mean + half];
                 let whisker = if self.shape == Shape::Bars { "bound".into() } else { format!("whisker {class}") };
                 on.line(&whisker, (x, y(ends[0])), (x, y(ends[1])));
-                // One that goes on beyond the picture does not end there.
+                // An interval that extends beyond the axes gets no end mark.
                 for end in ends.into_iter().filter(|end| shown.contains(end)) {
                     on.line(&whisker, (x - 3.0, y(end)), (x + 3.0, y(end)));
                 }
@@ -170,7 +171,7 @@ impl Plot {
         }
     }
 
-    /// The key of the series, as HTML.
+    /// Renders the legend as HTML.
     pub fn legend(&self) -> String {
         let key = |series: &Series| {
             let class = series.colour % COLOURS;
@@ -179,12 +180,11 @@ impl Plot {
         format!("<div class=\"legend\">{}</div>", self.series.iter().map(key).collect::<String>())
     }
 
-    /// How high the title and the key of a picture are that stands for itself.
+    /// Height of title and legend in a standalone figure, in pixels.
     fn above(&self) -> f64 {
         26.0 + 18.0 * self.series.len().div_ceil(4) as f64
     }
 
-    /// Title and key.
     fn head(&self, on: &mut dyn Canvas, title: &str, width: f64) {
         const COLUMNS: usize = 4;
         on.text("name", (4.0, 18.0), "start", title);
@@ -195,7 +195,7 @@ impl Plot {
         }
     }
 
-    /// The same as [`Plot::file`], as a PDF document of one page.
+    /// Renders the standalone figure as a PDF document of one page.
     pub fn pdf(&self, title: &str, width: f64, height: f64) -> String {
         let above = self.above();
         let mut page = Pdf::new(width, height + above);
@@ -205,7 +205,7 @@ impl Plot {
         page.finish(title)
     }
 
-    /// A picture that stands for itself: a whole SVG file, with its style, its title and its key.
+    /// Renders a standalone SVG file, with style, title and legend.
     pub fn file(&self, title: &str, width: f64, height: f64) -> String {
         let drawn = self.draw(width, height);
         let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
@@ -226,7 +226,7 @@ impl Plot {
     }
 }
 
-/// What the classes of a plot look like in a file of its own.
+/// Style sheet of a standalone file.
 fn style() -> String {
     let mut out = String::from(
         "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
@@ -267,24 +267,24 @@ mod tests {
     }
 
     #[test]
-    fn values_intervals_and_the_papers_points_are_drawn_and_what_is_absent_is_not() {
+    fn plot_draws_only_present_values() {
         for shape in [Shape::Lines, Shape::Bars] {
             let svg = plot(shape).draw(400.0, 240.0);
             let count = |what: &str| svg.matches(what).count();
             assert!(svg.contains("none, low: 0.5 ± 0.1") && svg.contains("none, &lt;high&gt;: 0.25<"), "{svg}");
             assert_eq!(count("in the paper: 0.9"), 2);
-            assert_eq!(count("ccc &amp; co, "), 0, "neither an absent value nor one that is no number");
+            assert_eq!(count("ccc &amp; co, "), 0, "neither an absent value nor NaN");
             assert_eq!((count("<rect"), count("mark s0")), if shape == Shape::Bars { (2, 0) } else { (0, 2) });
         }
     }
 
     #[test]
-    fn an_interval_that_goes_on_beyond_the_picture_has_no_end_in_it() {
+    fn clipped_interval_has_no_end_mark() {
         let ends = |half| {
             let mut plot = plot(Shape::Bars);
             plot.series.truncate(1);
             plot.series[0].points = vec![Some(Estimate { mean: 0.5, half: Some(half) })];
-            // The interval itself, and what ends it.
+            // One line for the interval, and one for each end mark.
             plot.draw(400.0, 240.0).matches("class=\"bound\"").count()
         };
         assert_eq!([ends(0.1), ends(0.6)], [3, 1]);
@@ -301,15 +301,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_one_svg_with_its_style_and_key() {
+    fn standalone_svg_has_style_and_legend() {
         let file = plot(Shape::Lines).file("Figure <3>", 640.0, 300.0);
         assert_eq!((file.matches("<svg").count(), file.matches("</svg>").count()), (1, 1));
         assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("Figure &lt;3&gt;"));
-        assert!(file.contains("ccc &amp; co") && file.contains("mark s1"), "the ninth colour is the first but one");
+        assert!(file.contains("ccc &amp; co") && file.contains("mark s1"), "colour 9 wraps around to colour 1");
     }
 
     #[test]
-    fn a_pdf_shows_what_the_svg_shows() {
+    fn pdf_and_svg_show_same_shapes() {
         for shape in [Shape::Lines, Shape::Bars] {
             let (svg, pdf) =
                 (plot(shape).file("Figure <3>", 640.0, 300.0), plot(shape).pdf("Figure <3>", 640.0, 300.0));

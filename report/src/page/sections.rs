@@ -1,4 +1,4 @@
-//! The sections of the page, each a question and its answer.
+//! Sections of the page, each with a question as its heading.
 
 use super::bars::{self, Group};
 use super::data::RunData;
@@ -11,13 +11,13 @@ use crate::manifest::{Accounting, World};
 use crate::schema::LinkRow;
 use std::fmt::Write;
 
-/// Widths in which each picture is drawn; the style sheet shows the one that fits.
+/// Widths in which each figure is drawn; the style sheet shows the one that fits.
 pub const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
-/// Key numbers of single traffics that stand among the others.
+/// Most key figures of single traffic flows that stand in the main table.
 const FLOW_ROWS: usize = 12;
 
-/// What the sections are made of.
+/// Data shared by all sections.
 pub struct Page<'a> {
     pub runs: &'a [RunData],
     pub comparison: &'a Comparison,
@@ -28,12 +28,12 @@ pub fn class(index: usize) -> &'static str {
     if index == 0 { "a" } else { "b" }
 }
 
-/// Ticks of a horizontal axis of this width.
+/// Number of ticks for a horizontal axis of this width.
 pub fn ticks(width: f64) -> usize {
     (width / 80.0) as usize
 }
 
-/// Keeps numbers and their units on one line.
+/// Joins numbers and their units with no-break spaces.
 fn unbroken(text: &str) -> String {
     const UNITS: &[&str] = &["%", "s", "ms", "µs", "min", "h", "d", "B", "kB", "MB", "GB", "TB"];
     let mut out = String::with_capacity(text.len());
@@ -59,7 +59,7 @@ pub fn close(out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// A picture in both widths.
+/// Draws a figure in both widths.
 pub fn figure(out: &mut String, draw: impl Fn(f64) -> String) {
     let _ = write!(out, "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>", draw(WIDE), draw(NARROW));
 }
@@ -94,14 +94,14 @@ impl Page<'_> {
         out.push_str("</div>");
     }
 
-    /// Links that the contact plan turns on and off during the run.
+    /// Names of the links that the contact plan turns on and off during the run.
     fn scheduled(&self) -> impl Iterator<Item = &str> {
         let topology = &self.runs[0].manifest.topology;
         topology.links.iter().filter(|l| topology.scheduled(l, self.span)).map(|l| l.name.as_str())
     }
 
-    /// Spans in which any direction of a scheduled link is up, and the names of those links. With
-    /// several scheduled links a common background would say nothing: none then.
+    /// Intervals in which either direction of the scheduled link is up, and its name. Empty if several links are
+    /// scheduled, because a common background would be ambiguous.
     pub fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
         let topology = &self.runs[0].manifest.topology;
         let scheduled: Vec<&str> = self.scheduled().collect();
@@ -130,15 +130,15 @@ impl Page<'_> {
 
     pub fn numbers(&self, out: &mut String) {
         let two = self.runs.len() > 1;
-        let caption = if two { "Differences are relative to the first column; more than 10 % is marked." } else { "" };
-        open(out, "The key numbers", caption);
-        // What none of the runs has is not asked about.
+        let caption = if two { "Differences are relative to the first column; those above 10 % are marked." } else { "" };
+        open(out, "Key numbers", caption);
+        // Metrics that no run has are left out; utilisation has a section of its own.
         let told = |m: &&Metric| !m.name.starts_with("utilisation.") && m.values.iter().any(Option::is_some);
         let (flows, whole): (Vec<_>, Vec<_>) =
             self.comparison.metrics.iter().filter(told).partition(|m| m.name.starts_with("traffic."));
         if flows.len() > FLOW_ROWS {
             self.metrics(out, &whole);
-            out.push_str("<details><summary>Each traffic</summary>");
+            out.push_str("<details><summary>Each traffic flow</summary>");
             self.metrics(out, &flows);
             out.push_str("</details>");
         } else {
@@ -147,7 +147,6 @@ impl Page<'_> {
         close(out);
     }
 
-    /// A table with a row for each of these.
     fn metrics(&self, out: &mut String, metrics: &[&Metric]) {
         let two = self.runs.len() > 1;
         let columns = if two { 3 } else { 1 };
@@ -187,17 +186,17 @@ impl Page<'_> {
 
     pub fn network(&self, out: &mut String) {
         let topology = &self.runs[0].manifest.topology;
-        // Whom radios hear the map shows.
+        // Radio contacts are shown by the map instead.
         if topology.links.is_empty() {
             return;
         }
         let caption = match self.scheduled().next().is_some() {
             true => {
-                "Rate, one-way delay and loss of links, as the contact plan says where it does. Dashed links are up only for a time."
+                "Rate, one-way delay and loss of links, taken from the contact plan where it gives them. Dashed links are scheduled: up only during contacts."
             }
             false => "Rate, one-way delay and loss of links, in both directions where they differ.",
         };
-        open(out, "What does the network look like?", caption);
+        open(out, "Topology: what does the network look like?", caption);
         figure(out, |width| network::draw(topology, self.span, width));
         network::table(out, topology, self.span);
         close(out);
@@ -211,11 +210,11 @@ impl Page<'_> {
         }
         open(
             out,
-            "When could the links carry data?",
-            "Contacts of the plan, and the times in which links that come and go are there. Packets sent outside of them are lost; what is in flight when one ends still arrives.",
+            "Contacts: when could the links carry data?",
+            "Contacts of scheduled links. Packets sent outside a contact are lost; packets in flight when it ends still arrive.",
         );
         let always = scheduled < topology.links.len();
-        out.push_str("<div class=\"legend\"><span class=\"key timed\">for a time</span>");
+        out.push_str("<div class=\"legend\"><span class=\"key timed\">scheduled</span>");
         out.push_str(if always { "<span class=\"key always\">always up</span></div>" } else { "</div>" });
         figure(out, |width| timeline::draw(topology, self.span, width).0);
         let left_out = timeline::draw(topology, self.span, WIDE).1;
@@ -237,8 +236,8 @@ impl Page<'_> {
         }
         open(
             out,
-            "Where did the time go?",
-            "Mean time of a delivered bundle in each step of its way; the steps add up to the mean latency. \u{201c}At\u{201d} a node it waits for its turn or for a contact; \u{201c}from\u{201d} one node \u{201c}to\u{201d} the next it is sent, travels, and is sent again where packets were lost.",
+            "Latency by step: where did the time go?",
+            "Mean time of a delivered bundle in each step of its path; the steps add up to the mean latency. \u{201c}At\u{201d} a node it waits for its turn or for a contact; \u{201c}from\u{201d} one node \u{201c}to\u{201d} the next it is sent, travels, and is sent again where packets were lost.",
         );
         self.legend(out, "");
         let value = |run: &RunData, label: &str| run.steps.iter().find(|s| s.label == label).map(|s| s.mean_s);
@@ -266,7 +265,7 @@ impl Page<'_> {
         }
         open(
             out,
-            "How were the links used?",
+            "Utilisation: how were the links used?",
             "Time spent transmitting, as a share of the time in which the contact plan let the link transmit.",
         );
         self.legend(out, "");
@@ -286,7 +285,7 @@ impl Page<'_> {
                     .collect(),
             })
             .collect();
-        figure(out, |width| bars::draw("Use of each link", &groups, Quantity::Share, Some(1.0), width));
+        figure(out, |width| bars::draw("Utilisation of each link", &groups, Quantity::Share, Some(1.0), width));
         let columns = self.runs.len() * 2;
         let _ = write!(
             out,
@@ -321,11 +320,11 @@ impl Page<'_> {
         }
         open(
             out,
-            "What did it cost?",
-            "Processor time and largest resident memory of each process over the whole run.",
+            "Resources: what did it cost?",
+            "CPU time and peak resident memory of each process over the whole run.",
         );
         let several = self.runs.iter().filter(|r| !r.processes.is_empty()).count() > 1;
-        out.push_str("<div class=\"scroll\"><table class=\"stack\" style=\"--columns:3\"><thead><tr><th>process</th><th>CPU, user</th><th>CPU, kernel</th><th>memory, most</th></tr></thead><tbody>");
+        out.push_str("<div class=\"scroll\"><table class=\"stack\" style=\"--columns:3\"><thead><tr><th>process</th><th>CPU, user</th><th>CPU, kernel</th><th>peak memory</th></tr></thead><tbody>");
         for run in self.runs {
             for p in &run.processes {
                 let name = p.node.as_ref().map_or(p.process.to_string(), |node| format!("{} of {node}", p.process));
@@ -344,7 +343,7 @@ impl Page<'_> {
         for run in self.runs.iter().filter(|r| !r.processes.is_empty()) {
             let text = match run.manifest.validity.accounting {
                 Accounting::Cgroup => "measured by a control group for each node",
-                Accounting::Proc => "summed over /proc of each process tree; processes that lived shortly are missed",
+                Accounting::Proc => "summed over /proc of each process tree; short-lived processes are missed",
                 Accounting::None => continue,
             };
             let _ = write!(out, "<p class=\"caption\">{}: {text}.</p>", escape(&run.label));
@@ -353,7 +352,7 @@ impl Page<'_> {
     }
 
     pub fn validity(&self, out: &mut String) {
-        open(out, "Can it be trusted?", "What could have disturbed the measurement.");
+        open(out, "Validity: can it be trusted?", "What could have disturbed the measurement.");
         for run in self.runs {
             if self.runs.len() > 1 {
                 let _ = write!(out, "<h3>{}</h3>", escape(&run.label));
@@ -364,7 +363,7 @@ impl Page<'_> {
     }
 
     pub fn repeat(&self, out: &mut String) {
-        open(out, "How can it be repeated?", "");
+        open(out, "Reproducibility: how can it be repeated?", "");
         out.push_str("<div class=\"runs\">");
         for run in self.runs {
             let m = &run.manifest;
@@ -418,7 +417,7 @@ fn lost(row: &LinkRow) -> String {
     }
 }
 
-/// Losses by reason, in words.
+/// Describes the losses by reason.
 fn losses(row: &LinkRow) -> String {
     let reasons = [
         ("lost at random", row.dropped_loss),

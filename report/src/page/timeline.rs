@@ -1,4 +1,4 @@
-//! The contact timeline: when which link could transmit which way.
+//! Contact timeline: the intervals in which each direction of each link is up.
 
 use super::axis::Axis;
 use super::chart::titled;
@@ -6,10 +6,10 @@ use super::svg::{Svg, text_width};
 use crate::format::Quantity;
 use crate::manifest::{ContactFacts, Topology};
 
-/// Rows drawn at most.
+/// Most rows drawn.
 const ROWS: usize = 40;
 
-/// One row: what it is called, and the times (start, end, rate); none is always.
+/// One row: label and contacts as (start, end, rate); `None` if the link is always up.
 struct Row {
     label: String,
     times: Option<Vec<(f64, f64, Option<f64>)>>,
@@ -26,6 +26,7 @@ fn rows(topology: &Topology, end_s: f64) -> Vec<Row> {
         let spans = |times: &[(f64, f64, Option<f64>)]| times.iter().map(|t| (t.0, t.1)).collect::<Vec<_>>();
         if !topology.scheduled(link, end_s) {
             rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: None });
+        // Both directions share a row if they are up at the same times.
         } else if spans(&forward) == spans(&reverse) {
             rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: Some(forward) });
         } else {
@@ -36,7 +37,7 @@ fn rows(topology: &Topology, end_s: f64) -> Vec<Row> {
     rows
 }
 
-/// Draws it from 0 to `span_s`; tells how many rows were left out.
+/// Draws the timeline from 0 to `span_s`; returns the picture and the number of rows left out.
 pub fn draw(topology: &Topology, span_s: f64, width: f64) -> (String, usize) {
     let narrow = width < 600.0;
     let mut rows = rows(topology, span_s);
@@ -69,6 +70,7 @@ pub fn draw(topology: &Topology, span_s: f64, width: f64) -> (String, usize) {
                     let seconds = |s: f64| Quantity::Seconds.text(s);
                     let rate = rate.map_or(String::new(), |r| format!(", {}", Quantity::Rate.text(r)));
                     let tip = format!("{}: {} to {}{rate}", row.label, seconds(start), seconds(end));
+                    // Contacts planned behind the end of the run are outside the axis.
                     if start < span_s {
                         svg.rect("contact", (x(start), top), ((x(end) - x(start)).max(1.0), 18.0), 3.0, &tip);
                     }
@@ -79,7 +81,7 @@ pub fn draw(topology: &Topology, span_s: f64, width: f64) -> (String, usize) {
     (svg.finish(), left_out)
 }
 
-/// Contacts nearer to each other than a pixel become one, so that a year of passes stays small.
+/// Merges contacts closer together than a pixel, so that a year of passes stays small.
 fn merged(times: &[(f64, f64, Option<f64>)], pixel_s: f64) -> Vec<(f64, f64, Option<f64>)> {
     let mut sorted = times.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

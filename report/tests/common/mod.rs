@@ -1,5 +1,5 @@
-//! A run nobody ran: the space station scenario worked out on paper, with every table filled, so
-//! that reports can be tested and looked at without a simulator or a testbed.
+//! A synthetic run: the space station scenario with computed times and every table filled, so that reports can be
+//! tested and viewed without a simulator or a testbed.
 
 use farlink_base::Rng;
 use farlink_report::{
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const MBIT: f64 = 1e6;
 const BUNDLE: u64 = 250_000;
-/// Passes of the station, in seconds.
+/// Passes of the station, as start and end in seconds.
 const PASSES: [(f64, f64); 3] = [(2.0, 11.0), (16.0, 23.0), (30.0, 75.0)];
 const NODES: [&str; 4] = ["payload", "onboard", "ground", "center"];
 
@@ -58,7 +58,7 @@ pub fn topology() -> Topology {
         contacts: PASSES
             .iter()
             .flat_map(|p| [contact(1, 2, 100.0, *p), contact(2, 1, 3.0, *p)])
-            // A plan may name a link that is always there.
+            // A contact plan may name a link that is always up.
             .chain([(0, 1), (1, 0)].map(|(from, to)| ContactFacts {
                 link: "station-lan".into(),
                 ..contact(from, to, 1000.0, (0.0, 3600.0))
@@ -77,14 +77,14 @@ pub fn topology() -> Topology {
     }
 }
 
-/// How the two worlds differ in these made-up runs.
+/// Differences between the synthetic runs of the two worlds.
 pub struct Flavour {
     pub world: World,
     pub seed: u64,
     pub bundles: u64,
-    /// Added to each step, in seconds, at most.
+    /// Most seconds of random delay added to each step.
     pub noise: f64,
-    /// Added to the name of the scenario and its nodes.
+    /// Text appended to the name of the scenario and of its first node.
     pub suffix: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl Flavour {
     }
 }
 
-/// Times of one bundle at each step.
+/// Times of one bundle at each step, in seconds.
 struct Steps {
     created: f64,
     onboard: f64,
@@ -113,11 +113,12 @@ fn steps(flavour: &Flavour) -> Vec<Steps> {
         let created = 1.0 + i as f64 * 0.02;
         let onboard = created + 0.004 + noise();
         let mut sent = free.max(onboard) + noise() * 0.01;
-        // The pass must hold the whole bundle.
+        // A pass must hold the whole bundle.
         let pass = PASSES.iter().find(|(start, end)| sent.max(*start) + on_air < *end).unwrap_or(&PASSES[2]);
         sent = sent.max(pass.0);
         free = sent + on_air;
         let extra = noise();
+        // One bundle in six needs a retransmission, which costs a round trip of 1.2 s.
         let repaired = if rng.chance(0.17) { 1.2 } else { 0.0 };
         let ground = free + 0.6 + repaired + extra;
         all.push(Steps { created, onboard, sent, ground, delivered: ground + 0.005 });
@@ -125,7 +126,7 @@ fn steps(flavour: &Flavour) -> Vec<Steps> {
     all
 }
 
-/// Writes the run and opens it.
+/// Writes the run directory and opens it.
 pub fn write(folder: &Path, flavour: &Flavour) -> RunReader {
     let steps = steps(flavour);
     let end = steps.iter().map(|s| s.delivered).fold(0.0, f64::max) + 0.5;
@@ -217,7 +218,7 @@ fn events(steps: &[Steps]) -> Vec<(f64, EventRow)> {
             row.creation_ms = Some(800_000_000_000 + (s.created * 1000.0) as u64);
             row.sequence = Some(sequence as u64);
             row.destination = Some("center".into());
-            // Every tenth bundle belongs to the smaller traffic.
+            // Every tenth bundle belongs to the smaller traffic flow.
             row.destination_service = Some(if sequence % 10 == 9 { 1001 } else { 1000 });
             row.size = Some(BUNDLE);
             row.bundle_bytes = Some(BUNDLE + 80);

@@ -1,5 +1,5 @@
-//! From the tables of a run to what its map needs, in numbers as small as the drawing is fine, and not more of them
-//! than a page can hold: what is left out is said.
+//! Reduction of a run's tables to the data of its map: numbers as small as the resolution allows, and bounded so that
+//! the page stays small. Omissions are listed on the page.
 
 use super::ways::{Found, Step};
 use crate::column::Text;
@@ -10,43 +10,43 @@ use crate::schema::{BundleRow, LegRow, STORED_BYTES};
 use anyhow::Result;
 use std::collections::HashMap;
 
-/// Nodes, and turns of their ways, at most; with the others below, a page of some 5 MB.
+/// Most nodes, and most turning points of their movements; with the other limits this makes a page of about 5 MB.
 const NODES: usize = 2_000;
 const KNOTS: usize = 150_000;
-/// Meetings at most: the longest.
+/// Most contacts between nodes; the longest are kept.
 const MEETINGS: usize = 60_000;
-/// Changes of how full nodes are at most.
+/// Most changes of store occupancy.
 const FILLS: usize = 150_000;
-/// Bundles at most: the first.
+/// Most bundles; the first are kept.
 const BUNDLES: usize = 20_000;
-/// Times are counted in parts of the run, so many, places in such of the scene's longer side.
+/// Resolution of times, in parts of the run, and of positions, in parts of the scene's longer side.
 const TICKS: f64 = 4e9;
 const PLACES: f64 = 65_000.0;
 
-/// Stands for a node that is not drawn.
+/// Index of a node that is not drawn.
 pub const NOBODY: u16 = u16::MAX;
 
-/// Where a node's way turns, or its speed changes.
+/// A turning point of a node's movement, or a change of its speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Knot {
     pub tick: u32,
     pub x: u16,
     pub y: u16,
 }
-/// From when to when two nodes heard each other.
+/// Interval during which two nodes were in radio range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meeting {
     pub start: u32,
     pub end: u32,
     pub nodes: [u16; 2],
 }
-/// How full a node is from then on, of 255.
+/// Store occupancy of a node from `tick` on, in 255ths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fill {
     pub tick: u32,
     pub share: u8,
 }
-/// A bundle from end to end.
+/// Source, destination and times of one bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trip {
     pub created: u32,
@@ -55,30 +55,30 @@ pub struct Trip {
     pub to: u16,
 }
 
-/// What is played of a run.
+/// Data of the map of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Play {
     pub duration_s: f64,
-    /// Least coordinates and largest, metres.
+    /// Smallest and largest coordinates, in metres: x, y, x, y.
     pub extent: [f64; 4],
-    /// The nodes that are drawn; all else names them by their places here.
+    /// Names of the nodes drawn; other fields refer to nodes by index into this list.
     pub names: Vec<String>,
     pub ways: Vec<Vec<Knot>>,
     pub meetings: Vec<Meeting>,
     pub fills: Vec<Vec<Fill>>,
-    /// Of what a full store is full, in words.
+    /// Reference of a full store, in words.
     pub scale: String,
     pub bundles: Vec<Trip>,
-    /// Of each of the first bundles where its copies went.
+    /// Movements of the first bundles' copies.
     pub steps: Vec<Vec<Step>>,
-    /// Bundles created in the whole run.
+    /// Number of bundles created in the whole run.
     pub created: usize,
-    /// What is not drawn, in sentences.
+    /// Sentences about the data left out.
     pub left_out: Vec<String>,
 }
 
 impl Play {
-    /// What is played of a run; `None` where no node has a position, or the run lasted no time.
+    /// Gathers the data of the map; `None` if no node has a position or the run has no duration.
     pub fn read(run: &RunReader, bundles: &[BundleRow]) -> Result<Option<Play>> {
         let manifest = run.manifest();
         let mut legs: HashMap<Text, usize> = HashMap::new();
@@ -108,21 +108,21 @@ impl Play {
         }
         Ok(Some(play))
     }
-    /// Seconds of a tick.
+    /// Length of a tick in seconds.
     pub fn tick_s(&self) -> f64 {
         self.duration_s / TICKS
     }
-    /// The tick of a time in seconds.
+    /// Converts a time in seconds to ticks.
     pub fn tick(&self, time_s: f64) -> u32 {
-        // Casts saturate.
+        // Negative and huge times are clamped, because the cast saturates.
         (time_s / self.tick_s()).round().min(TICKS) as u32
     }
-    /// Whether it is known where copies of bundles went.
+    /// Whether the movements of bundle copies are known.
     pub fn has_ways(&self) -> bool {
         self.steps.iter().any(|steps| !steps.is_empty())
     }
 
-    /// The nodes to be drawn, by name: all that have a position, or each second, fourth and so on of them.
+    /// Chooses the nodes to draw: all that have a position, or every second, fourth and so on.
     fn choose(&mut self, manifest: &Manifest, legs: &HashMap<Text, usize>) -> HashMap<Text, u16> {
         let nodes = &manifest.topology.nodes;
         let all: Vec<(&str, usize)> =
@@ -130,6 +130,7 @@ impl Play {
         let drawn = |each: usize| all.iter().step_by(each).copied();
         let mut each = 1;
         while drawn(each).count() > NODES || drawn(each).map(|(_, legs)| 2 * legs).sum::<usize>() > KNOTS {
+            // Fewer than 20 nodes say little; their movements are cut instead.
             if drawn(each).count() < 20 {
                 break;
             }
@@ -150,7 +151,7 @@ impl Play {
         run.legs(&mut |leg| {
             let Some(place) = places.get(&leg.node) else { return Ok(()) };
             let way = &mut ways[usize::from(*place)];
-            // A leg needs two knots at most.
+            // One leg needs up to two knots.
             if 2 * way.len() + 2 > share.max(2) {
                 cut = true;
                 return Ok(());
@@ -163,17 +164,18 @@ impl Play {
             way.push(leg);
             Ok(())
         })?;
+        // All positions were infinite or NaN.
         if low[0] > high[0] {
             (low, high) = ([0.0; 2], [0.0; 2]);
         }
         self.extent = [low[0], low[1], high[0], high[1]];
         if cut {
-            self.left_out.push("Nodes that turn very often are drawn to a part of the run only.".into());
+            self.left_out.push("Nodes that turn very often are drawn for part of the run only.".into());
         }
         self.ways = ways.iter().map(|legs| self.knots(legs)).collect();
         Ok(())
     }
-    /// Metres of one place.
+    /// Resolution of positions, in metres.
     pub fn place_m(&self) -> f64 {
         let [x0, y0, x1, y1] = self.extent;
         (x1 - x0).max(y1 - y0).max(1e-9) / PLACES
@@ -187,7 +189,7 @@ impl Play {
         let mut knots: Vec<Knot> = Vec::new();
         for leg in legs {
             for knot in [knot(leg, leg.start_s), knot(leg, leg.end_s)] {
-                // Most legs begin where the last ended.
+                // Most legs begin where the previous one ended.
                 if knots.last() != Some(&knot) {
                     knots.push(knot);
                 }
@@ -207,6 +209,7 @@ impl Play {
         })?;
         let length = |meeting: &Meeting| meeting.end.saturating_sub(meeting.start);
         if let Some(more) = all.len().checked_sub(MEETINGS).filter(|more| *more > 0) {
+            // Short contacts are the least visible, so they are dropped first.
             all.sort_by_key(|meeting| std::cmp::Reverse(length(meeting)));
             all.truncate(MEETINGS);
             let least = all.last().map_or(0.0, |meeting| f64::from(length(meeting)) * self.tick_s());
@@ -235,12 +238,12 @@ impl Play {
         }
         let most = |values: &Vec<(f64, f64)>| values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
         let fullest = seen.iter().map(most).fold(0.0, f64::max);
-        // Of stores that nobody fills, full would say nothing.
+        // If no store is filled noticeably, occupancy relative to capacity would always look empty.
         let used = seen.iter().zip(&capacities).any(|(values, capacity)| most(values) > 0.1 * capacity);
         let limited = used && capacities.iter().all(|capacity| *capacity > 0.0);
         self.scale = match (limited, fullest > 0.0) {
-            (true, _) => "of what it may keep".into(),
-            (false, true) => format!("of the fullest, {}", Quantity::Bytes.text(fullest)),
+            (true, _) => "of its capacity".into(),
+            (false, true) => format!("of the fullest store, {}", Quantity::Bytes.text(fullest)),
             (false, false) => "not recorded, or always empty".into(),
         };
         let share = (FILLS / self.names.len().max(1)).max(1);

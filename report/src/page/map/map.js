@@ -212,7 +212,7 @@ for (const root of document.querySelectorAll(".playback")) {
   const choose = () => {
     const number = Number.parseInt(chooser.value, 10) - 1;
     chosen = number >= 0 && number < bundles.created.length ? number : -1;
-    if (chosen >= 0 && steps.at[chosen] === steps.at[chosen + 1]) told.textContent = "Where this bundle went is not known.";
+    if (chosen >= 0 && steps.at[chosen] === steps.at[chosen + 1]) told.textContent = "The path of this bundle is unknown.";
     if (chosen >= 0 && bundles.created[chosen] * tick > now) go(bundles.created[chosen] * tick); else draw();
   };
 

@@ -1,7 +1,7 @@
-//! The map of a run whose nodes have positions, which plays: where they were, who heard whom, how full they were, and
-//! the way of a bundle. The one place of a report that holds a script, and only where there is a map.
+//! The animated map of a run whose nodes have positions: movements, radio contacts, store occupancy, and paths of
+//! bundles. Only a report with a map contains scripts.
 //!
-//! `gather.rs` reads the tables and makes them small, `pack.rs` writes them as text, `map.js` draws.
+//! `gather.rs` reduces the tables, `pack.rs` encodes them as text, and `map.js` draws.
 
 mod gather;
 mod pack;
@@ -13,21 +13,21 @@ use crate::format::Quantity;
 pub use gather::Play;
 use std::fmt::Write;
 
-/// In what time the whole run can be played, in seconds; the second is chosen at first.
+/// Durations of the animation offered, in seconds; the second is the default.
 const LENGTHS: [(f64, &str); 5] =
     [(20.0, "20 s"), (60.0, "1 min"), (180.0, "3 min"), (600.0, "10 min"), (3600.0, "an hour")];
 
-/// The maps of these runs, each under its label.
+/// Writes the maps of these runs, each under its label.
 pub fn draw(out: &mut String, runs: &[(&str, &Play)]) {
     if runs.is_empty() {
         return;
     }
     open(
         out,
-        "Where was everybody?",
-        "Nodes where they were, with lines between those that heard each other, coloured by how full their stores were. \
-         Play it, or pull the time; choose a bundle to see where its copies went. Keys, once it has the focus: space \
-         plays and pauses, arrows move the time, + and - change the pace.",
+        "Map: where were the nodes?",
+        "Positions of the nodes, with lines between those in radio range, coloured by store occupancy. \
+         Press Play or drag the time slider; choose a bundle to see where its copies went. Keys, once it has the focus: space \
+         plays and pauses, arrows move the time, + and - change the speed.",
     );
     for (index, (label, play)) in runs.iter().enumerate() {
         if runs.len() > 1 {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_times_cannot_get_out_of_the_data() {
+    fn map_data_cannot_escape_script() {
         let play = Play {
             names: vec!["</script><script>alert(1)</script>".into(), "<!--".into()],
             duration_s: 10.0,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_asks_nobody_for_anything() {
+    fn map_script_makes_no_requests() {
         let script = include_str!("map.js");
         for outside in ["http:", "https:", "fetch(", "XMLHttp", "import ", "import(", "eval(", "innerHTML", "</"] {
             assert!(!script.contains(outside), "{outside}");

@@ -1,10 +1,10 @@
-//! Columns of whole numbers as text: the bytes of each (least first), in base64, in one JSON object.
+//! Encoding of integer columns: little-endian bytes in base64, in one JSON object.
 
 use super::gather::{Fill, Knot, Meeting, NOBODY, Play, Trip};
 use super::ways::Step;
 use serde_json::{Value, json};
 
-/// What the script reads. Nothing of it can end the element that it stands in.
+/// Renders the data for the script. Angle brackets and `&` are escaped, so that no name can end the script element.
 pub fn json(play: &Play) -> String {
     let value = json!({
         "duration": play.duration_s,
@@ -75,7 +75,7 @@ fn narrow(numbers: impl Iterator<Item = u16>) -> String {
     base64(numbers.flat_map(u16::to_le_bytes))
 }
 
-/// Bytes as text (RFC 4648 4).
+/// Encodes bytes in base64 (RFC 4648 section 4).
 pub fn base64(mut bytes: impl Iterator<Item = u8>) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_the_letters_of_the_standard() {
-        // RFC 4648 10.
+    fn base64_matches_rfc_4648() {
+        // Test vectors of RFC 4648 section 10.
         let of = |text: &str| base64(text.bytes());
         assert_eq!(
             ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(of),

@@ -1,4 +1,4 @@
-//! Where the copies of bundles went, from the events of a run.
+//! Movements of bundle copies between nodes, from the events of a run.
 
 use super::gather::{NOBODY, Play};
 use crate::column::Text;
@@ -7,37 +7,36 @@ use crate::schema::BundleRow;
 use anyhow::Result;
 use std::collections::HashMap;
 
-/// Steps of all bundles together at most.
+/// Most steps of all bundles together.
 const STEPS: usize = 100_000;
 
-/// What became of a copy.
+/// State of a copy after a step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum StepKind {
-    /// A node has it no more.
+    /// A node deleted its copy.
     Gone = 0,
-    /// A node made it, or got it.
+    /// A node created or received a copy.
     Has = 1,
-    /// An application took it.
+    /// An application received the bundle.
     Delivered = 2,
 }
 
-/// A step of a bundle's way.
+/// One step of a bundle's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub tick: u32,
     pub node: u16,
-    /// The neighbour it came from.
     pub from: Option<u16>,
     pub kind: StepKind,
 }
 
-/// What was found in the events.
+/// Steps gathered from the events.
 #[derive(Default)]
 pub struct Found {
-    /// Per bundle, in order of time.
+    /// Steps of each bundle, in order of time.
     pub steps: Vec<Vec<Step>>,
-    /// What is not shown, in a sentence.
+    /// Sentence about the steps left out.
     pub left_out: Option<String>,
 }
 
@@ -45,11 +44,12 @@ pub struct Found {
 type Key = (u64, u64, u64, Text);
 
 impl Found {
-    /// Of these bundles, among the nodes that are drawn.
+    /// Gathers the steps of these bundles at the nodes that are drawn.
     pub fn read(run: &RunReader, bundles: &[BundleRow], play: &Play, places: &HashMap<Text, u16>) -> Result<Found> {
         let key = |row: &BundleRow| (row.creation_ms, row.sequence, row.service, row.source.clone());
         let numbers: HashMap<Key, usize> = bundles.iter().enumerate().map(|(number, row)| (key(row), number)).collect();
-        // A page can be left with too many steps: then the later bundles have none.
+        // Two passes over the events: the first counts steps, so that the second can stop at a
+        // whole bundle once the limit is reached.
         let mut counts = vec![0usize; bundles.len()];
         let each = |take: &mut dyn FnMut(usize, Step)| {
             run.events(&mut |row| {
@@ -86,8 +86,8 @@ impl Found {
         })?;
         let any = counts.iter().any(|count| *count > 0);
         let left_out = match (bundles.is_empty() || any, shown < bundles.len()) {
-            (false, _) => Some("Where bundles went is not known: the run has no table of events.".into()),
-            (true, true) => Some(format!("Where bundles went is shown of the first {shown}.")),
+            (false, _) => Some("Paths of bundles are unknown: the run has no table of events.".into()),
+            (true, true) => Some(format!("Paths are shown for the first {shown} bundles.")),
             (true, false) => None,
         };
         Ok(Found { steps, left_out })

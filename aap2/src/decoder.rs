@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_out_whole_however_the_bytes_arrive() {
+    fn requests_decode_at_any_split() {
         let bytes = stream(&[0, 1, 700, 3000]).freeze();
         let mut whole = Decoder::new(1 << 20);
         whole.feed(bytes.clone()).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_can_be_taken_away_as_it_comes() {
+    fn payload_can_be_drained_while_arriving() {
         let bytes = stream(&[3000]).freeze();
         let mut decoder = Decoder::new(1 << 20);
         let (mut taken, mut last) = (Vec::new(), None);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_ends_the_connection() {
+    fn malformed_requests_end_the_connection() {
         assert!(Decoder::new(10).feed(stream(&[11]).freeze()).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(&[0xff; 20])).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(b"\x03\xff\xff\xff")).is_err());

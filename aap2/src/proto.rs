@@ -270,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_any_split_and_garbage_does_no_harm(
+        fn frames_survive_splits_and_garbage(
             id in "[a-z:0-9.]{0,300}", cut in 0usize..400, garbage in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut out = BytesMut::new();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_whole_and_in_chunks() {
+    fn plain_and_chunked_answers_are_read() {
         let (at, _) = server("\r\n\r\n", b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno");
         assert_eq!(request("GET", &at, "/status", "").unwrap(), (404, "no".into()));
         let (at, _) = server(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_change_goes_in_the_body_of_every_method_but_get() {
+    fn only_get_has_no_body() {
         for method in ["POST", "PUT", "DELETE"] {
             let (at, asked) = server("BODY", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
             assert_eq!(request(method, &at, "/contacts?x=1", "BODY").unwrap().0, 200);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_says_what_to_try() {
+    fn http_errors_carry_a_hint() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
         assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));
         for at in ["localhost:99999", "http://localhost:99999/"] {

@@ -57,7 +57,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn what_nobody_looks_at_is_not_taken_without_end() {
+    fn inbox_stops_reading_when_full() {
         const SENT: usize = 3 * HELD;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node.sock");

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_take_a_ping_is_not_waited_for_without_end() {
+    fn ping_gives_up_on_stalled_node() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mute.sock");
         mute(&path);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_without_a_service_means_the_echo_services() {
+    fn node_destination_means_echo_service() {
         assert_eq!(candidates("ipn:2"), ["ipn:2.128", "ipn:2.7", "ipn:2.2047"]);
         assert_eq!(candidates("ipn:2.9"), ["ipn:2.9"]);
         assert_eq!(candidates("dtn://mars/"), ["dtn://mars/echo"]);

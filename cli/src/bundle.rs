@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_text_is_read_with_spaces_and_its_faults_are_placed() {
+    fn hex_errors_carry_their_offset() {
         assert_eq!(unhex(b"0x9f 89\n07"), Ok(vec![0x9f, 0x89, 7]));
         assert_eq!(unhex(b"9g"), Err(1));
         assert_eq!(unhex(b"9f8"), Err(3));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_say_whose_number_it_is_and_what_is_asked_for() {
+    fn custody_blocks_show_counter_and_requests() {
         let (text, _) = content(13, &hex("8305018202820100")).unwrap();
         assert_eq!(text, "number 5 of ipn:1.0, by its counter 1");
         assert_eq!(name(13, &hex("8305018202820100")), Some("custody transfer"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_say_what_became_of_which_numbers() {
+    fn signals_list_numbers_by_status() {
         let (lines, document) = record(13, &hex("a2018183010583020201208183010701")).unwrap();
         assert_eq!(lines[1..], ["  custody taken    5 to 6, 9 of counter 1", "  custody refused  7 of counter 1"]);
         assert_eq!(document["said"][1]["code"], -1);

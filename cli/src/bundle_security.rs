@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_context_parameters_results_and_source_are_told_without_a_key() {
+    fn security_block_is_explained_without_key() {
         let (lines, documents) = explained(2);
         for line in [
             "  content      integrity of block 0 (primary block), block 2 (bundle age)",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_enciphered_itself_says_by_which() {
+    fn encrypted_block_names_its_bcb() {
         let (lines, documents) = explained(3);
         assert!(
             lines.iter().any(|line| line.starts_with("  content      enciphered by block 2: 438ed620")),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_is_named_by_either_numbers() {
+    fn bibe_record_names_inner_bundle() {
         let creation = CreationTimestamp { time: DtnTime(5), sequence: 1 };
         let bundle =
             Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(9, 1), creation).payload(Payload::from(&b"x"[..]));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_signals_and_what_is_none_are_told() {
+    fn custody_and_unknown_records_are_shown() {
         let mut said = Vec::new();
         let text = |bytes: &[u8]| v6::record(bytes).unwrap();
         let signal = text(b"\x20\x03\x82\xfd\xbc\x90\x00\x00\x82\xfd\xbc\x90\x00\x04\x07ipn:1.1");

@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_python_package_is_told_all_that_was_asked() {
+    fn python_package_gets_all_arguments() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_says_what_failed_and_how_long_it_takes() {
+    fn progress_shows_failures_and_remaining_time() {
         let progress = |failed, left_s| Progress { done: 3, failed, total: 9, left_s };
         assert_eq!(words(&progress(0, None)), "");
         assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_python_without_the_package_is_told_what_to_install() {
+    fn missing_python_package_gets_install_hint() {
         for python in ["/nowhere/python3", "false"] {
             let Err(Failure::Input(said)) = check(&python.into()) else { panic!("{python} has the package") };
             assert!(said.contains("pip install 'farlink[ray]'") && said.contains(python), "{said}");

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_computers_they_meet_in_a_group_and_by_ipv6_at_their_addresses() {
+    fn discovery_picks_group_or_peer_address() {
         let found = |a: &str, b: &str| {
             let text = texts(&args(&["--discovery", "--a", a, "--b", b]))[0].clone();
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap().discovery.unwrap()
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_secured_gets_its_keys_and_certificates_and_nothing_is_replaced() {
+    fn security_files_are_written_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_str().unwrap();
         let line = ["--tls", "--secure", "--custody", "--dir", folder];

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn every_covered_setting_becomes_a_scenario_that_can_be_read() {
+    fn covered_settings_convert_to_scenarios() {
         let walkers = read(&setup(&["terrestrial.txt"], &[]));
         assert_eq!((walkers.nodes.len(), walkers.radios.len()), (50, 1));
         read(&setup(
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_two_groups_are_as_frequent_as_to_both_together() {
+    fn group_traffic_keeps_total_rate() {
         let text = translate(&setup(&["planets.txt"], &[])).map(|it| it.scenario).unwrap_or_default();
         // One in 1 to 299 s, to each of two hosts half of them.
         assert_eq!(text.matches("interval = [\"2 s\", \"598 s\"]").count(), 2, "{text}");
     }
 
     #[test]
-    fn routers_that_are_not_imitated_and_any_report_are_taken() {
+    fn unimitated_routers_and_reports_are_accepted() {
         for (theirs, ours) in [
             ("DirectDeliveryRouter", "direct-delivery"),
             ("FirstContactRouter", "first-contact"),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_still_one_of_its_own() {
+    fn truncated_names_stay_unique() {
         let long = |seed: u32| name(&format!("terr-{}-i1,300-s{seed}", "SprayAndWaitRouter".repeat(4)));
         assert_ne!(long(1), long(2));
         assert!(long(1).chars().count() == 64 && long(1).ends_with("-i1-300-s1"), "{}", long(1));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_are_handed_on_one_by_one_stay_so() {
+    fn one_by_one_copies_are_kept() {
         let text = |binary: &str| {
             let sets = ["Group.router=SprayAndWaitRouter", binary];
             translate(&setup(&["terrestrial.txt"], &sets)).map(|it| it.scenario).unwrap_or_default()
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scenario_cannot_say_is_refused() {
+    fn inexpressible_settings_are_refused() {
         let refused = [
             &["Events1.hosts=0,20"][..],
             &["Scenario.simulateConnections=false"],

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_estimate_waits_until_there_is_something_to_judge_by_and_ends_at_nothing() {
+    fn estimate_needs_progress_and_ends_zero() {
         assert_eq!(remaining_s(1.0, 0.1, 100.0), None);
         assert_eq!(remaining_s(10.0, 25.0, 100.0), Some(30.0));
         assert_eq!(remaining_s(40.0, 100.0, 100.0), Some(0.0));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_far_of_how_much() {
+    fn progress_line_shows_done_and_total() {
         let said = line("simulating", 90.0, 600.0, "7 bundles delivered", ", at most 3 s to go");
         assert_eq!(said, "simulating: 90 s of 10 min, 7 bundles delivered, at most 3 s to go");
     }

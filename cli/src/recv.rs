@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_of_a_bundle_holds_all_of_it() {
+    fn json_holds_whole_bundle() {
         let text = whole("ipn:2.1", 3, b"a\"b".to_vec(), true);
         let document = json!({ "source": "ipn:2.1", "bytes": 3, "path": null, "redelivered": true, "text": "a\"b" });
         assert_eq!(text, document);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_were_wanted_is_a_failure_that_says_how_many() {
+    fn too_few_bundles_is_counted_failure() {
         let options = |count, files| ReceiveOptions {
             service: "64".into(),
             out: None,

@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_disturbance_of_a_run_is_a_warning() {
+    fn each_disturbance_gives_a_warning() {
         let disturbances = ["Machine: busy.", "Clock: stepped."].map(String::from);
         assert_eq!(
             warnings(&disturbances),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_exists_is_never_written_over() {
+    fn existing_folder_is_never_overwritten() {
         let parent = std::env::temp_dir().join(format!("farlink-run-{}", std::process::id()));
         assert_eq!(fresh_folder(&parent, "iss", "sim"), parent.join("iss-sim"));
         std::fs::create_dir_all(parent.join("iss-sim")).unwrap();

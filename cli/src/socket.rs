@@ -58,7 +58,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_one_application_socket_of_a_folder_is_found_and_of_several_all_are_named() {
+    fn only_socket_is_found_several_listed() {
         let dir = tempfile::tempdir().unwrap();
         let found = || match only(&sockets(dir.path()).unwrap()) {
             Ok(name) => name,

@@ -32,7 +32,7 @@ fn until(what: &str, child: &mut Child, mut so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
+fn ended_benchmark_leaves_no_process() {
     for signal in ["-INT", "-TERM", "-KILL"] {
         let place = tempfile::tempdir().unwrap();
         let mut child = farlink(place.path(), "bench forward --seconds 60").spawn().unwrap();
@@ -54,7 +54,7 @@ fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_measured() {
+fn mistakes_are_reported_before_measuring() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("plain.md"), "no marks").unwrap();
     for folder in ["full", "kept/other-1"] {
@@ -93,7 +93,7 @@ fn measured(arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn every_node_benchmark_names_its_baseline_with_its_cost() {
+fn node_benchmarks_name_their_baseline() {
     for (arguments, baseline) in [
         ("loopback --cla ltp --seconds 0.3", "copy of 1360 B datagrams, with offload"),
         ("loopback --cla udpcl --bundle-size 1kB --seconds 0.3", "copy of 1000 B datagrams, with offload"),

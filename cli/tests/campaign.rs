@@ -73,7 +73,7 @@ fn until_ended(folder: &Path, count: usize, child: &mut Child) {
 }
 
 #[test]
-fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_byte() {
+fn killed_and_resumed_campaign_matches_exactly() {
     let place = place("killed");
     let folder = &place.0;
     let (code, printed, said) = farlink(folder, "campaign run crowd --jobs 2 --out whole");
@@ -106,7 +106,7 @@ fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_by
 }
 
 #[test]
-fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now() {
+fn repetitions_extend_a_moved_campaign() {
     let place = place("more");
     let folder = &place.0;
     let (code, _, said) = farlink(folder, "campaign run crowd --repetitions 2 --out few");
@@ -133,7 +133,7 @@ fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now
 }
 
 #[test]
-fn each_figure_is_an_svg_and_a_pdf() {
+fn figures_are_svg_and_pdf() {
     let place = place("figures");
     assert_eq!(farlink(&place.0, "campaign run crowd --repetitions 2 --out out").0, Some(0));
     let mut names: Vec<String> = fs::read_dir(place.0.join("out/figures"))
@@ -149,7 +149,7 @@ fn each_figure_is_an_svg_and_a_pdf() {
 }
 
 #[test]
-fn control_c_leaves_what_ended_and_says_how_to_go_on() {
+fn interrupt_keeps_finished_cells_with_hint() {
     let place = place("stopped");
     let folder = &place.0;
     for how in ["", " --isolate"] {
@@ -204,7 +204,7 @@ fn mistakes_are_bad_input_with_hints() {
 }
 
 #[test]
-fn a_part_of_it_and_runs_that_are_kept() {
+fn selected_figures_with_kept_runs() {
     let place = place("part");
     let folder = &place.0;
     let arguments = "campaign run crowd --only overhead --repetitions 2 --keep-runs --out out --json";

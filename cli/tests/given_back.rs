@@ -14,7 +14,7 @@ fn anonymous() -> u64 {
 }
 
 #[test]
-fn pages_go_back_from_the_thread_that_allocated() {
+fn allocating_thread_returns_pages() {
     let ((pieces, taken), (ask, asked), (done, given)) = (channel(), channel::<()>(), channel());
     std::thread::spawn(move || {
         // Pages with room in them are its own: those that are full belong to whoever frees something on them.

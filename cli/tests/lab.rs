@@ -78,7 +78,7 @@ fn run(folder: &Path, interface: &str) -> Command {
 }
 
 #[test]
-fn a_file_arrives_as_it_was_through_real_nodes() {
+fn file_arrives_intact_through_nodes() {
     if !possible() {
         return;
     }
@@ -106,7 +106,7 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
 }
 
 #[test]
-fn lowered_store_is_told_by_run_and_compare() {
+fn store_downgrade_is_reported() {
     if !possible() {
         return;
     }
@@ -153,7 +153,7 @@ key = "picture"
 "#;
 
 #[test]
-fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
+fn secured_custody_bundles_leave_no_keys() {
     if !possible() {
         return;
     }
@@ -174,7 +174,7 @@ fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
 }
 
 #[test]
-fn nothing_is_left_when_the_run_is_killed() {
+fn killed_run_leaves_nothing() {
     if !possible() {
         return;
     }
@@ -205,7 +205,7 @@ fn nodes_running(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_mistake_in_the_scenario_is_the_users_and_says_where() {
+fn scenario_mistake_exits_two_with_place() {
     let folder = folder("mistake");
     std::fs::write(folder.join("scenario.toml"), SCENARIO.replace("delay = \"50 ms\"", "dealy = \"50 ms\"")).unwrap();
     let output = run(&folder, "packet").output().unwrap();
@@ -249,7 +249,7 @@ bundles = 1
 "#;
 
 #[test]
-fn nodes_that_find_each_other_exchange_bundles_over_the_link_of_the_scenario_and_report_in_short() {
+fn discovered_neighbours_use_scenario_link() {
     if !possible() {
         return;
     }
@@ -360,7 +360,7 @@ fn sorted(faults: Vec<(u64, String)>) -> Vec<String> {
 }
 
 #[test]
-fn nodes_that_are_killed_and_started_again_lose_nothing_that_they_kept() {
+fn restarted_nodes_lose_no_kept_bundle() {
     if !possible() {
         return;
     }
@@ -392,7 +392,7 @@ fn nodes_that_are_killed_and_started_again_lose_nothing_that_they_kept() {
 }
 
 #[test]
-fn a_node_that_is_down_at_the_end_is_told_of_and_keeps_nothing_that_is_counted() {
+fn node_down_at_end_is_reported() {
     if !possible() {
         return;
     }

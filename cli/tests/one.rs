@@ -19,7 +19,7 @@ fn names(folder: &Path, ending: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_run_of_a_batch_has_a_scenario_of_its_own_and_all_are_one_document() {
+fn batch_runs_form_one_document() {
     let place = tempfile::tempdir().unwrap();
     // Longer than a scenario's name may be, and different at its end only.
     let name = format!("Scenario.name={}-s%%MovementModel.rngSeed%%", "a-long-name-of-a-study".repeat(4));
@@ -36,7 +36,7 @@ fn each_run_of_a_batch_has_a_scenario_of_its_own_and_all_are_one_document() {
 }
 
 #[test]
-fn what_was_not_made_of_settings_is_not_written_over() {
+fn foreign_scenarios_are_not_overwritten() {
     let place = tempfile::tempdir().unwrap();
     let name = "Scenario.name=mine";
     for again in ["the first time", "and again"] {
@@ -50,7 +50,7 @@ fn what_was_not_made_of_settings_is_not_written_over() {
 }
 
 #[test]
-fn runs_of_a_batch_are_named_as_the_one_names_them() {
+fn batch_runs_use_upstream_names() {
     let place = tempfile::tempdir().unwrap();
     let seeds = |batch: &str| {
         let name = "Scenario.name=s%%MovementModel.rngSeed%%";
@@ -68,7 +68,7 @@ fn runs_of_a_batch_are_named_as_the_one_names_them() {
 }
 
 #[test]
-fn mistakes_say_where_and_what_to_try() {
+fn mistakes_name_place_and_remedy() {
     let place = tempfile::tempdir().unwrap();
     let mine = place.path().join("mine.txt");
     let mine = mine.to_str().unwrap();

@@ -22,7 +22,7 @@ fn text(plan: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_node_of_a_plan_has_a_line() {
+fn every_plan_node_has_a_line() {
     let all = text(PLAN, &["--capacity", "600 kB"]);
     assert_eq!(
         all,
@@ -35,7 +35,7 @@ fn every_node_of_a_plan_has_a_line() {
 }
 
 #[test]
-fn one_node_is_drawn_and_each_change_is_a_line() {
+fn node_view_lists_every_change() {
     let one = text(PLAN, &["--node", "orbiter", "--capacity", "600 kB", "--occupied", "100 kB"]);
     assert!(
         one.starts_with("orbiter: congestion at +50 s (2026-11-20T09:00:50.000Z); 1.1 MB at +100 s at most\n"),
@@ -63,7 +63,7 @@ fn scripts_get_every_level() {
 }
 
 #[test]
-fn what_cannot_be_understood_gets_a_hint() {
+fn unreadable_input_gets_a_hint() {
     for (arguments, part) in [
         (["--node", "venus"], "`venus` is not a node"),
         (["--capacity", "big"], "--capacity: `big` is not a data volume"),

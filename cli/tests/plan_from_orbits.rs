@@ -39,7 +39,7 @@ fn said(output: &Output) -> (String, String) {
 }
 
 #[test]
-fn a_plan_of_orbits_is_read_by_every_other_command() {
+fn every_command_reads_orbit_plan() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let (data, talk) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 2h -o polar.plan"));
@@ -61,7 +61,7 @@ fn a_plan_of_orbits_is_read_by_every_other_command() {
 }
 
 #[test]
-fn one_document_of_json_has_what_the_plan_has() {
+fn json_matches_the_plan() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let arguments = "plan from-orbits polar.toml --from 2026-11-21T00:00:00Z --for 30min --json -o polar.plan";
@@ -77,7 +77,7 @@ fn one_document_of_json_has_what_the_plan_has() {
 }
 
 #[test]
-fn ions_plan_says_once_what_was_rounded() {
+fn ion_plan_notes_rounding_once() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let (data, talk) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 30min --to ion"));

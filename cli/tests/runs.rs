@@ -55,7 +55,7 @@ fn a_run_replaces_nothing_without_force() {
 }
 
 #[test]
-fn a_report_replaces_only_reports_without_force() {
+fn report_without_force_replaces_only_reports() {
     let folder = folder("report");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
     let page = "<!doctype html>\n<p>My page.";
@@ -70,7 +70,7 @@ fn a_report_replaces_only_reports_without_force() {
 }
 
 #[test]
-fn a_missed_expectation_is_said_and_fails_the_command() {
+fn missed_expectation_fails_the_command() {
     let folder = folder("expect");
     let expect = |text: &str| std::fs::write(folder.join("scenario.toml"), format!("{SCENARIO}[expect]\n{text}\n"));
     expect("delivery_ratio = 1.0\nfinished_within = \"5 s\"").unwrap();
@@ -94,7 +94,7 @@ fn a_missed_expectation_is_said_and_fails_the_command() {
 }
 
 #[test]
-fn the_scenario_that_init_writes_meets_its_own_expectation() {
+fn init_scenario_meets_its_expectation() {
     let folder = folder("init");
     assert_eq!(farlink(&folder, "init scenario --force").0, Some(0));
     let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out run");
@@ -121,7 +121,7 @@ fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
 }
 
 #[test]
-fn an_interrupted_run_is_a_run_that_says_so() {
+fn interrupted_run_is_marked_unfinished() {
     let folder = folder("interrupted");
     let output = interrupted(&folder, "stopped", "-INT");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -149,7 +149,7 @@ fn an_interrupted_run_is_a_run_that_says_so() {
 }
 
 #[test]
-fn a_simulation_of_whole_messages_compares_with_one_of_packets() {
+fn message_and_packet_runs_compare() {
     let folder = folder("fidelity");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out full").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --fidelity message --out message").0, Some(0));
@@ -194,7 +194,7 @@ fn each_traffic_is_told_by_itself() {
 }
 
 #[test]
-fn a_damaged_run_is_named_with_what_makes_it_again() {
+fn damaged_run_gets_a_remedy() {
     let folder = folder("damaged");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
@@ -216,7 +216,7 @@ fn a_damaged_run_is_named_with_what_makes_it_again() {
 }
 
 #[test]
-fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
+fn run_repeats_plan_warnings() {
     let folder = folder("plan");
     let plan = "a contact +0 +20 1 2 125000\na contact +0 +20 2 1 125000\na range +0 +20 1 2 1\nm production 1000000\n";
     std::fs::write(folder.join("ion.plan"), plan).unwrap();
@@ -236,7 +236,7 @@ fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
 }
 
 #[test]
-fn of_many_traffics_and_of_many_mistakes_the_first_twenty_are_told() {
+fn long_lists_stop_at_twenty() {
     let folder = folder("many");
     let traffic = |to: &str| {
         let one = |n| {

@@ -158,7 +158,7 @@ fn refused(folder: &Path, arguments: &str, code: i32, says: &str) -> Result<(), 
 }
 
 #[test]
-fn each_mistake_is_answered_with_what_where_and_a_hint() {
+fn wrong_input_gets_place_and_hint() {
     let folder: PathBuf = std::env::temp_dir().join(format!("farlink-cli-wrong-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("folder")).unwrap();

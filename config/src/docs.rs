@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_markers_is_replaced() {
+    fn only_text_between_markers_changes() {
         let page = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n";
         let replaced = replace_between(page, "x", "new\n").unwrap();
         assert_eq!(replaced, "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n");

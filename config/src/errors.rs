@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_mistakes_without_end_the_first_are_told() {
+    fn long_error_lists_are_cut() {
         let text = "a\n".repeat(100_000);
         let errors = Errors::new(Some("a.toml"), &text);
         for at in 0..100_000 {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_end_is_no_text_file() {
+    fn endless_device_is_refused() {
         let error = read_at_most(Path::new("/dev/zero"), 1000).unwrap_err();
         assert_eq!(error, "is longer than 1000 bytes, the most that is read");
         assert!(read_text(Path::new("/")).unwrap_err().starts_with("cannot be read: "));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_words_that_are_like_it_are_nearest() {
+    fn suggestions_must_resemble_the_word() {
         for (word, near) in
             [("rte", Some("rate")), ("crc-32", Some("crc32c")), ("loop", None), ("id", None), ("node", None)]
         {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn places_name_the_file_where_there_is_one() {
+    fn places_name_their_file() {
         let said = |file, offset| {
             let errors = Errors::new(file, "a = 1\nb = 2\n");
             errors.at("b", offset, "wrong", "");

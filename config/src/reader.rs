@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_where_what_and_what_to_try() {
+    fn errors_give_place_problem_and_hint() {
         let text = "nam = \"x\"\ncount = 10\nmode = \"fats\"\n[inner]\nwait = \"2 min\"\n[inner.more]\n";
         let (_, said) = read(text, |top| {
             let inner = top.table("inner", &INNER).map(|inner| inner.settings());
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_every_range_are_told_the_range_and_shares_as_they_were_written() {
+    fn range_errors_quote_range_and_input() {
         let (_, said) = read("name = \"a\"\ncount = 99999999999999999999999\n", |top| top.count("count"));
         assert!(said[0].contains("`99999999999999999999999` is not a whole number from 1 to 9"), "{said:?}");
         for (given, wanted) in
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_a_table_has_the_line_where_it_begins() {
+    fn missing_key_points_at_its_table() {
         let text = "name = \"a\"\n\n[inner]\n[thing.a]\n[thing.b]\n";
         let (_, said) = read(text, |top| {
             top.table("inner", &INNER).unwrap().fail("wait", "missing", "");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_come_in_the_order_of_the_file() {
+    fn tables_keep_file_order() {
         let text = "name = \"a\"\n[thing.zebra]\n[thing.ant]\n[thing]\nbee = 1\n";
         let (names, said) = read(text, |top| top.named_tables("thing").into_iter().map(|t| t.1).collect::<Vec<_>>());
         assert_eq!(names, ["thing.zebra", "thing.ant"]);

@@ -227,7 +227,7 @@ mod tests {
 
     /// Keeps 9173-3.3.3-3, 9173-4.3.4-3.
     #[test]
-    fn a_rule_needs_role_service_and_key() {
+    fn security_rule_requires_its_keys() {
         let (rules, said) = read(&of(""));
         let rule = &rules[0];
         assert_eq!((said.len(), rules.len(), rule.role, &*rule.from, rule.sha_bits), (0, 1, Role::Source, "*", 384));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_never_asked_is_a_mistake() {
+    fn unreachable_security_rule_is_refused() {
         let two = |first: &str, second: &str| read(&format!("{}{}", of(first), of(second))).1;
         let said = two("from = \"ipn:1.*\"", "from = \"ipn:1.7\"");
         assert!(

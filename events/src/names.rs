@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_json_and_names_links_and_endpoints() {
+    fn lines_are_json_with_names() {
         let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
         let read = |names: &Names, event: &Event| -> serde_json::Value {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_carry_the_identity_while_the_bundle_is_here() {
+    fn sentences_name_held_bundles() {
         let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
         assert!(names.text(&seen(bundle)).starts_with("bundle seen bundle=7 id=ipn:1.64/5/3/0+10 destination=ipn:2.9"));

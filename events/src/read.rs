@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_line_is_said() {
+    fn unreadable_line_is_explained() {
         let names = Names::sample();
         let said = |json: &str| names.read(json).unwrap_err();
         assert!(said("not json").contains("expected"), "{}", said("not json"));

@@ -152,7 +152,7 @@ mod tests {
     use farlink_base::{BundleHandle, BundleKey, Instant, LinkId, NodeId, Refusal};
 
     #[test]
-    fn every_event_that_is_written_is_read_back() {
+    fn written_events_are_read_back() {
         let names = Names::sample();
         let samples = samples();
         assert_eq!(samples.len(), EVENTS.len());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_may_lack_is_read_back_as_absent() {
+    fn optional_fields_read_back_absent() {
         let names = Names::sample();
         let key = BundleKey { source: NodeId::named("mars"), service: 0x2a, time: 0, sequence: 0, fragment: None };
         for event in [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn references_name_every_field_and_which_may_be_absent() {
+    fn reference_marks_optional_fields() {
         let text = reference();
         assert_eq!(text.lines().count(), EVENTS.len() + 2);
         for row in [

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
+    fn name_with_brackets_parses() {
         let text = "7 (a) b) (c) S 3 7 7 0 -1 4194304 9 0 0 0 10 20 30 40 20 0 5 0 100 1 2";
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.parent, stat.ticks, stat.threads), (3, 100, 5));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_processor_is_counted_by_thread() {
+    fn run_queue_wait_is_per_thread() {
         let before = Waits::parse("77 1000 3").unwrap();
         let after = Waits::parse("99 5000 5").unwrap();
         assert_eq!(after.since(before), Waits { total: Duration::from_nanos(4000), turns: 2 });

@@ -103,7 +103,7 @@ mod tests {
     use std::alloc::System;
 
     #[test]
-    fn what_is_allocated_is_counted_until_it_is_freed_by_whichever_thread() {
+    fn allocations_count_across_threads() {
         assert_eq!(in_use(), None, "this process counts nothing yet");
         let allocator = Counting(System);
         let layout = |bytes| Layout::from_size_align(bytes, 8).unwrap();

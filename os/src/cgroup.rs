@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_limit_does_not_hide_those_above_it() {
+    fn unlimited_group_inherits_parent_limit() {
         let top = std::env::temp_dir().join(format!("farlink-limits-{}", std::process::id()));
         let own = top.join("a/b");
         fs::create_dir_all(&own).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_accounts_for_its_process_and_goes() {
+    fn group_accounts_then_is_removed() {
         let group = match Hierarchies::detect().create(&format!("farlink-test-{}", std::process::id())) {
             Ok(group) => group,
             Err(e) => return println!("skipped: no cgroup may be made: {e}"),

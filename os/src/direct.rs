@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_directly_is_what_was_to_be_written() {
+    fn direct_writes_match_their_input() {
         let mut direct = Direct::default();
         for offset in [0, 1, 4095, 4096, 5000, 100_001] {
             for pieces in [&[65_536][..], &[1], &[70_000, 1, 0, 4096, 3], &[3 << 20, 17], &[4096; 100]] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_is_refused_everything_goes_the_other_way() {
+    fn refused_direct_io_falls_back() {
         let mut direct = Direct { refused: true, ..Direct::default() };
         assert!(!direct.is_for(ROOM) && Direct::default().is_for(ROOM) && !Direct::default().is_for(1000));
         let (found, expected) = written("refused", &mut direct, 77, &[200_000]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bytes_are_those_of_the_last_slices() {
+    fn tail_comes_from_last_slices() {
         let slices = [&b"abc"[..], b"", b"defg"].map(IoSlice::new);
         let last = |len| last_bytes(&slices, len);
         assert_eq!([last(0), last(3), last(6), last(9)], [&b""[..], b"efg", b"bcdefg", b"abcdefg"]);

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_listed_and_removed() {
+    fn files_are_written_listed_and_removed() {
         let folder = Folder::new("plain");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(7, None).unwrap();
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_has_its_bytes_and_is_no_file_until_one_is_made_of_it() {
+    fn reserve_is_hidden_until_renamed() {
         let folder = Folder::new("reserved");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.reserve(5, 100_000).unwrap();
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_any_more_is_not_durable() {
+    fn unlinked_file_is_not_durable() {
         let folder = Folder::new("gone");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let private = std::fs::metadata(&folder.0).unwrap().mode() & 0o777;
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_and_never_waited_for() {
+    fn irregular_files_are_refused_without_waiting() {
         let folder = Folder::new("pipes");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for (n, path) in [files.path(1), folder.0.join(RESERVE)].into_iter().enumerate() {
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_returned_from_is_data_and_every_name_before() {
+    fn sync_covers_data_and_earlier_names() {
         let folder = Folder::new("names");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let unsure = |files: &DiskFiles| {
@@ -667,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_file_is_written_over_whatever_the_lengths() {
+    fn replaced_file_may_shrink_or_grow() {
         const LEN: usize = 300_000;
         let folder = Folder::new("kept");
         let mut files = DiskFiles::open(&folder.0).unwrap();
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_syncs_while_more_is_written() {
+    fn sync_runs_beside_writes() {
         let folder = Folder::new("threads");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
@@ -739,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_is_read_from_the_device() {
+    fn settled_bytes_leave_page_cache() {
         const TMPFS: u64 = 0x0102_1994;
         let folder = Folder::new("settled");
         let mut files = DiskFiles::open(&folder.0).unwrap();
@@ -758,7 +758,7 @@ mod tests {
     }
 
     #[test]
-    fn more_slices_than_one_call_takes_are_written_whole() {
+    fn slices_beyond_iov_max_are_written() {
         let folder = Folder::new("slices");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
@@ -769,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn more_files_than_stay_open_can_be_used() {
+    fn more_files_than_open_limit_work() {
         let folder = Folder::new("many");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for file in 1..=200 {

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_is_zero_and_keeps_what_is_written() {
+    fn region_is_zeroed_and_writable() {
         let mut region = Region::reserve(3 << 20).unwrap();
         region.populate(1 << 20).unwrap();
         assert_eq!(region.len(), 3 << 20);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_program_are_not_among_the_anonymous_ones() {
+    fn anonymous_memory_excludes_program_pages() {
         let region = Region::reserve(64 << 20).unwrap();
         region.populate(64 << 20).unwrap();
         let (resident, anonymous) = resident_and_anonymous();

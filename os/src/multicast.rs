@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn several_sockets_of_one_port_hear_what_is_said_to_a_group_they_joined() {
+    fn sockets_sharing_port_receive_multicast() {
         let first = open(&"0.0.0.0:0".parse().unwrap(), &[GROUP], Some("lo")).unwrap();
         let port = first.local_addr().unwrap().port();
         let at = SocketAddr::from(([0, 0, 0, 0], port));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_ipv6_is_heard_on_the_interface_named() {
+    fn ipv6_group_joins_named_interface() {
         let Ok(first) = open(&"[::]:0".parse().unwrap(), &["ff02::1".parse().unwrap()], Some("lo")) else {
             // A machine without IPv6.
             return;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named() {
+    fn missing_interface_is_named() {
         let why = open(&"0.0.0.0:0".parse().unwrap(), &[GROUP], Some("nosuch0")).unwrap_err();
         assert!(why.to_string().contains("interface nosuch0"), "{why}");
     }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_network_namespace_is_empty_and_the_thread_comes_home() {
+    fn new_namespace_is_empty() {
         let home = fs::read_link("/proc/thread-self/ns/net").unwrap();
         let made = match NetworkNamespace::create() {
             Ok(made) => made,

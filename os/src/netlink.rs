@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_made_moved_addressed_and_found() {
+    fn veth_pair_moves_and_gets_addresses() {
         let hosts = NetworkNamespace::create().and_then(|a| Ok((a, NetworkNamespace::create()?)));
         let (a, b) = match hosts {
             Ok(hosts) => hosts,

@@ -236,7 +236,7 @@ mod tests {
     use crate::netlink::Netlink;
 
     #[test]
-    fn frames_cross_a_pair_both_ways_with_their_header() {
+    fn frames_cross_veth_pair_with_header() {
         let host = match NetworkNamespace::create() {
             Ok(host) => host,
             Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),

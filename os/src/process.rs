@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_gone_ends_as_it_is_asked_to_unless_nobody_cares() {
+    fn hangup_ends_unless_ignored() {
         let hang_up =
             || rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
         // SAFETY: ignoring a signal touches no memory.
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_started_so_ends_with_its_starter() {
+    fn child_ends_with_its_starter() {
         let (send, receive) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut command = Command::new("sleep");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_the_priority_it_was_started_with() {
+    fn child_keeps_its_start_priority() {
         if !crate::schedule::may_be_real_time() {
             return println!("skipped: real-time scheduling is not permitted");
         }

@@ -72,7 +72,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn waiting_ends_at_the_deadline_and_not_before() {
+    fn wait_ends_at_deadline() {
         set_timer_slack(1).unwrap();
         let (reader, _writer) = std::io::pipe().unwrap();
         let deadline = monotonic_ns() + 5_000_000;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_when_something_can_be_read() {
+    fn wait_ends_when_readable() {
         use std::io::Write;
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"x").unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_is_granted_or_refused_in_words() {
+    fn real_time_refusal_is_explained() {
         std::thread::spawn(|| match set_real_time(1) {
             Ok(()) => println!("real-time scheduling is permitted"),
             Err(e) => assert!(e.to_string().contains("real-time")),

@@ -146,13 +146,13 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn small_writes_of_who_connects_do_not_wait_for_one_another() {
+    fn connected_stream_disables_nagle() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(connect(&listener.local_addr().unwrap(), None).unwrap().nodelay().unwrap());
     }
 
     #[test]
-    fn what_the_other_host_has_is_acknowledged_though_nobody_read_it() {
+    fn unread_bytes_count_as_acknowledged() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = loop {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_has_its_mode_and_replaces_only_what_a_killed_process_left() {
+    fn unix_socket_replaces_only_stale_sockets() {
         let folder = std::env::temp_dir().join(format!("farlink-os-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_took_the_place_of_another_stays_when_that_one_ends() {
+    fn replaced_socket_does_not_unlink_successor() {
         let folder = std::env::temp_dir().join(format!("farlink-os-heir-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_into_spare_capacity_and_reports_the_end() {
+    fn read_fills_capacity_and_reports_end() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let client = connect(&listener.local_addr().unwrap(), "127.0.0.7:0".parse().ok().as_ref()).unwrap();
         let mut server = loop {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_the_host_arrives_here_and_the_carrier_shows() {
+    fn tap_receives_frames_and_shows_carrier() {
         let host = match NetworkNamespace::create() {
             Ok(host) => host,
             Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_arrives_as_its_datagrams_with_and_without_offload() {
+    fn batch_arrives_with_and_without_offload() {
         for (offload, v6) in [(true, false), (false, false), (true, true)] {
             let (a, b) = pair(offload, v6);
             let bytes = train(1000 * 130 + 17);
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_beyond_the_path_fall_back_to_plain_calls() {
+    fn oversized_segments_fall_back() {
         let (a, b) = pair(true, false);
         // Loopback's MTU is 65536: one datagram of 40000 twice cannot be one message.
         let bytes = train(80_000);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_datagram_and_an_unreachable_peer_do_no_harm() {
+    fn empty_and_unreachable_datagrams_are_harmless() {
         let (a, b) = pair(true, false);
         let target = b.local_addr().unwrap();
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[], target).unwrap();

@@ -32,7 +32,7 @@ mod tests {
     use super::clock;
 
     #[test]
-    fn times_are_as_on_a_clock_and_short_ones_in_seconds() {
+    fn times_show_clock_or_seconds() {
         assert_eq!(clock(90_061.9, false), "1 d 01:01:01");
         assert_eq!((clock(12.34, true), clock(59.0, false)), ("12.3 s".into(), "00:00:59".into()));
         assert_eq!(clock(-1.0, false), "00:00:00");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_a_minute_unless_told_otherwise() {
+    fn default_pace_takes_one_minute() {
         let mut pace = Pace::new(s(600));
         assert_eq!((pace.at(s(0)), pace.at(s(6)), pace.limit()), (Instant(0), Instant(60 * S), Some(10.0)));
         assert_eq!(pace.until(s(6), Instant(80 * S)), Some(s(2)));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn paused_it_waits_for_ever_and_goes_on_where_it_was() {
+    fn paused_run_resumes_where_it_stopped() {
         let mut pace = Pace::new(s(600));
         pace.pause(s(3), Instant(30 * S));
         assert_eq!((pace.at(s(100)), pace.until(s(100), Instant(31 * S))), (Instant(30 * S), None));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_waited_for_and_slower_brings_the_limit_back() {
+    fn slowing_restores_pace_limit() {
         let mut pace = Pace::new(s(600));
         pace.release(s(0), Instant(0));
         assert!(pace.is_free() && pace.limit().is_none() && pace.until(s(0), Instant(u64::MAX - 1)) == Some(s(0)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_keep_up_does_not_hurry_later() {
+    fn late_run_does_not_catch_up() {
         let mut pace = Pace::new(s(600));
         pace.keep_up(s(10), Instant(99 * S));
         assert_eq!(pace.at(s(11)), Instant(110 * S), "a little behind is nothing");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_no_time_has_a_pace_all_the_same() {
+    fn zero_length_run_has_pace() {
         let pace = Pace::new(Duration::ZERO);
         assert!(pace.limit().is_some_and(|speed| speed > 0.0));
         assert!(pace.until(s(0), Instant(u64::MAX - 1)).is_some());

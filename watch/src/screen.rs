@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_c_ends_as_q_does_and_other_control_keys_do_nothing() {
+    fn control_c_quits_other_controls_ignored() {
         let of = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
         assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
         assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(Key::Quit));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_have_no_terminal_and_are_told_so() {
+    fn missing_terminal_is_an_error() {
         // A test may be run by hand, in one.
         if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
             assert!(hindrance().is_some_and(|why| why.contains("hint:")));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_counts_once_as_created_and_delivered_and_each_copy_as_held() {
+    fn bundles_count_once_copies_each() {
         let (facts, bundle) = (facts(), BundleHandle(1));
         let mut tally = Tally::new(&facts);
         let mut say = |node, event: Event| tally.event(&facts, Instant(1), node, &event);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_up_while_either_end_says_so_and_its_lane_remembers() {
+    fn either_end_keeps_link_up() {
         let facts = facts();
         let mut tally = Tally::new(&facts);
         let up = |link| Event::LinkUp { link: LinkId(link), peer: NodeId(2) };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_meets_has_a_lane_and_neighbours() {
+    fn contacts_create_lanes_and_neighbours() {
         let facts = facts();
         let mut tally = Tally::new(&facts);
         let edge = |at: u64, up| ContactEdge { at: Instant(at * S), a: 0, b: 1, radio: 0, up };

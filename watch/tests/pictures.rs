@@ -131,7 +131,7 @@ fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
 }
 
 #[test]
-fn a_map_and_what_a_node_holds_and_a_timeline_are_drawn_as_written_down() {
+fn map_held_and_timeline_match_pictures() {
     let (walk, whole) = pictures(WALK, &[(200, Key::Next), (600, Key::Pause), (601, Key::Quit)]);
     assert!(!whole, "somebody ended it");
     let (link, whole) = pictures(LINK, &[(10, Key::Next)]);

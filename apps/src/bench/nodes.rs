@@ -352,7 +352,7 @@ mod tests {
     use super::last_words;
 
     #[test]
-    fn an_error_is_told_with_its_hint_and_not_by_its_hint_alone() {
+    fn log_excerpt_keeps_error_with_hint() {
         let told = "error: `10 B` is not between 64 B and 64 kB\nhint: write e.g. `datagram = \"1360 B\"`";
         assert_eq!(last_words(&format!("{told}\n")), Some(told));
         assert_eq!(last_words(&format!("error: first\nwarning: so\n{told}\n")), Some(told));

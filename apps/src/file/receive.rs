@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_while_others_are_made_to_last_is_not_answered_with_them() {
+    fn arrivals_during_sync_wait_for_next() {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9]]);
@@ -348,7 +348,7 @@ mod tests {
 
     /// Answers count from the oldest: one for a later delivery would be taken for it.
     #[test]
-    fn where_a_group_does_not_last_nothing_that_came_behind_it_is_answered() {
+    fn failed_group_answers_nothing_behind_it() {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9], vec![3; 9]]);

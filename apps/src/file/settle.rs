@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twenty_thousand_files_of_one_name_cost_few_probes() {
+    fn same_names_cost_few_probes() {
         use std::cell::Cell;
         let (mut there, mut most) = (std::collections::BTreeSet::from([0u64]), 0);
         for _ in 1..20_000 {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_names_go_up_and_replace_nothing() {
+    fn numbered_names_rise_without_replacing() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..70u64 {
             let from = dir.path().join("new");
@@ -220,7 +220,7 @@ mod tests {
 
     /// One after the other is on disk, and where one cannot be, nothing that comes after it is begun.
     #[test]
-    fn what_cannot_be_synced_is_neither_noted_nor_named() {
+    fn unsynced_file_stays_unrecorded() {
         // It can be written, and not synced.
         let never = || File::options().read(true).append(true).open("/dev/null").unwrap();
         for broken in ["bundle", "piece", "journal", "none"] {

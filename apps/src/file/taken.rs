@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_outlives_the_process_and_what_was_not_does_not() {
+    fn only_committed_lines_survive() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         assert!(taken.is_empty());
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_synced_are_not_promised() {
+    fn unsynced_lines_are_not_promised() {
         let file = OpenOptions::new().append(true).open("/dev/null").unwrap();
         let mut list = List { path: "/dev/null".into(), file, room: u64::MAX };
         assert!(list.write(&Lines::More("1 2 ipn:1.9\n".into())).is_err());
     }
 
     #[test]
-    fn the_file_stays_short_and_the_last_are_known() {
+    fn compaction_keeps_the_latest_entries() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         let many = (2 * GARBAGE * REMEMBERED) as u64;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_the_next_lines_before_the_disk_is_full() {
+    fn log_space_is_reserved_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         let aside = || {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_of_one_identity_are_told_apart_as_long_as_they_are_remembered() {
+    fn remembered_contents_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         let with = |byte: u8, number| Record { number, content: Some([byte; 32]) };
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_anywhere_takes_no_other_with_it_and_says_nothing() {
+    fn truncated_line_damages_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".taken");
         let whole = line(&identity(1), record(None)) + &line(&identity(2), record(Some(1234)));

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn worse_is_what_exceeds_spread_and_margin() {
+    fn worse_means_beyond_spread_and_margin() {
         let before = runs([1.0, 0.98, 1.02]);
         assert!(!compare(&ROWS[0], &runs([1.08, 1.07, 1.09]), &before).2, "8 % is 4 % of spread and less than 5 more");
         assert!(compare(&ROWS[0], &runs([1.2, 1.19, 1.21]), &before).2);

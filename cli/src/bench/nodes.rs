@@ -161,7 +161,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_layer_without_tls_is_not_secured_and_times_are_bounded() {
+    fn tls_needs_support_and_seconds_bounds() {
         let refused = |change: fn(&mut Args)| {
             let mut nodes = Args { cla: "stcp".into(), ..args() };
             change(&mut nodes);

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_shows_medians_and_what_was_lost() {
+    fn line_shows_medians_and_losses() {
         let run = |goodput: f64| json!({ "goodput_bit_s": goodput, "sent": 10, "received": 8, "bundles_s": 5.0 });
         let line = line("x", &[run(1e9), run(3e9), run(2e9)]);
         assert!(line.contains("2.00 Gbit/s") && line.ends_with(" 2"), "{line}");

@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_name_of_its_own_and_a_size() {
+    fn row_names_are_unique() {
         let names: std::collections::BTreeSet<String> = ROWS.iter().map(Row::title).collect();
         assert_eq!(names.len(), ROWS.len());
         assert!(ROWS.iter().all(|row| row.size.parse::<DataVolume>().is_ok()));
     }
 
     #[test]
-    fn figures_stand_beside_those_of_the_baseline() {
+    fn figures_pair_with_their_baseline() {
         let run = json!({ "cpu_s_per_gb": 2.0, "baseline_cpu_s_per_gb": 0.5, "goodput_bit_s": 3e9, "baseline_bit_s": 6e9,
             "rss_bytes_sender": 5, "rss_bytes_receiver": 7 });
         let figures = named("node to node, STCP, 100 kB").figures(&run);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_of_the_values_there_are() {
+    fn medians_ignore_missing_values() {
         assert!(median(&[]).is_nan());
         assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0])), (2.0, 2.5));
         let runs = Runs::new([1.0, f64::NAN, 3.0, 4.0]);

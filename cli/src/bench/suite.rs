@@ -188,14 +188,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_part_between_the_marks_changes() {
+    fn only_text_between_marks_changes() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(replace(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert!(replace("nothing", "new").is_err() && replace(&format!("{END}{BEGIN}"), "new").is_err());
     }
 
     #[test]
-    fn line_shows_cost_first_with_spread_and_direction() {
+    fn line_shows_cost_spread_and_direction() {
         let run = |cost: f64| {
             json!({ "cpu_s_per_gb": cost, "baseline_cpu_s_per_gb": 0.5, "goodput_bit_s": 3e9, "baseline_bit_s": 6e9,
                 "rss_bytes_node": 5_000_000, "baseline": "a copy" })
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_has_as_many_columns_as_the_head() {
+    fn lines_match_header_columns() {
         for row in &ROWS {
             let lines = [line(row, &[json!({})])];
             let table = table(&lines, 3);

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_arrive_with_and_without_a_relay() {
+    fn datagrams_arrive_directly_and_relayed() {
         for relay in [false, true] {
             let copied = copy(1360, 1 << 20, relay, Duration::from_millis(100)).unwrap();
             assert!(copied.bit_s > 1e5 && copied.cpu_s_per_gb > 0.0, "{copied:?}");

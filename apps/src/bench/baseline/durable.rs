@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_to_disk_move_bytes_and_leave_no_file() {
+    fn disk_copies_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let durable = copy(folder.path(), 64 << 10, Duration::from_millis(60)).unwrap();
         let files = files(&folder.path().join("files"), 1000, 30, 16).unwrap();

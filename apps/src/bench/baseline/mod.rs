@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_states_rate_and_cost_beside_goodput() {
+    fn copy_gives_rate_and_cost() {
         let copied = Copied::new("a copy".into(), 2_000_000_000, 4.0, Duration::from_secs(3));
         let mut result = serde_json::json!({ "goodput_bit_s": 1e9 });
         copied.write(&mut result);

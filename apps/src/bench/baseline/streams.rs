@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_copy_moves_bytes_at_a_cost() {
+    fn every_copy_has_measured_cost() {
         let time = Duration::from_millis(60);
         for copied in [
             tcp(64 << 10, time).unwrap(),

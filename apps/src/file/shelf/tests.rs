@@ -69,7 +69,7 @@ fn open(dir: &tempfile::TempDir) -> Shelf {
 }
 
 #[test]
-fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
+fn file_reassembles_in_any_order() {
     let dir = tempfile::tempdir().unwrap();
     let data: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
     let mut parts = parts(&data, 9_000);
@@ -96,7 +96,7 @@ fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
 }
 
 #[test]
-fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
+fn damaged_file_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let (mut header, _) = parts(b"right", 100).remove(0);
@@ -115,7 +115,7 @@ fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
 
 /// An urgent bundle may come before those that were here already.
 #[test]
-fn who_comes_back_to_a_group_keeps_each_bundle_once_in_whatever_order_they_come() {
+fn rejoined_group_keeps_bundles_once() {
     let dir = tempfile::tempdir().unwrap();
     let taken = |shelf: &mut Shelf, to: &str, sequence: u64| {
         let adu = BundleAdu { dst_eid: to.into(), ..adu(b"news", sequence, false) };
@@ -131,7 +131,7 @@ fn who_comes_back_to_a_group_keeps_each_bundle_once_in_whatever_order_they_come(
 }
 
 #[test]
-fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
+fn truncated_delivery_leaves_nothing() {
     struct Breaks(u32);
     impl Read for Breaks {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -150,7 +150,7 @@ fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
+fn stdout_gets_pieces_without_header() {
     let mut shelf = Shelf::open(None).unwrap();
     let (header, chunk) = parts(b"the first and the second", 9).remove(0);
     let Some(Received::Bundle { payload, piece_of, path, .. }) = take(&mut shelf, &header, &chunk, 1, false).unwrap()
@@ -162,7 +162,7 @@ fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
 
 /// A run that printed it and was killed before it answered: the next prints it again, and says so.
 #[test]
-fn without_a_folder_what_may_have_been_handed_on_before_is_told_as_such() {
+fn stdout_marks_possible_repeats() {
     let (header, chunk) = parts(b"the first and the second", 9).remove(0);
     for payload in [b"plain".to_vec(), encode(&header, &chunk).unwrap()] {
         for marked in [false, true] {
@@ -191,7 +191,7 @@ fn hostile_headers_are_no_files() {
 }
 
 #[test]
-fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_as_itself() {
+fn unsettled_group_is_delivered_again() {
     let dir = tempfile::tempdir().unwrap();
     for run in 0..3_u64 {
         let mut shelf = open(&dir);
@@ -219,7 +219,7 @@ fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_a
 }
 
 #[test]
-fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_before() {
+fn arrivals_during_sync_are_unpromised() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let pieces = parts(&[3; 100], 40);
@@ -247,7 +247,7 @@ fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_bef
 }
 
 #[test]
-fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_twice() {
+fn kill_anywhere_loses_and_repeats_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = vec![5; 100];
     let (header, chunk) = parts(&data, 100).remove(0);
@@ -275,7 +275,7 @@ fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_t
 }
 
 #[test]
-fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
+fn taken_names_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     hold(&mut shelf, b"ours", 1, false);
@@ -297,7 +297,7 @@ fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
 }
 
 #[test]
-fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
+fn unfinished_files_keep_few_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let pieces = |id: usize| {
@@ -326,7 +326,7 @@ fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_somebodys() {
+fn dangling_link_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/nowhere", dir.path().join("bundle-9")).unwrap();
     std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
@@ -335,7 +335,7 @@ fn a_link_that_leads_nowhere_is_somebodys() {
 }
 
 #[test]
-fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
+fn pieces_in_removed_folder_are_unpromised() {
     let pieces = parts(&[3; 100], 40);
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     for (removed, moved) in [(".ab12.part", false), (".ab12.journal", false), ("", false), ("", true)] {
@@ -360,7 +360,7 @@ fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
 
 /// Whoever can send can write any identity: a stranger's bundle and the true one are both delivered.
 #[test]
-fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() {
+fn same_identity_other_content_is_kept() {
     let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];
     let piece = |data: &[u8]| {
         let (mut header, chunk) = parts(data, data.len()).remove(0);
@@ -410,7 +410,7 @@ fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() 
 }
 
 #[test]
-fn without_a_folder_another_content_of_a_known_identity_is_handed_on_too() {
+fn stdout_gets_other_content_too() {
     let mut shelf = Shelf::open(None).unwrap();
     for (content, told) in [("FORGED", 1), ("HONEST", 1), ("FORGED", 0), ("HONEST", 0)] {
         let came = take_payload(&mut shelf, content.as_bytes(), 1, true).unwrap();
@@ -420,7 +420,7 @@ fn without_a_folder_another_content_of_a_known_identity_is_handed_on_too() {
 
 /// The list of an earlier program has no contents.
 #[test]
-fn what_an_earlier_program_took_is_compared_with_its_file_as_long_as_that_is_there() {
+fn old_entries_compare_with_their_file() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".taken"), "0 1 ipn:1.9 1\n0 2 ipn:1.9\n0 3 ipn:1.9 3\n").unwrap();
     std::fs::write(dir.path().join("bundle-1"), "FORGED").unwrap();
@@ -435,7 +435,7 @@ fn what_an_earlier_program_took_is_compared_with_its_file_as_long_as_that_is_the
 }
 
 #[test]
-fn where_there_is_no_room_what_came_before_is_known_and_what_did_not_comes_again() {
+fn full_disk_keeps_earlier_promises() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];

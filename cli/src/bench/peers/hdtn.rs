@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_listens_in_the_middle_and_connects_to_the_sink() {
+    fn config_listens_and_connects_to_sink() {
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         for layer in ["stcp", "tcpclv4"] {
             let config = config(layer, &ports, (4, 5));

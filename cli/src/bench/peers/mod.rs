@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_program_gets_its_ports_and_its_folder() {
+    fn other_program_gets_ports_and_folder() {
         let nodes = crate::bench::nodes::tests::some();
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         let folder = Path::new("/there");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_told_with_where_to_find_it() {
+    fn missing_program_gets_a_hint() {
         for missing in [on_path("no-such-program-here"), given(Path::new("no-such-program-here"))] {
             let Err(Failure::Input(why)) = missing else { panic!("it is there?") };
             assert!(why.contains("--program"), "{why}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_peer_refuses_a_layer_it_has_not() {
+    fn peers_refuse_unsupported_layers() {
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         let mut nodes = crate::bench::nodes::tests::some();
         nodes.layer = "udpcl";

@@ -1,6 +1,6 @@
 //! What a client sends, cut into requests. Payload bytes are shared, not copied.
 
-use super::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Link, Status};
+use super::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu, ConnectionConfig, LinkNotice};
 use bytes::{Bytes, BytesMut};
 use farlink_base::Payload;
 use prost::Message;
@@ -14,11 +14,11 @@ pub enum Request {
     /// A bundle to send, with what was not taken away of its payload before.
     Send(BundleAdu, Payload),
     /// Link state.
-    Link(Link),
+    Link(LinkNotice),
     /// Still there.
     Keepalive,
     /// The answer to what the server pushed.
-    Response(Status),
+    Response(AapStatus),
 }
 
 /// Bytes read at once while a message head is expected; the rest of a read is shared as payload.
@@ -108,21 +108,21 @@ impl Decoder {
         }
         let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
         let request = match message.body.ok_or("a message of a kind this node does not serve")? {
-            Body::Config(config) => {
+            AapBody::Config(config) => {
                 // A subscriber's side of the connection carries only answers from here on.
                 self.answers = config.is_subscriber;
                 Request::Configure(config)
             }
-            Body::Adu(adu) => {
+            AapBody::Adu(adu) => {
                 if adu.payload_length > self.payload_max {
                     return Err("a payload larger than this node takes");
                 }
                 self.adu = Some(Coming { adu, payload: Payload::new(), taken: 0 });
                 return Ok(());
             }
-            Body::Link(link) => Request::Link(link),
-            Body::Keepalive(_) => Request::Keepalive,
-            Body::Welcome(_) => return Err("a welcome from a client"),
+            AapBody::Link(link) => Request::Link(link),
+            AapBody::Keepalive(_) => Request::Keepalive,
+            AapBody::Welcome(_) => return Err("a welcome from a client"),
         };
         self.ready.push_back(request);
         Ok(())
@@ -150,12 +150,12 @@ mod tests {
     fn stream(payloads: &[usize]) -> BytesMut {
         let mut out = BytesMut::new();
         let config = ConnectionConfig { endpoint_id: "ipn:1.5".into(), secret: "s".into(), ..Default::default() };
-        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
         for n in payloads {
             let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: *n as u64, ..Default::default() };
-            proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
             out.extend((0..*n).map(|i| i as u8));
-            proto::frame(&AapMessage::new(Body::Keepalive(proto::Keepalive {})), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Keepalive(proto::Keepalive {})), &mut out);
         }
         out
     }
@@ -212,11 +212,11 @@ mod tests {
     fn a_subscriber_only_answers() {
         let mut out = BytesMut::new();
         let config = ConnectionConfig { is_subscriber: true, ..Default::default() };
-        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
-        proto::frame(&AapResponse::new(Status::Success), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
+        proto::frame(&AapResponse::new(AapStatus::Success), &mut out);
         let mut decoder = Decoder::new(0);
         decoder.feed(out.freeze()).unwrap();
         assert!(matches!(decoder.request(), Some(Request::Configure(_))));
-        assert_eq!(decoder.request(), Some(Request::Response(Status::Success)));
+        assert_eq!(decoder.request(), Some(Request::Response(AapStatus::Success)));
     }
 }

@@ -16,12 +16,12 @@ pub const MESSAGE_MAX: usize = 64 << 10;
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
     /// What it is.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 5, 6")]
-    pub body: Option<Body>,
+    #[prost(oneof = "AapBody", tags = "1, 2, 3, 5, 6")]
+    pub body: Option<AapBody>,
 }
 /// The kinds of messages.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Body {
+pub enum AapBody {
     /// Server to client, once.
     #[prost(message, tag = "1")]
     Welcome(Welcome),
@@ -33,7 +33,7 @@ pub enum Body {
     Adu(BundleAdu),
     /// Link state of a neighbour.
     #[prost(message, tag = "5")]
-    Link(Link),
+    Link(LinkNotice),
     /// Are you there?
     #[prost(message, tag = "6")]
     Keepalive(Keepalive),
@@ -120,7 +120,7 @@ pub mod adu_flag {
 }
 /// Link state, µD3TN's forwarding table interface.
 #[derive(Clone, PartialEq, Message)]
-pub struct Link {
+pub struct LinkNotice {
     /// 3 up, 4 down, 5 forget.
     #[prost(int32, tag = "1")]
     pub status: i32,
@@ -140,8 +140,8 @@ pub struct Keepalive {}
 /// The answer to a message.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapResponse {
-    /// One of [`Status`].
-    #[prost(enumeration = "Status", tag = "1")]
+    /// One of [`AapStatus`].
+    #[prost(enumeration = "AapStatus", tag = "1")]
     pub response_status: i32,
     /// Identity of a bundle that was sent.
     #[prost(message, optional, tag = "3")]
@@ -178,7 +178,7 @@ pub struct BundleHeaders {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
-pub enum Status {
+pub enum AapStatus {
     /// Not said.
     Unspecified = 0,
     /// Done.
@@ -199,13 +199,13 @@ pub enum Status {
 
 impl AapMessage {
     /// A message of this kind.
-    pub fn new(body: Body) -> Self {
+    pub fn new(body: AapBody) -> Self {
         AapMessage { body: Some(body) }
     }
 }
 impl AapResponse {
     /// A response without more to say.
-    pub fn new(status: Status) -> Self {
+    pub fn new(status: AapStatus) -> Self {
         AapResponse { response_status: status.into(), bundle_headers: None }
     }
 }
@@ -247,7 +247,7 @@ pub fn deframe(input: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
 pub fn greeting(node_id: &str) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u8(MAGIC);
-    frame(&AapMessage::new(Body::Welcome(Welcome { node_id: node_id.to_string() })), &mut out);
+    frame(&AapMessage::new(AapBody::Welcome(Welcome { node_id: node_id.to_string() })), &mut out);
     out.freeze()
 }
 
@@ -261,10 +261,10 @@ mod tests {
         // Made with ud3tn-utils 0.15.2: AAPMessage(adu=BundleADU(dst_eid="ipn:2.1", payload_length=3)).
         let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: 3, ..Default::default() };
         let mut out = BytesMut::new();
-        frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         assert_eq!(&out[..], b"\x0d\x1a\x0b\x12\x07ipn:2.1\x28\x03");
         let mut out = BytesMut::new();
-        frame(&AapResponse::new(Status::Success), &mut out);
+        frame(&AapResponse::new(AapStatus::Success), &mut out);
         assert_eq!(&out[..], b"\x02\x08\x01");
     }
 
@@ -274,7 +274,7 @@ mod tests {
             id in "[a-z:0-9.]{0,300}", cut in 0usize..400, garbage in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut out = BytesMut::new();
-            let message = AapMessage::new(Body::Welcome(Welcome { node_id: id }));
+            let message = AapMessage::new(AapBody::Welcome(Welcome { node_id: id }));
             frame(&message, &mut out);
             let whole = out.clone();
             let mut input = BytesMut::from(&whole[..cut.min(whole.len())]);

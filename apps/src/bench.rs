@@ -11,4 +11,4 @@ mod nodes;
 pub mod round_trip;
 pub mod shards;
 
-pub use nodes::{Middle, Options, Ports};
+pub use nodes::{BenchOptions, Middle, Ports};

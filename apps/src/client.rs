@@ -1,7 +1,7 @@
 //! A blocking AAP2 client: what the applications of the command line attach with.
 
 use bytes::BytesMut;
-use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu, ConnectionConfig, adu_flag};
 use farlink_base::EndpointId;
 use prost::Message;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -54,13 +54,13 @@ impl Write for Socket {
 
 /// A bundle that was delivered.
 #[derive(Clone, Debug)]
-pub struct Delivered {
+pub struct DeliveredBundle {
     /// Its head.
     pub adu: BundleAdu,
     /// Its payload.
     pub payload: Vec<u8>,
 }
-impl Delivered {
+impl DeliveredBundle {
     /// Whether it may have been delivered before a crash of the node.
     pub fn redelivered(&self) -> bool {
         self.adu.adu_flags.contains(&adu_flag::REDELIVERED)
@@ -68,19 +68,19 @@ impl Delivered {
 }
 
 /// A bundle that is being delivered: its bytes are read as they come.
-pub struct Arriving<'a> {
+pub struct ArrivingBundle<'a> {
     /// Its head.
     pub adu: BundleAdu,
     bytes: io::Take<&'a mut BufReader<Socket>>,
     lost: Option<io::ErrorKind>,
 }
-impl Arriving<'_> {
+impl ArrivingBundle<'_> {
     /// Why the connection ended before the last byte came, if it did.
     pub fn lost(&self) -> Option<io::ErrorKind> {
         self.lost
     }
 }
-impl Read for Arriving<'_> {
+impl Read for ArrivingBundle<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let result = match self.bytes.read(buffer) {
             Ok(0) if self.bytes.limit() > 0 && !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -95,7 +95,7 @@ impl Read for Arriving<'_> {
 
 /// What [`Client::wait`] waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ReadySource {
     /// Something comes from the node.
     Node,
     /// The other can be read.
@@ -161,7 +161,7 @@ impl Client {
             return Err(invalid("it does not speak AAP2"));
         }
         match self.message()?.body {
-            Some(Body::Welcome(welcome)) => Ok(welcome.node_id),
+            Some(AapBody::Welcome(welcome)) => Ok(welcome.node_id),
             _ => Err(invalid("it does not introduce itself as a node")),
         }
     }
@@ -186,23 +186,23 @@ impl Client {
             keepalive_seconds: 0,
             window,
         };
-        self.send_message(&AapMessage::new(Body::Config(config)), &[])?;
+        self.send_message(&AapMessage::new(AapBody::Config(config)), &[])?;
         let status = self.response()?.response_status();
         match status {
-            Status::Success => Ok(()),
-            Status::Unauthorized => Err(invalid(format!(
+            AapStatus::Success => Ok(()),
+            AapStatus::Unauthorized => Err(invalid(format!(
                 "{endpoint} is used by another application with another secret\n\
                  hint: choose another --service; 128, 7 and 2047 are the node's own unless its file says `[app] echo = \
                  false`"
             ))),
-            Status::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
+            AapStatus::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
                 let why = "is the node's administrative endpoint, which is not for applications";
                 Err(invalid(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
             }
-            Status::InvalidRequest => Err(invalid(format!(
+            AapStatus::InvalidRequest => Err(invalid(format!(
                 "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
             ))),
-            Status::NotFound => Err(invalid(format!(
+            AapStatus::NotFound => Err(invalid(format!(
                 "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
                 self.node_id
             ))),
@@ -221,7 +221,7 @@ impl Client {
     /// When the connection is gone.
     pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
         adu.payload_length = payload.len() as u64;
-        self.send_message(&AapMessage::new(Body::Adu(adu)), payload)
+        self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload)
     }
     /// The same for a payload that is read as it is sent: `head`, then all that `rest` has, `length` bytes together.
     /// `told` hears how many are sent.
@@ -236,7 +236,7 @@ impl Client {
         mut told: impl FnMut(u64),
     ) -> io::Result<()> {
         adu.payload_length = length;
-        self.send_message(&AapMessage::new(Body::Adu(adu)), head)?;
+        self.send_message(&AapMessage::new(AapBody::Adu(adu)), head)?;
         let (mut sent, mut buffer) = (head.len() as u64, vec![0; 1 << 20]);
         while sent < length {
             let room = buffer.len().min(usize::try_from(length - sent).unwrap_or(usize::MAX));
@@ -292,24 +292,24 @@ impl Client {
     ///
     /// # Errors
     /// When the connection is gone; `WouldBlock` or `TimedOut` when a timeout set before passed.
-    pub fn delivery(&mut self) -> io::Result<Delivered> {
+    pub fn delivery(&mut self) -> io::Result<DeliveredBundle> {
         let mut arriving = self.arriving()?;
         let mut payload = Vec::with_capacity(arriving.adu.payload_length.min(AT_ONCE) as usize);
         arriving.read_to_end(&mut payload)?;
-        Ok(Delivered { adu: arriving.adu, payload })
+        Ok(DeliveredBundle { adu: arriving.adu, payload })
     }
     /// The same, whose bytes are read as they come. All of them must be.
     ///
     /// # Errors
     /// As of [`Client::delivery`].
-    pub fn arriving(&mut self) -> io::Result<Arriving<'_>> {
+    pub fn arriving(&mut self) -> io::Result<ArrivingBundle<'_>> {
         loop {
             match self.message()?.body {
-                Some(Body::Adu(adu)) => {
+                Some(AapBody::Adu(adu)) => {
                     let bytes = (&mut self.reader).take(adu.payload_length);
-                    return Ok(Arriving { adu, bytes, lost: None });
+                    return Ok(ArrivingBundle { adu, bytes, lost: None });
                 }
-                Some(Body::Keepalive(_)) => self.send_message(&AapResponse::new(Status::Ack), &[])?,
+                Some(AapBody::Keepalive(_)) => self.send_message(&AapResponse::new(AapStatus::Ack), &[])?,
                 _ => return Err(invalid("an unexpected message from the node")),
             }
         }
@@ -319,7 +319,7 @@ impl Client {
     /// # Errors
     /// When the connection is gone.
     pub fn taken(&mut self, taken: bool) -> io::Result<()> {
-        let status = if taken { Status::Success } else { Status::Error };
+        let status = if taken { AapStatus::Success } else { AapStatus::Error };
         self.send_message(&AapResponse::new(status), &[])
     }
     /// Tells it that the oldest so many unanswered deliveries are taken for good: one answer each, written at once.
@@ -327,7 +327,7 @@ impl Client {
     /// # Errors
     /// When the connection is gone.
     pub fn taken_all(&mut self, deliveries: usize) -> io::Result<()> {
-        let (mut out, yes) = (BytesMut::new(), AapResponse::new(Status::Success));
+        let (mut out, yes) = (BytesMut::new(), AapResponse::new(AapStatus::Success));
         (0..deliveries).for_each(|_| proto::frame(&yes, &mut out));
         self.writer.write_all(&out)
     }
@@ -350,7 +350,7 @@ impl Client {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<Heard> {
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<ReadySource> {
         let here = !self.reader.buffer().is_empty();
         let time = if here { Some(Duration::ZERO) } else { time };
         let time = time.and_then(|time| Timespec::try_from(time).ok());
@@ -365,9 +365,9 @@ impl Client {
         }
         let heard = |at: usize| asked.get(at).is_some_and(|fd| !fd.revents().is_empty());
         Ok(match (heard(1), here || heard(0)) {
-            (true, _) => Heard::Other,
-            (_, true) => Heard::Node,
-            _ => Heard::Nothing,
+            (true, _) => ReadySource::Other,
+            (_, true) => ReadySource::Node,
+            _ => ReadySource::Nothing,
         })
     }
     /// Bounds how long reads wait. Only safe between messages that arrive whole.
@@ -402,20 +402,20 @@ impl Client {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn split(self) -> io::Result<(Sender, Client)> {
+    pub fn split(self) -> io::Result<(ClientSender, Client)> {
         let writer = match &self.writer {
             Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
             Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
         };
-        Ok((Sender { writer }, self))
+        Ok((ClientSender { writer }, self))
     }
 }
 
 /// The sending half of a split client.
-pub struct Sender {
+pub struct ClientSender {
     writer: Socket,
 }
-impl Sender {
+impl ClientSender {
     /// Sends a bundle; the answer comes at the other half, in order.
     ///
     /// # Errors
@@ -423,7 +423,7 @@ impl Sender {
     pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
         adu.payload_length = payload.len() as u64;
         let mut out = BytesMut::with_capacity(payload.len() + 256);
-        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
     }

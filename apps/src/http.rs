@@ -10,7 +10,7 @@ use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
 
 /// An answer: status code and body.
-pub type Answer = (u16, String);
+pub type HttpResponse = (u16, String);
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When nobody answers there, or not in HTTP.
-pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
+pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<HttpResponse> {
     request_with(method, at, None, path, body)
 }
 
@@ -28,7 +28,13 @@ pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result
 ///
 /// # Errors
 /// When nobody answers there, or not in HTTP.
-pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, body: &str) -> anyhow::Result<Answer> {
+pub fn request_with(
+    method: &str,
+    at: &str,
+    token: Option<&str>,
+    path: &str,
+    body: &str,
+) -> anyhow::Result<HttpResponse> {
     crate::client::check_port(at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/'))
         .map_err(|why| anyhow!("{at}: {why}"))?;
     let (agent, host) = match tcp_host(at) {

@@ -1,7 +1,7 @@
 //! A subscription read by a thread of its own: deliveries come over a channel with their time.
 
 use crate::answers::Answers;
-use crate::client::{Client, Delivered};
+use crate::client::{Client, DeliveredBundle};
 use crate::connect;
 use farlink_base::Instant;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,7 +15,7 @@ pub struct Inbox {
     /// To send with, from the same endpoint.
     pub sender: Client,
     /// Deliveries and when they came.
-    pub deliveries: Receiver<(Instant, Delivered)>,
+    pub deliveries: Receiver<(Instant, DeliveredBundle)>,
 }
 
 impl Inbox {
@@ -50,7 +50,7 @@ impl Inbox {
 mod tests {
     use super::*;
     use bytes::BytesMut;
-    use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, Status};
+    use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
     use std::sync::Arc;
@@ -66,7 +66,7 @@ mod tests {
         let answers = answered.clone();
         let node = std::thread::spawn(move || {
             let mut success = BytesMut::new();
-            proto::frame(&AapResponse::new(Status::Success), &mut success);
+            proto::frame(&AapResponse::new(AapStatus::Success), &mut success);
             let sockets = [(); 2].map(|()| {
                 let (mut socket, _) = listener.accept().unwrap();
                 socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
@@ -84,7 +84,7 @@ mod tests {
             });
             let mut out = BytesMut::new();
             let adu = BundleAdu { src_eid: "ipn:2.9".into(), payload_length: 4, ..Default::default() };
-            proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
             out.extend_from_slice(b"more");
             (0..SENT).for_each(|_| (&sockets[0]).write_all(&out).unwrap());
             hears.join().unwrap();

@@ -21,7 +21,7 @@ mod timing;
 pub use timing::Quantiles;
 
 use client::Client;
-use farlink_aap2::proto::Status;
+use farlink_aap2::proto::AapStatus;
 use std::io::{ErrorKind, Read};
 
 /// Connects to a node, saying what to try when nothing is there.
@@ -44,12 +44,12 @@ pub fn connect(at: &str) -> anyhow::Result<Client> {
 }
 
 /// Why a node takes no bundle, in words.
-fn refusal(status: Status) -> &'static str {
+fn refusal(status: AapStatus) -> &'static str {
     match status {
-        Status::InvalidRequest => "no bundle can go there\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
-        Status::Unauthorized => "this application may not send it\nhint: `[app]` of the node's file says who may",
-        Status::NotFound => "the node knows no such endpoint\nhint: `farlink node registrations` lists them",
-        Status::Timeout => "the node took too long\nhint: `farlink node status` says what it is busy with",
+        AapStatus::InvalidRequest => "no bundle can go there\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
+        AapStatus::Unauthorized => "this application may not send it\nhint: `[app]` of the node's file says who may",
+        AapStatus::NotFound => "the node knows no such endpoint\nhint: `farlink node registrations` lists them",
+        AapStatus::Timeout => "the node took too long\nhint: `farlink node status` says what it is busy with",
         _ => "its answer is none of those known\nhint: the node's log says more",
     }
 }

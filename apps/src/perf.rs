@@ -4,7 +4,7 @@ use crate::answers::Answers;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, connect, passing_service, random};
 use anyhow::bail;
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::{DataRate, Instant};
 use serde_json::{Value, json};
 use std::sync::mpsc::RecvTimeoutError;
@@ -22,7 +22,7 @@ pub const SILENT: &str =
 
 /// When to stop sending.
 #[derive(Clone, Debug)]
-pub enum Stop {
+pub enum StopRule {
     /// After a time.
     After(Duration),
     /// After so many bundles.
@@ -43,7 +43,7 @@ pub struct ClientOptions {
     /// Payload rate (rate mode).
     pub rate: Option<DataRate>,
     /// When to stop.
-    pub stop: Stop,
+    pub stop: StopRule,
     /// Bytes to fill payloads with, once.
     pub content: Option<Vec<u8>>,
     /// Wait after the last.
@@ -52,14 +52,14 @@ pub struct ClientOptions {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct PerfReport {
     sent: u64,
     received: u64,
     bytes: u64,
     seconds: f64,
     rtt: Quantiles,
 }
-impl Report {
+impl PerfReport {
     /// Bundles that were answered.
     pub fn answered(&self) -> u64 {
         self.received
@@ -125,10 +125,10 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the node is not there or refuses.
-pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
+pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
     let inbox = Inbox::open(at, &passing_service(), 256)?;
     let mut run =
-        Run { inbox, options, nonce: random(), sent: 0, sent_bytes: 0, times: Vec::new(), last: clock::now() };
+        PerfRun { inbox, options, nonce: random(), sent: 0, sent_bytes: 0, times: Vec::new(), last: clock::now() };
     let began = clock::now();
     while !run.stopped(began) {
         if run.may_send(began) {
@@ -142,7 +142,7 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
     }
     let received = run.times.len() as u64;
     let mean = if run.sent > 0 { run.sent_bytes as f64 / run.sent as f64 } else { 0.0 };
-    Ok(Report {
+    Ok(PerfReport {
         sent: run.sent,
         received,
         bytes: (mean * received as f64) as u64,
@@ -151,7 +151,7 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
     })
 }
 
-struct Run<'a> {
+struct PerfRun<'a> {
     inbox: Inbox,
     options: &'a ClientOptions,
     nonce: u64,
@@ -161,12 +161,12 @@ struct Run<'a> {
     last: Instant,
 }
 
-impl Run<'_> {
+impl PerfRun<'_> {
     fn stopped(&self, began: Instant) -> bool {
         match self.options.stop {
-            Stop::After(time) => clock::now().since(began) >= time,
-            Stop::Count(count) => self.sent >= count,
-            Stop::Bytes(bytes) => self.sent_bytes >= bytes,
+            StopRule::After(time) => clock::now().since(began) >= time,
+            StopRule::Count(count) => self.sent >= count,
+            StopRule::Bytes(bytes) => self.sent_bytes >= bytes,
         }
     }
     fn may_send(&self, began: Instant) -> bool {
@@ -177,7 +177,7 @@ impl Run<'_> {
     }
     fn send(&mut self) -> anyhow::Result<()> {
         let mut size = self.options.bundle_size as usize;
-        if let Stop::Bytes(total) = self.options.stop {
+        if let StopRule::Bytes(total) = self.options.stop {
             size = size.min((total - self.sent_bytes).max(HEADER as u64) as usize);
         }
         let mut payload = Vec::with_capacity(size);
@@ -194,13 +194,13 @@ impl Run<'_> {
         let adu = BundleAdu { dst_eid: self.options.destination.clone(), lifetime_ms: 3_600_000, ..Default::default() };
         self.inbox.sender.send(adu, &payload)?;
         match self.inbox.sender.response()?.response_status() {
-            Status::Success => {
+            AapStatus::Success => {
                 self.sent += 1;
                 self.sent_bytes += size as u64;
                 Ok(())
             }
             // The store is full: what is on the way must leave first.
-            Status::Error => {
+            AapStatus::Error => {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }

@@ -1,10 +1,10 @@
 //! Ping: bundles to an echo service, and the times of the answers.
 
-use crate::client::Delivered;
+use crate::client::DeliveredBundle;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, passing_service, random};
 use anyhow::{anyhow, bail};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::Instant;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ const SERVICES: [&str; 3] = ["128", "7", "2047"];
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PingOptions {
     /// Endpoint, or node without service.
     pub destination: String,
     /// How many.
@@ -40,7 +40,7 @@ pub struct Options {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct PingReport {
     /// Pings the node took.
     pub sent: u64,
     /// Answers.
@@ -50,7 +50,7 @@ pub struct Report {
     /// Round-trip times.
     pub rtt: Quantiles,
 }
-impl Report {
+impl PingReport {
     /// For programs.
     pub fn json(&self) -> Value {
         json!({
@@ -59,7 +59,7 @@ impl Report {
     }
     /// For people.
     pub fn summary(&self) -> String {
-        let Report { sent, received, .. } = self;
+        let PingReport { sent, received, .. } = self;
         format!("{sent} sent, {received} received, round trip min/p50/p99/max {}", self.rtt.text())
     }
 }
@@ -76,17 +76,22 @@ pub fn attach(at: &str) -> anyhow::Result<Inbox> {
 ///
 /// # Errors
 /// When the node goes away or refuses.
-pub fn run(inbox: Inbox, options: &Options, stop: &AtomicBool, say: impl FnMut(String)) -> anyhow::Result<Report> {
+pub fn run(
+    inbox: Inbox,
+    options: &PingOptions,
+    stop: &AtomicBool,
+    say: impl FnMut(String),
+) -> anyhow::Result<PingReport> {
     inbox.sender.set_write_timeout(Some(options.timeout.max(ATTENTION)))?;
     let mut run =
-        Run { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
+        PingRun { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
     let candidates = candidates(&options.destination);
     let destination = match candidates.as_slice() {
         [one] => one.clone(),
         several => run.find_service(several)?,
     };
     run.pings(&destination)?;
-    Ok(Report { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
+    Ok(PingReport { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
 }
 
 /// The endpoints a destination may mean.
@@ -101,9 +106,9 @@ pub fn candidates(destination: &str) -> Vec<String> {
     }
 }
 
-struct Run<'a, F> {
+struct PingRun<'a, F> {
     inbox: Inbox,
-    options: &'a Options,
+    options: &'a PingOptions,
     stop: &'a AtomicBool,
     nonce: u64,
     /// Sequence number of what is not answered yet, and where it went.
@@ -113,7 +118,7 @@ struct Run<'a, F> {
     taken: u64,
 }
 
-impl<F: FnMut(String)> Run<'_, F> {
+impl<F: FnMut(String)> PingRun<'_, F> {
     /// Tries the echo services, a second apart; the first that answers is the one.
     fn find_service(&mut self, candidates: &[String]) -> anyhow::Result<String> {
         let began = clock::now();
@@ -190,14 +195,14 @@ impl<F: FnMut(String)> Run<'_, F> {
             }
         }
         match self.inbox.sender.response()?.response_status() {
-            Status::Success => self.taken += 1,
+            AapStatus::Success => self.taken += 1,
             other => bail!("the node does not take a ping for {destination}: {}", crate::refusal(other)),
         }
         Ok(())
     }
     /// The node has no room for a ping, or is busy.
     fn not_taken(&self) -> anyhow::Error {
-        let Options { size, timeout, .. } = self.options;
+        let PingOptions { size, timeout, .. } = self.options;
         let waited = timeout.as_secs_f64();
         anyhow!("the node did not take a ping of {size} B in {waited} s\nhint: a smaller --size, or a longer --timeout")
     }
@@ -219,7 +224,7 @@ impl<F: FnMut(String)> Run<'_, F> {
     }
 }
 
-fn read(delivered: &Delivered, nonce: u64) -> Option<(u64, u64)> {
+fn read(delivered: &DeliveredBundle, nonce: u64) -> Option<(u64, u64)> {
     let payload = delivered.payload.get(..HEADER)?;
     let number = |at: usize| payload.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
     (payload.starts_with(MAGIC) && number(8)? == nonce).then_some((number(16)?, number(24)?))
@@ -244,7 +249,7 @@ mod tests {
                 let mut config = [0; 256];
                 assert!(socket.read(&mut config).unwrap() > 0);
                 let mut success = BytesMut::new();
-                proto::frame(&AapResponse::new(Status::Success), &mut success);
+                proto::frame(&AapResponse::new(AapStatus::Success), &mut success);
                 socket.write_all(&success).unwrap();
                 kept.push(socket);
             }
@@ -260,7 +265,7 @@ mod tests {
         for size in [64, 16_000_000] {
             let inbox = attach(path.to_str().unwrap()).unwrap();
             let timeout = Duration::from_millis(100);
-            let options = Options { destination: "ipn:2.7".into(), count: 1, interval: timeout, size, timeout };
+            let options = PingOptions { destination: "ipn:2.7".into(), count: 1, interval: timeout, size, timeout };
             let error = run(inbox, &options, &AtomicBool::new(false), |_| ()).unwrap_err().to_string();
             assert!(error.contains(&format!("did not take a ping of {size} B in 0.1 s\nhint: ")), "{error}");
         }

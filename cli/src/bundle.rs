@@ -1,6 +1,6 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::{Failure, bundle_custody, bundle_security, bundle_tunnel, bundle_v6};
+use crate::{CliError, bundle_custody, bundle_security, bundle_tunnel, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: BundleCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum BundleCommand {
     /// Explain one bundle block by block; exit 2 with the offset and the reason if it is not valid.
     #[command(after_help = "Examples:\n  farlink bundle decode message.bundle\n  \
         farlink bundle decode --profile permissive --json message.bundle\n  \
@@ -48,8 +48,8 @@ enum ProfileName {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let Command::Decode(args) = args.command;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let BundleCommand::Decode(args) = args.command;
     let input = read_input(&args)?;
     let profile = if args.profile == ProfileName::Strict { Profile::Strict } else { Profile::Permissive };
     // The tag of self-described CBOR (RFC 8949 3.4.6) marks files; it never travels.
@@ -79,20 +79,20 @@ fn read(rope: &Payload, profile: Profile, json: bool, skipped: usize) -> Result<
     Ok(if json { pretty(&document(&bundle, skipped)) } else { explain(&bundle, skipped) })
 }
 
-fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
+fn read_input(args: &Decode) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     let place = place(args);
     if args.file.as_os_str() == "-" {
         std::io::stdin().read_to_end(&mut bytes)?;
     } else {
         bytes = std::fs::read(&args.file)
-            .map_err(|e| Failure::Input(format!("{place}: {e}\nhint: name a file with one bundle, or - for stdin")))?;
+            .map_err(|e| CliError::Input(format!("{place}: {e}\nhint: name a file with one bundle, or - for stdin")))?;
     }
     if !args.hex {
         return Ok(bytes);
     }
     unhex(&bytes).map_err(|at| {
-        Failure::Input(format!("{place}: not hexadecimal text at byte {at}\nhint: leave out --hex for a binary file"))
+        CliError::Input(format!("{place}: not hexadecimal text at byte {at}\nhint: leave out --hex for a binary file"))
     })
 }
 
@@ -124,7 +124,7 @@ fn place(args: &Decode) -> String {
 }
 
 /// Tells why a bundle is not valid and what to try next.
-fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<Failure, Failure> {
+fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<CliError, CliError> {
     let offset = error.offset + skipped as u64;
     let hint = hint(args, &error, rope);
     if args.json {
@@ -132,7 +132,7 @@ fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> 
         std::io::stdout().write_all(pretty(&document).as_bytes())?;
     }
     let place = place(args);
-    Ok(Failure::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
+    Ok(CliError::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
 }
 
 fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {

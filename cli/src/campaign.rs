@@ -1,6 +1,6 @@
 //! `farlink campaign`: studies. A scenario, varied along axes and repeated, and the figures that come of it.
 
-use crate::Failure;
+use crate::CliError;
 use crate::campaign_bar::Bar;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
 use crate::campaign_ray::{self, On};
@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: CampaignCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum CampaignCommand {
     /// Run a campaign: all its cells, then its report.
     Run(RunArgs),
     /// How far a campaign is.
@@ -193,17 +193,17 @@ fn repetitions(text: &str) -> Result<u64, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
-        What::Run(args) => begin(&args),
-        What::Status(args) => status(&args),
-        What::Resume(args) => resume(&args),
-        What::Report(args) => report(&args),
-        What::Cell(args) => campaign_cell::run(&args),
+        CampaignCommand::Run(args) => begin(&args),
+        CampaignCommand::Status(args) => status(&args),
+        CampaignCommand::Resume(args) => resume(&args),
+        CampaignCommand::Report(args) => report(&args),
+        CampaignCommand::Cell(args) => campaign_cell::run(&args),
     }
 }
 
-fn begin(args: &RunArgs) -> Result<(), Failure> {
+fn begin(args: &RunArgs) -> Result<(), CliError> {
     let world = args.world.map(World::from);
     let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions, world)?;
     let folder = args.out.clone().unwrap_or_else(|| {
@@ -215,11 +215,11 @@ fn begin(args: &RunArgs) -> Result<(), Failure> {
         return campaign_ray::run(&args.words(&folder));
     }
     let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
-        .map_err(|why| Failure::Input(format!("{why:#}")))?;
+        .map_err(|why| CliError::Input(format!("{why:#}")))?;
     go(&folder, &plan, &args.how)
 }
 
-fn resume(args: &ResumeArgs) -> Result<(), Failure> {
+fn resume(args: &ResumeArgs) -> Result<(), CliError> {
     // Looked at before anything is kept of it: what cannot be run is not begun.
     let (mut folder, plan) = open(&args.of, args.repetitions)?;
     if args.of.campaign.is_some() || args.repetitions.is_some() {
@@ -246,10 +246,10 @@ fn plan_of(
     only: &[String],
     repetitions: Option<u64>,
     world: Option<World>,
-) -> Result<Plan, Failure> {
-    let campaign = Campaign::load(path).map_err(|list| Failure::mistakes(path, &list))?;
+) -> Result<Plan, CliError> {
+    let campaign = Campaign::load(path).map_err(|list| CliError::mistakes(path, &list))?;
     let campaign = if small { campaign.smaller() } else { campaign };
-    let campaign = campaign.only(only).map_err(Failure::Input)?;
+    let campaign = campaign.only(only).map_err(CliError::Input)?;
     let campaign = match repetitions {
         Some(count) => campaign.repeated(count),
         None => campaign,
@@ -259,20 +259,20 @@ fn plan_of(
         None => campaign,
     };
     if campaign.figures.is_empty() {
-        return Err(Failure::Input(
+        return Err(CliError::Input(
             "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
         ));
     }
-    Plan::new(campaign).map_err(|list| Failure::mistakes(path, &list))
+    Plan::new(campaign).map_err(|list| CliError::mistakes(path, &list))
 }
 
 /// The folder of a campaign that began, and its plan as it is now, with so many repetitions in place of its own.
-fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), Failure> {
-    let folder = Folder::open(&of.folder).map_err(|why| Failure::Input(format!("{why:#}")))?;
+fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), CliError> {
+    let folder = Folder::open(&of.folder).map_err(|why| CliError::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
     let campaign = of.campaign.as_ref().unwrap_or(&about.campaign);
     if !campaign.exists() {
-        return Err(Failure::Input(format!(
+        return Err(CliError::Input(format!(
             "{}, of which {} is, is not there any more\nhint: --campaign says where it is now",
             campaign.display(),
             of.folder.display()
@@ -283,7 +283,7 @@ fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), Failure> {
     Ok((folder, plan))
 }
 
-fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), Failure> {
+fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), CliError> {
     let stop = farlink_os::process::watch_termination()?;
     let status = folder.status(plan, crate::VERSION)?;
     for warning in warnings(&status) {
@@ -303,7 +303,7 @@ fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), Failure> {
     tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
 }
 
-fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, Failure> {
+fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, CliError> {
     let program = std::env::current_exe()?;
     Ok(match (world, isolate) {
         (World::Sim, false) => Box::new(InThreads { stop: stop.clone(), keep }),
@@ -331,7 +331,7 @@ fn warnings(status: &farlink_campaign::Status) -> Vec<String> {
 }
 
 /// Writes the report and prints what came of it.
-fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), Failure> {
+fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), CliError> {
     let results = Results::new(plan, folder.records(plan)?);
     let page = results.write(folder)?;
     if json {
@@ -342,7 +342,7 @@ fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bo
     }
     if let Some((name, why)) = summary.failed.first() {
         let count = summary.failed.len();
-        return Err(Failure::Run(anyhow::anyhow!(
+        return Err(CliError::Run(anyhow::anyhow!(
             "{count} of {} cells failed, the first of them {name}: {why}\nhint: {} has the reasons; `farlink campaign resume {}` tries again",
             plan.cells().len(),
             folder.path().join("failed").display(),
@@ -350,7 +350,7 @@ fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bo
         )));
     }
     if stopped && summary.left > 0 {
-        return Err(Failure::Run(anyhow::anyhow!(
+        return Err(CliError::Run(anyhow::anyhow!(
             "stopped with {} cells left\nhint: `farlink campaign resume {}` goes on",
             summary.left,
             folder.path().display()
@@ -387,7 +387,7 @@ fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summar
     })
 }
 
-fn status(args: &StatusArgs) -> Result<(), Failure> {
+fn status(args: &StatusArgs) -> Result<(), CliError> {
     let (folder, plan) = open(&args.of, None)?;
     let status = folder.status(&plan, crate::VERSION)?;
     if args.json {
@@ -411,7 +411,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report(args: &ReportArgs) -> Result<(), Failure> {
+fn report(args: &ReportArgs) -> Result<(), CliError> {
     let (folder, plan) = open(&args.of, None)?;
     let results = Results::new(&plan, folder.records(&plan)?);
     let page = results.write(&folder)?;
@@ -433,11 +433,11 @@ mod tests {
     #[test]
     fn python_package_gets_all_arguments() {
         #[derive(clap::Parser)]
-        struct Line {
+        struct CampaignLine {
             #[command(flatten)]
             args: RunArgs,
         }
-        let parse = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' ')).map(|line| line.args);
+        let parse = |line: &str| <CampaignLine as clap::Parser>::try_parse_from(line.split(' ')).map(|line| line.args);
         let all = "run silva --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json --on ray";
         let words = parse(all).unwrap().words(Path::new("there"));
         let expected = "run silva --out there --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json";

@@ -1,6 +1,6 @@
 //! How a cell of a campaign is run: in a thread of this process, as a child, or in the testbed.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::{Context as _, Result, bail};
 use farlink_campaign::{Ended, Job, Runner};
 use farlink_report::RunReader;
@@ -32,15 +32,15 @@ pub struct CellArgs {
 }
 
 /// Runs one cell as a child.
-pub fn run(args: &CellArgs) -> Result<(), Failure> {
+pub fn run(args: &CellArgs) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&args.scenario)?;
     let mut scenario = Scenario::parse_in(&text, &args.folder)
-        .map_err(|list| Failure::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+        .map_err(|list| CliError::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     scenario.set_seed(args.seed);
     let stop = farlink_os::process::watch_termination()?;
     match simulate(scenario, &args.out, args.keep, &stop)? {
         Ended::Done => Ok(()),
-        Ended::Stopped => Err(Failure::Run(anyhow::anyhow!("stopped"))),
+        Ended::Stopped => Err(CliError::Run(anyhow::anyhow!("stopped"))),
     }
 }
 

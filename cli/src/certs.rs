@@ -1,6 +1,6 @@
 //! `farlink node certs`: an authority of one's own and certificates of nodes (RFC 9174 section 4.4.1).
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::Context;
 use farlink_base::EndpointId;
 use farlink_node::tls::certificate::{Made, authority, of_node};
@@ -50,7 +50,7 @@ impl Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), CliError> {
     let valid = Duration::from_secs(u64::from(args.days) * 86_400);
     let aliases = args.alias.iter().map(|id| node_id(id)).collect::<Result<Vec<_>, _>>()?;
     let nodes = args.nodes.iter().map(|id| node_id(id)).collect::<Result<Vec<_>, _>>()?;
@@ -58,14 +58,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(there) = files.iter().flatten().find(|file| file.exists()).filter(|_| !args.force) {
         let why =
             format!("{} is there already\nhint: --force replaces it, --out names another folder", there.display());
-        return Err(Failure::Input(why));
+        return Err(CliError::Input(why));
     }
     crate::make_folder(&args.out, "--out")?;
     let authority = the_authority(&args.out, valid)?;
     for (id, [certificate, key]) in nodes.iter().zip(files) {
         let names: Vec<String> = std::iter::once(id).chain(&aliases).map(ToString::to_string).collect();
         let made = of_node(&authority, &names, &args.host, valid)
-            .map_err(|why| Failure::Input(format!("no certificate can be made for {id}: {why}")))?;
+            .map_err(|why| CliError::Input(format!("no certificate can be made for {id}: {why}")))?;
         write(&key, &made.key, 0o600)?;
         write(&certificate, &made.certificate, 0o644)?;
         println!("{}  {}  {}", id, certificate.display(), key.display());
@@ -81,12 +81,12 @@ fn host(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_string()) } else { Err(format!("`{text}` is neither a host name nor an IP address")) }
 }
 
-fn node_id(text: &str) -> Result<EndpointId, Failure> {
-    let id: EndpointId = text.parse().map_err(|why| Failure::Input(format!("`{text}`: {why}")))?;
+fn node_id(text: &str) -> Result<EndpointId, CliError> {
+    let id: EndpointId = text.parse().map_err(|why| CliError::Input(format!("`{text}`: {why}")))?;
     if id.is_node_id() && !id.is_null() {
         return Ok(id);
     }
-    Err(Failure::Input(format!("`{text}` is not a node ID\nhint: write e.g. ipn:1.0 or dtn://moon/")))
+    Err(CliError::Input(format!("`{text}` is not a node ID\nhint: write e.g. ipn:1.0 or dtn://moon/")))
 }
 
 /// `ipn:1.0` is `ipn-1`, `dtn://moon/` is `dtn-moon`.
@@ -102,7 +102,7 @@ fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
 }
 
 /// The authority of the folder; made if there is none.
-fn the_authority(folder: &Path, valid: Duration) -> Result<Made, Failure> {
+fn the_authority(folder: &Path, valid: Duration) -> Result<Made, CliError> {
     let [certificate, key] = files(folder, "authority");
     if certificate.exists() && key.exists() {
         let read = |file: &Path| fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
@@ -110,7 +110,7 @@ fn the_authority(folder: &Path, valid: Duration) -> Result<Made, Failure> {
     }
     if let Some(half) = [&certificate, &key].into_iter().find(|file| file.exists()) {
         let why = format!("{} is there without its other half\nhint: name another folder with --out", half.display());
-        return Err(Failure::Input(why));
+        return Err(CliError::Input(why));
     }
     let made = authority(valid).context("an authority cannot be made")?;
     write(&key, &made.key, 0o600)?;
@@ -119,7 +119,7 @@ fn the_authority(folder: &Path, valid: Duration) -> Result<Made, Failure> {
 }
 
 /// A new file of this mode; one that is there is replaced.
-pub fn write(file: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+pub fn write(file: &Path, text: &str, mode: u32) -> Result<(), CliError> {
     let _ = fs::remove_file(file);
     let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
     let written = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));

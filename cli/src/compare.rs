@@ -1,6 +1,6 @@
 //! `farlink compare`: lay runs side by side.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_report::{Comparison, RunReader, Statistics};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let numbers = readers.iter().map(Statistics::read).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<_> = readers
@@ -39,6 +39,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// A run directory; what is none is bad input, not a failure.
-pub fn open(path: &Path) -> Result<RunReader, Failure> {
-    RunReader::open(path).map_err(|error| Failure::Input(format!("{error:#}")))
+pub fn open(path: &Path) -> Result<RunReader, CliError> {
+    RunReader::open(path).map_err(|error| CliError::Input(format!("{error:#}")))
 }

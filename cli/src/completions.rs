@@ -1,6 +1,6 @@
 //! `farlink completions`: shell completion scripts.
 
-use crate::Failure;
+use crate::CliError;
 use clap::CommandFactory;
 
 /// Arguments of `farlink completions`.
@@ -14,7 +14,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "farlink", &mut script);
     match std::io::Write::write_all(&mut std::io::stdout(), &script) {

@@ -1,6 +1,6 @@
 //! `farlink doctor`: what this machine can isolate, emulate and measure.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::Context;
 use farlink_lab::doctor::{Findings, Outcome, examine};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let program = std::env::current_exe().context("the path of this program")?;
     let findings = examine(&program, &args.dir.unwrap_or_else(|| ".".into()));
     if args.json {

@@ -1,6 +1,6 @@
 //! `farlink emulate`: the link emulator by itself.
 
-use crate::{Failure, values};
+use crate::{CliError, values};
 use anyhow::Context;
 use farlink_lab::cable::Method;
 use farlink_lab::emulate::{Options, Summary, emulate};
@@ -54,8 +54,8 @@ fn mtu(text: &str) -> Result<u32, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    farlink_link::LinkSpec::parse(&args.link).map_err(|e| Failure::Input(e.to_string()))?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    farlink_link::LinkSpec::parse(&args.link).map_err(|e| CliError::Input(e.to_string()))?;
     let options = Options {
         link: args.link,
         mtu: args.mtu,
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let failed = summary.exits.iter().find(|(_, code)| **code != Some(0));
     match failed {
-        Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(Failure::Run(match code {
+        Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(CliError::Run(match code {
             Some(code) => anyhow::anyhow!("the command in host {host} ended with status {code}"),
             None => anyhow::anyhow!("the command in host {host} was ended by a signal"),
         })),

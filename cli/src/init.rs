@@ -2,8 +2,8 @@
 
 mod files;
 
-use crate::Failure;
-use files::Side;
+use crate::CliError;
+use files::InitNode;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
     farlink init scenario && farlink run scenario.toml --in sim")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: InitCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum InitCommand {
     /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; LTP is there to be
     /// switched to. Without addresses both run on this computer.
     TwoNodes(Box<TwoNodes>),
@@ -46,7 +46,7 @@ struct TwoNodes {
     b: IpAddr,
     /// The convergence layer between them; without it, TCPCLv4 with LTP to switch to.
     #[arg(long)]
-    layer: Option<Layer>,
+    layer: Option<LayerChoice>,
     /// Secure their sessions (TLS 1.3): also makes an authority and certificates, in `certs`.
     #[arg(long)]
     tls: bool,
@@ -68,7 +68,7 @@ struct TwoNodes {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Layer {
+enum LayerChoice {
     Tcpclv4,
     Tcpclv3,
     Stcp,
@@ -76,29 +76,29 @@ enum Layer {
     Udpcl,
     Ltp,
 }
-impl Layer {
+impl LayerChoice {
     /// What it is called in the file, its port, and what one should know.
     fn facts(self) -> (&'static str, u16, &'static str) {
         match self {
-            Layer::Tcpclv4 => ("tcpclv4", 4556, "sessions over TCP, every bundle acknowledged"),
-            Layer::Tcpclv3 => ("tcpclv3", 4556, "as ION and µD3TN speak it"),
-            Layer::Stcp => ("stcp", 4456, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            Layer::Mtcp => ("mtcp", 16162, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            Layer::Udpcl => ("udpcl", 4556, "a bundle, or a piece of one, in a datagram; what is lost is lost"),
-            Layer::Ltp => ("ltp", 1113, "LTP over UDP, for links with long delay or loss"),
+            LayerChoice::Tcpclv4 => ("tcpclv4", 4556, "sessions over TCP, every bundle acknowledged"),
+            LayerChoice::Tcpclv3 => ("tcpclv3", 4556, "as ION and µD3TN speak it"),
+            LayerChoice::Stcp => ("stcp", 4456, "bundles one after the other in a TCP stream, nothing acknowledged"),
+            LayerChoice::Mtcp => ("mtcp", 16162, "bundles one after the other in a TCP stream, nothing acknowledged"),
+            LayerChoice::Udpcl => ("udpcl", 4556, "a bundle, or a piece of one, in a datagram; what is lost is lost"),
+            LayerChoice::Ltp => ("ltp", 1113, "LTP over UDP, for links with long delay or loss"),
         }
     }
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
-        What::TwoNodes(args) => two_nodes(&args),
-        What::Scenario { dir, force } => scenario(&dir, force),
+        InitCommand::TwoNodes(args) => two_nodes(&args),
+        InitCommand::Scenario { dir, force } => scenario(&dir, force),
     }
 }
 
-fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
+fn scenario(dir: &Path, force: bool) -> Result<(), CliError> {
     crate::make_folder(dir, "--dir")?;
     let file = dir.join("scenario.toml");
     write(&file, farlink_scenario::EXAMPLE, force)?;
@@ -106,12 +106,12 @@ fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
+fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
     let TwoNodes { a, b, dir, force, .. } = args;
-    possible(args).map_err(|why| Failure::Input(why.into()))?;
+    possible(args).map_err(|why| CliError::Input(why.into()))?;
     crate::make_folder(dir, "--dir")?;
     let [first, second] = sides(args);
-    let file = |side: &Side| dir.join(format!("node-{}.toml", side.name));
+    let file = |side: &InitNode| dir.join(format!("node-{}.toml", side.name));
     [&first, &second].map(file).iter().try_for_each(|file| absent(file, *force))?;
     if args.tls {
         crate::certs::run(&crate::certs::Args::of(&["ipn:1.0", "ipn:2.0"], dir.join("certs"), *force))?;
@@ -143,18 +143,21 @@ fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
 }
 
 /// The two: on one computer the second takes the next ports.
-fn sides(args: &TwoNodes) -> [Side; 2] {
+fn sides(args: &TwoNodes) -> [InitNode; 2] {
     let step = u16::from(args.a == args.b);
-    [Side { name: "a", number: 1, ip: args.a, ports: 0 }, Side { name: "b", number: 2, ip: args.b, ports: step }]
+    [
+        InitNode { name: "a", number: 1, ip: args.a, ports: 0 },
+        InitNode { name: "b", number: 2, ip: args.b, ports: step },
+    ]
 }
 
 /// What cannot be had together, and what to try.
 fn possible(args: &TwoNodes) -> Result<(), &'static str> {
     let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
-    if tls && args.layer.is_some_and(|layer| layer != Layer::Tcpclv4) {
+    if tls && args.layer.is_some_and(|layer| layer != LayerChoice::Tcpclv4) {
         return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
     }
-    if discovery && matches!(args.layer, Some(Layer::Udpcl | Layer::Ltp)) {
+    if discovery && matches!(args.layer, Some(LayerChoice::Udpcl | LayerChoice::Ltp)) {
         return Err("over UDP nobody could tell that a neighbour is there\nhint: --discovery with a layer over TCP");
     }
     if discovery && custody && !tls {
@@ -168,15 +171,15 @@ fn possible(args: &TwoNodes) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn absent(file: &Path, force: bool) -> Result<(), Failure> {
+fn absent(file: &Path, force: bool) -> Result<(), CliError> {
     if file.exists() && !force {
         let message = format!("{} exists\nhint: --force replaces it, --dir writes elsewhere", file.display());
-        return Err(Failure::Input(message));
+        return Err(CliError::Input(message));
     }
     Ok(())
 }
 
-fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+fn write(file: &Path, text: &str, force: bool) -> Result<(), CliError> {
     absent(file, force)?;
     std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--dir"))
 }
@@ -199,12 +202,12 @@ mod tests {
     use farlink_node::config::NodeConfig;
 
     #[derive(Parser)]
-    struct Line {
+    struct InitLine {
         #[command(flatten)]
         args: TwoNodes,
     }
     fn args(line: &[&str]) -> TwoNodes {
-        Line::parse_from([&["init"], line].concat()).args
+        InitLine::parse_from([&["init"], line].concat()).args
     }
     fn texts(args: &TwoNodes) -> [String; 2] {
         let [a, b] = sides(args);
@@ -248,7 +251,7 @@ mod tests {
                 assert!(config.stack.links.is_empty() && found.layers.len() == 1 && found.accept.len() == 1, "{text}");
             }
         }
-        for layer in Layer::value_variants() {
+        for layer in LayerChoice::value_variants() {
             let name = layer.facts().0;
             for text in texts(&args(&["--layer", name, "--custody"])) {
                 let config = NodeConfig::parse(&text, Path::new("node.toml")).unwrap();

@@ -101,15 +101,15 @@ enum Command {
 
 /// How a subcommand fails.
 #[derive(Debug)]
-pub enum Failure {
+pub enum CliError {
     /// Bad input or usage (exit 2): what, where, and a `hint:` line.
     Input(String),
     /// Failed at run time (exit 1).
     Run(anyhow::Error),
 }
-impl Failure {
+impl CliError {
     /// Mistakes of a file, the first twenty of them: one at the top of a file may make many below.
-    fn mistakes(path: &std::path::Path, list: &[farlink_base::ConfigError]) -> Failure {
+    fn mistakes(path: &std::path::Path, list: &[farlink_base::ConfigError]) -> CliError {
         const SHOWN: usize = 20;
         let mut text = format!("{} cannot be run", path.display());
         for mistake in list.iter().take(SHOWN) {
@@ -118,32 +118,32 @@ impl Failure {
         if let Some(more) = list.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             text += &format!("\nand {more} more");
         }
-        Failure::Input(text)
+        CliError::Input(text)
     }
 }
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
-        Failure::Run(error)
+        CliError::Run(error)
     }
 }
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
-        Failure::Run(error.into())
+        CliError::Run(error.into())
     }
 }
 
 /// Bad input: a destination that is none.
-fn not_an_endpoint(text: &str) -> Failure {
-    Failure::Input(format!(
+fn not_an_endpoint(text: &str) -> CliError {
+    CliError::Input(format!(
         "`{text}` is not an endpoint\nhint: write ipn:NODE.SERVICE, e.g. ipn:2.64, or dtn://NODE/NAME"
     ))
 }
 
 /// Makes a folder that an option names, with those it lies in.
-fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), Failure> {
+fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder).map_err(|why| {
         let why = if folder.exists() { "is not a folder".into() } else { format!("cannot be made: {why}") };
-        Failure::Input(format!(
+        CliError::Input(format!(
             "{} {why}\nhint: {option} names a folder that is there or can be made",
             folder.display()
         ))
@@ -151,15 +151,15 @@ fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), Failure> {
 }
 
 /// Bad input: a file that cannot be written where an option says.
-fn cannot_write(file: &std::path::Path, why: &std::io::Error, option: &str) -> Failure {
-    Failure::Input(format!(
+fn cannot_write(file: &std::path::Path, why: &std::io::Error, option: &str) -> CliError {
+    CliError::Input(format!(
         "{} cannot be written: {why}\nhint: {option} names a place that you may write to",
         file.display()
     ))
 }
 
 /// Refuses what is no endpoint ID, before a node is asked.
-fn check_endpoint(text: &str) -> Result<(), Failure> {
+fn check_endpoint(text: &str) -> Result<(), CliError> {
     text.parse::<farlink_base::EndpointId>().map(drop).map_err(|_| not_an_endpoint(text))
 }
 
@@ -192,11 +192,11 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Input(message)) => {
+        Err(CliError::Input(message)) => {
             eprintln!("error: {message}");
             ExitCode::from(2)
         }
-        Err(Failure::Run(error)) => {
+        Err(CliError::Run(error)) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,6 +1,6 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
-use crate::{Failure, certs, node_store, values};
+use crate::{CliError, certs, node_store, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -31,7 +31,7 @@ pub struct Args {
     #[command(flatten)]
     load: LoadArgs,
     #[command(subcommand)]
-    question: Option<Question>,
+    question: Option<NodeQuery>,
 }
 
 /// Load inside the node, for `farlink bench`.
@@ -54,9 +54,9 @@ struct LoadArgs {
 }
 
 #[derive(clap::Subcommand)]
-enum Question {
+enum NodeQuery {
     /// What the node is and holds.
-    Status(At),
+    Status(ControlArgs),
     /// Stored bundles and why each waits.
     #[command(after_help = "Examples:\n  farlink node bundles --at node-a.control.sock\n  \
         farlink node bundles --limit 1000 --after 1000\n  farlink node bundles --summary --json")]
@@ -72,21 +72,21 @@ enum Question {
         #[arg(long)]
         summary: bool,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
     /// The contact plan: list, add, remove, replace.
     Contacts {
         #[command(subcommand)]
         change: Option<ContactsChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
     /// Static routes: list, add, remove, replace.
     Routes {
         #[command(subcommand)]
         change: Option<RoutesChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
     /// Links: list, add, remove, enable, disable.
     #[command(after_help = "Examples:\n  farlink node links\n  farlink node links add new-relay.toml\n  \
@@ -95,23 +95,23 @@ enum Question {
         #[command(subcommand)]
         change: Option<LinksChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
     /// Registered endpoints.
-    Registrations(At),
+    Registrations(ControlArgs),
     /// The log level: show or set.
     Log {
         /// error, warn, info, debug (one line per bundle event) or trace.
         level: Option<String>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
     /// Read the configuration file again: links, discovery, plan, routes, quotas, keys, certificates, log level.
-    Reload(At),
+    Reload(ControlArgs),
     /// Confirm that the clock is right, where the node doubts it after a restart.
-    ConfirmClock(At),
+    ConfirmClock(ControlArgs),
     /// End the node in good order.
-    Shutdown(At),
+    Shutdown(ControlArgs),
     /// The store of a stopped node: check it, export its bundles, import them.
     Store {
         #[command(subcommand)]
@@ -122,7 +122,7 @@ enum Question {
 }
 
 #[derive(clap::Args)]
-struct At {
+struct ControlArgs {
     /// The node's control socket, or http://HOST:PORT where it listens over TCP. Without it, the one socket
     /// `*.control.sock` of this folder.
     #[arg(long = "at", value_name = "PLACE", global = true)]
@@ -134,9 +134,9 @@ struct At {
     #[arg(long, global = true)]
     json: bool,
 }
-impl At {
+impl ControlArgs {
     /// Asks the node; a 200's body, or why not.
-    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, Failure> {
+    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, CliError> {
         let place = self.place.clone().map_or_else(only_socket, Ok)?;
         let token = self.token_file.as_ref().map(read).transpose()?;
         let (code, answer) = http::request_with(method, &place, token.as_deref().map(str::trim), path, body)?;
@@ -147,10 +147,10 @@ impl At {
         let error = value["error"].as_str().unwrap_or("the node did not do it");
         let hint = value["hint"].as_str().filter(|hint| !hint.is_empty());
         let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
-        Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) })
+        Err(if code < 500 { CliError::Input(message) } else { CliError::Run(anyhow::anyhow!(message)) })
     }
     /// A whole list, page by page.
-    fn list(&self, path: &str) -> Result<Value, Failure> {
+    fn list(&self, path: &str) -> Result<Value, CliError> {
         const PAGE: usize = 1000;
         let mut all = Vec::new();
         loop {
@@ -169,21 +169,21 @@ impl At {
 }
 
 /// The one control socket of this folder.
-fn only_socket() -> Result<String, Failure> {
+fn only_socket() -> Result<String, CliError> {
     let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut sockets: Vec<String> = names.filter(|name| name.ends_with(".control.sock")).collect();
     sockets.sort();
     match (sockets.pop(), sockets.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => Err(Failure::Input(
+        (None, _) => Err(CliError::Input(
             "no node has its control socket in this folder\n\
              hint: --at names it: NAME.control.sock beside NAME.toml, or http://HOST:PORT of its `[api] listen`"
                 .into(),
         )),
         (Some(last), false) => {
             let all = format!("{}, {last}", sockets.join(", "));
-            Err(Failure::Input(format!(
+            Err(CliError::Input(format!(
                 "several nodes have their control socket here: {all}\nhint: name one with --at"
             )))
         }
@@ -260,7 +260,7 @@ enum LinksChange {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match (args.question, args.config) {
         (Some(question), _) => ask(question),
         (None, Some(file)) => {
@@ -274,7 +274,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 let count = found.mistakes.len();
                 let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
-                Failure::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
+                CliError::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
             })?;
             let Some(signals) = signals else { return check(&config) };
             config.adopt = args.adopt;
@@ -284,7 +284,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
             Ok(())
         }
-        (None, None) => Err(Failure::Input(
+        (None, None) => Err(CliError::Input(
             "a configuration file or a question is needed\n\
              hint: farlink node --config FILE, or farlink node status --at SOCKET; `farlink init two-nodes` writes files"
                 .into(),
@@ -292,16 +292,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn check(config: &NodeConfig) -> Result<(), Failure> {
+fn check(config: &NodeConfig) -> Result<(), CliError> {
     let ids: Vec<_> = config.stack.node_ids.iter().map(ToString::to_string).collect();
-    farlink_node::run::check(config).map_err(|why| Failure::Input(format!("{}: {why}", config.file.display())))?;
+    farlink_node::run::check(config).map_err(|why| CliError::Input(format!("{}: {why}", config.file.display())))?;
     eprintln!("{}: node {}, no mistakes", config.file.display(), ids.join(" "));
     Ok(())
 }
 
-fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
+fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, CliError> {
     let wrong =
-        |what: &str| Failure::Input(format!("`{what}` cannot be read\nhint: this option belongs to farlink bench"));
+        |what: &str| CliError::Input(format!("`{what}` cannot be read\nhint: this option belongs to farlink bench"));
     let destination = args.generate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
     let rate = args.generate_rate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
     if destination.is_none() && args.sink.is_none() {
@@ -317,18 +317,20 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
     }))
 }
 
-fn ask(question: Question) -> Result<(), Failure> {
+fn ask(question: NodeQuery) -> Result<(), CliError> {
     match question {
-        Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { summary: true, at, .. } => {
+        NodeQuery::Status(at) => show(&at, "GET", "/status", "", print_status),
+        NodeQuery::Bundles { summary: true, at, .. } => {
             let columns = ["destination", "reason", "neighbour", "leaves", "bundles", "bytes", "oldest_ms"];
             show(&at, "GET", "/bundles/summary", "", |rows| table(rows, &columns))
         }
-        Question::Bundles { limit, after, at, .. } => bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after),
-        Question::Contacts { change: None, at } => {
+        NodeQuery::Bundles { limit, after, at, .. } => {
+            bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after)
+        }
+        NodeQuery::Contacts { change: None, at } => {
             list(&at, "/contacts", &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"])
         }
-        Question::Contacts { change: Some(change), at } => {
+        NodeQuery::Contacts { change: Some(change), at } => {
             let (method, plan) = match change {
                 ContactsChange::Add { plan } => ("POST", plan),
                 ContactsChange::Remove { plan } => ("DELETE", plan),
@@ -336,8 +338,8 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, "/contacts", &read(&plan)?, print_done)
         }
-        Question::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
-        Question::Routes { change: Some(change), at } => {
+        NodeQuery::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
+        NodeQuery::Routes { change: Some(change), at } => {
             let (method, body) = match change {
                 RoutesChange::Add { pattern, next_hop } => {
                     ("POST", json!({ "pattern": pattern, "next_hop": next_hop }))
@@ -348,11 +350,11 @@ fn ask(question: Question) -> Result<(), Failure> {
             show(&at, method, "/routes", &body.to_string(), print_done)?;
             if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
-        Question::Links { change: None, at } => {
+        NodeQuery::Links { change: None, at } => {
             at.print(&at.list("/links")?, print_links);
             Ok(())
         }
-        Question::Links { change: Some(change), at } => {
+        NodeQuery::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
             let (method, path, body) = match change {
                 LinksChange::Add { links } => ("POST", "/links".into(), read(&links)?),
@@ -362,27 +364,27 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, &path, &body, print_done)
         }
-        Question::Registrations(at) => {
+        NodeQuery::Registrations(at) => {
             at.print(&at.list("/registrations")?, |v| {
                 v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
             });
             Ok(())
         }
-        Question::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
-        Question::Log { level: Some(level), at } => {
+        NodeQuery::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
+        NodeQuery::Log { level: Some(level), at } => {
             show(&at, "PUT", "/log", &json!({ "level": level }).to_string(), print_done)
         }
-        Question::Reload(at) => show(&at, "POST", "/reload", "", |value| {
+        NodeQuery::Reload(at) => show(&at, "POST", "/reload", "", |value| {
             let keys: Vec<String> = value["needs_restart"].as_array().into_iter().flatten().map(plain).collect();
             match keys.is_empty() {
                 true => eprintln!("done"),
                 false => eprintln!("done; changed but needs a restart: {}", keys.join(", ")),
             }
         }),
-        Question::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
-        Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
-        Question::Store { what } => node_store::run(what),
-        Question::Certs(args) => certs::run(&args),
+        NodeQuery::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
+        NodeQuery::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+        NodeQuery::Store { what } => node_store::run(what),
+        NodeQuery::Certs(args) => certs::run(&args),
     }
 }
 
@@ -393,26 +395,26 @@ fn link_path(name: &str) -> String {
     format!("/links/{}", escaped.collect::<String>())
 }
 
-fn routes_of(texts: &[String]) -> Result<Value, Failure> {
+fn routes_of(texts: &[String]) -> Result<Value, CliError> {
     let route = |text: &String| match text.split_once('=') {
         Some((pattern, next_hop)) => Ok(json!({ "pattern": pattern, "next_hop": next_hop })),
-        None => Err(Failure::Input(format!("`{text}` is not a route\nhint: write 'ipn:5.*=ipn:2.0'"))),
+        None => Err(CliError::Input(format!("`{text}` is not a route\nhint: write 'ipn:5.*=ipn:2.0'"))),
     };
     texts.iter().map(route).collect()
 }
 
-fn read(file: &PathBuf) -> Result<String, Failure> {
+fn read(file: &PathBuf) -> Result<String, CliError> {
     if file.as_os_str() == "-" {
         return Ok(std::io::read_to_string(std::io::stdin())?);
     }
     std::fs::read_to_string(file).map_err(|why| {
         let hint = "name a file that can be read, or `-` for standard input";
-        Failure::Input(format!("{}: {why}\nhint: {hint}", file.display()))
+        CliError::Input(format!("{}: {why}\nhint: {hint}", file.display()))
     })
 }
 
 /// Says which routes lead to a next hop that no link reaches: bundles for it wait.
-fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
+fn tell_of_missing_links(at: &ControlArgs) -> Result<(), CliError> {
     let (routes, links) = (at.list("/routes")?, at.list("/links")?);
     let node = |value: &Value| value.as_str()?.parse::<EndpointId>().ok().map(|id| id.node());
     let list = |value: &Value, key: &str| -> Vec<Value> {
@@ -430,18 +432,18 @@ fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {
+fn show(at: &ControlArgs, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), CliError> {
     at.print(&at.ask(method, path, body)?, print);
     Ok(())
 }
 
-fn list(at: &At, path: &str, columns: &[&str]) -> Result<(), Failure> {
+fn list(at: &ControlArgs, path: &str, columns: &[&str]) -> Result<(), CliError> {
     at.print(&at.list(path)?, |rows| table(rows, columns));
     Ok(())
 }
 
 /// One page of bundles; says when there are more.
-fn bundles(at: &At, limit: usize, after: u64) -> Result<(), Failure> {
+fn bundles(at: &ControlArgs, limit: usize, after: u64) -> Result<(), CliError> {
     // One more than is shown tells whether that is all.
     let asked = limit.saturating_add(1);
     let mut value = at.ask("GET", &format!("/bundles?limit={asked}&after={after}"), "")?;

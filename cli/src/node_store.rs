@@ -1,6 +1,6 @@
 //! `farlink node store`: the store of a stopped node, read, taken out and put back.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_node::store::offline::{Contents, Offline};
 use farlink_node::store::{owner, transfer};
 use serde_json::json;
@@ -42,7 +42,7 @@ pub enum Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args {
         Args::Check { dir, json } => check(&dir, json),
         Args::Export { dir, to } => {
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn check(dir: &Path, as_json: bool) -> Result<(), Failure> {
+fn check(dir: &Path, as_json: bool) -> Result<(), CliError> {
     let mut places = 0;
     let mut all = Vec::new();
     for (shard, dir) in transfer::shards(dir) {
@@ -89,7 +89,7 @@ fn check(dir: &Path, as_json: bool) -> Result<(), Failure> {
     }
     match places {
         0 => Ok(()),
-        _ => Err(Failure::Run(anyhow::anyhow!(
+        _ => Err(CliError::Run(anyhow::anyhow!(
             "{places} damaged places\nhint: farlink node store export saves what is intact"
         ))),
     }

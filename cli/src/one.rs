@@ -2,7 +2,7 @@
 
 use crate::one_fast::{self, Translation};
 use crate::progress::RunProgress;
-use crate::{Failure, values};
+use crate::{CliError, values};
 use clap::ValueEnum;
 use farlink_sim::one_exact::settings::keys;
 use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
@@ -77,7 +77,7 @@ fn runs(text: &str) -> Result<Range<u64>, String> {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut files = args.settings.clone();
     let defaults = PathBuf::from(DEFAULTS);
     if defaults.is_file() && !files.contains(&defaults) {
@@ -113,9 +113,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Runs the scenarios that settings become.
-fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
+fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), CliError> {
     // As with settings: a mistake in the last should not cost the others' time.
-    let translations: Vec<_> = setups.iter().map(one_fast::translate).collect::<Result<_, Failure>>()?;
+    let translations: Vec<_> = setups.iter().map(one_fast::translate).collect::<Result<_, CliError>>()?;
     let mut shown = Vec::new();
     let mut judged = Ok(());
     for (number, (setup, translation)) in setups.iter().zip(&translations).enumerate() {
@@ -149,7 +149,7 @@ fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
 }
 
 /// Writes a scenario, with the contacts it names, over none but one of its kind.
-fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Result<PathBuf, Failure> {
+fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Result<PathBuf, CliError> {
     let folder = args.out.clone().unwrap_or_else(|| setup.reporting.folder.clone());
     crate::make_folder(&folder, "--out")?;
     let name = one_fast::name(&setup.name);
@@ -158,7 +158,7 @@ fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Resu
     let ours = std::fs::read(&scenario).is_ok_and(|text| text.starts_with(one_fast::HEAD.as_bytes()));
     let files = [Some(&scenario), translation.contacts.as_ref().map(|_| &contacts)];
     if let Some(file) = files.into_iter().flatten().find(|file| !ours && file.exists()) {
-        return Err(Failure::Input(format!(
+        return Err(CliError::Input(format!(
             "{} is there, and not made of settings of The ONE\nhint: --out names another folder",
             file.display()
         )));
@@ -172,8 +172,8 @@ fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Resu
     Ok(scenario)
 }
 
-fn bad(mistake: Mistake) -> Failure {
-    Failure::Input(mistake.to_string())
+fn bad(mistake: Mistake) -> CliError {
+    CliError::Input(mistake.to_string())
 }
 
 fn warn_of_unknown(values: &Values) {
@@ -205,7 +205,7 @@ fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {
     }
 }
 
-fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, Failure> {
+fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, CliError> {
     let length = Duration::try_from_secs_f64(setup.end).unwrap_or(Duration::MAX);
     let mut progress = RunProgress::new(length, "simulating");
     let what = if count > 1 { format!("run {} of {count}, {}", number + 1, setup.name) } else { setup.name.clone() };
@@ -214,7 +214,7 @@ fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -
     outcome.map_err(|failure| match failure {
         one_exact::Failure::Mistake(mistake) => bad(mistake),
         one_exact::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
-            Failure::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
+            CliError::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
         }
         one_exact::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
     })

@@ -3,7 +3,7 @@
 //! Another world with the same hosts: time goes from event to event, radios take turns as Farlink's do,
 //! routers are Farlink's. [`DIFFERENCES`] says so to whoever runs it.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_sim::one_exact::settings::{Generator, Group, Model, Router, Source};
 use farlink_sim::one_exact::{Happening, Setup};
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ pub fn left_out(setup: &Setup) -> Vec<&'static str> {
 ///
 /// # Errors
 /// What a scenario cannot say.
-pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
+pub fn translate(setup: &Setup) -> Result<Translation, CliError> {
     let mut out = String::new();
     let w = &mut out;
     // Writing to a text cannot fail.
@@ -102,8 +102,8 @@ pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
     Ok(Translation { scenario: out, contacts })
 }
 
-fn cannot(what: &str, hint: &str) -> Failure {
-    Failure::Input(format!("{what}: not in a scenario\nhint: {hint}"))
+fn cannot(what: &str, hint: &str) -> CliError {
+    CliError::Input(format!("{what}: not in a scenario\nhint: {hint}"))
 }
 
 fn contacts(setup: &Setup) -> Option<String> {
@@ -121,7 +121,7 @@ fn contacts(setup: &Setup) -> Option<String> {
     (!setup.simulate && !lines.is_empty()).then_some(lines)
 }
 
-fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), Failure> {
+fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), CliError> {
     if !setup.simulate && !traced {
         return Err(cannot(
             "hosts that never meet",
@@ -141,7 +141,7 @@ fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), Failure> {
+fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), CliError> {
     let [width, height] = setup.area;
     let area = format!("area = [\"{width} m\", \"{height} m\"]");
     let _ = writeln!(w, "\n[[mobility]]\nname = \"{name}\"");
@@ -196,7 +196,7 @@ fn traffic(
     setup: &Setup,
     generator: &Generator,
     groups: &[(String, Range<u32>)],
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     if let Some([_, end]) = generator.time.filter(|[_, end]| *end < setup.end) {
         let hint = "end the run then, leave it out, or use --mode exact";
         return Err(cannot(&format!("messages that are made until {end} s only"), hint));
@@ -246,7 +246,7 @@ fn traffic(
 }
 
 /// The groups that a range of hosts is made of.
-fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, Failure> {
+fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, CliError> {
     let asked = first as u32..end.max(first + 1) as u32;
     let inside = |range: &Range<u32>| asked.start <= range.start && range.end <= asked.end;
     let found: Vec<_> = groups.iter().filter(|(_, range)| inside(range)).cloned().collect();
@@ -362,7 +362,7 @@ mod tests {
         ];
         for sets in refused {
             let failed = translate(&setup(&["terrestrial.txt"], sets));
-            assert!(matches!(failed, Err(Failure::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
+            assert!(matches!(failed, Err(CliError::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `farlink perf`: measure goodput between two nodes through their application sockets.
 
-use crate::{Failure, socket, values};
-use farlink_apps::perf::{self, ClientOptions, Stop};
+use crate::{CliError, socket, values};
+use farlink_apps::perf::{self, ClientOptions, StopRule};
 use farlink_base::{DataRate, DataVolume};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "destination")]
     serve: bool,
     #[command(flatten)]
-    at: socket::At,
+    at: socket::SocketArgs,
     /// Service to serve at.
     #[arg(long, default_value = "2000")]
     service: String,
@@ -52,18 +52,18 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let Some(destination) = args.destination else {
         perf::serve(&args.at.find()?, &args.service)?;
         return Ok(());
     };
     crate::check_endpoint(&destination)?;
     let stop = match (args.count, &args.file) {
-        (Some(count), _) => Stop::Count(count),
-        (None, Some(file)) => Stop::Bytes(
-            std::fs::metadata(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?.len(),
+        (Some(count), _) => StopRule::Count(count),
+        (None, Some(file)) => StopRule::Bytes(
+            std::fs::metadata(file).map_err(|why| CliError::Input(format!("{}: {why}", file.display())))?.len(),
         ),
-        (None, None) => Stop::After(args.seconds),
+        (None, None) => StopRule::After(args.seconds),
     };
     let content = args.file.as_ref().map(std::fs::read).transpose()?;
     let options = ClientOptions {
@@ -82,7 +82,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", report.summary());
     }
     if report.answered() == 0 {
-        return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
+        return Err(CliError::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
     }
     Ok(())
 }

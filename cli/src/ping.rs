@@ -1,6 +1,6 @@
 //! `farlink ping`: send bundles to an echo service and time the answers.
 
-use crate::{Failure, socket, values};
+use crate::{CliError, socket, values};
 use farlink_apps::ping;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Args {
     /// Whom to ping: `ipn:N` (its echo service is found) or a whole endpoint ID.
     destination: String,
     #[command(flatten)]
-    at: socket::At,
+    at: socket::SocketArgs,
     /// How many pings.
     #[arg(short, long, default_value = "4", allow_hyphen_values = true, value_parser = values::some)]
     count: u64,
@@ -33,11 +33,11 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     for candidate in ping::candidates(&args.destination) {
         crate::check_endpoint(&candidate).map_err(|_| crate::not_an_endpoint(&args.destination))?;
     }
-    let options = ping::Options {
+    let options = ping::PingOptions {
         destination: args.destination,
         count: args.count,
         interval: args.interval,
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", report.summary());
     }
     if report.received == 0 {
-        return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", ping::SILENT)));
+        return Err(CliError::Run(anyhow::anyhow!("no answer\n{}", ping::SILENT)));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `farlink plan`: contact plans: route, show, check, convert, forecast, and made from orbits; the contacts of nodes
 //! that move.
 
-use crate::{Failure, plan_forecast, plan_orbits};
+use crate::{CliError, plan_forecast, plan_orbits};
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use farlink_routing::contact_plan::{self, Contact, Parsed, Warning};
@@ -24,11 +24,11 @@ use std::path::{Path, PathBuf};
     Exit status: 0 done, 1 there is no route, 2 bad input.")]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: PlanCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum PlanCommand {
     /// The route SABR picks for a bundle.
     Route(RouteArgs),
     /// Draw the plan: one row per link and direction.
@@ -92,12 +92,12 @@ struct ConvertArgs {
     plan: PathBuf,
     /// Dialect to write.
     #[arg(long)]
-    to: Target,
+    to: OutputDialect,
 }
 
 /// A dialect to write.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Target {
+pub enum OutputDialect {
     /// ION's `ionadmin` commands.
     Ion,
     /// Ours.
@@ -105,30 +105,30 @@ pub enum Target {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.command {
-        Command::Route(args) => route(&args),
-        Command::Show(args) => show(&args),
-        Command::Check(args) => check(&args),
-        Command::Convert(args) => convert(&args),
-        Command::Forecast(args) => plan_forecast::run(&args),
-        Command::FromOrbits(args) => plan_orbits::run(&args),
-        Command::Meetings(args) => crate::meetings::run(&args),
+        PlanCommand::Route(args) => route(&args),
+        PlanCommand::Show(args) => show(&args),
+        PlanCommand::Check(args) => check(&args),
+        PlanCommand::Convert(args) => convert(&args),
+        PlanCommand::Forecast(args) => plan_forecast::run(&args),
+        PlanCommand::FromOrbits(args) => plan_orbits::run(&args),
+        PlanCommand::Meetings(args) => crate::meetings::run(&args),
     }
 }
 
 /// Reads a plan's file.
-pub fn load(path: &Path) -> Result<Parsed, Failure> {
+pub fn load(path: &Path) -> Result<Parsed, CliError> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
         text
     } else {
         std::fs::read_to_string(path).map_err(|error| {
-            Failure::Input(format!("cannot read {}: {error}\nhint: give the contact plan's file", path.display()))
+            CliError::Input(format!("cannot read {}: {error}\nhint: give the contact plan's file", path.display()))
         })?
     };
-    contact_plan::parse(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    contact_plan::parse(&text).map_err(|error| CliError::Input(format!("{}: {error}", path.display())))
 }
 
 /// Tells what was not followed.
@@ -139,7 +139,7 @@ pub fn tell(warnings: &[Warning]) {
 }
 
 /// Prints data; a reader that went away (`| head`) is no failure.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), CliError> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -155,7 +155,7 @@ pub fn node_json(node: NodeId) -> Value {
     if node.is_named() { json!(node.to_string()) } else { json!(node.0) }
 }
 
-fn route(args: &RouteArgs) -> Result<(), Failure> {
+fn route(args: &RouteArgs) -> Result<(), CliError> {
     let plan = load(&args.file.plan)?;
     let request = RouteRequest {
         from: &args.from,
@@ -167,7 +167,7 @@ fn route(args: &RouteArgs) -> Result<(), Failure> {
         profile: &args.profile,
         excluded: &args.exclude,
     };
-    let answer = answer(&plan, &request).map_err(|error| Failure::Input(error.to_string()))?;
+    let answer = answer(&plan, &request).map_err(|error| CliError::Input(error.to_string()))?;
     if args.file.json {
         print(&format!("{:#}\n", route_json(&plan, &answer)))?;
     } else {
@@ -176,7 +176,7 @@ fn route(args: &RouteArgs) -> Result<(), Failure> {
     match (&answer.route, args.file.json) {
         (Some(route), false) => print(&route_text(&plan, route)),
         (Some(_), true) => Ok(()),
-        (None, _) => Err(Failure::Run(anyhow::anyhow!(
+        (None, _) => Err(CliError::Run(anyhow::anyhow!(
             "no route from {} to {}: {}\nhint: `farlink plan show --plan {}` draws the contacts",
             args.from,
             args.to,
@@ -233,7 +233,7 @@ pub fn contact_json(c: &Contact) -> Value {
     })
 }
 
-fn show(args: &FileArgs) -> Result<(), Failure> {
+fn show(args: &FileArgs) -> Result<(), CliError> {
     let plan = load(&args.plan)?;
     if args.json {
         let contacts = plan.plan.contacts.iter().map(contact_json);
@@ -246,7 +246,7 @@ fn show(args: &FileArgs) -> Result<(), Failure> {
     print(&contact_plan::gantt(&plan.plan, &plan.names, width))
 }
 
-fn check(args: &FileArgs) -> Result<(), Failure> {
+fn check(args: &FileArgs) -> Result<(), CliError> {
     let mut plan = load(&args.plan)?;
     if plan.plan.contacts.is_empty() {
         let message = "there are no contacts: nothing can be sent".into();
@@ -280,16 +280,18 @@ fn check(args: &FileArgs) -> Result<(), Failure> {
     }
     match errors {
         0 => Ok(()),
-        _ => Err(Failure::Input(format!("{}: {} found\nhint: see above", args.plan.display(), count(errors, "error")))),
+        _ => {
+            Err(CliError::Input(format!("{}: {} found\nhint: see above", args.plan.display(), count(errors, "error"))))
+        }
     }
 }
 
-fn convert(args: &ConvertArgs) -> Result<(), Failure> {
+fn convert(args: &ConvertArgs) -> Result<(), CliError> {
     let plan = load(&args.plan)?;
     tell(&plan.warnings);
     match args.to {
-        Target::Farlink => print(&contact_plan::emit_farlink(&plan.plan, &plan.names)),
-        Target::Ion => {
+        OutputDialect::Farlink => print(&contact_plan::emit_farlink(&plan.plan, &plan.names)),
+        OutputDialect::Ion => {
             let (text, warnings) = contact_plan::emit_ion(&plan.plan);
             tell(&warnings);
             print(&text)

@@ -1,6 +1,6 @@
 //! `farlink plan forecast`: how full nodes get if all contacts are used, as text, table and JSON.
 
-use crate::Failure;
+use crate::CliError;
 use crate::plan::{load, node_json, print, tell};
 use farlink_base::{DataRate, DataVolume};
 use farlink_routing::contact_plan::{Forecast, Parsed, Question, draw_forecast, forecast};
@@ -55,13 +55,13 @@ pub struct Args {
     json: bool,
 }
 
-fn quantity<T: FromStr<Err = String>>(option: &str, text: &str) -> Result<T, Failure> {
+fn quantity<T: FromStr<Err = String>>(option: &str, text: &str) -> Result<T, CliError> {
     let hint = "write `100 kB`, `64 MiB` or `2 Mbit/s`";
-    text.parse().map_err(|error| Failure::Input(format!("{option}: {error}\nhint: {hint}")))
+    text.parse().map_err(|error| CliError::Input(format!("{option}: {error}\nhint: {hint}")))
 }
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), CliError> {
     let parsed = load(&args.plan)?;
     let capacity: Option<DataVolume> = args.capacity.as_deref().map(|text| quantity("--capacity", text)).transpose()?;
     let capacity = capacity.map(DataVolume::bytes);
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (production, consumption): (DataRate, DataRate) =
         (quantity("--production", &args.production)?, quantity("--consumption", &args.consumption)?);
     let time =
-        |option, text: &str| parse_time(&parsed, option, text).map_err(|error| Failure::Input(error.to_string()));
+        |option, text: &str| parse_time(&parsed, option, text).map_err(|error| CliError::Input(error.to_string()));
     let from = time("--from", &args.from)?;
     let last = parsed.plan.contacts.iter().map(|c| c.end).max();
     let until = args.until.as_deref().map(|text| time("--until", text)).transpose()?;
@@ -119,10 +119,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(&text)
 }
 
-fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, Failure> {
+fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, CliError> {
     let node = |name: &String| {
         let hint = "hint: write a node number, or a name the plan gives; `farlink plan show` draws all";
-        parsed.node(name).ok_or_else(|| Failure::Input(format!("--node: `{name}` is not a node\n{hint}")))
+        parsed.node(name).ok_or_else(|| CliError::Input(format!("--node: `{name}` is not a node\n{hint}")))
     };
     names.iter().map(node).collect()
 }

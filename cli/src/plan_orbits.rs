@@ -1,7 +1,7 @@
 //! `farlink plan from-orbits`: a contact plan of orbits and ground stations.
 
-use crate::plan::{Target, contact_json, count, print};
-use crate::{Failure, bar, cannot_write};
+use crate::plan::{OutputDialect, contact_json, count, print};
+use crate::{CliError, bar, cannot_write};
 use farlink_base::DtnTime;
 use farlink_orbits::Network;
 use farlink_routing::contact_plan::{self, ContactPlan, Warning};
@@ -47,7 +47,7 @@ pub struct Args {
     out: Option<PathBuf>,
     /// Dialect to write.
     #[arg(long, value_name = "DIALECT", default_value = "farlink")]
-    to: Target,
+    to: OutputDialect,
     /// Print one JSON document with nodes and contacts (besides the plan that --out names).
     #[arg(long)]
     json: bool,
@@ -74,10 +74,10 @@ fn length(text: &str) -> Result<Duration, String> {
 const OLD_D: i64 = 14;
 
 /// Runs the subcommand.
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), CliError> {
     let network = farlink_orbits::load(&args.file, args.from).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::Input(format!("{} is no file of orbits\n{}", args.file.display(), errors.join("\n")))
+        CliError::Input(format!("{} is no file of orbits\n{}", args.file.display(), errors.join("\n")))
     })?;
     let duration = i64::try_from(args.duration.as_nanos()).unwrap_or(i64::MAX);
     warn_of_old_elements(&network, duration);
@@ -86,16 +86,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let bar = bar::steps(network.pairs() as u64, "pairs");
     let plan = farlink_orbits::contacts(&network, duration, threads, &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let plan = plan.map_err(Failure::Input)?;
+    let plan = plan.map_err(CliError::Input)?;
     if plan.contacts.is_empty() {
         eprintln!("warning: nobody sees anybody in this time: the plan has no contacts");
     }
     let text = match args.to {
-        Target::Farlink => {
+        OutputDialect::Farlink => {
             let names: Vec<_> = network.nodes.iter().map(|node| (node.name.clone(), node.id)).collect();
             contact_plan::emit_farlink(&plan, &names)
         }
-        Target::Ion => {
+        OutputDialect::Ion => {
             let (text, warnings) = contact_plan::emit_ion(&plan);
             tell_once_each(&warnings);
             text
@@ -135,7 +135,7 @@ fn tell_once_each(warnings: &[Warning]) {
 }
 
 /// One document, a contact a line: plans may be long.
-fn print_json(network: &Network, plan: &ContactPlan, duration: Duration) -> Result<(), Failure> {
+fn print_json(network: &Network, plan: &ContactPlan, duration: Duration) -> Result<(), CliError> {
     let nodes: Vec<_> = network.nodes.iter().map(|node| json!({"name": node.name, "id": node.id.0})).collect();
     let epoch = plan.epoch.map(|epoch| epoch.to_string());
     let mut text = format!(

@@ -1,7 +1,7 @@
 //! `farlink recv`: receive files and bundles.
 
-use crate::{Failure, bar, socket, values};
-use farlink_apps::file::{self, Came, ReceiveOptions, Received};
+use crate::{CliError, bar, socket, values};
+use farlink_apps::file::{self, ReceiveOptions, Received, ReceivedCounts};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use std::time::Duration;
     Exit status: 0 done, 1 fewer came than --count or --files says or a file is damaged, 2 bad input.")]
 pub struct Args {
     #[command(flatten)]
-    at: socket::At,
+    at: socket::SocketArgs,
     /// Service number (or demux) to receive at, or a group to be a member of: `dtn://NAME/~DEMUX`.
     #[arg(long, default_value = "64")]
     service: String,
@@ -46,9 +46,9 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     if args.files.is_some() && args.out.is_none() {
-        return Err(Failure::Input(
+        return Err(CliError::Input(
             "--files needs --out\nhint: --out DIR is the folder that files are put together in; --count counts bundles"
                 .into(),
         ));
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let came = came?;
     if bad > 0 {
-        return Err(Failure::Run(anyhow::anyhow!("{bad} files arrived damaged")));
+        return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
     enough(came, &options)
 }
@@ -145,14 +145,14 @@ fn unverified(name: &str) -> String {
 }
 
 /// Fails when nothing came for the time given before all was there.
-fn enough(came: Came, options: &ReceiveOptions) -> Result<(), Failure> {
+fn enough(came: ReceivedCounts, options: &ReceiveOptions) -> Result<(), CliError> {
     let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
     let short =
         |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
     let reached = wanted.iter().any(|(limit, came, _)| limit.is_some_and(|limit| *came >= limit));
     let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
     let waited = options.timeout.unwrap_or_default().as_secs_f64();
-    Err(Failure::Run(anyhow::anyhow!(
+    Err(CliError::Run(anyhow::anyhow!(
         "{came} of {limit} {what} came, then nothing for {waited} s\n\
          hint: a longer --timeout waits on; `farlink node bundles` at the sending node says what waits there"
     )))
@@ -181,12 +181,12 @@ mod tests {
             timeout: Some(Duration::from_millis(1500)),
             secret: "s".into(),
         };
-        let came = Came { bundles: 3, files: 1 };
+        let came = ReceivedCounts { bundles: 3, files: 1 };
         for (count, files) in [(None, None), (Some(3), None), (None, Some(1)), (Some(3), Some(9))] {
             assert!(enough(came, &options(count, files)).is_ok(), "{count:?} {files:?}");
         }
         let said = |count, files| match enough(came, &options(count, files)) {
-            Err(Failure::Run(why)) => why.to_string(),
+            Err(CliError::Run(why)) => why.to_string(),
             other => panic!("{other:?}"),
         };
         assert!(said(Some(4), None).starts_with("3 of 4 bundles came, then nothing for 1.5 s\nhint: "));

@@ -1,6 +1,6 @@
 //! `farlink report`: write the HTML report of a run.
 
-use crate::Failure;
+use crate::CliError;
 use crate::compare::open;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,10 +30,10 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let path = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
     if path.exists() && !args.force && !farlink_report::is_report(&path) {
-        return Err(Failure::Input(format!(
+        return Err(CliError::Input(format!(
             "{} exists and is not a report\nhint: choose another --out, or --force replaces it",
             path.display()
         )));

@@ -1,6 +1,6 @@
 //! `farlink run`: run a scenario in simulation or in the testbed.
 
-use crate::Failure;
+use crate::CliError;
 use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
@@ -32,7 +32,7 @@ pub struct Args {
     scenario: PathBuf,
     /// The world it runs in.
     #[arg(long = "in", value_name = "WORLD")]
-    world: World,
+    world: WorldChoice,
     /// Seed of everything random, in place of the scenario's.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::whole)]
     seed: Option<u64>,
@@ -60,7 +60,7 @@ pub struct Args {
 impl Args {
     /// In simulation, as the file says, into a folder whose run may be replaced.
     pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
-        let (world, out) = (World::Sim, Some(out));
+        let (world, out) = (WorldChoice::Sim, Some(out));
         Args {
             scenario,
             world,
@@ -86,23 +86,23 @@ enum Play {
 
 /// The worlds.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum World {
+enum WorldChoice {
     /// In simulation, in virtual time.
     Sim,
     /// In the testbed on this machine: real node processes over emulated links.
     Lab,
 }
-impl World {
+impl WorldChoice {
     fn name(self) -> &'static str {
         match self {
-            World::Sim => "sim",
-            World::Lab => "lab",
+            WorldChoice::Sim => "sim",
+            WorldChoice::Lab => "lab",
         }
     }
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let folder = into_folder(&args)?;
     if args.json {
         let (value, judged) = document(&folder)?;
@@ -116,34 +116,34 @@ pub fn run(args: Args) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A scenario that cannot be run, or a folder that may not be written to.
-pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
+pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     let mut scenario = load(&args.scenario)?;
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
     }
-    if let (Some(kind), World::Sim) = (&args.interface, args.world) {
-        return Err(Failure::Input(format!(
+    if let (Some(kind), WorldChoice::Sim) = (&args.interface, args.world) {
+        return Err(CliError::Input(format!(
             "`--interface {kind}` in simulation, whose links have no interfaces\nhint: use it with `--in lab`"
         )));
     }
     if args.watch {
         let hindrance = match args.world {
-            World::Sim => farlink_watch::hindrance(),
-            World::Lab => Some(
+            WorldChoice::Sim => farlink_watch::hindrance(),
+            WorldChoice::Lab => Some(
                 "`--watch` in the testbed, whose nodes tell nobody all they do while they run\n\
                  hint: use it with `--in sim`; `farlink node status` asks one of the testbed's nodes",
             ),
         };
         if let Some(why) = hindrance {
-            return Err(Failure::Input(why.into()));
+            return Err(CliError::Input(why.into()));
         }
     }
     match (args.fidelity, args.world) {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
-        (Some(Play::Message), World::Sim) => scenario.fidelity = Fidelity::Message,
-        (Some(Play::Message), World::Lab) => {
-            return Err(Failure::Input(
+        (Some(Play::Message), WorldChoice::Sim) => scenario.fidelity = Fidelity::Message,
+        (Some(Play::Message), WorldChoice::Lab) => {
+            return Err(CliError::Input(
                 "`--fidelity message` in the testbed, whose nodes are whole\nhint: use it with `--in sim`".into(),
             ));
         }
@@ -155,12 +155,12 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
         Some(folder) => folder.clone(),
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),
     };
-    farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
+    farlink_report::free_for_run(&folder, args.force).map_err(|error| CliError::Input(error.to_string()))?;
     crate::make_folder(&folder, "--out")?;
     let command = command_line(args, scenario.seed);
     let done = match args.world {
-        World::Sim => in_simulation(&scenario, &folder, command, args.watch),
-        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
+        WorldChoice::Sim => in_simulation(&scenario, &folder, command, args.watch),
+        WorldChoice::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
     };
     if done.is_err() {
         // Where nothing was written, nothing is left.
@@ -174,7 +174,7 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// A folder that holds no run.
-pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>), Failure> {
+pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError>), CliError> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
     let missed = Missed::of(run.manifest(), &statistics);
@@ -186,8 +186,8 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>
     Ok((value, judge(&missed, &run)))
 }
 
-fn load(path: &Path) -> Result<Scenario, Failure> {
-    Scenario::load(path).map_err(|errors| Failure::mistakes(path, &errors))
+fn load(path: &Path) -> Result<Scenario, CliError> {
+    Scenario::load(path).map_err(|errors| CliError::mistakes(path, &errors))
 }
 
 /// What `farlink plan check` warns of in the scenario's plan file.
@@ -216,14 +216,14 @@ fn fresh_folder(parent: &Path, scenario: &str, world: &str) -> PathBuf {
 }
 
 /// From now on Control-C and SIGTERM end a run where it is, instead of this program.
-fn stop_when_asked() -> Result<Arc<AtomicBool>, Failure> {
+fn stop_when_asked() -> Result<Arc<AtomicBool>, CliError> {
     Ok(farlink_os::process::watch_termination()?)
 }
 
-fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: bool) -> Result<(), Failure> {
+fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: bool) -> Result<(), CliError> {
     let options = farlink_sim::Options { folder: folder.to_path_buf(), command, stop: stop_when_asked()? };
     let result = if watched {
-        let mut watch = farlink_watch::Watch::in_terminal(scenario, options.stop.clone());
+        let mut watch = farlink_watch::RunWatch::in_terminal(scenario, options.stop.clone());
         let result = farlink_sim::run_watched(scenario, &options, &mut watch);
         if let Some(error) = watch.finish() {
             // Perhaps nobody reads this either.
@@ -242,13 +242,13 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
     match result {
         Ok(_) => Ok(()),
         Err(error) => match error.downcast::<farlink_base::ConfigError>() {
-            Ok(mistake) => Err(Failure::Input(mistake.to_string())),
-            Err(error) => Err(Failure::Run(error)),
+            Ok(mistake) => Err(CliError::Input(mistake.to_string())),
+            Err(error) => Err(CliError::Run(error)),
         },
     }
 }
 
-fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), Failure> {
+fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), CliError> {
     let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
     let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
@@ -260,11 +260,11 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Op
     };
     let result = farlink_lab::run::run(scenario, &options, show);
     shown.finish();
-    result.map(drop).map_err(Failure::Run)
+    result.map(drop).map_err(CliError::Run)
 }
 
 /// Prints what came of a run; fails when it is not what the scenario expects.
-fn tell(folder: &Path) -> Result<(), Failure> {
+fn tell(folder: &Path) -> Result<(), CliError> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
     let (manifest, s) = (run.manifest(), &statistics);
@@ -322,10 +322,10 @@ fn warnings(disturbances: &[String]) -> String {
 }
 
 /// Fails when the run was broken off, and with what the scenario expects and the run missed.
-fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
+fn judge(missed: &[Missed], run: &RunReader) -> Result<(), CliError> {
     let folder = run.folder().display();
     if let Some(how) = run.manifest().interruption() {
-        return Err(Failure::Run(anyhow::anyhow!(
+        return Err(CliError::Run(anyhow::anyhow!(
             "the run was {how}; {folder} holds it so far\nhint: `{}` repeats it",
             run.manifest().command
         )));
@@ -335,7 +335,7 @@ fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
     }
     let line = |m: &Missed| format!("  {}: expected {}, found {}", m.key, m.expected, m.found);
     let lines: Vec<String> = missed.iter().map(line).collect();
-    Err(Failure::Run(anyhow::anyhow!(
+    Err(CliError::Run(anyhow::anyhow!(
         "the run is not as the scenario expects\n{}\nhint: [expect] of the scenario says what is expected; \
          `farlink report {folder}` shows where bundles were",
         lines.join("\n"),

@@ -1,6 +1,6 @@
 //! `farlink send`: send a file, or text.
 
-use crate::{Failure, bar, socket, values};
+use crate::{CliError, bar, socket, values};
 use farlink_apps::file::{self, SendOptions};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::json;
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     to: String,
     #[command(flatten)]
-    at: socket::At,
+    at: socket::SocketArgs,
     /// Text to send instead of files.
     #[arg(long, conflicts_with = "files")]
     text: Option<String>,
@@ -72,14 +72,14 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     if args.files.is_empty() && args.text.is_none() {
-        return Err(Failure::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
+        return Err(CliError::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
     crate::check_endpoint(&args.to)?;
     args.report_to.as_deref().map_or(Ok(()), crate::check_endpoint)?;
     if args.bundle_size.0 == 0 && args.sizes.is_none() {
-        return Err(Failure::Input(
+        return Err(CliError::Input(
             "--bundle-size: a bundle of no bytes carries nothing\nhint: at least 1 B; 1 MB suits most files".into(),
         ));
     }
@@ -92,9 +92,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         service: args.service,
         raw: args.raw,
         pace: match (args.rate, args.interval) {
-            (Some(rate), _) => file::Pace::Rate(rate),
-            (None, Some(interval)) => file::Pace::Interval(interval),
-            (None, None) => file::Pace::Flat,
+            (Some(rate), _) => file::SendPace::Rate(rate),
+            (None, Some(interval)) => file::SendPace::Interval(interval),
+            (None, None) => file::SendPace::Flat,
         },
         custody: args.custody,
         reports: args.report.iter().fold(0, |all, kind| all | report_flag(kind)),
@@ -104,11 +104,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut sources = Vec::new();
     for path in &args.files {
         sources.push(
-            file::Source::open(path).map_err(|why| Failure::Input(format!("{}: {why}\n{NO_FILE}", path.display())))?,
+            file::SendSource::open(path)
+                .map_err(|why| CliError::Input(format!("{}: {why}\n{NO_FILE}", path.display())))?,
         );
     }
     if let Some(text) = args.text {
-        sources.push(file::Source::text(text));
+        sources.push(file::SendSource::text(text));
     }
     let (mut sent, at) = (Vec::new(), args.at.find()?);
     for source in sources {
@@ -138,9 +139,9 @@ fn report_flag(kind: &str) -> u64 {
     }
 }
 
-fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
+fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, CliError> {
     let bad = |why: &dyn std::fmt::Display| {
-        Failure::Input(format!(
+        CliError::Input(format!(
             "{}: {why}\nhint: --sizes takes a text file with a number of bytes on each line",
             path.display()
         ))

@@ -1,6 +1,6 @@
 //! The application socket that `ping`, `echo`, `send`, `recv` and `perf` attach at.
 
-use crate::Failure;
+use crate::CliError;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -9,15 +9,15 @@ const USUAL: &str = "farlink.sock";
 
 /// Where an application attaches.
 #[derive(clap::Args)]
-pub struct At {
+pub struct SocketArgs {
     /// The node's application socket: a path, or host:port. Without it `farlink.sock`, or the one `*.sock` of this
     /// folder that is no control socket.
     #[arg(long = "at", value_name = "SOCKET")]
     place: Option<String>,
 }
-impl At {
+impl SocketArgs {
     /// The socket.
-    pub fn find(&self) -> Result<String, Failure> {
+    pub fn find(&self) -> Result<String, CliError> {
         match &self.place {
             Some(place) => Ok(place.clone()),
             None if Path::new(USUAL).exists() => Ok(USUAL.into()),
@@ -27,7 +27,7 @@ impl At {
 }
 
 /// The application sockets in a folder.
-fn sockets(folder: &Path) -> Result<Vec<String>, Failure> {
+fn sockets(folder: &Path) -> Result<Vec<String>, CliError> {
     let entries = std::fs::read_dir(folder)?.filter_map(Result::ok);
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
     let names = sockets.filter_map(|entry| entry.file_name().into_string().ok());
@@ -37,15 +37,15 @@ fn sockets(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn only(sockets: &[String]) -> Result<String, Failure> {
+fn only(sockets: &[String]) -> Result<String, CliError> {
     match sockets {
         [only] => Ok(only.clone()),
-        [] => Err(Failure::Input(
+        [] => Err(CliError::Input(
             "no node has its application socket in this folder\n\
              hint: is it running? --at names the socket: `[app] socket` of the node's file, or host:port of its `listen`"
                 .into(),
         )),
-        several => Err(Failure::Input(format!(
+        several => Err(CliError::Input(format!(
             "several nodes have their application socket here: {}\nhint: name one with --at",
             several.join(", ")
         ))),
@@ -62,8 +62,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let found = || match only(&sockets(dir.path()).unwrap()) {
             Ok(name) => name,
-            Err(Failure::Input(why)) => why,
-            Err(Failure::Run(why)) => panic!("{why}"),
+            Err(CliError::Input(why)) => why,
+            Err(CliError::Run(why)) => panic!("{why}"),
         };
         std::fs::write(dir.path().join("no.sock"), "").unwrap();
         assert!(found().contains("no node has its application socket in this folder\nhint: "), "{}", found());

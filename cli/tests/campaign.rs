@@ -23,20 +23,20 @@ name = \"crowd\"\nscenario = \"scenario.toml\"\nrepetitions = 3\n\
 [[figure]]\nname = \"overhead\"\nmetric = \"overhead\"\nx = \"router\"\nseries = \"control\"\nshape = \"bars\"\n";
 
 /// A folder with the campaign, taken away in the end.
-struct Place(PathBuf);
-impl Drop for Place {
+struct CampaignFixture(PathBuf);
+impl Drop for CampaignFixture {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn place(name: &str) -> Place {
+fn place(name: &str) -> CampaignFixture {
     let folder = std::env::temp_dir().join(format!("farlink-cli-campaign-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("crowd")).unwrap();
     fs::write(folder.join("crowd/scenario.toml"), SCENARIO).unwrap();
     fs::write(folder.join("crowd/campaign.toml"), CAMPAIGN).unwrap();
-    Place(folder)
+    CampaignFixture(folder)
 }
 
 fn command(folder: &Path, arguments: &str) -> Command {

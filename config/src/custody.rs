@@ -40,7 +40,7 @@ pub const REQUEST: Key = key(
 
 /// What custody is taken of, and how it is signalled.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Custody {
+pub struct CustodyRules {
     /// Patterns of the neighbours it is taken from.
     pub from: Vec<String>,
     /// Patterns of the destinations of what it is taken of.
@@ -58,9 +58,9 @@ pub struct Custody {
 }
 
 /// Reads the rules.
-pub fn custody(reader: &Reader<'_>) -> Custody {
+pub fn custody(reader: &Reader<'_>) -> CustodyRules {
     let all = || vec!["*".to_string()];
-    Custody {
+    CustodyRules {
         from: patterns(reader, "from").unwrap_or_else(all),
         to: patterns(reader, "to").unwrap_or_else(all),
         capacity: reader.volume("capacity"),

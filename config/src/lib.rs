@@ -18,4 +18,4 @@ pub mod security;
 pub use errors::{Errors, FILE_MAX, nearest, read_text, utf8};
 pub use input::{Input, choose, example, positive_rate};
 pub use keys::{Fallback, Key, Kind, Section, key, other, setting_keys};
-pub use reader::{Reader, Tables, Value};
+pub use reader::{Reader, SpannedValue, Tables};

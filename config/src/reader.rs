@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A value with its place in the file.
-pub type Value<'a> = Spanned<DeValue<'a>>;
+pub type SpannedValue<'a> = Spanned<DeValue<'a>>;
 
 /// Tables laid over each other, each with its path: the first that has a key wins.
 pub type Tables<'a> = Vec<(String, &'a DeTable<'a>)>;
@@ -58,12 +58,12 @@ impl<'a> Reader<'a> {
         self.tables.first().map_or("", |(path, _)| path)
     }
     /// The path of the table that has a key, and the key's value.
-    fn find(&self, name: &str) -> Option<(&str, &'a Value<'a>)> {
+    fn find(&self, name: &str) -> Option<(&str, &'a SpannedValue<'a>)> {
         self.errors.count();
         self.tables.iter().find_map(|(path, table)| table.get(name).map(|value| (path.as_str(), value)))
     }
     /// The value of a key that is given.
-    pub fn get(&self, name: &str) -> Option<&'a Value<'a>> {
+    pub fn get(&self, name: &str) -> Option<&'a SpannedValue<'a>> {
         self.find(name).map(|(_, value)| value)
     }
     /// Whether a key is given.

@@ -22,7 +22,7 @@ pub const RULES: &[Key] = &[
 
 /// Who is told of many bundles at once, and when.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reports {
+pub struct ReportRules {
     /// Patterns of those who may be told.
     pub to: Vec<String>,
     /// Patterns of the destinations of bundles made here that ask for them.
@@ -34,8 +34,8 @@ pub struct Reports {
 }
 
 /// Reads the rules.
-pub fn reports(reader: &Reader<'_>) -> Reports {
-    Reports {
+pub fn reports(reader: &Reader<'_>) -> ReportRules {
+    ReportRules {
         to: patterns(reader, "to").unwrap_or_else(|| vec!["*".into()]),
         request: patterns(reader, "request").unwrap_or_default(),
         delay: reader.duration("delay").unwrap_or_default(),

@@ -1,22 +1,22 @@
 //! Each type of field, with how it is written and read back.
 
 use crate::names::{self};
-use crate::read::{Line, interned};
+use crate::read::{EventLine, interned};
 use crate::words::Word;
-use crate::write::{Out, identity};
+use crate::write::{FieldWriter, identity};
 use farlink_base::{BundleHandle, BundleKey, DeleteReason, LinkId, LtpSegmentEvent, NodeId, Priority, Refusal};
 
 /// A field of an event.
-pub trait Field: Sized {
-    fn write(&self, name: &str, out: &mut Out<'_>);
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String>;
+pub trait EventField: Sized {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>);
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String>;
 }
 
-impl Field for u64 {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for u64 {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.number(name, *self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.number(name)
     }
 }
@@ -24,11 +24,11 @@ impl Field for u64 {
 /// Numbers that fit 64 bits.
 macro_rules! narrow {
     ($($kind:ty),*) => {$(
-        impl Field for $kind {
-            fn write(&self, name: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
                 out.raw(name, self);
             }
-            fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+            fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
                 let number = line.number(name)?;
                 <$kind>::try_from(number).map_err(|_| format!("`{name}`: {number} is too large"))
             }
@@ -37,35 +37,35 @@ macro_rules! narrow {
 }
 narrow!(u8, u32);
 
-impl Field for i64 {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for i64 {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.raw(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.signed(name)
     }
 }
 
-impl Field for bool {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for bool {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.raw(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.flag(name)
     }
 }
 
-impl Field for &'static str {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for &'static str {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.text(name, "why").map(|text| interned(&text))
     }
 }
 
-impl Field for BundleHandle {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for BundleHandle {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.number(name, self.0);
         if !out.is_json() && name == "bundle" {
             if let Some(identity) = out.names.identity(*self) {
@@ -73,43 +73,43 @@ impl Field for BundleHandle {
             }
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.number(name).map(BundleHandle)
     }
 }
 
-impl Field for LinkId {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for LinkId {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, &out.names.link(*self));
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let text = line.text(name, "dynamic:4")?;
         line.names.link_named(&text).ok_or_else(|| format!("`{name}`: no link is called `{text}`"))
     }
 }
 
-impl Field for Option<LinkId> {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for Option<LinkId> {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         if let Some(link) = self {
             link.write(name, out);
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.has(name).then(|| LinkId::read(name, line)).transpose()
     }
 }
 
-impl Field for NodeId {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for NodeId {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, &names::node(*self));
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.endpoint(name).map(|(node, _)| node)
     }
 }
 
-impl Field for BundleKey {
-    fn write(&self, _: &str, out: &mut Out<'_>) {
+impl EventField for BundleKey {
+    fn write(&self, _: &str, out: &mut FieldWriter<'_>) {
         if !out.is_json() {
             out.text("id", &identity(self));
             return;
@@ -122,7 +122,7 @@ impl Field for BundleKey {
             out.number("fragment_length", length);
         }
     }
-    fn read(_: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let (source, service) = line.endpoint("source")?;
         let (time, sequence) = (line.number("created_ms")?, line.number("sequence")?);
         // Asked for one after the other, so that both are known as optional.
@@ -132,13 +132,13 @@ impl Field for BundleKey {
     }
 }
 
-impl Field for Option<BundleKey> {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for Option<BundleKey> {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         if let Some(key) = self {
             key.write(name, out);
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.has("source").then(|| BundleKey::read(name, line)).transpose()
     }
 }
@@ -146,11 +146,11 @@ impl Field for Option<BundleKey> {
 /// Enumerations, each by its word.
 macro_rules! worded {
     ($($kind:ty),*) => {$(
-        impl Field for $kind {
-            fn write(&self, name: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
                 out.text(name, self.word());
             }
-            fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+            fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
                 read_word(name, line)
             }
         }
@@ -158,17 +158,17 @@ macro_rules! worded {
 }
 worded!(Priority, DeleteReason);
 
-impl Field for Refusal {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for Refusal {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         // A person is told more than the word.
         if out.is_json() { out.text(name, self.word()) } else { out.text(name, &self.to_string()) }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         read_word(name, line)
     }
 }
 
-fn read_word<T: Word>(name: &str, line: &Line<'_>) -> Result<T, String> {
+fn read_word<T: Word>(name: &str, line: &EventLine<'_>) -> Result<T, String> {
     let text = line.text(name, T::ALL.last().map_or("", |(_, word)| word))?;
     T::from_word(&text).ok_or_else(|| format!("`{name}`: `{text}` is no word for it"))
 }
@@ -176,12 +176,12 @@ fn read_word<T: Word>(name: &str, line: &Line<'_>) -> Result<T, String> {
 /// A struct whose fields stand in the event like its own.
 macro_rules! group {
     ($kind:ident: $($field:ident),*) => {
-        impl Field for $kind {
-            fn write(&self, _: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, _: &str, out: &mut FieldWriter<'_>) {
                 $( self.$field.write(stringify!($field), out); )*
             }
-            fn read(_: &str, line: &Line<'_>) -> Result<Self, String> {
-                $( let $field = Field::read(stringify!($field), line)?; )*
+            fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
+                $( let $field = EventField::read(stringify!($field), line)?; )*
                 Ok($kind { $($field),* })
             }
         }

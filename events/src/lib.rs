@@ -4,7 +4,7 @@
 //!
 //! It opens no file and keeps nothing but the identity of bundles that are still there; rows and
 //! tables are `report`'s, which gets events whether they were simulated or read. Read the table in
-//! [`schema`], then [`Names`].
+//! [`schema`], then [`EventNames`].
 #![forbid(unsafe_code)]
 
 mod field;
@@ -14,6 +14,6 @@ pub mod schema;
 mod words;
 mod write;
 
-pub use names::Names;
+pub use names::EventNames;
 pub use schema::{EVENTS, EventInfo, info, is_event, reference};
 pub use words::Word;

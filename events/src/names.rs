@@ -1,7 +1,7 @@
 //! Names for the numbers in events: of the node, its links, and the bundles it holds.
 
-use crate::read::Line;
-use crate::write::Out;
+use crate::read::EventLine;
+use crate::write::FieldWriter;
 use crate::{schema, write};
 use farlink_base::{BundleHandle, BundleKey, Event, Instant, LinkId, NodeId};
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ const TUNNEL: &str = "tunnel";
 
 /// What is needed to name things in the events of one node, and to find them by name.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct EventNames {
     pub(crate) node: String,
     links: Vec<String>,
     bundles: HashMap<BundleHandle, BundleKey>,
 }
 
-impl Names {
+impl EventNames {
     /// For a node and its links by number.
     pub fn new(node: String, links: Vec<String>) -> Self {
-        Names { node, links, bundles: HashMap::new() }
+        EventNames { node, links, bundles: HashMap::new() }
     }
     /// A link that came later.
     pub fn name_link(&mut self, link: LinkId, name: String) {
@@ -36,7 +36,7 @@ impl Names {
         self.links[place] = name;
     }
     pub(crate) fn sample() -> Self {
-        Names::new("ipn:1.0".into(), vec!["space".into()])
+        EventNames::new("ipn:1.0".into(), vec!["space".into()])
     }
     pub(crate) fn link(&self, link: LinkId) -> String {
         match self.links.get(link.0 as usize) {
@@ -72,7 +72,7 @@ impl Names {
     }
     /// The event as one line of JSON.
     pub fn json(&self, at: Instant, utc_ns: u64, event: &Event) -> String {
-        let mut out = Out::json(self);
+        let mut out = FieldWriter::json(self);
         out.number("time_ns", at.0);
         out.number("utc_ns", utc_ns);
         out.text("node", &self.node);
@@ -82,16 +82,16 @@ impl Names {
     }
     /// The event as a sentence.
     pub fn text(&self, event: &Event) -> String {
-        let mut out = Out::sentence(self, schema::info(event).sentence);
+        let mut out = FieldWriter::sentence(self, schema::info(event).sentence);
         schema::write(event, &mut out);
         out.finish()
     }
-    /// The event of one line of JSON, as [`Names::json`] writes it, and its time.
+    /// The event of one line of JSON, as [`EventNames::json`] writes it, and its time.
     ///
     /// # Errors
     /// What is wrong with the line.
     pub fn read(&self, json: &str) -> Result<(Instant, Event), String> {
-        let line = Line::parse(json, self)?;
+        let line = EventLine::parse(json, self)?;
         Ok((Instant(line.number("time_ns")?), schema::read(&line.text("event", "")?, &line)?))
     }
 }
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn lines_are_json_with_names() {
-        let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
+        let mut names = EventNames::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
-        let read = |names: &Names, event: &Event| -> serde_json::Value {
+        let read = |names: &EventNames, event: &Event| -> serde_json::Value {
             serde_json::from_str(&names.json(Instant(9), 11, event)).unwrap()
         };
         let json = read(&names, &seen(bundle));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn sentences_name_held_bundles() {
-        let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
+        let mut names = EventNames::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
         assert!(names.text(&seen(bundle)).starts_with("bundle seen bundle=7 id=ipn:1.64/5/3/0+10 destination=ipn:2.9"));
         names.after(&seen(bundle));

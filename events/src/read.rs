@@ -1,6 +1,6 @@
 //! An event being read: the fields of one line, or made-up ones that tell which were asked for.
 
-use crate::names::{self, Names};
+use crate::names::{self, EventNames};
 use farlink_base::NodeId;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -9,21 +9,21 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 /// The fields of one event.
-pub struct Line<'a> {
+pub struct EventLine<'a> {
     /// Absent in a sample.
     fields: Option<Map<String, Value>>,
     asked: RefCell<Vec<String>>,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a EventNames,
 }
 
-impl<'a> Line<'a> {
-    pub fn parse(json: &str, names: &'a Names) -> Result<Self, String> {
+impl<'a> EventLine<'a> {
+    pub fn parse(json: &str, names: &'a EventNames) -> Result<Self, String> {
         let fields = serde_json::from_str(json).map_err(|why| why.to_string())?;
-        Ok(Line { fields: Some(fields), asked: RefCell::default(), names })
+        Ok(EventLine { fields: Some(fields), asked: RefCell::default(), names })
     }
     /// Answers every question with something that fits, no number twice.
-    pub fn sample(names: &'a Names) -> Self {
-        Line { fields: None, asked: RefCell::default(), names }
+    pub fn sample(names: &'a EventNames) -> Self {
+        EventLine { fields: None, asked: RefCell::default(), names }
     }
     /// The fields asked for, a `?` behind those that may be absent.
     pub fn asked(&self) -> Vec<String> {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn unreadable_line_is_explained() {
-        let names = Names::sample();
+        let names = EventNames::sample();
         let said = |json: &str| names.read(json).unwrap_err();
         assert!(said("not json").contains("expected"), "{}", said("not json"));
         assert!(said("{}").contains("`time_ns` is missing"));

@@ -1,9 +1,9 @@
 //! The table of events: name, what a log says, what it means, and fields.
 
-use crate::field::Field;
-use crate::names::Names;
-use crate::read::Line;
-use crate::write::Out;
+use crate::field::EventField;
+use crate::names::EventNames;
+use crate::read::EventLine;
+use crate::write::FieldWriter;
 use farlink_base::Event;
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ macro_rules! schema {
         }
 
         /// Writes all fields of an event.
-        pub(crate) fn write(event: &Event, out: &mut Out<'_>) {
+        pub(crate) fn write(event: &Event, out: &mut FieldWriter<'_>) {
             match event {
                 $( Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? } => {
                     $( schema!(@write out, $field $(, $service)?); )*
@@ -44,11 +44,11 @@ macro_rules! schema {
         }
 
         /// Reads the fields of the event of this name.
-        pub(crate) fn read(name: &str, line: &Line<'_>) -> Result<Event, String> {
+        pub(crate) fn read(name: &str, line: &EventLine<'_>) -> Result<Event, String> {
             match name {
                 $( $name => {
                     $( schema!(@read line, $field $(, $service)?); )*
-                    $( let $group = Field::read("", line)?; )?
+                    $( let $group = EventField::read("", line)?; )?
                     Ok(Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? })
                 } )*
                 other => Err(format!("there is no event `{other}`")),
@@ -57,7 +57,7 @@ macro_rules! schema {
     };
     (@write $out:ident, $field:ident) => { $field.write(stringify!($field), $out) };
     (@write $out:ident, $node:ident, $service:ident) => { $out.endpoint(stringify!($node), *$node, *$service) };
-    (@read $line:ident, $field:ident) => { let $field = Field::read(stringify!($field), $line)?; };
+    (@read $line:ident, $field:ident) => { let $field = EventField::read(stringify!($field), $line)?; };
     (@read $line:ident, $node:ident, $service:ident) => {
         let ($node, $service) = $line.endpoint(stringify!($node))?;
     };
@@ -130,9 +130,9 @@ pub fn is_event(line: &[u8], name: &str) -> bool {
 /// The fields of every event as a Markdown table.
 pub fn reference() -> String {
     let mut out = String::from("| event | fields | meaning |\n|---|---|---|\n");
-    let names = Names::sample();
+    let names = EventNames::sample();
     for event in EVENTS {
-        let line = Line::sample(&names);
+        let line = EventLine::sample(&names);
         let known = read(event.name, &line).is_ok();
         debug_assert!(known, "{}", event.name);
         let _ = writeln!(out, "| `{}` | {} | {} |", event.name, line.asked().join(", "), event.help);
@@ -142,8 +142,8 @@ pub fn reference() -> String {
 
 /// One event of each kind, no two numbers in it alike: for tests of whoever tells events.
 pub fn samples() -> Vec<Event> {
-    let names = Names::sample();
-    EVENTS.iter().filter_map(|event| read(event.name, &Line::sample(&names)).ok()).collect()
+    let names = EventNames::sample();
+    EVENTS.iter().filter_map(|event| read(event.name, &EventLine::sample(&names)).ok()).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn written_events_are_read_back() {
-        let names = Names::sample();
+        let names = EventNames::sample();
         let samples = samples();
         assert_eq!(samples.len(), EVENTS.len());
         for (event, known) in samples.iter().zip(EVENTS) {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn optional_fields_read_back_absent() {
-        let names = Names::sample();
+        let names = EventNames::sample();
         let key = BundleKey { source: NodeId::named("mars"), service: 0x2a, time: 0, sequence: 0, fragment: None };
         for event in [
             Event::Refused { link: None, key: None, reason: Refusal::Duplicate },

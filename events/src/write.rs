@@ -1,24 +1,24 @@
 //! An event being written: a JSON object, or the words of a log line.
 
-use crate::names::{self, Names};
+use crate::names::{self, EventNames};
 use farlink_base::{BundleKey, NodeId};
 use std::fmt::{Display, Write};
 
 /// Takes the fields of one event.
-pub struct Out<'a> {
+pub struct FieldWriter<'a> {
     text: String,
     is_json: bool,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a EventNames,
 }
 
-impl<'a> Out<'a> {
-    pub fn json(names: &'a Names) -> Self {
+impl<'a> FieldWriter<'a> {
+    pub fn json(names: &'a EventNames) -> Self {
         let mut text = String::with_capacity(256);
         text.push('{');
-        Out { text, is_json: true, names }
+        FieldWriter { text, is_json: true, names }
     }
-    pub fn sentence(names: &'a Names, beginning: &str) -> Self {
-        Out { text: beginning.into(), is_json: false, names }
+    pub fn sentence(names: &'a EventNames, beginning: &str) -> Self {
+        FieldWriter { text: beginning.into(), is_json: false, names }
     }
     pub fn is_json(&self) -> bool {
         self.is_json

@@ -11,7 +11,7 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// The use of a process tree.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct TreeUsage {
     /// Processor time, ended and awaited children included.
     pub cpu: Duration,
     /// Memory resident now, bytes; pages shared between processes count for each.
@@ -26,12 +26,12 @@ pub struct Usage {
 
 /// Use of `root` and its living descendants. Reads the whole process table: call it a few times a
 /// second, not more.
-pub fn tree_usage(root: u32) -> io::Result<Usage> {
+pub fn tree_usage(root: u32) -> io::Result<TreeUsage> {
     let parents = parents()?;
     if !parents.contains_key(&root) {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("no process {root}")));
     }
-    let mut usage = Usage::default();
+    let mut usage = TreeUsage::default();
     for process in parents.keys().copied().filter(|p| descends(*p, root, &parents)) {
         // A process may end between the listing and the reading.
         if let Ok(one) = process_usage(process) {
@@ -46,14 +46,14 @@ pub fn tree_usage(root: u32) -> io::Result<Usage> {
 }
 
 /// Use of one process.
-pub fn process_usage(process: u32) -> io::Result<Usage> {
+pub fn process_usage(process: u32) -> io::Result<TreeUsage> {
     let stat = Stat::read(process)?;
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let kilobytes = |name: &str| {
         let line = status.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    Ok(Usage {
+    Ok(TreeUsage {
         cpu: Duration::from_millis(stat.ticks * 1000 / TICKS_PER_SECOND),
         resident: kilobytes("VmRSS:").unwrap_or(0) * 1024,
         resident_peak: kilobytes("VmHWM:").unwrap_or(0) * 1024,

@@ -68,13 +68,13 @@ impl Hierarchies {
 
     /// Makes a group below this process's own in every hierarchy that lets us. An error when none
     /// accounts for processor time.
-    pub fn create(&self, name: &str) -> io::Result<Group> {
+    pub fn create(&self, name: &str) -> io::Result<ControlGroup> {
         let make = |parent: &Path| -> io::Result<PathBuf> {
             let directory = parent.join(name);
             fs::create_dir(&directory).map_err(|e| context(e, &directory.display().to_string()))?;
             Ok(directory)
         };
-        let mut group = Group::default();
+        let mut group = ControlGroup::default();
         let mut refusal = None;
         for (parent, slot) in [
             (self.unified.as_ref().map(|(d, _)| d), &mut group.unified),
@@ -97,7 +97,7 @@ impl Hierarchies {
 /// A group of this process's making; its directories are removed when it is dropped, which
 /// succeeds once its processes have ended.
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct ControlGroup {
     unified: Option<PathBuf>,
     cpuacct: Option<PathBuf>,
     memory: Option<PathBuf>,
@@ -120,7 +120,7 @@ pub struct GroupUsage {
     pub cache: Option<u64>,
 }
 
-impl Group {
+impl ControlGroup {
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.unified, &self.cpuacct, &self.memory].into_iter().flatten()
     }
@@ -170,7 +170,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         for directory in self.directories() {
             let _ = fs::remove_dir(directory);

@@ -39,7 +39,7 @@ pub struct DiskFiles {
     /// Files that were made of others, and the bytes those had.
     room: BTreeMap<u32, u64>,
     /// Where the last write into one of them ended.
-    end: Option<End>,
+    end: Option<WriteEnd>,
     /// The number of what is kept for a full disk.
     reserved: Option<u32>,
     direct: Direct,
@@ -49,7 +49,7 @@ pub struct DiskFiles {
 
 /// Where a write ended, and what is in front of that in its block: the next is written with it.
 #[derive(Debug)]
-struct End {
+struct WriteEnd {
     file: u32,
     offset: u64,
     bytes: Vec<u8>,
@@ -274,7 +274,7 @@ impl DiskFiles {
             let target = self.file(file)?.clone();
             self.direct.write(&target, from, &mut whole)?;
         }
-        self.end = Some(End { file, offset: to, bytes });
+        self.end = Some(WriteEnd { file, offset: to, bytes });
         Ok(())
     }
     fn write_on(&mut self, file: u32, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
@@ -506,15 +506,15 @@ mod tests {
     use super::*;
 
     /// A folder that goes with the test.
-    struct Folder(PathBuf);
-    impl Folder {
-        fn new(name: &str) -> Folder {
+    struct TestFolder(PathBuf);
+    impl TestFolder {
+        fn new(name: &str) -> TestFolder {
             let dir = std::env::temp_dir().join(format!("farlink-disk-{name}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&dir);
-            Folder(dir)
+            TestFolder(dir)
         }
     }
-    impl Drop for Folder {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn files_are_written_listed_and_removed() {
-        let folder = Folder::new("plain");
+        let folder = TestFolder::new("plain");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(7, None).unwrap();
         assert!(files.create(7, None).is_err(), "never over what exists");
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn reserve_is_hidden_until_renamed() {
-        let folder = Folder::new("reserved");
+        let folder = TestFolder::new("reserved");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.reserve(5, 100_000).unwrap();
         let kept = files.kept_path(5);
@@ -585,7 +585,7 @@ mod tests {
 
     #[test]
     fn unlinked_file_is_not_durable() {
-        let folder = Folder::new("gone");
+        let folder = TestFolder::new("gone");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let private = std::fs::metadata(&folder.0).unwrap().mode() & 0o777;
         assert_eq!(private, 0o700);
@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn irregular_files_are_refused_without_waiting() {
-        let folder = Folder::new("pipes");
+        let folder = TestFolder::new("pipes");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for (n, path) in [files.path(1), folder.0.join(RESERVE)].into_iter().enumerate() {
             let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -640,7 +640,7 @@ mod tests {
 
     #[test]
     fn sync_covers_data_and_earlier_names() {
-        let folder = Folder::new("names");
+        let folder = TestFolder::new("names");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let unsure = |files: &DiskFiles| {
             let Entries { changes, synced, .. } = &*files.entries;
@@ -669,7 +669,7 @@ mod tests {
     #[test]
     fn replaced_file_may_shrink_or_grow() {
         const LEN: usize = 300_000;
-        let folder = Folder::new("kept");
+        let folder = TestFolder::new("kept");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for (file, steps) in [&[5000, 70_000, 1, 4095, 3, 100_000][..], &[4096, 1, 8191], &[1; 50], &[299_000, 2000, 7]]
             .into_iter()
@@ -711,7 +711,7 @@ mod tests {
 
     #[test]
     fn sync_runs_beside_writes() {
-        let folder = Folder::new("threads");
+        let folder = TestFolder::new("threads");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         for n in 0..20u64 {
@@ -741,7 +741,7 @@ mod tests {
     #[test]
     fn settled_bytes_leave_page_cache() {
         const TMPFS: u64 = 0x0102_1994;
-        let folder = Folder::new("settled");
+        let folder = TestFolder::new("settled");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         write(&mut files, 1, 0, &[&[7; 5000]]).unwrap();
@@ -759,7 +759,7 @@ mod tests {
 
     #[test]
     fn slices_beyond_iov_max_are_written() {
-        let folder = Folder::new("slices");
+        let folder = TestFolder::new("slices");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         let pieces: Vec<[u8; 3]> = (0..3000u32).map(|n| [n as u8, (n >> 8) as u8, 7]).collect();
@@ -770,7 +770,7 @@ mod tests {
 
     #[test]
     fn more_files_than_open_limit_work() {
-        let folder = Folder::new("many");
+        let folder = TestFolder::new("many");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for file in 1..=200 {
             files.create(file, None).unwrap();
@@ -785,7 +785,7 @@ mod tests {
 
     #[test]
     fn two_nodes_never_share_a_store() {
-        let folder = Folder::new("lock");
+        let folder = TestFolder::new("lock");
         let first = DiskFiles::open(&folder.0).unwrap();
         let refused = DiskFiles::open(&folder.0).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);

@@ -49,7 +49,7 @@ impl Netlink {
 
     /// Makes a pair of joined Ethernet interfaces here.
     pub fn create_veth(&mut self, name: &str, peer: &str) -> io::Result<()> {
-        let mut m = Message::link(0, 0, 0);
+        let mut m = RequestBody::link(0, 0, 0);
         m.text(libc::IFLA_IFNAME, name);
         m.nest(libc::IFLA_LINKINFO, |m| {
             m.text(libc::IFLA_INFO_KIND, "veth");
@@ -66,12 +66,12 @@ impl Netlink {
 
     /// Removes an interface (and the other end of a pair).
     pub fn delete(&mut self, index: u32) -> io::Result<()> {
-        self.request(libc::RTM_DELLINK, 0, Message::link(index, 0, 0), "removing an interface").map(drop)
+        self.request(libc::RTM_DELLINK, 0, RequestBody::link(index, 0, 0), "removing an interface").map(drop)
     }
 
     /// Finds an interface by its name; `None` when there is none.
     pub fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
-        let mut m = Message::link(0, 0, 0);
+        let mut m = RequestBody::link(0, 0, 0);
         m.text(libc::IFLA_IFNAME, name);
         match self.request(libc::RTM_GETLINK, 0, m, "looking for an interface") {
             Ok(reply) => Ok(parse_interface(&reply)),
@@ -82,7 +82,7 @@ impl Netlink {
 
     /// Moves an interface into another network namespace.
     pub fn move_to_namespace(&mut self, index: u32, namespace: BorrowedFd<'_>) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, "moving an interface to its host").map(drop)
     }
@@ -90,27 +90,27 @@ impl Netlink {
     /// Brings an interface up or down.
     pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
         let flag = libc::IFF_UP as u32;
-        let m = Message::link(index, if up { flag } else { 0 }, flag);
+        let m = RequestBody::link(index, if up { flag } else { 0 }, flag);
         self.request(libc::RTM_NEWLINK, 0, m, "bringing an interface up").map(drop)
     }
 
     /// Largest IP packet.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, &format!("setting MTU {mtu}")).map(drop)
     }
 
     /// Packets that may wait in the interface.
     pub fn set_queue_length(&mut self, index: u32, packets: u32) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, "setting the interface's queue").map(drop)
     }
 
     /// Hardware address.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_ADDRESS, &mac);
         self.request(libc::RTM_NEWLINK, 0, m, "setting a hardware address").map(drop)
     }
@@ -118,7 +118,7 @@ impl Netlink {
     /// Gives an interface an address, usable at once.
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
         let (family, octets) = family_and_octets(address);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, prefix, IFA_F_NODAD, 0]);
         m.bytes.extend_from_slice(&index.to_ne_bytes());
         m.attribute(libc::IFA_LOCAL, &octets);
@@ -131,7 +131,7 @@ impl Netlink {
     /// kernel's own question (three tries, one second apart) would never be answered in time.
     pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
         let (family, octets) = family_and_octets(address);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, 0, 0, 0]);
         m.bytes.extend_from_slice(&index.to_ne_bytes());
         m.bytes.extend_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
@@ -145,7 +145,7 @@ impl Netlink {
     /// Routes a network through a neighbour.
     pub fn add_route(&mut self, network: IpAddr, prefix: u8, via: IpAddr) -> io::Result<()> {
         let (family, octets) = family_and_octets(network);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, prefix, 0, 0, libc::RT_TABLE_MAIN]);
         m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
         m.bytes.extend_from_slice(&[0; 4]);
@@ -159,7 +159,7 @@ impl Netlink {
     /// the default of a network namespace, a route may name any control that the kernel has.
     pub fn set_congestion_control(&mut self, index: u32, neighbour: IpAddr, control: &str) -> io::Result<()> {
         let (family, octets) = family_and_octets(neighbour);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, (octets.len() * 8) as u8, 0, 0, libc::RT_TABLE_MAIN]);
         m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
         m.bytes.extend_from_slice(&[0; 4]);
@@ -172,11 +172,11 @@ impl Netlink {
     }
 
     /// Sends one request and waits for its answer or acknowledgment; gives the answer's body.
-    fn request(&mut self, kind: u16, flags: libc::c_int, m: Message, doing: &str) -> io::Result<Vec<u8>> {
+    fn request(&mut self, kind: u16, flags: libc::c_int, m: RequestBody, doing: &str) -> io::Result<Vec<u8>> {
         self.exchange(kind, flags, m).map_err(|e| context(e, doing))
     }
 
-    fn exchange(&mut self, kind: u16, flags: libc::c_int, m: Message) -> io::Result<Vec<u8>> {
+    fn exchange(&mut self, kind: u16, flags: libc::c_int, m: RequestBody) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let acknowledge = if kind == libc::RTM_GETLINK { 0 } else { libc::NLM_F_ACK };
         let mut packet = Vec::with_capacity(NLMSG_HEADER + m.bytes.len());
@@ -240,17 +240,17 @@ fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
 
 /// The body of a request: a fixed header, then attributes.
 #[derive(Default)]
-struct Message {
+struct RequestBody {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl RequestBody {
     fn link(index: u32, flags: u32, change: u32) -> Self {
         let mut bytes = vec![0u8; 4];
         bytes.extend_from_slice(&index.to_ne_bytes());
         bytes.extend_from_slice(&flags.to_ne_bytes());
         bytes.extend_from_slice(&change.to_ne_bytes());
-        Message { bytes }
+        RequestBody { bytes }
     }
 
     fn attribute(&mut self, kind: u16, value: &[u8]) {
@@ -266,7 +266,7 @@ impl Message {
         self.attribute(kind, &bytes);
     }
 
-    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut RequestBody)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
         self.bytes.extend_from_slice(&(kind | NLA_F_NESTED).to_ne_bytes());
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn attributes_are_aligned_and_nested() {
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.nest(1, |m| m.text(2, "abc"));
         m.attribute(3, &[9]);
         let expected: [u8; 20] = [12, 0, 1, 0x80, 8, 0, 2, 0, b'a', b'b', b'c', 0, 5, 0, 3, 0, 9, 0, 0, 0];

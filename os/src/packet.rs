@@ -65,9 +65,9 @@ impl PacketSocket {
     }
 
     /// Takes what has arrived, at most [`BATCH`] frames; `WouldBlock` when nothing has.
-    pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
+    pub fn receive(&self, batch: &mut FrameBatch) -> io::Result<usize> {
         batch.count = 0;
-        let mut controls = [const { Control([0; CONTROL]) }; BATCH];
+        let mut controls = [const { StampBuffer([0; CONTROL]) }; BATCH];
         let mut pieces = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
@@ -150,17 +150,17 @@ impl AsFd for PacketSocket {
 
 /// Room for the frames of one [`PacketSocket::receive`].
 #[derive(Debug)]
-pub struct Batch {
+pub struct FrameBatch {
     frames: Vec<u8>,
     lengths: [usize; BATCH],
     sent_ns: [u64; BATCH],
     count: usize,
 }
 
-impl Batch {
+impl FrameBatch {
     /// Room for [`BATCH`] frames (about 4 MB).
     pub fn new() -> Self {
-        Batch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], sent_ns: [0; BATCH], count: 0 }
+        FrameBatch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], sent_ns: [0; BATCH], count: 0 }
     }
 
     /// The frames of the last receive, each with its virtio-net header and the time (monotonic
@@ -176,9 +176,9 @@ impl Batch {
     }
 }
 
-impl Default for Batch {
+impl Default for FrameBatch {
     fn default() -> Self {
-        Batch::new()
+        FrameBatch::new()
     }
 }
 
@@ -188,7 +188,7 @@ const CONTROL: usize = 64;
 const STAMP_AGE_MAX_NS: u64 = 1_000_000_000;
 
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct StampBuffer([u8; CONTROL]);
 
 /// Wall time at which the kernel saw a frame, in nanoseconds since 1970.
 fn stamp(header: &libc::msghdr) -> Option<u64> {
@@ -253,7 +253,7 @@ mod tests {
             let mut frame = vec![0u8; VNET_HEADER];
             frame.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
             let frames: Vec<(&[u8], &[u8])> = vec![(&frame, b"one"), (&frame, b"two"), (&frame, b"")];
-            let mut batch = Batch::new();
+            let mut batch = FrameBatch::new();
             let mut late = true;
             // The kernel switches its time stamps on a moment after they are asked for.
             for _ in 0..40 {

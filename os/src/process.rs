@@ -65,7 +65,7 @@ pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>, real_time: Op
 
 /// What is known of a child that ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct EndedChild {
     /// Its process ID.
     pub process: u32,
     /// Exit status; `None` when a signal ended it.
@@ -81,7 +81,7 @@ pub struct Ended {
 }
 
 /// Takes the account of one ended child, if there is one.
-pub fn reap() -> io::Result<Option<Ended>> {
+pub fn reap() -> io::Result<Option<EndedChild>> {
     let mut status: libc::c_int = 0;
     // SAFETY: rusage is plain old data; all zeros is a value of it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -89,7 +89,7 @@ pub fn reap() -> io::Result<Option<Ended>> {
     let child = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
     match check(child) {
         Ok(0) => Ok(None),
-        Ok(child) => Ok(Some(Ended {
+        Ok(child) => Ok(Some(EndedChild {
             process: child as u32,
             code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),

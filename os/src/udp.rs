@@ -78,7 +78,7 @@ impl DatagramSocket {
     /// Sends a train; gives the bytes that left, always whole datagrams, and why it stopped early.
     pub fn send_train(&self, to: &SocketAddr, stride: usize, pieces: &[IoSlice<'_>]) -> (usize, io::Result<()>) {
         let stride = stride.clamp(1, MESSAGE_MAX);
-        let mut cursor = Cursor { pieces, index: 0, inside: 0 };
+        let mut cursor = PieceCursor { pieces, index: 0, inside: 0 };
         let mut left: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sent = 0;
         while left > 0 {
@@ -115,7 +115,7 @@ impl DatagramSocket {
         to: &SocketAddr,
         stride: usize,
         left: usize,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut PieceCursor<'_>,
     ) -> io::Result<usize> {
         let datagrams = SEGMENTS_MAX.min(MESSAGE_MAX / stride).max(1);
         let mut vectors = Vec::with_capacity(2 * datagrams + 2);
@@ -134,7 +134,7 @@ impl DatagramSocket {
             }
         }
         let (mut address, length) = encode(to);
-        let mut control = Control::new();
+        let mut control = ControlBuffer::new();
         // SAFETY: zero is a valid msghdr; every pointer put in outlives the call.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_name = (&raw mut address).cast();
@@ -150,7 +150,13 @@ impl DatagramSocket {
     }
 
     /// Up to [`BATCH`] datagrams in one call.
-    fn send_plain(&self, to: &SocketAddr, stride: usize, left: usize, cursor: &mut Cursor<'_>) -> io::Result<usize> {
+    fn send_plain(
+        &self,
+        to: &SocketAddr,
+        stride: usize,
+        left: usize,
+        cursor: &mut PieceCursor<'_>,
+    ) -> io::Result<usize> {
         let (mut address, length) = encode(to);
         let mut vectors: Vec<libc::iovec> = Vec::with_capacity(3 * BATCH);
         let mut parts = Vec::with_capacity(BATCH);
@@ -194,7 +200,7 @@ impl DatagramSocket {
             libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len().min(MESSAGE_MAX + 28) };
         // SAFETY: zero is a valid sockaddr_storage and msghdr.
         let (mut address, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
-        let mut control = Control::new();
+        let mut control = ControlBuffer::new();
         message.msg_name = (&raw mut address).cast();
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
         message.msg_iov = &raw mut vector;
@@ -218,8 +224,8 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there.
-    pub fn receive_batch(&self, batch: &mut Batch, mut each: impl FnMut(Received, &[u8])) -> io::Result<usize> {
-        let mut controls: [Control; BATCH] = std::array::from_fn(|_| Control::new());
+    pub fn receive_batch(&self, batch: &mut DatagramSlots, mut each: impl FnMut(Received, &[u8])) -> io::Result<usize> {
+        let mut controls: [ControlBuffer; BATCH] = std::array::from_fn(|_| ControlBuffer::new());
         // SAFETY: zero is valid for these plain structures.
         let (mut addresses, mut headers): ([libc::sockaddr_storage; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
@@ -260,24 +266,24 @@ impl AsFd for DatagramSocket {
 const SLOT: usize = 65_536;
 
 /// Memory for [`DatagramSocket::receive_batch`], used again by each call.
-pub struct Batch {
+pub struct DatagramSlots {
     memory: Vec<u8>,
 }
-impl Default for Batch {
+impl Default for DatagramSlots {
     fn default() -> Self {
         // Zeroed lazily by the kernel: pages never touched cost nothing.
-        Batch { memory: vec![0; SLOT * BATCH] }
+        DatagramSlots { memory: vec![0; SLOT * BATCH] }
     }
 }
 
 /// Walks pieces in steps of datagrams.
 #[derive(Clone, Copy)]
-struct Cursor<'a> {
+struct PieceCursor<'a> {
     pieces: &'a [IoSlice<'a>],
     index: usize,
     inside: usize,
 }
-impl Cursor<'_> {
+impl PieceCursor<'_> {
     /// Appends the vectors of the next `want` bytes; gives how many there were.
     fn take(&mut self, want: usize, vectors: &mut Vec<libc::iovec>) -> usize {
         let mut left = want;
@@ -333,10 +339,10 @@ fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Re
 
 /// Room for one small control message, aligned as the kernel wants.
 #[repr(C, align(8))]
-struct Control([MaybeUninit<u8>; 64]);
-impl Control {
+struct ControlBuffer([MaybeUninit<u8>; 64]);
+impl ControlBuffer {
     fn new() -> Self {
-        Control([MaybeUninit::uninit(); 64])
+        ControlBuffer([MaybeUninit::uninit(); 64])
     }
     /// Lets the kernel write control messages here.
     fn offer(&mut self, message: &mut libc::msghdr) {
@@ -470,7 +476,7 @@ mod tests {
         let bytes = train(700 * 40);
         a.send_train(&b.local_addr().unwrap(), 700, &[IoSlice::new(&bytes)]).1.unwrap();
         let mut got = Vec::new();
-        let mut batch = Batch::default();
+        let mut batch = DatagramSlots::default();
         while let Ok(n) = b.receive_batch(&mut batch, |message, data| {
             assert_eq!(message.from, a.local_addr().unwrap());
             got.push(data.to_vec());

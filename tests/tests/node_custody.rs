@@ -1,7 +1,7 @@
 //! Custody between real node processes, one of which is killed while it has it.
 
 use crate::node_support::{Node, Pair, run, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 
 const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
 
@@ -23,7 +23,7 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
         for i in 0..4u8 {
             let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
             sender.send(adu, &vec![i; 5000]).unwrap();
-            assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+            assert_eq!(sender.response().unwrap().response_status(), AapStatus::Success);
         }
         a.kill();
         let a = start(&pair, 1, version);

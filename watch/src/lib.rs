@@ -3,7 +3,7 @@
 //!
 //! It simulates nothing and changes nothing of a run but how long it takes: it is told what happens, as any
 //! [`farlink_sim::Observer`], and keeps the simulation waiting where somebody wants to see it slowly or stand still.
-//! Read [`Watch`] first, then `view/`, which draws.
+//! Read [`RunWatch`] first, then `view/`, which draws.
 #![forbid(unsafe_code)]
 
 mod facts;
@@ -13,8 +13,8 @@ mod tally;
 mod view;
 mod watch;
 
-pub use screen::{Key, Screen, TerminalScreen, hindrance};
-pub use watch::Watch;
+pub use screen::{KeyCommand, Screen, TerminalScreen, hindrance};
+pub use watch::RunWatch;
 
 /// A time of a run as a clock shows it: `1 d 03:20:05`, or `12.5 s` of short ones.
 fn clock(seconds: f64, tenths: bool) -> String {

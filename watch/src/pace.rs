@@ -14,7 +14,7 @@ const BEHIND: Duration = Duration::from_millis(250);
 
 /// The relation of the two times.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct RunPace {
     /// Virtual seconds a second.
     speed: f64,
     /// A limit beyond which there is none.
@@ -25,12 +25,12 @@ pub struct Pace {
     origin: (Duration, Instant),
 }
 
-impl Pace {
+impl RunPace {
     /// Of a run that lasts so long: it would take a minute.
-    pub fn new(duration: Duration) -> Pace {
+    pub fn new(duration: Duration) -> RunPace {
         let whole = duration.as_secs_f64();
         let speed = (whole / FIRST.as_secs_f64()).max(SLOWEST);
-        Pace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
+        RunPace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
     }
     /// What the clock shows at a real time, if nothing else keeps it.
     pub fn at(&self, real: Duration) -> Instant {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn default_pace_takes_one_minute() {
-        let mut pace = Pace::new(s(600));
+        let mut pace = RunPace::new(s(600));
         assert_eq!((pace.at(s(0)), pace.at(s(6)), pace.limit()), (Instant(0), Instant(60 * S), Some(10.0)));
         assert_eq!(pace.until(s(6), Instant(80 * S)), Some(s(2)));
         assert_eq!(pace.until(s(6), Instant(40 * S)), Some(s(0)));
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn paused_run_resumes_where_it_stopped() {
-        let mut pace = Pace::new(s(600));
+        let mut pace = RunPace::new(s(600));
         pace.pause(s(3), Instant(30 * S));
         assert_eq!((pace.at(s(100)), pace.until(s(100), Instant(31 * S))), (Instant(30 * S), None));
         pace.pause(s(100), Instant(30 * S));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn slowing_restores_pace_limit() {
-        let mut pace = Pace::new(s(600));
+        let mut pace = RunPace::new(s(600));
         pace.release(s(0), Instant(0));
         assert!(pace.is_free() && pace.limit().is_none() && pace.until(s(0), Instant(u64::MAX - 1)) == Some(s(0)));
         pace.change(s(1), Instant(500 * S), false);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn late_run_does_not_catch_up() {
-        let mut pace = Pace::new(s(600));
+        let mut pace = RunPace::new(s(600));
         pace.keep_up(s(10), Instant(99 * S));
         assert_eq!(pace.at(s(11)), Instant(110 * S), "a little behind is nothing");
         pace.keep_up(s(10), Instant(20 * S));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn zero_length_run_has_pace() {
-        let pace = Pace::new(Duration::ZERO);
+        let pace = RunPace::new(Duration::ZERO);
         assert!(pace.limit().is_some_and(|speed| speed > 0.0));
         assert!(pace.until(s(0), Instant(u64::MAX - 1)).is_some());
     }

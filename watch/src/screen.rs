@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What somebody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key {
+pub enum KeyCommand {
     /// Stand still, or go on.
     Pause,
     /// A higher limit of speed.
@@ -54,7 +54,7 @@ pub trait Screen {
     ///
     /// # Errors
     /// As [`Screen::draw`].
-    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>>;
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyCommand>>;
 }
 
 /// Why a run cannot be watched here, and what to do.
@@ -118,7 +118,7 @@ impl Screen for TerminalScreen {
     fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(drop)
     }
-    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyCommand>> {
         let end = Instant::now() + wait;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -127,13 +127,13 @@ impl Screen for TerminalScreen {
             if is_pressed(left.min(LOOK))? && event::poll(Duration::ZERO)? {
                 return Ok(match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
-                    Event::Resize(..) => Some(Key::Redraw),
+                    Event::Resize(..) => Some(KeyCommand::Redraw),
                     _ => None,
                 });
             }
             let size = size()?;
             if std::mem::replace(&mut self.size, size) != size {
-                return Ok(Some(Key::Redraw));
+                return Ok(Some(KeyCommand::Redraw));
             }
             if left.is_zero() {
                 return Ok(None);
@@ -161,25 +161,25 @@ fn is_pressed(wait: Duration) -> io::Result<bool> {
     Ok(told.contains(PollFlags::IN))
 }
 
-fn meaning(key: KeyEvent) -> Option<Key> {
+fn meaning(key: KeyEvent) -> Option<KeyCommand> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
-            KeyCode::Char('c') => Some(Key::Quit),
-            KeyCode::Char('l') => Some(Key::Redraw),
+            KeyCode::Char('c') => Some(KeyCommand::Quit),
+            KeyCode::Char('l') => Some(KeyCommand::Redraw),
             _ => None,
         };
     }
     Some(match key.code {
-        KeyCode::Char(' ') => Key::Pause,
-        KeyCode::Char('+' | '=') => Key::Faster,
-        KeyCode::Char('-') => Key::Slower,
-        KeyCode::Char('m') => Key::Free,
-        KeyCode::Tab | KeyCode::Down | KeyCode::Right => Key::Next,
-        KeyCode::BackTab | KeyCode::Up | KeyCode::Left => Key::Previous,
-        KeyCode::PageDown => Key::FarNext,
-        KeyCode::PageUp => Key::FarPrevious,
-        KeyCode::Esc => Key::Nobody,
-        KeyCode::Char('q' | 'Q') => Key::Quit,
+        KeyCode::Char(' ') => KeyCommand::Pause,
+        KeyCode::Char('+' | '=') => KeyCommand::Faster,
+        KeyCode::Char('-') => KeyCommand::Slower,
+        KeyCode::Char('m') => KeyCommand::Free,
+        KeyCode::Tab | KeyCode::Down | KeyCode::Right => KeyCommand::Next,
+        KeyCode::BackTab | KeyCode::Up | KeyCode::Left => KeyCommand::Previous,
+        KeyCode::PageDown => KeyCommand::FarNext,
+        KeyCode::PageUp => KeyCommand::FarPrevious,
+        KeyCode::Esc => KeyCommand::Nobody,
+        KeyCode::Char('q' | 'Q') => KeyCommand::Quit,
         _ => return None,
     })
 }
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn control_c_quits_other_controls_ignored() {
         let of = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
-        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
-        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(Key::Quit));
+        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(KeyCommand::Quit));
+        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(KeyCommand::Quit));
         assert_eq!(of(KeyCode::Char('z'), KeyModifiers::CONTROL), None);
         assert_eq!(of(KeyCode::Char('x'), KeyModifiers::NONE), None);
     }

@@ -13,7 +13,7 @@ const LANES: usize = 2000;
 
 /// When a link, or a pair of nodes, was up.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct TimelineLane {
     pub name: String,
     pub nodes: [usize; 2],
     /// Since when it is up; none: it is down.
@@ -21,9 +21,9 @@ pub struct Lane {
     /// In which parts of the run it was.
     parts: Vec<bool>,
 }
-impl Lane {
-    fn new(name: String, nodes: [usize; 2]) -> Lane {
-        Lane { name, nodes, since: None, parts: vec![false; PARTS] }
+impl TimelineLane {
+    fn new(name: String, nodes: [usize; 2]) -> TimelineLane {
+        TimelineLane { name, nodes, since: None, parts: vec![false; PARTS] }
     }
     fn set(&mut self, at: Instant, up: bool, end: Instant) {
         match (up, self.since) {
@@ -51,7 +51,7 @@ pub fn part(at: Instant, end: Instant) -> usize {
 
 /// Everything counted.
 #[derive(Default)]
-pub struct Tally {
+pub struct WatchTally {
     pub created: u64,
     /// Bundles delivered, each once.
     pub delivered: u64,
@@ -68,7 +68,7 @@ pub struct Tally {
     pub hears: BTreeSet<(u16, u32, u32)>,
     pub contacts: u64,
     /// Links, then pairs of nodes that have met.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<TimelineLane>,
     pairs: HashMap<(u16, u32, u32), usize>,
     /// Ends of links that are up, of each lane.
     ups: Vec<[bool; 2]>,
@@ -76,10 +76,11 @@ pub struct Tally {
     arrived: HashSet<BundleKey>,
 }
 
-impl Tally {
-    pub fn new(facts: &Facts) -> Tally {
-        let lanes: Vec<Lane> = facts.links.iter().map(|(name, nodes)| Lane::new(name.clone(), *nodes)).collect();
-        Tally { ups: vec![[false; 2]; lanes.len()], lanes, ..Tally::default() }
+impl WatchTally {
+    pub fn new(facts: &Facts) -> WatchTally {
+        let lanes: Vec<TimelineLane> =
+            facts.links.iter().map(|(name, nodes)| TimelineLane::new(name.clone(), *nodes)).collect();
+        WatchTally { ups: vec![[false; 2]; lanes.len()], lanes, ..WatchTally::default() }
     }
 
     /// A node said something.
@@ -140,7 +141,7 @@ impl Tally {
             let nodes = [edge.a as usize, edge.b as usize];
             let [a, b] = nodes.map(|node| facts.nodes[node].as_str());
             self.pairs.insert(pair, self.lanes.len());
-            self.lanes.push(Lane::new(format!("{a} - {b}"), nodes));
+            self.lanes.push(TimelineLane::new(format!("{a} - {b}"), nodes));
         }
         if let Some(lane) = self.pairs.get(&pair).and_then(|place| self.lanes.get_mut(*place)) {
             lane.set(edge.at, edge.up, facts.end);
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn bundles_count_once_copies_each() {
         let (facts, bundle) = (facts(), BundleHandle(1));
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let mut say = |node, event: Event| tally.event(&facts, Instant(1), node, &event);
         say(0, seen(bundle));
         say(0, Event::Created { bundle });
@@ -201,12 +202,12 @@ mod tests {
     #[test]
     fn either_end_keeps_link_up() {
         let facts = facts();
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let up = |link| Event::LinkUp { link: LinkId(link), peer: NodeId(2) };
         tally.event(&facts, Instant(100 * S), 0, &up(0));
         tally.event(&facts, Instant(101 * S), 1, &up(0));
         tally.event(&facts, Instant(150 * S), 0, &Event::LinkDown { link: LinkId(0) });
-        let was_up = |tally: &Tally, part| tally.lanes[0].was_up(part..part + 1, Instant(200 * S), facts.end);
+        let was_up = |tally: &WatchTally, part| tally.lanes[0].was_up(part..part + 1, Instant(200 * S), facts.end);
         assert!(was_up(&tally, 100) && was_up(&tally, 200) && !was_up(&tally, 99) && !was_up(&tally, 201));
         tally.event(&facts, Instant(160 * S), 1, &Event::LinkDown { link: LinkId(0) });
         assert!(was_up(&tally, 160) && !was_up(&tally, 161), "part {}", part(Instant(160 * S), facts.end));
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn contacts_create_lanes_and_neighbours() {
         let facts = facts();
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let edge = |at: u64, up| ContactEdge { at: Instant(at * S), a: 0, b: 1, radio: 0, up };
         tally.contact(&facts, &edge(10, true));
         assert_eq!(

@@ -2,9 +2,9 @@
 //! where it would go too fast to be seen.
 
 use crate::facts::Facts;
-use crate::pace::Pace;
-use crate::screen::{Key, Screen, TerminalScreen};
-use crate::tally::Tally;
+use crate::pace::RunPace;
+use crate::screen::{KeyCommand, Screen, TerminalScreen};
+use crate::tally::WatchTally;
 use crate::view::{self, Picture, Theme};
 use farlink_base::{Event, EventClass, Instant};
 use farlink_scenario::Scenario;
@@ -25,12 +25,12 @@ const HELD: usize = 64;
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// Watches a run. The screen is taken as it begins, and given back when this is dropped.
-pub struct Watch<S> {
+pub struct RunWatch<S> {
     facts: Facts,
-    tally: Tally,
+    tally: WatchTally,
     ways: Ways,
     bounds: Option<[[f64; 2]; 2]>,
-    pace: Pace,
+    pace: RunPace,
     theme: Theme,
     open: fn() -> std::io::Result<S>,
     screen: Option<S>,
@@ -48,23 +48,28 @@ pub struct Watch<S> {
     mark: (Duration, Instant),
 }
 
-impl Watch<TerminalScreen> {
+impl RunWatch<TerminalScreen> {
     /// Of a scenario, in the terminal of this process. Whoever watches may end the run: `stop` is set then, and when
     /// somebody else sets it, the view ends.
-    pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> Watch<TerminalScreen> {
+    pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> RunWatch<TerminalScreen> {
         let theme = Theme { colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
-        Watch::new(scenario, stop, theme.colour, TerminalScreen::open)
+        RunWatch::new(scenario, stop, theme.colour, TerminalScreen::open)
     }
 }
 
-impl<S: Screen> Watch<S> {
+impl<S: Screen> RunWatch<S> {
     /// The same on a screen that is opened as the run begins.
-    pub fn new(scenario: &Scenario, stop: Arc<AtomicBool>, colour: bool, open: fn() -> std::io::Result<S>) -> Watch<S> {
+    pub fn new(
+        scenario: &Scenario,
+        stop: Arc<AtomicBool>,
+        colour: bool,
+        open: fn() -> std::io::Result<S>,
+    ) -> RunWatch<S> {
         let facts = Facts::new(scenario);
         let ways = Ways::of_scenario(scenario);
-        Watch {
-            tally: Tally::new(&facts),
-            pace: Pace::new(scenario.duration),
+        RunWatch {
+            tally: WatchTally::new(&facts),
+            pace: RunPace::new(scenario.duration),
             theme: Theme { colour },
             bounds: ways.bounds(),
             facts,
@@ -127,7 +132,7 @@ impl<S: Screen> Watch<S> {
         }
     }
 
-    fn press(&mut self, key: Key, real: Duration, shown: Instant) {
+    fn press(&mut self, key: KeyCommand, real: Duration, shown: Instant) {
         self.redraw = true;
         let count = self.facts.nodes.len();
         let step = |chosen: Option<usize>, by: usize| match chosen {
@@ -135,17 +140,17 @@ impl<S: Screen> Watch<S> {
             Some(node) => Some((node + by) % count.max(1)),
         };
         match key {
-            Key::Pause => self.pace.pause(real, shown),
-            Key::Faster => self.pace.change(real, shown, true),
-            Key::Slower => self.pace.change(real, shown, false),
-            Key::Free => self.pace.release(real, shown),
-            Key::Next => self.chosen = step(self.chosen, 1),
-            Key::Previous => self.chosen = step(self.chosen, count.saturating_sub(1)),
-            Key::FarNext => self.chosen = step(self.chosen, 10),
-            Key::FarPrevious => self.chosen = step(self.chosen, count.saturating_sub(10 % count.max(1))),
-            Key::Nobody => self.chosen = None,
-            Key::Quit => self.stop.store(true, Ordering::Relaxed),
-            Key::Redraw => {}
+            KeyCommand::Pause => self.pace.pause(real, shown),
+            KeyCommand::Faster => self.pace.change(real, shown, true),
+            KeyCommand::Slower => self.pace.change(real, shown, false),
+            KeyCommand::Free => self.pace.release(real, shown),
+            KeyCommand::Next => self.chosen = step(self.chosen, 1),
+            KeyCommand::Previous => self.chosen = step(self.chosen, count.saturating_sub(1)),
+            KeyCommand::FarNext => self.chosen = step(self.chosen, 10),
+            KeyCommand::FarPrevious => self.chosen = step(self.chosen, count.saturating_sub(10 % count.max(1))),
+            KeyCommand::Nobody => self.chosen = None,
+            KeyCommand::Quit => self.stop.store(true, Ordering::Relaxed),
+            KeyCommand::Redraw => {}
         }
         self.mark = (real, shown);
         self.speed = None;
@@ -190,7 +195,7 @@ impl<S: Screen> Watch<S> {
     }
 }
 
-impl<S: Screen> Observer for Watch<S> {
+impl<S: Screen> Observer for RunWatch<S> {
     fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment
     }

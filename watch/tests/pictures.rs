@@ -2,7 +2,7 @@
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Options, run_watched};
-use farlink_watch::{Key, Screen, Watch};
+use farlink_watch::{KeyCommand, RunWatch, Screen};
 use ratatui::backend::TestBackend;
 use ratatui::{Frame, Terminal};
 use std::cell::RefCell;
@@ -78,7 +78,7 @@ bundles = { count = 20, size = "20 kB", interval = "500 ms" }
 
 thread_local! {
     static PICTURES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static KEYS: RefCell<Vec<(usize, Key)>> = const { RefCell::new(Vec::new()) };
+    static KEYS: RefCell<Vec<(usize, KeyCommand)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A screen whose time passes as somebody waits.
@@ -102,7 +102,7 @@ impl Screen for Fake {
         PICTURES.with_borrow_mut(|all| all.push(text));
         Ok(())
     }
-    fn key(&mut self, wait: Duration) -> std::io::Result<Option<Key>> {
+    fn key(&mut self, wait: Duration) -> std::io::Result<Option<KeyCommand>> {
         let drawn = PICTURES.with_borrow(Vec::len);
         let due = KEYS.with_borrow_mut(|keys| match keys.first() {
             Some((after, _)) if *after <= drawn => Some(keys.remove(0).1),
@@ -116,7 +116,7 @@ impl Screen for Fake {
 }
 
 /// The pictures of a run in which these keys are pressed after so many of them, and whether it went to its end.
-fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
+fn pictures(text: &str, keys: &[(usize, KeyCommand)]) -> (Vec<String>, bool) {
     let scenario = Scenario::parse_in(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     PICTURES.with_borrow_mut(Vec::clear);
     KEYS.set(keys.to_vec());
@@ -124,7 +124,7 @@ fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
     let stop = Arc::new(AtomicBool::new(false));
     let options = Options { folder: folder.path().join("run"), command: String::new(), stop: stop.clone() };
     std::fs::create_dir(&options.folder).expect("a folder");
-    let mut watch = Watch::new(&scenario, stop.clone(), false, Fake::open);
+    let mut watch = RunWatch::new(&scenario, stop.clone(), false, Fake::open);
     run_watched(&scenario, &options, &mut watch).expect("it runs");
     assert!(watch.finish().is_none(), "the screen stays");
     (PICTURES.take(), !stop.load(std::sync::atomic::Ordering::Relaxed))
@@ -132,9 +132,9 @@ fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
 
 #[test]
 fn map_held_and_timeline_match_pictures() {
-    let (walk, whole) = pictures(WALK, &[(200, Key::Next), (600, Key::Pause), (601, Key::Quit)]);
+    let (walk, whole) = pictures(WALK, &[(200, KeyCommand::Next), (600, KeyCommand::Pause), (601, KeyCommand::Quit)]);
     assert!(!whole, "somebody ended it");
-    let (link, whole) = pictures(LINK, &[(10, Key::Next)]);
+    let (link, whole) = pictures(LINK, &[(10, KeyCommand::Next)]);
     assert!(whole, "it went to its end by itself");
     let found = [&walk[150], &walk[500], walk.last().expect("pictures"), &link[600]].map(String::as_str).join("\n");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures.txt");

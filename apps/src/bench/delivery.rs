@@ -2,13 +2,13 @@
 //! over its socket.
 
 use super::baseline;
-use super::nodes::Node;
+use super::nodes::NodeProcess;
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::file::{self, ReceiveOptions};
 use crate::http;
 use anyhow::{Context, bail, ensure};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DeliveryOptions {
     /// Payload of each bundle, bytes.
     pub bundle_size: u64,
     /// Bundles that wait when the receiver comes; `None`: 400 MB of them.
@@ -48,7 +48,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When the node cannot be started, or a bundle is lost or comes twice.
-pub fn delivery(options: &Options) -> anyhow::Result<Value> {
+pub fn delivery(options: &DeliveryOptions) -> anyhow::Result<Value> {
     let bundles = options.bundles.unwrap_or((BACKLOG / options.bundle_size.max(1)).clamp(BUNDLES.0, BUNDLES.1));
     let capacity = (bundles * (options.bundle_size + 1000) * 2).max(1 << 30);
     let text = format!(
@@ -122,14 +122,14 @@ fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
     });
     for n in 0..bundles {
         let status = answers.response()?.response_status();
-        ensure!(status == Status::Success, "bundle {n} of {bundles} is refused: {}", crate::refusal(status));
+        ensure!(status == AapStatus::Success, "bundle {n} of {bundles} is refused: {}", crate::refusal(status));
     }
     sending.join().map_err(|_| anyhow::anyhow!("the sender ended"))??;
     Ok(())
 }
 
 /// Takes all of them and throws them away; how many came marked.
-fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
+fn take(at: &str, options: &DeliveryOptions, bundles: u64) -> anyhow::Result<u64> {
     let mut client = crate::connect(at)?;
     client.configure(ENDPOINT, "bench", options.window.max(1))?;
     client.set_read_timeout(Some(SILENCE))?;
@@ -169,17 +169,17 @@ fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
 
 /// The node that is measured.
 struct Filled {
-    process: Node,
+    process: NodeProcess,
     at: String,
     control: String,
 }
 impl Filled {
-    fn start(options: &Options, file: &Path) -> anyhow::Result<Filled> {
+    fn start(options: &DeliveryOptions, file: &Path) -> anyhow::Result<Filled> {
         let mut command = Command::new(&options.program);
         command.args(["node", "--config"]).arg(file);
         let place = |name: &str| options.folder.join(name).display().to_string();
         let (at, control) = (place("app.sock"), place("node.control.sock"));
-        let mut process = Node::start(command, &options.folder, "node")?;
+        let mut process = NodeProcess::start(command, &options.folder, "node")?;
         process.until("the node starts", || Ok(Client::connect(&at).is_ok()))?;
         Ok(Filled { process, at, control })
     }

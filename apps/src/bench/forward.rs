@@ -2,7 +2,7 @@
 //! anyone's. Beside it, a thread that copies from socket to socket.
 
 use super::baseline;
-use super::nodes::{DRAIN, GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
+use super::nodes::{BenchOptions, DRAIN, GENERATOR, MIDDLE, Middle, NodeProcess, Ports, SINK};
 use crate::http;
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -19,14 +19,14 @@ const STILL: Duration = Duration::from_millis(700);
 ///
 /// # Errors
 /// When a node cannot be started or says nothing.
-pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Value> {
+pub fn forward(options: &BenchOptions, middle: &mut dyn Middle) -> anyhow::Result<Value> {
     let copied = options.baseline.then(|| baseline::between(options)).transpose()?;
     let ports = Ports::free()?;
     let mut sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
     let control = options.folder.join(format!("node-{SINK}.control.sock")).display().to_string();
     sink.until("the sink serves", || Ok(counted(&control).is_ok()))?;
     let command = middle.prepare(options, &ports, &options.folder)?;
-    let mut between = Node::start(command, &options.folder, "middle")?;
+    let mut between = NodeProcess::start(command, &options.folder, "middle")?;
     let serves = || Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok());
     between.until("the node between serves", serves).with_context(|| middle.name())?;
     std::thread::sleep(Duration::from_millis(500));
@@ -60,7 +60,7 @@ struct Cost {
     memory: u64,
 }
 
-fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost) -> Value {
+fn result(options: &BenchOptions, name: &str, sent: &Value, got: &Value, cost: &Cost) -> Value {
     let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
     let received = got["received"].as_f64().unwrap_or(0.0);
     let gigabytes = got["received_bytes"].as_f64().unwrap_or(0.0) / 1e9;

@@ -1,7 +1,7 @@
 //! The loopback benchmark: two node processes, load inside them, and the fastest plain copy measured in the same call.
 
 use super::baseline;
-use super::nodes::{DRAIN, GENERATOR, Options, Ports, SINK};
+use super::nodes::{BenchOptions, DRAIN, GENERATOR, Ports, SINK};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// When a node cannot be started or says nothing.
-pub fn loopback(options: &Options) -> anyhow::Result<Value> {
+pub fn loopback(options: &BenchOptions) -> anyhow::Result<Value> {
     let copied = options.baseline.then(|| baseline::one_hop(options)).transpose()?;
     let ports = Ports::free()?;
     let receiver = options.sink(&options.write(SINK, &ports, &[(GENERATOR, false)])?)?;
@@ -25,7 +25,7 @@ pub fn loopback(options: &Options) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-fn result(options: &Options, sent: &Value, got: &Value) -> Value {
+fn result(options: &BenchOptions, sent: &Value, got: &Value) -> Value {
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or(0.0);
     let gigabytes = number(got, "received") * options.bundle_size as f64 / 1e9;
     let cpu_s = number(sent, "cpu_s") + number(got, "cpu_s");

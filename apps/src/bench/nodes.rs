@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// The convergence layer, as files call it.
     pub layer: &'static str,
     /// What carries it.
@@ -100,7 +100,7 @@ pub trait Middle {
     ///
     /// # Errors
     /// When it cannot do what is measured, or a file cannot be written.
-    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command>;
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command>;
 }
 
 /// Ours.
@@ -110,7 +110,7 @@ impl Middle for Farlink {
     fn name(&self) -> String {
         "farlink".into()
     }
-    fn prepare(&mut self, options: &Options, ports: &Ports, _: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, _: &Path) -> anyhow::Result<Command> {
         let file = options.write(MIDDLE, ports, &[(GENERATOR, false), (SINK, true)])?;
         let mut command = Command::new(&options.program);
         command.args(["node", "--config"]).arg(file);
@@ -118,7 +118,7 @@ impl Middle for Farlink {
     }
 }
 
-impl Options {
+impl BenchOptions {
     /// Writes the file of a node with these neighbours, and whether it connects to them.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
         let at = node as usize - 1;
@@ -191,15 +191,15 @@ impl Options {
         (buffer / 4).clamp(64 << 10, 8 << 20).max(2 * u64::from(self.mtu))
     }
     /// Starts a node that takes and counts.
-    pub(super) fn sink(&self, file: &Path) -> anyhow::Result<Node> {
+    pub(super) fn sink(&self, file: &Path) -> anyhow::Result<NodeProcess> {
         self.start(file, "sink", &["--sink".into(), SERVICE.to_string()])
     }
     /// Starts a node that sends to the sink; it ends by itself when everything has left it.
-    pub(super) fn generator(&self, file: &Path) -> anyhow::Result<Node> {
+    pub(super) fn generator(&self, file: &Path) -> anyhow::Result<NodeProcess> {
         self.generate(file, "generator", SINK)
     }
     /// The same, to the sink at this node.
-    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<Node> {
+    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<NodeProcess> {
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
@@ -216,24 +216,24 @@ impl Options {
         self.start(file, name, &load)
     }
     /// Starts a node.
-    pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<Node> {
+    pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<NodeProcess> {
         let mut command = Command::new(&self.program);
         command.args(["node", "--config"]).arg(file).args(load);
-        Node::start(command, &self.folder, name)
+        NodeProcess::start(command, &self.folder, name)
     }
 }
 
 /// A process of a benchmark; it ends with this value, and with this process however that ends.
-pub struct Node {
+pub struct NodeProcess {
     child: Child,
     /// Control-C: this process is to end, which takes its folder along.
     stop: Arc<AtomicBool>,
     log: PathBuf,
     report: PathBuf,
 }
-impl Node {
+impl NodeProcess {
     /// Starts a program; what it says goes into files called after it.
-    pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<Node> {
+    pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<NodeProcess> {
         let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
         let said = std::fs::File::create(&report)?;
         // A node that is started again goes on with its log.
@@ -243,7 +243,7 @@ impl Node {
         let stop = farlink_os::process::watch_termination()?;
         farlink_os::process::start_in(&mut command, None, None);
         let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
-        Ok(Node { child, stop, log, report })
+        Ok(NodeProcess { child, stop, log, report })
     }
     /// A moment; fails when it is to end.
     fn pause(&self, moment: Duration) -> anyhow::Result<()> {
@@ -290,7 +290,7 @@ impl Node {
     pub fn owners_cpu_s(&self) -> Vec<f64> {
         self.threads_cpu_s().into_iter().filter_map(|(owner, cpu_s)| owner.then_some(cpu_s)).collect()
     }
-    /// Processor time of each thread there is, s, finer than [`Node::cpu_s`], and whether it owns a stack.
+    /// Processor time of each thread there is, s, finer than [`NodeProcess::cpu_s`], and whether it owns a stack.
     pub fn threads_cpu_s(&self) -> Vec<(bool, f64)> {
         let folder = format!("/proc/{}/task", self.child.id());
         let mut threads = Vec::new();
@@ -321,7 +321,7 @@ impl Node {
             .with_context(|| format!("a node ended with {status} and no report; it said: {}", self.last_words()))
     }
 }
-impl Drop for Node {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -3,7 +3,7 @@
 //! two: a machine that had nothing to do is slower to wake, and what it knew has left its caches.
 
 use super::baseline;
-use super::nodes::{GENERATOR, Node, Options, Ports, SINK};
+use super::nodes::{BenchOptions, GENERATOR, NodeProcess, Ports, SINK};
 use crate::client::Client;
 use crate::{Quantiles, ping};
 use anyhow::ensure;
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(3);
 ///
 /// # Errors
 /// When a node cannot be started, or an answer is missing.
-pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
+pub fn round_trip(options: &BenchOptions, count: u64) -> anyhow::Result<Value> {
     let folder = options.durable.then_some(options.folder.as_path());
     let chain = |count: u64, pause: Duration| match options.baseline {
         true => baseline::chain(options.bundle_size, count, pause, folder).map(Some),
@@ -35,7 +35,7 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         nodes.push(process);
     }
     let at = options.folder.join(format!("node-{GENERATOR}.sock")).display().to_string();
-    let mut pings = ping::Options {
+    let mut pings = ping::PingOptions {
         destination: format!("ipn:{SINK}.7"),
         count: 200,
         interval: INTERVAL,
@@ -47,7 +47,8 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
     pings.count = count;
     let paced = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     pings.interval = Duration::ZERO;
-    let cpu_s = |nodes: &[Node]| nodes.iter().flat_map(Node::threads_cpu_s).map(|(_, cpu_s)| cpu_s).sum::<f64>();
+    let cpu_s =
+        |nodes: &[NodeProcess]| nodes.iter().flat_map(NodeProcess::threads_cpu_s).map(|(_, cpu_s)| cpu_s).sum::<f64>();
     let before = cpu_s(&nodes);
     let report = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     let gigabytes = |count: u64| (count * options.bundle_size) as f64 / 1e9;
@@ -63,7 +64,7 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         "rtt_ms": report.rtt.json(),
         "rtt_paced_ms": paced.rtt.json(),
         "cpu_s_per_gb": cpu_s_per_gb,
-        "rss_bytes_node": nodes.iter().map(Node::memory).max(),
+        "rss_bytes_node": nodes.iter().map(NodeProcess::memory).max(),
     });
     if let (Some((floor, cpu)), Some((floor_paced, _))) = (floor, floor_paced) {
         let (messages, floor) = (floor.len() as u64, Quantiles::new(&floor).json());

@@ -2,7 +2,7 @@
 //! each. Once with one shard and once with more; beside it, as many copies from socket to socket at once.
 
 use super::baseline;
-use super::nodes::{DRAIN, Node, Options, SERVICE, free_port};
+use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_port};
 use crate::http;
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -27,7 +27,7 @@ pub struct Shards {
 
 /// One pair: numbers of its nodes, ports of theirs and of the node between.
 #[derive(Clone, Copy)]
-struct Pair {
+struct ShardPair {
     generator: (u32, u16),
     sink: (u32, u16),
     between: u16,
@@ -37,7 +37,7 @@ struct Pair {
 ///
 /// # Errors
 /// When a node cannot be started or says nothing.
-pub fn shards(options: &Options, wanted: Shards) -> anyhow::Result<Value> {
+pub fn shards(options: &BenchOptions, wanted: Shards) -> anyhow::Result<Value> {
     let time = Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0));
     let copies = match options.medium {
         Medium::Streams => Some((copies(1, time)?, copies(wanted.shards, time)?)),
@@ -76,11 +76,11 @@ fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
     threads.into_iter().map(rate).sum()
 }
 
-fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
-    let pair = |n: u32| -> anyhow::Result<Pair> {
-        Ok(Pair { generator: (10 + 2 * n, free_port()?), sink: (11 + 2 * n, free_port()?), between: free_port()? })
+fn run(options: &BenchOptions, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
+    let pair = |n: u32| -> anyhow::Result<ShardPair> {
+        Ok(ShardPair { generator: (10 + 2 * n, free_port()?), sink: (11 + 2 * n, free_port()?), between: free_port()? })
     };
-    let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<Pair>>>()?;
+    let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<ShardPair>>>()?;
     let mut sinks = Vec::new();
     for pair in &pairs {
         let file = outer(options, pair.sink, pair.between, false)?;
@@ -90,7 +90,7 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
         sinks.push(sink);
     }
     let mut between = options.start(&between(options, shards, &pairs)?, "middle", &[])?;
-    let served = |pair: &Pair| options.medium == Medium::Datagrams || connects(pair.between);
+    let served = |pair: &ShardPair| options.medium == Medium::Datagrams || connects(pair.between);
     between.until("the node between serves", || Ok(pairs.iter().all(served)))?;
     std::thread::sleep(Duration::from_millis(500));
     let (idle, owners_idle) = (between.cpu_s(), between.owners_cpu_s());
@@ -116,7 +116,8 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
     // Where there are cores enough, the busiest bounds the node.
     let owners = between.owners_cpu_s().into_iter().zip(owners_idle).map(|(now, before)| now - before);
     let busiest = owners.fold(0.0, f64::max);
-    let reports = |nodes: Vec<Node>| nodes.into_iter().map(Node::finish).collect::<anyhow::Result<Vec<Value>>>();
+    let reports =
+        |nodes: Vec<NodeProcess>| nodes.into_iter().map(NodeProcess::finish).collect::<anyhow::Result<Vec<Value>>>();
     let (sent, got) = (reports(generators)?, reports(sinks)?);
     let sum = |of: &[Value], key: &str| of.iter().filter_map(|one| one[key].as_f64()).sum::<f64>();
     let received = sum(&got, "received");
@@ -142,7 +143,7 @@ fn connects(port: u16) -> bool {
 }
 
 /// The file of a generator or sink, whose one neighbour is the node between.
-fn outer(options: &Options, (number, port): (u32, u16), between: u16, connect: bool) -> anyhow::Result<PathBuf> {
+fn outer(options: &BenchOptions, (number, port): (u32, u16), between: u16, connect: bool) -> anyhow::Result<PathBuf> {
     let mut text = options.head(number);
     text += &layer(options, "main", port, "");
     text += &link(options, "between", "main", BETWEEN, between, connect);
@@ -150,7 +151,7 @@ fn outer(options: &Options, (number, port): (u32, u16), between: u16, connect: b
     options.keep(number, &text)
 }
 /// The file of the node between: a layer for each pair, which are dealt to its shards.
-fn between(options: &Options, shards: u32, pairs: &[Pair]) -> anyhow::Result<PathBuf> {
+fn between(options: &BenchOptions, shards: u32, pairs: &[ShardPair]) -> anyhow::Result<PathBuf> {
     let mut text = format!("shards = {shards}\n{}", options.head(BETWEEN));
     for (n, pair) in pairs.iter().enumerate() {
         let name = format!("pair-{n}");
@@ -165,17 +166,17 @@ fn between(options: &Options, shards: u32, pairs: &[Pair]) -> anyhow::Result<Pat
     }
     options.keep(BETWEEN, &text)
 }
-fn layer(options: &Options, name: &str, port: u16, more: &str) -> String {
+fn layer(options: &BenchOptions, name: &str, port: u16, more: &str) -> String {
     let kind = options.layer;
     format!("[layer.{name}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{port}\"]\n{more}\n")
 }
-fn link(options: &Options, name: &str, layer: &str, peer: u32, port: u16, connect: bool) -> String {
+fn link(options: &BenchOptions, name: &str, layer: &str, peer: u32, port: u16, connect: bool) -> String {
     let lines = options.link_lines(connect);
     format!("[link.{name}]\nlayer = \"{layer}\"\npeer = \"ipn:{peer}.0\"\naddress = \"127.0.0.1:{port}\"\n{lines}\n\n")
 }
 
 /// Bundles that a sink's node delivered so far.
-fn delivered(options: &Options, number: u32) -> anyhow::Result<u64> {
+fn delivered(options: &BenchOptions, number: u32) -> anyhow::Result<u64> {
     let control = options.folder.join(format!("node-{number}.control.sock")).display().to_string();
     let (_, text) = http::request("GET", &control, "/metrics", "")?;
     let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));

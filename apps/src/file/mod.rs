@@ -11,8 +11,8 @@ mod settle;
 mod shelf;
 mod taken;
 
-pub use receive::{Came, ReceiveOptions, Received, receive};
-pub use send::{Pace, SendOptions, SendReport, Source, send};
+pub use receive::{ReceiveOptions, Received, ReceivedCounts, receive};
+pub use send::{SendOptions, SendPace, SendReport, SendSource, send};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};

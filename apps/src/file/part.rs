@@ -1,6 +1,6 @@
 //! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
 
-use super::settle::{Pieces, rename_numbered};
+use super::settle::{WrittenPieces, rename_numbered};
 use super::{Header, Received, each_piece, hex};
 use crate::clock;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const NAME_MAX: usize = 200;
 
 /// A file being put together.
-pub struct Part {
+pub struct PartialFile {
     data: Arc<File>,
     journal: Arc<File>,
     have: BTreeMap<u64, u64>,
@@ -25,9 +25,9 @@ pub struct Part {
     began: farlink_base::Instant,
 }
 
-impl Part {
+impl PartialFile {
     /// One that is there, or a new one.
-    pub fn open(out: &Path, id: &str) -> io::Result<Part> {
+    pub fn open(out: &Path, id: &str) -> io::Result<PartialFile> {
         let path = |kind: &str| out.join(format!(".{id}.{kind}"));
         if !path("part").exists() {
             // What it speaks of is gone.
@@ -38,7 +38,7 @@ impl Part {
         let journal = OpenOptions::new().read(true).append(true).create(true).open(path("journal"))?;
         let (have, last, waiting) = (BTreeMap::new(), None, Vec::new());
         let (data, journal) = (Arc::new(data), Arc::new(journal));
-        let mut part = Part { data, journal, have, last, waiting, began: clock::now() };
+        let mut part = PartialFile { data, journal, have, last, waiting, began: clock::now() };
         if !text.is_empty() && !text.ends_with('\n') {
             part.waiting.push(b'\n');
         }
@@ -69,9 +69,9 @@ impl Part {
         Ok(())
     }
     /// What was written and is not yet noted in the journal.
-    pub fn pieces(&mut self) -> Pieces {
+    pub fn pieces(&mut self) -> WrittenPieces {
         let lines = std::mem::take(&mut self.waiting);
-        Pieces { data: self.data.clone(), journal: self.journal.clone(), lines }
+        WrittenPieces { data: self.data.clone(), journal: self.journal.clone(), lines }
     }
     /// Whether all of it is there.
     pub fn complete(&self) -> bool {

@@ -2,7 +2,7 @@
 //! while those wait for the disk the next are taken.
 
 use super::shelf::Shelf;
-use crate::client::{Client, Heard};
+use crate::client::{Client, ReadySource};
 use crate::{clock, connect};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub enum Received {
 
 /// What came before it was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Came {
+pub struct ReceivedCounts {
     /// Bundles.
     pub bundles: u64,
     /// Whole files.
@@ -108,11 +108,19 @@ pub fn receive(
     at: &str,
     options: &ReceiveOptions,
     tell: impl FnMut(Received) -> io::Result<()>,
-) -> anyhow::Result<Came> {
+) -> anyhow::Result<ReceivedCounts> {
     let shelf = Shelf::open(options.out.as_deref())?;
     let client = subscribe(at, options)?;
-    let mut receiver =
-        Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0, settling: 0 };
+    let mut receiver = Receiver {
+        client,
+        shelf,
+        options,
+        tell,
+        came: ReceivedCounts::default(),
+        bytes: 0,
+        unanswered: 0,
+        settling: 0,
+    };
     // What a run before was killed in the middle of.
     receiver.settle()?;
     while !receiver.has_enough() {
@@ -142,7 +150,7 @@ struct Receiver<'a, T> {
     shelf: Shelf,
     options: &'a ReceiveOptions,
     tell: T,
-    came: Came,
+    came: ReceivedCounts,
     /// Payload bytes that came.
     bytes: u64,
     /// Deliveries that the node hears no answer about yet.
@@ -183,11 +191,11 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
             let alone = self.unanswered > 0 && !self.shelf.is_settling();
             let time = if alone { Some(PAUSE) } else { self.options.timeout };
             match self.client.wait(self.shelf.done(), time).map_err(Lost::Connection)? {
-                Heard::Node => return self.take(),
-                Heard::Other => self.finish()?,
-                Heard::Nothing if alone => self.begin()?,
-                Heard::Nothing if self.shelf.is_settling() => self.finish()?,
-                Heard::Nothing => return Err(Lost::Quiet),
+                ReadySource::Node => return self.take(),
+                ReadySource::Other => self.finish()?,
+                ReadySource::Nothing if alone => self.begin()?,
+                ReadySource::Nothing if self.shelf.is_settling() => self.finish()?,
+                ReadySource::Nothing => return Err(Lost::Quiet),
             }
         }
     }
@@ -286,7 +294,7 @@ fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
 mod tests {
     use super::*;
     use bytes::BytesMut;
-    use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, Status};
+    use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu};
     use std::io::Write;
     use std::os::unix::net::UnixListener;
     use std::path::Path;
@@ -300,7 +308,7 @@ mod tests {
             socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
             assert!(socket.read(&mut [0; 256]).unwrap() > 0);
             let mut out = BytesMut::new();
-            proto::frame(&AapResponse::new(Status::Success), &mut out);
+            proto::frame(&AapResponse::new(AapStatus::Success), &mut out);
             for (n, payload) in payloads.iter().enumerate() {
                 let adu = BundleAdu {
                     src_eid: "ipn:2.9".into(),
@@ -308,7 +316,7 @@ mod tests {
                     payload_length: payload.len() as u64,
                     ..Default::default()
                 };
-                proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+                proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
                 out.extend_from_slice(payload);
             }
             let _ = socket.write_all(&out);
@@ -342,7 +350,7 @@ mod tests {
         });
         assert!(failed.is_err());
         let mut answer = BytesMut::new();
-        proto::frame(&AapResponse::new(Status::Success), &mut answer);
+        proto::frame(&AapResponse::new(AapStatus::Success), &mut answer);
         assert_eq!(node.join().unwrap(), answer.len(), "one answer");
     }
 

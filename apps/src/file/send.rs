@@ -4,7 +4,7 @@ use super::{Header, each_piece, head, hex};
 use crate::client::Client;
 use crate::{clock, connect, passing_service, random};
 use anyhow::{Context, bail};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::DataRate;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub struct SendOptions {
     /// Without headers.
     pub raw: bool,
     /// When each bundle is due.
-    pub pace: Pace,
+    pub pace: SendPace,
     /// Whether custody of the bundles is asked for.
     pub custody: bool,
     /// Status reports asked for, as flags of a bundle.
@@ -57,7 +57,7 @@ impl SendOptions {
 
 /// How fast bundles are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum SendPace {
     /// As fast as the node takes them.
     #[default]
     Flat,
@@ -66,13 +66,13 @@ pub enum Pace {
     /// One every so often.
     Interval(Duration),
 }
-impl Pace {
+impl SendPace {
     /// Time from the start to a bundle before which so many bundles and bytes were sent.
     fn due(self, bundles: u64, bytes: u64) -> Duration {
         match self {
-            Pace::Flat => Duration::ZERO,
-            Pace::Rate(rate) => rate.time_for(bytes),
-            Pace::Interval(interval) => {
+            SendPace::Flat => Duration::ZERO,
+            SendPace::Rate(rate) => rate.time_for(bytes),
+            SendPace::Interval(interval) => {
                 let each = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
                 Duration::from_nanos(each.saturating_mul(bundles))
             }
@@ -81,7 +81,7 @@ impl Pace {
 }
 
 /// Where bytes come from.
-pub struct Source {
+pub struct SendSource {
     name: String,
     reader: Box<dyn Read>,
     len: Option<u64>,
@@ -90,14 +90,20 @@ pub struct Source {
     /// Bytes taken of it.
     at: u64,
 }
-impl Source {
+impl SendSource {
     /// A file, or standard input for `-`.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn open(path: &Path) -> io::Result<Source> {
+    pub fn open(path: &Path) -> io::Result<SendSource> {
         if path.as_os_str() == "-" {
-            return Ok(Source { name: "stdin".into(), reader: Box::new(io::stdin()), len: None, file: None, at: 0 });
+            return Ok(SendSource {
+                name: "stdin".into(),
+                reader: Box::new(io::stdin()),
+                len: None,
+                file: None,
+                at: 0,
+            });
         }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -106,30 +112,30 @@ impl Source {
         }
         let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy().into_owned());
         if !metadata.is_file() {
-            return Ok(Source { name, reader: Box::new(file), len: None, file: None, at: 0 });
+            return Ok(SendSource { name, reader: Box::new(file), len: None, file: None, at: 0 });
         }
         let file = Arc::new(file);
         let reader = Box::new(Stretch { file: file.clone(), at: 0, end: u64::MAX });
-        Ok(Source { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
+        Ok(SendSource { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
     }
     /// Text.
-    pub fn text(text: String) -> Source {
+    pub fn text(text: String) -> SendSource {
         let len = Some(text.len() as u64);
-        Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
+        SendSource { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
     }
     /// The next so many bytes, or those that are left.
-    fn take(&mut self, size: u64) -> io::Result<Chunk> {
+    fn take(&mut self, size: u64) -> io::Result<FileChunk> {
         if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
             let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
             let stretch = Stretch { file: file.clone(), at: self.at, end };
             self.at = end;
             self.reader = Box::new(Stretch { file, at: end, end: u64::MAX });
-            return Ok(Chunk::File(stretch));
+            return Ok(FileChunk::File(stretch));
         }
         let mut chunk = Vec::new();
         (&mut self.reader).take(size).read_to_end(&mut chunk)?;
         self.at += chunk.len() as u64;
-        Ok(Chunk::Memory(chunk))
+        Ok(FileChunk::Memory(chunk))
     }
     /// Its length, where known.
     pub fn length(&self) -> Option<u64> {
@@ -157,21 +163,21 @@ impl Read for Stretch {
 }
 
 /// What one bundle carries of a source.
-enum Chunk {
+enum FileChunk {
     Memory(Vec<u8>),
     File(Stretch),
 }
-impl Chunk {
+impl FileChunk {
     fn len(&self) -> u64 {
         match self {
-            Chunk::Memory(bytes) => bytes.len() as u64,
-            Chunk::File(stretch) => stretch.end - stretch.at,
+            FileChunk::Memory(bytes) => bytes.len() as u64,
+            FileChunk::File(stretch) => stretch.end - stretch.at,
         }
     }
     fn hash(&self, hash: &mut Sha256) -> io::Result<()> {
         match self {
-            Chunk::Memory(bytes) => hash.update(bytes),
-            Chunk::File(stretch) => {
+            FileChunk::Memory(bytes) => hash.update(bytes),
+            FileChunk::File(stretch) => {
                 return each_piece(&mut stretch.clone(), self.len(), |piece| {
                     hash.update(piece);
                     Ok(())
@@ -185,14 +191,14 @@ impl Chunk {
 /// The payload of one bundle: a header, or none, and what it carries.
 struct Payload {
     head: Vec<u8>,
-    chunk: Chunk,
+    chunk: FileChunk,
 }
 impl Payload {
     fn send(&self, client: &mut Client, adu: BundleAdu, told: impl FnMut(u64)) -> io::Result<()> {
         let length = self.head.len() as u64 + self.chunk.len();
         match &self.chunk {
-            Chunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
-            Chunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
+            FileChunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
+            FileChunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
         }
         .map_err(|why| match why.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
@@ -222,7 +228,12 @@ pub struct SendReport {
 ///
 /// # Errors
 /// When the node is not there or refuses for long.
-pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl Fn(u64)) -> anyhow::Result<SendReport> {
+pub fn send(
+    at: &str,
+    mut source: SendSource,
+    options: &SendOptions,
+    progress: impl Fn(u64),
+) -> anyhow::Result<SendReport> {
     let mut client = connect(at)?;
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
@@ -237,7 +248,7 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
         report_to_eid: options.report_to.clone(),
         ..Default::default()
     };
-    let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
+    let mut window = SendWindow { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
     let mut hash = Sha256::new();
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
@@ -270,7 +281,7 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
 }
 
 /// Bundles handed over and not yet answered; a refused one is tried again.
-struct Window<F> {
+struct SendWindow<F> {
     client: Client,
     adu: BundleAdu,
     waiting: VecDeque<(Payload, u64)>,
@@ -279,7 +290,7 @@ struct Window<F> {
     told: bool,
     progress: F,
 }
-impl<F: Fn(u64)> Window<F> {
+impl<F: Fn(u64)> SendWindow<F> {
     fn send(&mut self, payload: Payload, bytes: u64, window: u64) -> anyhow::Result<()> {
         while self.waiting.len() as u64 >= window {
             self.answer()?;
@@ -293,7 +304,7 @@ impl<F: Fn(u64)> Window<F> {
         let began = clock::now();
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let mut status = self.response()?;
-        while status == Status::Error && clock::now().since(began) < RETRY_FOR {
+        while status == AapStatus::Error && clock::now().since(began) < RETRY_FOR {
             // The answers of those behind it come first; they keep their places.
             std::thread::sleep(Duration::from_millis(100));
             if clock::now().since(began) >= PATIENCE {
@@ -304,18 +315,18 @@ impl<F: Fn(u64)> Window<F> {
             for _ in 0..behind {
                 let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
                 match self.response()? {
-                    Status::Success => self.count(bytes),
+                    AapStatus::Success => self.count(bytes),
                     _ => self.resend(payload, bytes)?,
                 }
             }
             status = self.response()?;
         }
         match status {
-            Status::Success => self.count(bytes),
-            Status::Error => {
+            AapStatus::Success => self.count(bytes),
+            AapStatus::Error => {
                 bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it")
             }
-            Status::InvalidRequest if self.adu.custody => bail!(
+            AapStatus::InvalidRequest if self.adu.custody => bail!(
                 "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
                  and no router that copies; bundles for groups or for itself have none",
                 self.adu.dst_eid
@@ -324,7 +335,7 @@ impl<F: Fn(u64)> Window<F> {
         }
         Ok(())
     }
-    fn response(&mut self) -> anyhow::Result<Status> {
+    fn response(&mut self) -> anyhow::Result<AapStatus> {
         while !self.client.hears()? {
             self.tell();
         }

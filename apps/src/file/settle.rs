@@ -1,6 +1,6 @@
 //! Makes what was received last, in a thread of its own: while that waits for the disk, the next is taken in.
 
-use super::taken::{Lines, List};
+use super::taken::{TakenLines, TakenList};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with, syncfs};
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ const FEW: usize = 4;
 const OF_PROGRAMS: u64 = 0x6573_5546;
 
 /// Pieces of one file that were written.
-pub struct Pieces {
+pub struct WrittenPieces {
     /// What they were written to.
     pub data: Arc<File>,
     /// Where they are noted, once they are on disk.
@@ -30,17 +30,17 @@ pub struct Pieces {
 
 /// What lasts together.
 #[derive(Default)]
-pub struct Batch {
+pub struct SettleBatch {
     /// Bundles that are files, with their numbers.
     pub bundles: Vec<(u64, File)>,
     /// Pieces of other files.
-    pub pieces: Vec<Pieces>,
+    pub pieces: Vec<WrittenPieces>,
     /// Lines for the list of what was taken.
-    pub lines: Lines,
+    pub lines: TakenLines,
 }
-impl Batch {
+impl SettleBatch {
     /// Waits until all of it is on disk; once for many files.
-    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut List) -> io::Result<()> {
+    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut TakenList) -> io::Result<()> {
         let few = if fstatfs(folder)?.f_type as u64 == OF_PROGRAMS { usize::MAX } else { FEW };
         if self.bundles.len() + self.pieces.len() > few {
             syncfs(folder)?;
@@ -74,7 +74,7 @@ impl Batch {
 
 /// The thread that does both.
 pub struct Settler {
-    batches: Option<Sender<Batch>>,
+    batches: Option<Sender<SettleBatch>>,
     results: Receiver<io::Result<Vec<PathBuf>>>,
     done: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -82,8 +82,8 @@ pub struct Settler {
 impl Settler {
     /// Starts it for a folder and the list in it. It ends with the first batch that does not last: nothing is made to last
     /// behind that.
-    pub fn start(path: PathBuf, folder: Arc<File>, mut list: List) -> io::Result<Settler> {
-        let (batches, inbox) = channel::<Batch>();
+    pub fn start(path: PathBuf, folder: Arc<File>, mut list: TakenList) -> io::Result<Settler> {
+        let (batches, inbox) = channel::<SettleBatch>();
         let (outbox, results) = channel();
         let done = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let wake = done.clone();
@@ -101,7 +101,7 @@ impl Settler {
         Ok(Settler { batches: Some(batches), results, done, thread: Some(thread) })
     }
     /// Hands it a batch; [`Settler::wait`] before the next.
-    pub fn begin(&self, batch: Batch) -> io::Result<()> {
+    pub fn begin(&self, batch: SettleBatch) -> io::Result<()> {
         let sent = self.batches.as_ref().is_some_and(|batches| batches.send(batch).is_ok());
         if sent { Ok(()) } else { Err(io::Error::other("the thread that syncs ended")) }
     }
@@ -182,7 +182,7 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::taken::Taken;
+    use super::super::taken::TakenBundles;
     use super::*;
 
     #[test]
@@ -229,14 +229,15 @@ mod tests {
                 true => never(),
                 false => File::options().create(true).append(true).open(dir.path().join(name)).unwrap(),
             };
-            let list = Taken::open(Some(dir.path())).unwrap().1.unwrap();
+            let list = TakenBundles::open(Some(dir.path())).unwrap().1.unwrap();
             let folder = Arc::new(File::open(dir.path()).unwrap());
             let bundle = open(".bundle-1.new", false);
             let bundles = vec![(1, if broken == "bundle" { never() } else { bundle })];
             let (data, journal) = (open(".a.part", broken == "piece"), open(".a.journal", broken == "journal"));
-            let pieces = vec![Pieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
+            let pieces =
+                vec![WrittenPieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
             let settler = Settler::start(dir.path().to_path_buf(), folder, list).unwrap();
-            settler.begin(Batch { bundles, pieces, lines: Lines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
+            settler.begin(SettleBatch { bundles, pieces, lines: TakenLines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
             assert_eq!(settler.wait().is_ok(), broken == "none", "{broken}");
             let length = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
             let (noted, listed) = (length(".a.journal") > 0, length(".taken") > 0);
@@ -244,7 +245,7 @@ mod tests {
             let (all, none) = ([true; 3], [false; 3]);
             assert_eq!([noted, listed, named], if broken == "none" { all } else { none }, "{broken}");
             // Nothing is made to last behind it.
-            let next = Batch { lines: Lines::More("1 3 ipn:1.9\n".into()), ..Batch::default() };
+            let next = SettleBatch { lines: TakenLines::More("1 3 ipn:1.9\n".into()), ..SettleBatch::default() };
             let lasts = settler.begin(next).and_then(|()| settler.wait().map(drop)).is_ok();
             assert_eq!(lasts, broken == "none", "{broken}");
         }

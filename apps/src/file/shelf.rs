@@ -6,9 +6,9 @@
 //! A bundle is `.bundle-N.new` until its identity and number are in the list of those taken, then `bundle-N`: whatever is
 //! killed in between, [`Shelf::open`] gives it its name, or throws it away where it will come again.
 
-use super::part::Part;
-use super::settle::{Batch, Settler, arriving, name_bundle, named};
-use super::taken::{Content, Digesting, Identity, Record, Taken};
+use super::part::PartialFile;
+use super::settle::{SettleBatch, Settler, arriving, name_bundle, named};
+use super::taken::{BundleIdentity, Digesting, PayloadDigest, TakenBundles, TakenRecord};
 use super::{Header, Received, decode, each_piece};
 use anyhow::{Context, bail};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
@@ -30,28 +30,28 @@ const AT_ONCE: u64 = 1 << 20;
 
 /// Where what is received goes.
 pub struct Shelf {
-    out: Option<Folder>,
-    taken: Taken,
+    out: Option<OutputFolder>,
+    taken: TakenBundles,
     /// A run before took something, and nothing new came since: it may not have told the node of all of it.
     resumed: bool,
-    parts: BTreeMap<String, Part>,
+    parts: BTreeMap<String, PartialFile>,
     numbered: u64,
     /// Taken, and not yet sure to last.
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingReceipt>,
     /// Payload bytes of those.
     bytes: u64,
     /// What of them are files of their own.
     files: Vec<(u64, File)>,
     /// What is made to last now.
-    settling: Option<Vec<Waiting>>,
+    settling: Option<Vec<PendingReceipt>>,
 }
 
-struct Folder {
+struct OutputFolder {
     path: PathBuf,
     settler: Settler,
 }
 
-enum Waiting {
+enum PendingReceipt {
     /// Ready to be told.
     Told(Received),
     Bundle {
@@ -67,11 +67,11 @@ impl Shelf {
     /// A folder that nobody else receives into, or none: then payloads are handed on.
     pub fn open(out: Option<&Path>) -> anyhow::Result<Shelf> {
         let lock = out.map(lock).transpose()?;
-        let (taken, list) = Taken::open(out).context("the list of bundles that were taken, `.taken`")?;
+        let (taken, list) = TakenBundles::open(out).context("the list of bundles that were taken, `.taken`")?;
         let out = match (out, lock, list) {
             (Some(path), Some(lock), Some(list)) => {
                 let path = path.to_path_buf();
-                Some(Folder { settler: Settler::start(path.clone(), Arc::new(lock), list)?, path })
+                Some(OutputFolder { settler: Settler::start(path.clone(), Arc::new(lock), list)?, path })
             }
             _ => None,
         };
@@ -93,7 +93,7 @@ impl Shelf {
     /// What a run before was killed in the middle of: bundles it had promised to keep get their names, files that were
     /// whole theirs.
     fn tidy(&mut self) -> io::Result<()> {
-        let Some(Folder { path, .. }) = &self.out else { return Ok(()) };
+        let Some(OutputFolder { path, .. }) = &self.out else { return Ok(()) };
         let promised: Vec<u64> = self.taken.numbers().collect();
         let (mut left, mut highest) = (Vec::new(), 0);
         for entry in std::fs::read_dir(path)? {
@@ -107,9 +107,9 @@ impl Shelf {
             } else if let Some(id) = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".journal"))
                 && path.join(format!(".{id}.part")).exists()
             {
-                let part = Part::open(path, id)?;
+                let part = PartialFile::open(path, id)?;
                 if part.complete() {
-                    self.waiting.push(Waiting::Piece(id.to_string()));
+                    self.waiting.push(PendingReceipt::Piece(id.to_string()));
                     self.parts.insert(id.to_string(), part);
                 }
             }
@@ -135,7 +135,7 @@ impl Shelf {
         self.resumed = false;
         self.keep(adu, identity, payload)
     }
-    fn keep(&mut self, adu: &BundleAdu, identity: Identity, payload: &mut impl Read) -> anyhow::Result<()> {
+    fn keep(&mut self, adu: &BundleAdu, identity: BundleIdentity, payload: &mut impl Read) -> anyhow::Result<()> {
         let mut payload = Digesting::new(payload);
         let (header, read) = decode(&mut payload, adu.payload_length)?;
         let waiting = match header {
@@ -145,12 +145,19 @@ impl Shelf {
                 let redelivered = is_marked(adu);
                 let mut data = Vec::new();
                 payload.read_to_end(&mut data)?;
-                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of, redelivered })
+                PendingReceipt::Told(Received::Bundle {
+                    source,
+                    bytes,
+                    payload: data,
+                    path: None,
+                    piece_of,
+                    redelivered,
+                })
             }
             None => self.bundle(adu, read, &mut payload)?,
         };
-        let number = if let Waiting::Bundle { number, .. } = waiting { Some(number) } else { None };
-        self.taken.note(identity, Record { number, content: Some(payload.content()) });
+        let number = if let PendingReceipt::Bundle { number, .. } = waiting { Some(number) } else { None };
+        self.taken.note(identity, TakenRecord { number, content: Some(payload.content()) });
         self.bytes += adu.payload_length;
         self.waiting.push(waiting);
         Ok(())
@@ -159,7 +166,7 @@ impl Shelf {
     /// a long one is kept in an unnamed file meanwhile.
     fn unless_repeated(
         &mut self,
-        identity: &Identity,
+        identity: &BundleIdentity,
         bytes: u64,
         payload: &mut impl Read,
     ) -> io::Result<Option<Box<dyn Read>>> {
@@ -186,11 +193,11 @@ impl Shelf {
         Ok(Some(Box::new(file)))
     }
     /// True if a bundle with this identity and payload was received before.
-    fn is_taken(&mut self, identity: &Identity, content: Content) -> bool {
+    fn is_taken(&mut self, identity: &BundleIdentity, content: PayloadDigest) -> bool {
         for record in self.taken.of(identity).to_vec() {
             let there = match (record, &self.out) {
-                (Record { content: Some(known), .. }, _) => Some(known),
-                (Record { number: Some(number), content: None }, Some(out)) => {
+                (TakenRecord { content: Some(known), .. }, _) => Some(known),
+                (TakenRecord { number: Some(number), content: None }, Some(out)) => {
                     let there = content_of(&named(&out.path, number)).ok();
                     there.inspect(|there| self.taken.learn(identity, record, *there))
                 }
@@ -204,12 +211,19 @@ impl Shelf {
         false
     }
     /// One that is no part of a file: `read` is the beginning of its payload.
-    fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<Waiting> {
+    fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<PendingReceipt> {
         let (source, bytes) = (adu.src_eid.clone(), adu.payload_length);
         let Some(out) = self.out.as_ref().map(|out| &out.path) else {
             rest.read_to_end(&mut read)?;
             let (path, piece_of, redelivered) = (None, None, is_marked(adu));
-            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path, piece_of, redelivered }));
+            return Ok(PendingReceipt::Told(Received::Bundle {
+                source,
+                bytes,
+                payload: read,
+                path,
+                piece_of,
+                redelivered,
+            }));
         };
         if bytes <= AT_ONCE {
             rest.read_to_end(&mut read)?;
@@ -231,17 +245,17 @@ impl Shelf {
             return Err(why);
         }
         self.files.push((self.numbered, file));
-        Ok(Waiting::Bundle { number: self.numbered, source, bytes })
+        Ok(PendingReceipt::Bundle { number: self.numbered, source, bytes })
     }
-    fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<Waiting> {
+    fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<PendingReceipt> {
         let id = header.id.clone();
         if let (false, Some(out)) = (self.parts.contains_key(&id), &self.out) {
-            self.parts.insert(id.clone(), Part::open(&out.path, &id)?);
+            self.parts.insert(id.clone(), PartialFile::open(&out.path, &id)?);
         }
         if let Some(part) = self.parts.get_mut(&id) {
             part.put(header, data)?;
         }
-        Ok(Waiting::Piece(id))
+        Ok(PendingReceipt::Piece(id))
     }
     /// Payload bytes of what was taken since the last [`Shelf::begin`].
     pub fn unsettled(&self) -> u64 {
@@ -261,15 +275,15 @@ impl Shelf {
         self.settling = Some(std::mem::take(&mut self.waiting));
         Ok(())
     }
-    fn batch(&mut self) -> Batch {
+    fn batch(&mut self) -> SettleBatch {
         let pieces = self.pieces_waiting();
         let parts = self.parts.iter_mut().filter(|(id, _)| pieces.contains(*id));
         let pieces = parts.map(|(_, part)| part.pieces()).collect();
-        Batch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
+        SettleBatch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
     }
     /// Files that pieces were taken of.
     fn pieces_waiting(&self) -> BTreeSet<String> {
-        let piece = |one: &Waiting| if let Waiting::Piece(id) = one { Some(id.clone()) } else { None };
+        let piece = |one: &PendingReceipt| if let PendingReceipt::Piece(id) = one { Some(id.clone()) } else { None };
         self.waiting.iter().filter_map(piece).collect()
     }
     /// Whether something was begun and not finished.
@@ -289,8 +303,8 @@ impl Shelf {
         let (mut told, unpromised) = (Vec::new(), self.pieces_waiting());
         for one in settling.drain(..) {
             match (one, &self.out) {
-                (Waiting::Told(received), _) => told.push(received),
-                (Waiting::Bundle { source, bytes, .. }, _) => {
+                (PendingReceipt::Told(received), _) => told.push(received),
+                (PendingReceipt::Bundle { source, bytes, .. }, _) => {
                     told.push(Received::Bundle {
                         source,
                         bytes,
@@ -300,15 +314,15 @@ impl Shelf {
                         redelivered: false,
                     });
                 }
-                (Waiting::Piece(id), Some(out)) => {
+                (PendingReceipt::Piece(id), Some(out)) => {
                     if !unpromised.contains(&id)
-                        && self.parts.get(&id).is_some_and(Part::complete)
+                        && self.parts.get(&id).is_some_and(PartialFile::complete)
                         && let Some(part) = self.parts.remove(&id)
                     {
                         told.push(part.finish(&out.path, &id)?);
                     }
                 }
-                (Waiting::Piece(_), None) => {}
+                (PendingReceipt::Piece(_), None) => {}
             }
         }
         if self.parts.len() > OPEN_MAX {
@@ -324,7 +338,7 @@ impl Shelf {
 }
 
 /// SHA-256 of a file.
-fn content_of(path: &Path) -> io::Result<Content> {
+fn content_of(path: &Path) -> io::Result<PayloadDigest> {
     if !path.symlink_metadata()?.is_file() {
         return Err(ErrorKind::NotFound.into());
     }

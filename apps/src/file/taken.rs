@@ -18,18 +18,18 @@ const GARBAGE: usize = 4;
 const ROOM: u64 = 64 << 10;
 
 /// Source, creation time (DTN ms) and sequence number of a bundle.
-pub type Identity = (String, u64, u64);
+pub type BundleIdentity = (String, u64, u64);
 
 /// SHA-256 of a payload: anyone can write any identity, and nobody finds a second payload of one digest.
-pub type Content = [u8; 32];
+pub type PayloadDigest = [u8; 32];
 
 /// A received bundle, beside its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TakenRecord {
     /// The number of its file, where it is one.
     pub number: Option<u64>,
     /// None in lists that earlier versions wrote.
-    pub content: Option<Content>,
+    pub content: Option<PayloadDigest>,
 }
 
 /// A reader that hashes the payload as it is read.
@@ -43,7 +43,7 @@ impl<R> Digesting<R> {
         Digesting { from, hash: Sha256::new() }
     }
     /// SHA-256 of everything read so far.
-    pub fn content(self) -> Content {
+    pub fn content(self) -> PayloadDigest {
         self.hash.finalize().into()
     }
 }
@@ -56,7 +56,7 @@ impl<R: Read> Read for Digesting<R> {
 }
 
 /// The file they are in.
-pub struct List {
+pub struct TakenList {
     path: PathBuf,
     file: File,
     /// The end of what is set aside for it.
@@ -64,35 +64,35 @@ pub struct List {
 }
 
 /// What is to be written into it.
-pub enum Lines {
+pub enum TakenLines {
     /// Behind what is there.
     More(String),
     /// In place of it.
     Anew(String),
 }
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines::More(String::new())
+impl Default for TakenLines {
+    fn default() -> TakenLines {
+        TakenLines::More(String::new())
     }
 }
 
 /// The last bundles taken, in this run and those before.
-pub struct Taken {
+pub struct TakenBundles {
     /// Whether anything outlives the process.
     listed: bool,
     lines: usize,
-    known: HashMap<Identity, Vec<Record>>,
+    known: HashMap<BundleIdentity, Vec<TakenRecord>>,
     /// The same in order.
-    order: VecDeque<(Identity, Record)>,
+    order: VecDeque<(BundleIdentity, TakenRecord)>,
     /// Lines to be written.
     waiting: String,
 }
 
-impl Taken {
+impl TakenBundles {
     /// Reads what the runs before took, where there is a folder, and gives the list there.
-    pub fn open(out: Option<&Path>) -> io::Result<(Taken, Option<List>)> {
+    pub fn open(out: Option<&Path>) -> io::Result<(TakenBundles, Option<TakenList>)> {
         let (known, order) = (HashMap::new(), VecDeque::new());
-        let mut taken = Taken { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
+        let mut taken = TakenBundles { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
         let Some(out) = out else { return Ok((taken, None)) };
         let path = out.join(".taken");
         let text = match std::fs::read(&path) {
@@ -108,7 +108,7 @@ impl Taken {
             taken.remember(identity, record);
         }
         taken.lines = text.lines().count();
-        let mut list = List { path, file, room: 0 };
+        let mut list = TakenList { path, file, room: 0 };
         list.set_room_aside()?;
         Ok((taken, Some(list)))
     }
@@ -117,12 +117,12 @@ impl Taken {
         self.order.is_empty()
     }
     /// Received bundles with this identity; their payloads differ.
-    pub fn of(&self, identity: &Identity) -> &[Record] {
+    pub fn of(&self, identity: &BundleIdentity) -> &[TakenRecord] {
         self.known.get(identity).map_or(&[], Vec::as_slice)
     }
     /// Records the digest of a bundle that an earlier version received.
-    pub fn learn(&mut self, identity: &Identity, old: Record, content: Content) {
-        let learnt = Record { content: Some(content), ..old };
+    pub fn learn(&mut self, identity: &BundleIdentity, old: TakenRecord, content: PayloadDigest) {
+        let learnt = TakenRecord { content: Some(content), ..old };
         let known = self.known.get_mut(identity).into_iter().flatten();
         let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
         known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
@@ -131,15 +131,15 @@ impl Taken {
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, record)| record.number)
     }
-    /// Another was taken; [`List::write`] of the next [`Taken::lines`] makes it last.
-    pub fn note(&mut self, identity: Identity, record: Record) {
+    /// Another was taken; [`TakenList::write`] of the next [`TakenBundles::lines`] makes it last.
+    pub fn note(&mut self, identity: BundleIdentity, record: TakenRecord) {
         if self.listed {
             self.waiting.push_str(&line(&identity, record));
             self.lines += 1;
         }
         self.remember(identity, record);
     }
-    fn remember(&mut self, identity: Identity, record: Record) {
+    fn remember(&mut self, identity: BundleIdentity, record: TakenRecord) {
         let known = self.known.entry(identity.clone()).or_default();
         if known.iter().all(|other| other.content != record.content) {
             known.push(record);
@@ -156,17 +156,17 @@ impl Taken {
         }
     }
     /// What to write of all that was noted so far.
-    pub fn lines(&mut self) -> Lines {
+    pub fn lines(&mut self) -> TakenLines {
         let more = std::mem::take(&mut self.waiting);
         if self.lines <= GARBAGE * REMEMBERED {
-            return Lines::More(more);
+            return TakenLines::More(more);
         }
         self.lines = self.order.len();
-        Lines::Anew(self.order.iter().map(|(identity, record)| line(identity, *record)).collect())
+        TakenLines::Anew(self.order.iter().map(|(identity, record)| line(identity, *record)).collect())
     }
 }
 
-impl List {
+impl TakenList {
     /// Where the disk is full, what was received before must still be promised, or it would come again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
         let length = self.file.metadata()?.len();
@@ -182,14 +182,14 @@ impl List {
         Ok(())
     }
     /// Writes lines, and waits until they are on disk.
-    pub fn write(&mut self, lines: &Lines) -> io::Result<()> {
+    pub fn write(&mut self, lines: &TakenLines) -> io::Result<()> {
         match lines {
-            Lines::More(lines) if lines.is_empty() => {}
-            Lines::More(lines) => {
+            TakenLines::More(lines) if lines.is_empty() => {}
+            TakenLines::More(lines) => {
                 self.file.write_all(lines.as_bytes())?;
                 self.file.sync_data()?;
             }
-            Lines::Anew(text) => {
+            TakenLines::Anew(text) => {
                 let fresh = self.path.with_file_name(".taken.new");
                 let mut whole = File::create(&fresh)?;
                 whole.write_all(text.as_bytes())?;
@@ -211,7 +211,7 @@ fn append(path: &Path) -> io::Result<File> {
 
 /// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier versions
 /// wrote no digest, and nothing in place of `-`.
-fn line((source, time, sequence): &Identity, Record { number, content }: Record) -> String {
+fn line((source, time, sequence): &BundleIdentity, TakenRecord { number, content }: TakenRecord) -> String {
     let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
     match content {
         Some(content) => format!("{time} {sequence} {source} {number} {}\n", hex(&content)),
@@ -219,7 +219,7 @@ fn line((source, time, sequence): &Identity, Record { number, content }: Record)
     }
 }
 
-fn parse(line: &str) -> Option<(Identity, Record)> {
+fn parse(line: &str) -> Option<(BundleIdentity, TakenRecord)> {
     let mut words = line.split(' ');
     let (time, sequence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let source = words.next()?.to_string();
@@ -231,9 +231,9 @@ fn parse(line: &str) -> Option<(Identity, Record)> {
         None => None,
         Some(digits) => Some(content(digits)?),
     };
-    Some(((source, time, sequence), Record { number, content }))
+    Some(((source, time, sequence), TakenRecord { number, content }))
 }
-fn content(digits: &str) -> Option<Content> {
+fn content(digits: &str) -> Option<PayloadDigest> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
     pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
@@ -244,36 +244,36 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn identity(n: u64) -> Identity {
+    fn identity(n: u64) -> BundleIdentity {
         (format!("ipn:{}.9", n % 3), n, n * 7)
     }
-    fn record(number: Option<u64>) -> Record {
-        Record { number, content: Some([number.unwrap_or(99) as u8; 32]) }
+    fn record(number: Option<u64>) -> TakenRecord {
+        TakenRecord { number, content: Some([number.unwrap_or(99) as u8; 32]) }
     }
     /// The list and what is known of it.
-    struct Both(Taken, List);
-    impl Both {
+    struct TakenFixture(TakenBundles, TakenList);
+    impl TakenFixture {
         fn write(&mut self) -> io::Result<()> {
             self.1.write(&self.0.lines())
         }
     }
-    impl std::ops::Deref for Both {
-        type Target = Taken;
-        fn deref(&self) -> &Taken {
+    impl std::ops::Deref for TakenFixture {
+        type Target = TakenBundles;
+        fn deref(&self) -> &TakenBundles {
             &self.0
         }
     }
-    impl std::ops::DerefMut for Both {
-        fn deref_mut(&mut self) -> &mut Taken {
+    impl std::ops::DerefMut for TakenFixture {
+        fn deref_mut(&mut self) -> &mut TakenBundles {
             &mut self.0
         }
     }
-    fn knows(taken: &Taken, n: u64) -> bool {
+    fn knows(taken: &TakenBundles, n: u64) -> bool {
         !taken.of(&identity(n)).is_empty()
     }
-    fn open(dir: &tempfile::TempDir) -> Both {
-        let (taken, list) = Taken::open(Some(dir.path())).unwrap();
-        Both(taken, list.unwrap())
+    fn open(dir: &tempfile::TempDir) -> TakenFixture {
+        let (taken, list) = TakenBundles::open(Some(dir.path())).unwrap();
+        TakenFixture(taken, list.unwrap())
     }
 
     #[test]
@@ -294,8 +294,8 @@ mod tests {
     #[test]
     fn unsynced_lines_are_not_promised() {
         let file = OpenOptions::new().append(true).open("/dev/null").unwrap();
-        let mut list = List { path: "/dev/null".into(), file, room: u64::MAX };
-        assert!(list.write(&Lines::More("1 2 ipn:1.9\n".into())).is_err());
+        let mut list = TakenList { path: "/dev/null".into(), file, room: u64::MAX };
+        assert!(list.write(&TakenLines::More("1 2 ipn:1.9\n".into())).is_err());
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
     fn remembered_contents_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
-        let with = |byte: u8, number| Record { number, content: Some([byte; 32]) };
+        let with = |byte: u8, number| TakenRecord { number, content: Some([byte; 32]) };
         for record in [with(0, None), with(0xfe, Some(3)), with(0, Some(4))] {
             taken.note(identity(1), record);
         }
@@ -353,9 +353,9 @@ mod tests {
         // Lines of earlier programs.
         std::fs::write(dir.path().join(".taken"), "1 7 ipn:1.9 5\n2 14 ipn:2.9\n").unwrap();
         let mut taken = open(&dir);
-        let old = Record { number: Some(5), content: None };
+        let old = TakenRecord { number: Some(5), content: None };
         assert_eq!(taken.of(&identity(1)), [old]);
-        assert_eq!(taken.of(&identity(2)), [Record { number: None, content: None }]);
+        assert_eq!(taken.of(&identity(2)), [TakenRecord { number: None, content: None }]);
         taken.learn(&identity(1), old, [5; 32]);
         assert_eq!(taken.of(&identity(1)), [with(5, Some(5))]);
         for n in 3..3 + REMEMBERED as u64 {

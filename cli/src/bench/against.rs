@@ -1,6 +1,6 @@
 //! `farlink bench suite --against`: every row with the nodes of two programs in turn.
 
-use super::rows::{Figures, Row};
+use super::rows::{BenchRow, RowFigures};
 use super::stats::Runs;
 use serde_json::{Value, json};
 
@@ -14,7 +14,12 @@ struct Compared {
     more_is_better: bool,
 }
 impl Compared {
-    fn new(ours: &[Figures], theirs: &[Figures], more_is_better: bool, of: impl Fn(&Figures) -> f64) -> Compared {
+    fn new(
+        ours: &[RowFigures],
+        theirs: &[RowFigures],
+        more_is_better: bool,
+        of: impl Fn(&RowFigures) -> f64,
+    ) -> Compared {
         Compared { ours: Runs::new(ours.iter().map(&of)), theirs: Runs::new(theirs.iter().map(&of)), more_is_better }
     }
     /// Ours less theirs, as a part of theirs.
@@ -44,8 +49,8 @@ impl Compared {
 }
 
 /// A row for people and for programs, and whether something of it is worse.
-pub fn compare(row: &Row, ours: &[Value], theirs: &[Value]) -> (String, Value, bool) {
-    let figures = |runs: &[Value]| runs.iter().map(|run| row.figures(run)).collect::<Vec<Figures>>();
+pub fn compare(row: &BenchRow, ours: &[Value], theirs: &[Value]) -> (String, Value, bool) {
+    let figures = |runs: &[Value]| runs.iter().map(|run| row.figures(run)).collect::<Vec<RowFigures>>();
     let (mine, other) = (figures(ours), figures(theirs));
     let cost = Compared::new(&mine, &other, false, |figures| figures.cost[0]);
     let unit = row.unit();

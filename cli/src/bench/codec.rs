@@ -1,6 +1,6 @@
 //! `farlink bench codec`: bundles written and read.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_base::{Accel, BytesMut, DataVolume, DtnTime, HopState, Payload};
 use farlink_bundle::v7::{self, Draft};
 use farlink_bundle::{CrcType, CreationTimestamp, EndpointId, Profile};
@@ -28,10 +28,10 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     if args.bundle_size.0 > LONGEST {
         let most = DataVolume(LONGEST);
-        return Err(Failure::Input(format!(
+        return Err(CliError::Input(format!(
             "--bundle-size: more than {most}\nhint: 1 MB is long enough for any ratio"
         )));
     }

@@ -1,8 +1,8 @@
 //! `farlink bench delivery`: what one application takes from its node over its socket.
 
-use super::nodes::Folder;
-use crate::{Failure, values};
-use farlink_apps::bench::delivery::{self, Options};
+use super::nodes::BenchFolder;
+use crate::{CliError, values};
+use farlink_apps::bench::delivery::{self, DeliveryOptions};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Args {
 pub fn measure(bundle_size: u64, files: bool, folder: &Path, program: &Path, baseline: bool) -> anyhow::Result<Value> {
     let program = program.to_path_buf();
     let folder = folder.to_path_buf();
-    delivery::delivery(&Options {
+    delivery::delivery(&DeliveryOptions {
         bundle_size,
         bundles: None,
         window: 256,
@@ -50,9 +50,9 @@ pub fn measure(bundle_size: u64, files: bool, folder: &Path, program: &Path, bas
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.keep.as_ref())?;
-    let options = Options {
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.keep.as_ref())?;
+    let options = DeliveryOptions {
         bundle_size: args.bundle_size.0,
         bundles: args.bundles,
         window: args.window,

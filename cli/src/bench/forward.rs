@@ -1,9 +1,9 @@
 //! `farlink bench forward`: a node between a generator and a sink.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::forward::{self, Farlink};
-use farlink_apps::bench::{Middle, Options};
+use farlink_apps::bench::{BenchOptions, Middle};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let mut options = args.nodes.options(folder.path())?;
     if args.encipher {
         encipher(&mut options)?;
@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Has the node between encipher for the sink.
-pub fn encipher(options: &mut Options) -> Result<(), Failure> {
+pub fn encipher(options: &mut BenchOptions) -> Result<(), CliError> {
     use std::os::unix::fs::OpenOptionsExt;
     options.enciphers = true;
     let file = options.folder.join("security.keys");

@@ -1,7 +1,7 @@
 //! `farlink bench loopback`: two nodes, and the fastest plain copy.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::loopback;
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
@@ -14,8 +14,8 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
     eprintln!("measuring plain copies, then two nodes for {} s ...", args.nodes.seconds);
     let result = loopback::loopback(&options)?;

@@ -15,17 +15,17 @@ mod shards;
 mod stats;
 mod suite;
 
-use crate::Failure;
+use crate::CliError;
 
 /// Arguments of `farlink bench`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Two nodes on this machine, load inside them, and the fastest plain copy of the same kind beside them.
     #[command(after_help = "Examples:\n  farlink bench loopback --cla tcpclv4 --bundle-size '100 kB'\n  \
         farlink bench loopback --cla ltp --bundle-size '100 kB' --mtu 1360 --seconds 10 --json\n  \
@@ -73,16 +73,16 @@ enum Command {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.command {
-        Command::Loopback(args) => loopback::run(args),
-        Command::Forward(args) => forward::run(args),
-        Command::RoundTrip(args) => round_trip::run(args),
-        Command::Delivery(args) => delivery::run(args),
-        Command::Codec(args) => codec::run(args),
-        Command::Routing(args) => routing::run(args),
-        Command::Shards(args) => shards::run(args),
-        Command::Suite(args) => suite::run(args),
-        Command::Peer(args) => peer::run(args),
+        BenchCommand::Loopback(args) => loopback::run(args),
+        BenchCommand::Forward(args) => forward::run(args),
+        BenchCommand::RoundTrip(args) => round_trip::run(args),
+        BenchCommand::Delivery(args) => delivery::run(args),
+        BenchCommand::Codec(args) => codec::run(args),
+        BenchCommand::Routing(args) => routing::run(args),
+        BenchCommand::Shards(args) => shards::run(args),
+        BenchCommand::Suite(args) => suite::run(args),
+        BenchCommand::Peer(args) => peer::run(args),
     }
 }

@@ -1,8 +1,8 @@
 //! What is said of the nodes of a benchmark.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::Context;
-use farlink_apps::bench::Options;
+use farlink_apps::bench::BenchOptions;
 use farlink_base::{DataRate, DataVolume};
 use farlink_cla::registry::{LayerInfo, NAMES};
 use farlink_node::tls::certificate;
@@ -42,28 +42,28 @@ pub struct Args {
 }
 
 /// The folder of a run: the one named, or one that goes with this value.
-pub struct Folder {
+pub struct BenchFolder {
     temporary: Option<tempfile::TempDir>,
     kept: PathBuf,
 }
-impl Folder {
+impl BenchFolder {
     /// Makes it.
-    pub fn new(keep: Option<&PathBuf>) -> Result<Folder, Failure> {
+    pub fn new(keep: Option<&PathBuf>) -> Result<BenchFolder, CliError> {
         match keep {
             Some(folder) => {
                 // Its files would be written over, and bundles of an earlier run found in its store.
                 if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
-                    return Err(Failure::Input(format!(
+                    return Err(CliError::Input(format!(
                         "--keep: {} is not empty\nhint: name a folder that is not there, or empty",
                         folder.display()
                     )));
                 }
                 crate::make_folder(folder, "--keep")?;
-                Ok(Folder { temporary: None, kept: folder.clone() })
+                Ok(BenchFolder { temporary: None, kept: folder.clone() })
             }
             None => {
                 let temporary = tempfile::tempdir()?;
-                Ok(Folder { kept: temporary.path().to_path_buf(), temporary: Some(temporary) })
+                Ok(BenchFolder { kept: temporary.path().to_path_buf(), temporary: Some(temporary) })
             }
         }
     }
@@ -75,15 +75,15 @@ impl Folder {
 
 impl Args {
     /// What to measure, with its files in `folder`.
-    pub fn options(&self, folder: &Path) -> Result<Options, Failure> {
+    pub fn options(&self, folder: &Path) -> Result<BenchOptions, CliError> {
         if !(0.1..=3600.0).contains(&self.seconds) {
-            return Err(Failure::Input(
+            return Err(CliError::Input(
                 "--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into(),
             ));
         }
         let layer =
-            LayerInfo::named(&self.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", self.cla)))?;
-        Ok(Options {
+            LayerInfo::named(&self.cla).ok_or_else(|| CliError::Input(format!("--cla: no layer `{}`", self.cla)))?;
+        Ok(BenchOptions {
             layer_lines: if self.tls { secured(layer, folder)? } else { Default::default() },
             tables: Default::default(),
             tls: self.tls.then(|| ["node-1.pem", "node-1.key", "authority.pem"].map(|name| folder.join(name))),
@@ -103,11 +103,11 @@ impl Args {
 }
 
 /// Certificates for all nodes, and the lines of their layers.
-fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
+fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], CliError> {
     let day = std::time::Duration::from_secs(86_400);
     if !layer.settings().iter().any(|setting| setting.name == "tls") {
         let name = layer.name;
-        return Err(Failure::Input(format!("--tls: sessions of {name} cannot be secured\nhint: --cla tcpclv4")));
+        return Err(CliError::Input(format!("--tls: sessions of {name} cannot be secured\nhint: --cla tcpclv4")));
     }
     let authority = certificate::authority(day).context("an authority cannot be made")?;
     std::fs::write(folder.join("authority.pem"), &authority.certificate)?;
@@ -141,7 +141,7 @@ pub mod tests {
     use super::*;
 
     /// What is measured where nothing is said.
-    pub fn some() -> Options {
+    pub fn some() -> BenchOptions {
         let Ok(options) = args().options(Path::new("/there")) else { panic!("they are right") };
         options
     }
@@ -165,7 +165,7 @@ pub mod tests {
         let refused = |change: fn(&mut Args)| {
             let mut nodes = Args { cla: "stcp".into(), ..args() };
             change(&mut nodes);
-            matches!(nodes.options(Path::new("/there")), Err(Failure::Input(_)))
+            matches!(nodes.options(Path::new("/there")), Err(CliError::Input(_)))
         };
         assert!(refused(|nodes| nodes.tls = true) && refused(|nodes| nodes.seconds = f64::NAN));
         assert!(!refused(|_| {}));

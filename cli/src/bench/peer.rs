@@ -1,9 +1,9 @@
 //! `farlink bench peer`: another implementation, and ours in its place.
 
-use super::nodes::{self, Folder};
+use super::nodes::{self, BenchFolder};
 use super::peers;
 use super::stats::median;
-use crate::{Failure, bar, values};
+use crate::{CliError, bar, values};
 use farlink_apps::bench::forward::{self, Farlink};
 use farlink_apps::bench::{Middle, Ports};
 use serde_json::{Value, json};
@@ -34,18 +34,18 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut peer = peers::named(&args.peer, args.program.clone(), args.start.clone())?;
     // What it cannot do is told before anything is measured.
-    let trial = Folder::new(None)?;
+    let trial = BenchFolder::new(None)?;
     peer.prepare(&args.nodes.options(trial.path())?, &Ports::free()?, trial.path())
-        .map_err(|why| Failure::Input(format!("{why:#}")))?;
+        .map_err(|why| CliError::Input(format!("{why:#}")))?;
     let bar = bar::steps(args.runs * 2, "measuring");
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for run in 1..=args.runs {
         for (middle, results) in [(&mut *peer, &mut theirs), (&mut Farlink as &mut dyn Middle, &mut ours)] {
             let name = format!("{}-{run}", middle.name());
-            let folder = Folder::new(args.nodes.keep.as_ref().map(|keep| keep.join(name)).as_ref())?;
+            let folder = BenchFolder::new(args.nodes.keep.as_ref().map(|keep| keep.join(name)).as_ref())?;
             bar.set_message(middle.name());
             results.push(forward::forward(&args.nodes.options(folder.path())?, middle)?);
             bar.inc(1);

@@ -1,7 +1,7 @@
 //! `farlink bench round-trip`: pings between two nodes.
 
-use super::nodes::{self, Folder};
-use crate::{Failure, values};
+use super::nodes::{self, BenchFolder};
+use crate::{CliError, values};
 use farlink_apps::bench::round_trip;
 use farlink_base::DataVolume;
 
@@ -26,8 +26,8 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(None)?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(None)?;
     let nodes = nodes::Args {
         cla: args.cla.clone(),
         bundle_size: args.bundle_size,

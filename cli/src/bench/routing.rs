@@ -1,7 +1,7 @@
 //! `farlink bench routing`: contact-graph routes through a large plan.
 
 use super::stats::median;
-use crate::{Failure, values};
+use crate::{CliError, values};
 use farlink_base::{DataRate, NodeId, Priority, Rng};
 use farlink_routing::sabr::{Booked, Planner, Query};
 use farlink_routing::{Contact, ContactPlan, PlanIndex, PlanTime};
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let result = measure(args.nodes, args.contacts);
     if args.json {
         println!("{result}");

@@ -1,7 +1,7 @@
 //! `farlink bench shards`: a node whose links are in several owner threads.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::shards::{self, Shards};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
@@ -20,11 +20,11 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
     if args.nodes.tls {
-        return Err(Failure::Input("--tls: not measured here\nhint: farlink bench forward --tls".into()));
+        return Err(CliError::Input("--tls: not measured here\nhint: farlink bench forward --tls".into()));
     }
     let wanted = Shards { shards: args.shards, cross: args.cross };
     eprintln!("measuring the copies, then {} pairs for {} s, twice ...", args.shards, args.nodes.seconds);

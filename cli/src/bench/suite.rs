@@ -1,9 +1,9 @@
 //! `farlink bench suite`: everything that is measured, as one table, or beside what another program does.
 
 use super::against;
-use super::rows::{Figures, ROWS, Row};
+use super::rows::{BenchRow, ROWS, RowFigures};
 use super::stats::Runs;
-use crate::{Failure, bar, values};
+use crate::{CliError, bar, values};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -37,12 +37,12 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let wanted: Vec<&Row> =
+pub fn run(args: Args) -> Result<(), CliError> {
+    let wanted: Vec<&BenchRow> =
         ROWS.iter().filter(|row| args.rows.as_ref().is_none_or(|rows| row.title().contains(rows.as_str()))).collect();
     if wanted.is_empty() {
-        let names: Vec<String> = ROWS.iter().map(Row::title).collect();
-        return Err(Failure::Input(format!("--rows: no row with it\nhint: there are: {}", names.join("; "))));
+        let names: Vec<String> = ROWS.iter().map(BenchRow::title).collect();
+        return Err(CliError::Input(format!("--rows: no row with it\nhint: there are: {}", names.join("; "))));
     }
     // Before minutes are spent: it is to be there, with its marks.
     args.write.as_deref().map(|file| rewritten(file, "")).transpose()?;
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 theirs.as_ref().map(|theirs| (theirs, &mut other)).into_iter().chain([(&ours, &mut mine)])
             {
                 if stop.load(Ordering::Relaxed) {
-                    return Err(Failure::Run(anyhow::anyhow!("stopped")));
+                    return Err(CliError::Run(anyhow::anyhow!("stopped")));
                 }
                 bar.set_message(row.title());
                 runs.push(row.measure(args.seconds, program, theirs.is_none())?);
@@ -94,8 +94,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The other program: one that runs.
-fn other(program: &Path) -> Result<PathBuf, Failure> {
-    let failed = |why: String| Failure::Input(format!("--against: {}: {why}\nhint: name a farlink", program.display()));
+fn other(program: &Path) -> Result<PathBuf, CliError> {
+    let failed =
+        |why: String| CliError::Input(format!("--against: {}: {why}\nhint: name a farlink", program.display()));
     let path = std::fs::canonicalize(program).map_err(|why| failed(why.to_string()))?;
     let version = std::process::Command::new(&path).arg("--version").output().map_err(|why| failed(why.to_string()))?;
     match version.stdout.starts_with(b"farlink ") {
@@ -105,9 +106,9 @@ fn other(program: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// A line of the table.
-fn line(row: &Row, runs: &[Value]) -> String {
-    let figures: Vec<Figures> = runs.iter().map(|run| row.figures(run)).collect();
-    let of = |figure: fn(&Figures) -> f64| Runs::new(figures.iter().map(figure));
+fn line(row: &BenchRow, runs: &[Value]) -> String {
+    let figures: Vec<RowFigures> = runs.iter().map(|run| row.figures(run)).collect();
+    let of = |figure: fn(&RowFigures) -> f64| Runs::new(figures.iter().map(figure));
     let unit = row.unit();
     let arrow = if unit.more_is_better { "↑" } else { "↓" };
     let cost = [of(|figures| figures.cost[0]), of(|figures| figures.cost[1])];
@@ -171,8 +172,8 @@ fn table(lines: &[String], runs: u64) -> String {
 }
 
 /// A file with the part between its marks anew.
-fn rewritten(file: &Path, table: &str) -> Result<String, Failure> {
-    let failed = |why: String| Failure::Input(format!("--write: {}: {why}", file.display()));
+fn rewritten(file: &Path, table: &str) -> Result<String, CliError> {
+    let failed = |why: String| CliError::Input(format!("--write: {}: {why}", file.display()));
     replace(&std::fs::read_to_string(file).map_err(|why| failed(why.to_string()))?, table).map_err(failed)
 }
 

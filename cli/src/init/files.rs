@@ -1,13 +1,13 @@
 //! The files of the two nodes that `farlink init two-nodes` writes.
 
-use super::{Layer, TwoNodes};
+use super::{LayerChoice, TwoNodes};
 use std::net::{IpAddr, SocketAddr};
 
 /// Where nodes announce themselves.
 const ANNOUNCED_AT: u16 = 3003;
 
 /// One of the two.
-pub struct Side {
+pub struct InitNode {
     /// `a` or `b`.
     pub name: &'static str,
     /// Its node number.
@@ -18,13 +18,13 @@ pub struct Side {
     pub ports: u16,
 }
 
-impl Side {
+impl InitNode {
     fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, port + self.ports)
     }
     /// The file of this node, whose neighbour is `there`.
-    pub fn text(&self, there: &Side, args: &TwoNodes) -> String {
-        let Side { name, number, .. } = self;
+    pub fn text(&self, there: &InitNode, args: &TwoNodes) -> String {
+        let InitNode { name, number, .. } = self;
         let other = there.number;
         let way = match args.layer {
             _ if args.discovery => self.found(there, args),
@@ -57,17 +57,17 @@ level = "info"                 # "debug" shows a line per bundle event
 "#
         )
     }
-    fn one_way(&self, there: &Side, layer: Layer, args: &TwoNodes) -> String {
+    fn one_way(&self, there: &InitNode, layer: LayerChoice, args: &TwoNodes) -> String {
         let (kind, port, _) = layer.facts();
-        let keyed = args.secure && layer == Layer::Ltp;
+        let keyed = args.secure && layer == LayerChoice::Ltp;
         let more = match layer {
-            Layer::Ltp => {
+            LayerChoice::Ltp => {
                 "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
             }
-            Layer::Udpcl if args.custody => {
+            LayerChoice::Udpcl if args.custody => {
                 "version = 2                    # in segments: what is in custody is not cut into fragments\nrate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
             }
-            Layer::Udpcl => {
+            LayerChoice::Udpcl => {
                 "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
             }
             _ => "",
@@ -87,20 +87,20 @@ address = "{address}"
         )
     }
     /// The table of a layer.
-    fn layer(&self, layer: Layer, args: &TwoNodes) -> String {
+    fn layer(&self, layer: LayerChoice, args: &TwoNodes) -> String {
         let (kind, port, what) = layer.facts();
         let here = self.at(port);
         let more = match layer {
             _ if args.tls => self.tls(),
-            Layer::Ltp if args.secure => "keys = \"node.keys\"\n".into(),
+            LayerChoice::Ltp if args.secure => "keys = \"node.keys\"\n".into(),
             _ => String::new(),
         };
         let said = format!("kind = \"{kind}\"");
         format!("[layer.{kind}]\n{said:<30} # {what}\nlisten = [\"{here}\"]\n{more}")
     }
     /// Neighbours that find each other.
-    fn found(&self, there: &Side, args: &TwoNodes) -> String {
-        let layer = args.layer.unwrap_or(Layer::Tcpclv4);
+    fn found(&self, there: &InitNode, args: &TwoNodes) -> String {
+        let layer = args.layer.unwrap_or(LayerChoice::Tcpclv4);
         let (here, other) = (self.at(ANNOUNCED_AT), there.at(ANNOUNCED_AT));
         let way = if self.ports != there.ports || self.ip.is_ipv6() {
             // On one computer each has a port of its own; a group of IPv6 is one of an interface nobody named.
@@ -118,7 +118,7 @@ address = "{address}"
             number = there.number,
         )
     }
-    fn both_ways(&self, there: &Side, args: &TwoNodes) -> String {
+    fn both_ways(&self, there: &InitNode, args: &TwoNodes) -> String {
         let (other, other_name) = (there.number, there.name);
         let (tcp, ltp) = (4556, 1113);
         format!(

@@ -8,8 +8,8 @@ mod map;
 mod timeline;
 
 use crate::facts::Facts;
-use crate::pace::Pace;
-use crate::tally::Tally;
+use crate::pace::RunPace;
+use crate::tally::WatchTally;
 use farlink_base::Instant;
 use farlink_base::store::Usage;
 use farlink_bpa::app::BundleStatus;
@@ -30,9 +30,9 @@ const LEAST_FILL: f64 = 0.03;
 /// What is known at a moment.
 pub struct Picture<'a> {
     pub facts: &'a Facts,
-    pub tally: &'a Tally,
+    pub tally: &'a WatchTally,
     pub theme: Theme,
-    pub pace: &'a Pace,
+    pub pace: &'a RunPace,
     /// Virtual seconds a second, as measured.
     pub speed: Option<f64>,
     pub shown: Instant,

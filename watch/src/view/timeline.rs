@@ -1,7 +1,7 @@
 //! When links were up, and by the plan will be; or when nodes met, where nobody knows where they are.
 
 use super::{Picture, fit};
-use crate::tally::{Lane, PARTS, part};
+use crate::tally::{PARTS, TimelineLane, part};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -15,7 +15,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     let inner = block.inner(area);
     let (rows, width) = (usize::from(inner.height), usize::from(inner.width));
     // The lanes of the chosen node come first.
-    let of_chosen = |lane: &Lane| picture.chosen.is_some_and(|node| lane.nodes.contains(&node));
+    let of_chosen = |lane: &TimelineLane| picture.chosen.is_some_and(|node| lane.nodes.contains(&node));
     let mut order: Vec<usize> = (0..lanes.len()).collect();
     order.sort_by_key(|place| !of_chosen(&lanes[*place]));
     let longest = lanes.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);

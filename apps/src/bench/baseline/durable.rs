@@ -19,13 +19,13 @@ const FILE: usize = 64 << 20;
 const UNDER_WAY: usize = 4;
 
 /// A thread that writes groups into a file and syncs each.
-struct Disk {
+struct SyncedFile {
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<io::Result<Duration>>,
 }
-impl Disk {
-    fn start(file: &Path, group: usize) -> io::Result<Disk> {
+impl SyncedFile {
+    fn start(file: &Path, group: usize) -> io::Result<SyncedFile> {
         let mut file = File::create(file)?;
         file.write_all(&vec![0; FILE])?;
         file.sync_all()?;
@@ -46,7 +46,7 @@ impl Disk {
             }
             Ok(thread_cpu() - before)
         });
-        Ok(Disk { full, empty, thread })
+        Ok(SyncedFile { full, empty, thread })
     }
     fn empty(&self) -> io::Result<Vec<u8>> {
         self.empty.recv().map_err(io::Error::other)
@@ -65,7 +65,7 @@ impl Disk {
 pub(super) fn copy(folder: &Path, group: usize, time: Duration) -> anyhow::Result<Copied> {
     let (mut out, mut input) = pair()?;
     let files = [folder.join("copy-sent"), folder.join("copy-received")];
-    let [sent, received] = [Disk::start(&files[0], group)?, Disk::start(&files[1], group)?];
+    let [sent, received] = [SyncedFile::start(&files[0], group)?, SyncedFile::start(&files[1], group)?];
     let began = Instant::now();
     let reader = std::thread::spawn(move || -> io::Result<(u64, Duration)> {
         let mut bytes = 0;

@@ -9,7 +9,7 @@ pub use durable::files;
 pub use round_trips::chain;
 pub use streams::{two_hops, unix};
 
-use super::Options;
+use super::BenchOptions;
 use anyhow::Context;
 use farlink_base::layer::Medium;
 use serde_json::Value;
@@ -50,7 +50,7 @@ impl Copied {
 ///
 /// # Errors
 /// When sockets or files cannot be had.
-pub fn one_hop(options: &Options) -> anyhow::Result<Copied> {
+pub fn one_hop(options: &BenchOptions) -> anyhow::Result<Copied> {
     let time = share(options.seconds);
     match (options.medium, options.durable, &options.tls) {
         (Medium::Datagrams, ..) => {
@@ -66,7 +66,7 @@ pub fn one_hop(options: &Options) -> anyhow::Result<Copied> {
 ///
 /// # Errors
 /// When sockets cannot be had.
-pub fn between(options: &Options) -> anyhow::Result<Copied> {
+pub fn between(options: &BenchOptions) -> anyhow::Result<Copied> {
     let time = share(options.seconds);
     match (options.medium, options.enciphers) {
         (Medium::Datagrams, _) => {

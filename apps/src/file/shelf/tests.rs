@@ -12,7 +12,7 @@ impl Shelf {
     }
 }
 
-type Came = anyhow::Result<Option<Received>>;
+type TakeOutcome = anyhow::Result<Option<Received>>;
 
 fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
     let adu_flags = if redelivered { vec![adu_flag::REDELIVERED] } else { vec![] };
@@ -30,13 +30,13 @@ fn hold(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) {
     shelf.take(&adu(payload, sequence, redelivered), &mut rest).unwrap();
     assert!(rest.is_empty(), "all of it is read");
 }
-fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> Came {
+fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> TakeOutcome {
     hold(shelf, payload, sequence, redelivered);
     let mut told = shelf.settle()?;
     assert!(told.len() < 2 && shelf.unsettled() == 0);
     Ok(told.pop())
 }
-fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Came {
+fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> TakeOutcome {
     take_payload(shelf, &encode(header, data).unwrap(), sequence, redelivered)
 }
 fn parts(data: &[u8], size: usize) -> Vec<(Header, Vec<u8>)> {
@@ -226,7 +226,7 @@ fn arrivals_during_sync_are_unpromised() {
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     let many = 4 * 8192 + 10;
     // So many that the list is written anew while more is taken.
-    let record = Record { number: None, content: Some([0; 32]) };
+    let record = TakenRecord { number: None, content: Some([0; 32]) };
     (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), record));
     hold(&mut shelf, &piece(0), many, false);
     hold(&mut shelf, &piece(2), many + 1, false);
@@ -259,7 +259,7 @@ fn kill_anywhere_loses_and_repeats_nothing() {
     let mut batch = shelf.batch();
     drop(shelf);
     let folder = lock(dir.path()).unwrap();
-    batch.make_last(dir.path(), &folder, &mut Taken::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
+    batch.make_last(dir.path(), &folder, &mut TakenBundles::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
     drop((batch, folder));
     let mut shelf = open(&dir);
     let told = shelf.settle().unwrap();

@@ -1,7 +1,7 @@
 //! dtn7-rs: its daemon.
 
 use super::only;
-use farlink_apps::bench::{Middle, Options, Ports};
+use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ impl Middle for Dtnd {
     fn name(&self) -> String {
         "dtn7-rs".into()
     }
-    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
         only(options, &["tcpclv4", "mtcp"])?;
         let cla = if options.layer == "mtcp" { "mtcp" } else { "tcp" };
         let web = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();

@@ -2,7 +2,7 @@
 //! that it does not know.
 
 use super::only;
-use farlink_apps::bench::{Middle, Options, Ports};
+use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ impl Middle for Hdtn {
     fn name(&self) -> String {
         "hdtn".into()
     }
-    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
         only(options, &["stcp", "tcpclv4"])?;
         let free = || Ok::<u16, std::io::Error>(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let config = config(options.layer, ports, (free()?, free()?));

@@ -5,9 +5,9 @@ mod dtn7;
 mod hardy;
 mod hdtn;
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::{bail, ensure};
-use farlink_apps::bench::{Middle, Options, Ports};
+use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +15,7 @@ use std::process::Command;
 pub const NAMES: [&str; 4] = ["dtn7-rs", "hardy", "hdtn", "other"];
 
 /// The one of this name.
-pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, Failure> {
+pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, CliError> {
     let found = |default: &str| program.as_deref().map_or_else(|| on_path(default), given);
     Ok(match name {
         "dtn7-rs" => Box::new(dtn7::Dtnd(found("dtnd")?)),
@@ -26,23 +26,23 @@ pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Res
 }
 
 /// A program that was named; it runs in a folder of its own, so that its path must not depend on this one.
-fn given(program: &Path) -> Result<PathBuf, Failure> {
-    let missing = |why| Failure::Input(format!("--program: {}: {why}", program.display()));
+fn given(program: &Path) -> Result<PathBuf, CliError> {
+    let missing = |why| CliError::Input(format!("--program: {}: {why}", program.display()));
     program.canonicalize().map_err(missing)
 }
 
-fn on_path(program: &str) -> Result<PathBuf, Failure> {
+fn on_path(program: &str) -> Result<PathBuf, CliError> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let file = std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file());
     file.ok_or_else(|| {
-        Failure::Input(format!(
+        CliError::Input(format!(
             "no program `{program}` on the PATH\nhint: --program names it; docs/how-to/interoperate.md says where it comes from"
         ))
     })
 }
 
 /// Refuses layers other than these.
-fn only(options: &Options, layers: &[&str]) -> anyhow::Result<()> {
+fn only(options: &BenchOptions, layers: &[&str]) -> anyhow::Result<()> {
     let layer = options.layer;
     ensure!(layers.contains(&layer), "it is not measured over {layer}\nhint: --cla {}", layers.join(", or --cla "));
     ensure!(!options.durable, "its store is its own\nhint: leave out --store");
@@ -56,7 +56,7 @@ impl Middle for Other {
     fn name(&self) -> String {
         "other".into()
     }
-    fn prepare(&mut self, _: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, _: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
         let mut words = self.0.split_whitespace().map(|word| {
             let word = word.replace("{listen}", &ports.middle.to_string()).replace("{sink}", &ports.sink.to_string());
             word.replace("{folder}", &folder.display().to_string())
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn missing_program_gets_a_hint() {
         for missing in [on_path("no-such-program-here"), given(Path::new("no-such-program-here"))] {
-            let Err(Failure::Input(why)) = missing else { panic!("it is there?") };
+            let Err(CliError::Input(why)) = missing else { panic!("it is there?") };
             assert!(why.contains("--program"), "{why}");
         }
         assert!(given(Path::new("Cargo.toml")).is_ok_and(|program| program.is_absolute()));

@@ -341,7 +341,7 @@ impl Socket {
             made = vec![train.data.to_bytes().unwrap_or_default()];
             made.iter().map(|bytes| IoSlice::new(bytes)).collect()
         };
-        let (sent, result) = self.socket.send_train(&to, train.stride as usize, &slices);
+        let (sent, result) = self.socket.send_batch(&to, train.stride as usize, &slices);
         (sent as u64, result)
     }
     /// One message straight into the buffer pool.

@@ -1,29 +1,29 @@
-//! How much the machine itself was in the way: pressure stall information and stolen time.
+//! Disturbances by the machine itself: pressure stall information and stolen time.
 
 use std::fs;
 use std::time::Duration;
 
-/// What processes wait for.
+/// Resource that tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// A processor.
+    /// Processor time.
     Cpu,
-    /// Memory.
+    /// Main memory.
     Memory,
-    /// Disk.
+    /// Disk input and output.
     Io,
 }
 
-/// Time lost to waiting, as the kernel counts it (Documentation/accounting/psi.rst).
+/// Time lost to waiting (Documentation/accounting/psi.rst of the kernel).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct StallTime {
-    /// Time in which at least one task waited.
+    /// Time during which at least one task waited.
     pub some: Duration,
-    /// Time in which all tasks waited.
+    /// Time during which all tasks waited.
     pub full: Duration,
 }
 
-/// Pressure of the machine; `None` on kernels that do not count it.
+/// Stall time of the machine; `None` on kernels that do not count it.
 pub fn pressure(resource: Resource) -> Option<StallTime> {
     let name = match resource {
         Resource::Cpu => "cpu",
@@ -41,14 +41,14 @@ fn parse_pressure(text: &str) -> Option<StallTime> {
     Some(StallTime { some: total("some")?, full: total("full").unwrap_or_default() })
 }
 
-/// Processor time of the whole machine since it started.
+/// Processor time of the whole machine since its start.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct MachineTime {
-    /// Spent working.
+    /// Time spent working.
     pub busy: Duration,
-    /// Spent idle.
+    /// Time spent idle.
     pub idle: Duration,
-    /// Wanted, but given to other virtual machines by the hypervisor.
+    /// Time that the hypervisor gave to other virtual machines.
     pub stolen: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! Code compiled for the widest vectors this processor has.
+//! Code compiled for the widest vector instructions of this processor.
 
-/// Runs `f` compiled for AVX-512 or AVX2 where the processor has them. Whatever is to be faster must be inlined into `f`.
+/// Runs `f` compiled for AVX-512 or AVX2 if the processor has them. Only code inlined into `f` benefits.
 #[inline]
 pub fn widest<R>(f: impl Fn() -> R) -> R {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Each type of field, with how it is written and read back.
+//! Types of event fields, and how each is written and read back.
 
 use crate::names::{self};
 use crate::read::{EventLine, interned};
@@ -6,7 +6,7 @@ use crate::words::Word;
 use crate::write::{FieldWriter, identity};
 use farlink_base::{BundleHandle, BundleKey, DeleteReason, LinkId, LtpSegmentEvent, NodeId, Priority, Refusal};
 
-/// A field of an event.
+/// A type of event field.
 pub trait EventField: Sized {
     fn write(&self, name: &str, out: &mut FieldWriter<'_>);
     fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String>;
@@ -21,7 +21,7 @@ impl EventField for u64 {
     }
 }
 
-/// Numbers that fit 64 bits.
+/// Implements the trait for numbers narrower than 64 bits.
 macro_rules! narrow {
     ($($kind:ty),*) => {$(
         impl EventField for $kind {
@@ -67,6 +67,7 @@ impl EventField for &'static str {
 impl EventField for BundleHandle {
     fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.number(name, self.0);
+        // Handles mean nothing to readers of a log: add the identity.
         if !out.is_json() && name == "bundle" {
             if let Some(identity) = out.names.identity(*self) {
                 out.text("id", &identity);
@@ -95,6 +96,7 @@ impl EventField for Option<LinkId> {
         }
     }
     fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
+        // An absent link is written as no field at all.
         line.has(name).then(|| LinkId::read(name, line)).transpose()
     }
 }
@@ -125,7 +127,7 @@ impl EventField for BundleKey {
     fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let (source, service) = line.endpoint("source")?;
         let (time, sequence) = (line.number("created_ms")?, line.number("sequence")?);
-        // Asked for one after the other, so that both are known as optional.
+        // `&` does not short-circuit: a sample records both fields as optional.
         let fragment = line.has("fragment_offset") & line.has("fragment_length");
         let part = || Ok::<_, String>((line.number("fragment_offset")?, line.number("fragment_length")?));
         Ok(BundleKey { source, service, time, sequence, fragment: fragment.then(part).transpose()? })
@@ -139,11 +141,12 @@ impl EventField for Option<BundleKey> {
         }
     }
     fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
+        // The key is written as several fields; its source stands for all.
         line.has("source").then(|| BundleKey::read(name, line)).transpose()
     }
 }
 
-/// Enumerations, each by its word.
+/// Implements the trait for enumerations, written as words.
 macro_rules! worded {
     ($($kind:ty),*) => {$(
         impl EventField for $kind {
@@ -160,7 +163,7 @@ worded!(Priority, DeleteReason);
 
 impl EventField for Refusal {
     fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
-        // A person is told more than the word.
+        // Log lines have the full sentence instead of the word.
         if out.is_json() { out.text(name, self.word()) } else { out.text(name, &self.to_string()) }
     }
     fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
@@ -173,7 +176,7 @@ fn read_word<T: Word>(name: &str, line: &EventLine<'_>) -> Result<T, String> {
     T::from_word(&text).ok_or_else(|| format!("`{name}`: `{text}` is no word for it"))
 }
 
-/// A struct whose fields stand in the event like its own.
+/// Implements the trait for a struct whose fields are written like the event's own.
 macro_rules! group {
     ($kind:ident: $($field:ident),*) => {
         impl EventField for $kind {

@@ -1,4 +1,4 @@
-//! Names for the numbers in events: of the node, its links, and the bundles it holds.
+//! Names for the numbers in events: of the node, its links, and the bundles that it holds.
 
 use crate::read::EventLine;
 use crate::write::FieldWriter;
@@ -6,12 +6,12 @@ use crate::{schema, write};
 use farlink_base::{BundleHandle, BundleKey, Event, Instant, LinkId, NodeId};
 use std::collections::HashMap;
 
-/// How links opened by unconfigured peers are called.
+/// Prefix of the names of links that unconfigured peers opened.
 const DYNAMIC: &str = "dynamic:";
-/// The way of bundles that travel in others.
+/// Name of the pseudo-link of bundles sent inside others (BIBE).
 const TUNNEL: &str = "tunnel";
 
-/// What is needed to name things in the events of one node, and to find them by name.
+/// Maps the numbers in the events of one node to names and back.
 #[derive(Clone, Debug)]
 pub struct EventNames {
     pub(crate) node: String,
@@ -20,17 +20,19 @@ pub struct EventNames {
 }
 
 impl EventNames {
-    /// For a node and its links by number.
+    /// Names for a node and its links, in the order of their numbers.
     pub fn new(node: String, links: Vec<String>) -> Self {
         EventNames { node, links, bundles: HashMap::new() }
     }
-    /// A link that came later.
+    /// Adds the name of a link that was configured later.
     pub fn name_link(&mut self, link: LinkId, name: String) {
+        // Named by its number: the list has a place per configured link only.
         if link.is_dynamic() {
             return;
         }
         let place = link.0 as usize;
         if self.links.len() <= place {
+            // Links may be named in any order.
             self.links.resize(place + 1, String::new());
         }
         self.links[place] = name;
@@ -42,6 +44,7 @@ impl EventNames {
         match self.links.get(link.0 as usize) {
             Some(name) => name.clone(),
             None if link == LinkId::TUNNEL => TUNNEL.into(),
+            // Without the flag the numbers are short.
             None => format!("{DYNAMIC}{}", link.0 & !LinkId::DYNAMIC),
         }
     }
@@ -58,19 +61,20 @@ impl EventNames {
     pub(crate) fn identity(&self, bundle: BundleHandle) -> Option<String> {
         self.bundles.get(&bundle).map(write::identity)
     }
-    /// Learns and forgets bundles; to be told every event, after it was written.
+    /// Updates the identities of bundles held; call it with every event, after writing it.
     pub fn after(&mut self, event: &Event) {
         match event {
             Event::Seen { bundle, key, .. } => {
                 self.bundles.insert(*bundle, *key);
             }
+            // No later event is about this bundle.
             Event::Deleted { bundle, .. } => {
                 self.bundles.remove(bundle);
             }
             _ => {}
         }
     }
-    /// The event as one line of JSON.
+    /// Formats an event as one line of JSON.
     pub fn json(&self, at: Instant, utc_ns: u64, event: &Event) -> String {
         let mut out = FieldWriter::json(self);
         out.number("time_ns", at.0);
@@ -80,33 +84,33 @@ impl EventNames {
         schema::write(event, &mut out);
         out.finish()
     }
-    /// The event as a sentence.
+    /// Formats an event as a log line.
     pub fn text(&self, event: &Event) -> String {
         let mut out = FieldWriter::sentence(self, schema::info(event).sentence);
         schema::write(event, &mut out);
         out.finish()
     }
-    /// The event of one line of JSON, as [`EventNames::json`] writes it, and its time.
+    /// Reads an event and its time from a line of JSON as written by [`EventNames::json`].
     ///
     /// # Errors
-    /// What is wrong with the line.
+    /// Description of the first problem of the line.
     pub fn read(&self, json: &str) -> Result<(Instant, Event), String> {
         let line = EventLine::parse(json, self)?;
         Ok((Instant(line.number("time_ns")?), schema::read(&line.text("event", "")?, &line)?))
     }
 }
 
-/// `ipn:2.0`, or `dtn#5f3a…` with the hash of a dtn node's name.
+/// Formats a node ID: `ipn:2.0`, or `dtn#5f3a…` with the hash of a dtn node's name.
 pub(crate) fn node(node: NodeId) -> String {
     if node.is_named() { node.to_string() } else { format!("ipn:{}.0", node.0) }
 }
 
-/// `ipn:2.64`, or `dtn#5f3a…/2a` with the hash of the demux.
+/// Formats an endpoint ID: `ipn:2.64`, or `dtn#5f3a…/2a` with the hash of the demux.
 pub(crate) fn endpoint(node: NodeId, service: u64) -> String {
     if node.is_named() { format!("{node}/{service:x}") } else { format!("ipn:{}.{service}", node.0) }
 }
 
-/// The inverse of [`endpoint`] and of [`node`].
+/// Inverse of [`endpoint`] and [`node`].
 pub(crate) fn parse_endpoint(text: &str) -> Option<(NodeId, u64)> {
     if let Some((node, service)) = text.strip_prefix("ipn:").and_then(|rest| rest.rsplit_once('.')) {
         return Some((NodeId(node.parse().ok()?), service.parse().ok()?));
@@ -177,6 +181,7 @@ mod tests {
             assert_eq!(parse_endpoint(&endpoint(node, service)), Some((node, service)));
             assert_eq!(parse_endpoint(&super::node(node)), Some((node, 0)));
         }
+        // Names of dtn nodes are hashed: their text cannot be read back.
         for bad in ["", "ipn:2", "ipn:x.0", "dtn#", "dtn#1/xyz", "dtn://a/"] {
             assert_eq!(parse_endpoint(bad), None, "{bad}");
         }

@@ -1,10 +1,10 @@
-//! An event being written: a JSON object, or the words of a log line.
+//! Writer of one event, as a JSON object or a log line.
 
 use crate::names::{self, EventNames};
 use farlink_base::{BundleKey, NodeId};
 use std::fmt::{Display, Write};
 
-/// Takes the fields of one event.
+/// Collects the fields of one event.
 pub struct FieldWriter<'a> {
     text: String,
     is_json: bool,
@@ -13,6 +13,7 @@ pub struct FieldWriter<'a> {
 
 impl<'a> FieldWriter<'a> {
     pub fn json(names: &'a EventNames) -> Self {
+        // Holds most events without growing.
         let mut text = String::with_capacity(256);
         text.push('{');
         FieldWriter { text, is_json: true, names }
@@ -24,7 +25,7 @@ impl<'a> FieldWriter<'a> {
         self.is_json
     }
     pub fn raw(&mut self, name: &str, value: impl Display) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = match (self.is_json, self.text.len()) {
             (true, 1) => write!(self.text, "\"{name}\":{value}"),
             (true, _) => write!(self.text, ",\"{name}\":{value}"),
@@ -35,6 +36,7 @@ impl<'a> FieldWriter<'a> {
         self.raw(name, value);
     }
     pub fn text(&mut self, name: &str, value: &str) {
+        // JSON quoting also keeps a log line parseable.
         if self.is_json || value.contains([' ', '"']) {
             self.raw(name, serde_json::Value::from(value));
         } else {
@@ -52,7 +54,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// Identity of a bundle in one word.
+/// Identity of a bundle as one word: source, creation time, sequence number and fragment.
 pub fn identity(key: &BundleKey) -> String {
     let fragment = key.fragment.map(|(offset, length)| format!("/{offset}+{length}")).unwrap_or_default();
     format!("{}/{}/{}{fragment}", names::endpoint(key.source, key.service), key.time, key.sequence)

@@ -1,38 +1,37 @@
-//! How fast virtual time passes: so many of its seconds in one of ours, or as fast as it can, or not at all. Real time
-//! is passed in.
+//! Speed of virtual time relative to real time: a limit, unlimited, or paused. Real time is passed in.
 
 use farlink_base::{Duration, Instant};
 
-/// Changes of pace are by this factor.
+/// Factor of one change of speed.
 const STEP: f64 = 2.0;
-/// At first a run takes so long,
+/// Real time that a run takes at the initial speed.
 const FIRST: Duration = Duration::from_secs(60);
-/// and at its slowest at most so much of a virtual second passes in one of ours.
+/// Least speed, virtual seconds per second.
 const SLOWEST: f64 = 1e-6;
-/// Who is behind by more does not try to catch up.
+/// Lag in real time beyond which the view does not catch up.
 const BEHIND: Duration = Duration::from_millis(250);
 
-/// The relation of the two times.
+/// Relation of virtual to real time.
 #[derive(Clone, Debug)]
 pub struct RunPace {
-    /// Virtual seconds a second.
+    /// Speed limit, virtual seconds per second.
     speed: f64,
-    /// A limit beyond which there is none.
+    /// Highest speed limit; the next step removes the limit.
     fastest: f64,
     free: bool,
     paused: bool,
-    /// A moment of both times, from which on the pace has been what it is.
+    /// Real and virtual time of the last change.
     origin: (Duration, Instant),
 }
 
 impl RunPace {
-    /// Of a run that lasts so long: it would take a minute.
+    /// Pace at which a run of this length takes one minute.
     pub fn new(duration: Duration) -> RunPace {
         let whole = duration.as_secs_f64();
         let speed = (whole / FIRST.as_secs_f64()).max(SLOWEST);
         RunPace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
     }
-    /// What the clock shows at a real time, if nothing else keeps it.
+    /// Virtual time at a real time, if the simulation keeps up.
     pub fn at(&self, real: Duration) -> Instant {
         if self.paused {
             return self.origin.1;
@@ -41,10 +40,10 @@ impl RunPace {
             return Instant::MAX;
         }
         let passed = real.saturating_sub(self.origin.0).as_secs_f64() * self.speed;
-        // Casts saturate.
+        // Float-to-integer casts saturate.
         Instant(self.origin.1.0.saturating_add((passed * 1e9) as u64))
     }
-    /// How long to wait for a virtual time; `None`: it does not come by itself.
+    /// Time to wait for a virtual time; `None` while paused.
     pub fn until(&self, real: Duration, at: Instant) -> Option<Duration> {
         if at <= self.at(real) {
             return Some(Duration::ZERO);
@@ -55,44 +54,45 @@ impl RunPace {
         let wait = at.since(self.at(real)).as_secs_f64() / self.speed;
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
-    /// The simulation has come so far: what it is behind it stays behind.
+    /// Records the simulation's progress; a large lag is accepted, not caught up.
     pub fn keep_up(&mut self, real: Duration, at: Instant) {
         let due = self.at(real);
         if self.free || due.since(at).as_secs_f64() / self.speed > BEHIND.as_secs_f64() {
             self.origin = (real, at);
         }
     }
-    /// Stands still, or goes on.
+    /// Pauses or resumes.
     pub fn pause(&mut self, real: Duration, at: Instant) {
         self.origin = (real, at);
         self.paused = !self.paused;
     }
-    /// Faster, or slower. Beyond a thousand times the first pace there is no limit.
+    /// Doubles or halves the speed limit. Beyond about a thousand times the initial speed the limit is removed.
     pub fn change(&mut self, real: Duration, at: Instant, faster: bool) {
         self.origin = (real, at);
         if faster {
             self.free = self.free || self.speed * STEP > self.fastest;
             self.speed = (self.speed * STEP).min(self.fastest);
+        // Slowing an unlimited run restores the last limit.
         } else if self.free {
             self.free = false;
         } else {
             self.speed = (self.speed / STEP).max(SLOWEST);
         }
     }
-    /// As fast as it can; or at the limit again.
+    /// Removes or restores the speed limit.
     pub fn release(&mut self, real: Duration, at: Instant) {
         self.origin = (real, at);
         self.free = !self.free;
     }
-    /// Whether nothing limits it.
+    /// Whether the speed is unlimited.
     pub fn is_free(&self) -> bool {
         self.free && !self.paused
     }
-    /// Whether it stands still.
+    /// Whether virtual time is paused.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
-    /// Virtual seconds a second, at most; `None`: as many as can be.
+    /// Speed limit, virtual seconds per second; `None` if unlimited.
     pub fn limit(&self) -> Option<f64> {
         (!self.free).then_some(self.speed)
     }

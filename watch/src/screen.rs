@@ -1,4 +1,4 @@
-//! The terminal: what is drawn, which keys are pressed, and how time passes meanwhile.
+//! Terminal: drawing, key presses, and real time.
 
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -11,80 +11,80 @@ use std::io::{self, IsTerminal};
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the terminal has another size. Shorter than a second.
+/// Interval at which the size of the terminal is checked; below a second, as `is_pressed` passes only nanoseconds.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What somebody wants.
+/// Command of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyCommand {
-    /// Stand still, or go on.
+    /// Pause or resume.
     Pause,
-    /// A higher limit of speed.
+    /// Raise the speed limit.
     Faster,
-    /// A lower one.
+    /// Lower the speed limit.
     Slower,
-    /// As fast as it can, or not.
+    /// Remove or restore the speed limit.
     Free,
-    /// The next node.
+    /// Choose the next node.
     Next,
-    /// The one before.
+    /// Choose the previous node.
     Previous,
-    /// Ten nodes on.
+    /// Choose the tenth node ahead.
     FarNext,
-    /// Ten back.
+    /// Choose the tenth node back.
     FarPrevious,
-    /// No node.
+    /// Choose no node.
     Nobody,
-    /// The end, with the results so far.
+    /// End the run with its results so far.
     Quit,
-    /// Nothing, but the picture is to be drawn anew.
+    /// Redraw the picture.
     Redraw,
 }
 
-/// Where a view is drawn.
+/// Screen on which the view is drawn.
 pub trait Screen {
-    /// Real time since some moment.
+    /// Real time since a fixed moment.
     fn now(&mut self) -> Duration;
-    /// Draws a picture.
+    /// Draws one picture.
     ///
     /// # Errors
-    /// A screen that is there no more.
+    /// If the screen is lost.
     fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()>;
-    /// The next key, if one is pressed within this time.
+    /// Waits for the next key, at most this long.
     ///
     /// # Errors
-    /// As [`Screen::draw`].
+    /// As for [`Screen::draw`].
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyCommand>>;
 }
 
-/// Why a run cannot be watched here, and what to do.
+/// Reason, with a hint, why a run cannot be watched here.
 pub fn hindrance() -> Option<&'static str> {
     if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
         return Some(
-            "`--watch` needs a terminal, and standard input or output is none\n\
-             hint: leave it out; the report's map plays the run afterwards: `farlink report RUN`",
+            "`--watch` needs a terminal for standard input and output\n\
+             hint: leave it out; the map of `farlink report RUN` shows the run afterwards",
         );
     }
     if std::env::var("TERM").is_ok_and(|kind| kind == "dumb") {
-        return Some("`--watch` needs a terminal that can place text, and TERM is `dumb`\nhint: leave it out");
+        return Some("`--watch` needs a terminal with cursor control, but TERM is `dumb`\nhint: leave it out");
     }
     None
 }
 
-/// The terminal of this process. It is as before when this is dropped, and when anything panics.
+/// Terminal of this process, restored on drop and on a panic.
 pub struct TerminalScreen {
-    /// Never dropped: of a terminal that is gone it would say so, to that terminal, and panic for it.
+    /// Never dropped: with a lost terminal its destructor would print an error to that terminal and panic.
     terminal: ManuallyDrop<DefaultTerminal>,
     begun: Instant,
-    /// Columns and lines as they were last.
+    /// Last known columns and lines.
     size: (u16, u16),
 }
 
 impl TerminalScreen {
-    /// Takes the terminal.
+    /// Switches the terminal to the view.
     ///
     /// # Errors
-    /// A terminal that does not allow it; it is as before.
+    /// If the terminal does not support it; it is restored.
     pub fn open() -> io::Result<TerminalScreen> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(TerminalScreen {
@@ -106,7 +106,7 @@ impl Drop for TerminalScreen {
 }
 
 fn give_back() {
-    // A terminal that is gone needs nothing.
+    // A lost terminal needs no restoring: errors are ignored.
     let _ = ratatui::try_restore();
     let _ = execute!(io::stdout(), Show);
 }
@@ -122,11 +122,11 @@ impl Screen for TerminalScreen {
         let end = Instant::now() + wait;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // What reads the keys would wait for ever for those of a terminal that is gone: it is asked only where there
-            // are some.
+            // crossterm would wait for ever on a lost terminal: ask it only when input is there.
             if is_pressed(left.min(LOOK))? && event::poll(Duration::ZERO)? {
                 return Ok(match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
+                    // Not every terminal reports this, which is why the size is polled, too.
                     Event::Resize(..) => Some(KeyCommand::Redraw),
                     _ => None,
                 });
@@ -142,10 +142,10 @@ impl Screen for TerminalScreen {
     }
 }
 
-/// Whether a key is pressed within this time.
+/// Whether input arrives within this time.
 ///
 /// # Errors
-/// A terminal that is gone.
+/// If the terminal is lost.
 fn is_pressed(wait: Duration) -> io::Result<bool> {
     let keys = io::stdin();
     let mut asked = [PollFd::new(&keys, PollFlags::IN)];
@@ -156,7 +156,7 @@ fn is_pressed(wait: Duration) -> io::Result<bool> {
     }
     let told = asked[0].revents();
     if told.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        return Err(io::Error::new(io::ErrorKind::NotConnected, "it is gone"));
+        return Err(io::Error::new(io::ErrorKind::NotConnected, "the terminal was closed"));
     }
     Ok(told.contains(PollFlags::IN))
 }
@@ -171,6 +171,7 @@ fn meaning(key: KeyEvent) -> Option<KeyCommand> {
     }
     Some(match key.code {
         KeyCode::Char(' ') => KeyCommand::Pause,
+        // `=` is the unshifted `+` on many keyboards.
         KeyCode::Char('+' | '=') => KeyCommand::Faster,
         KeyCode::Char('-') => KeyCommand::Slower,
         KeyCode::Char('m') => KeyCommand::Free,
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn missing_terminal_is_an_error() {
-        // A test may be run by hand, in one.
+        // Tests may also be run by hand, in a terminal.
         if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
             assert!(hindrance().is_some_and(|why| why.contains("hint:")));
         }

@@ -1,4 +1,4 @@
-//! What happened so far, as far as the view shows it: counters, who hears whom, when links were up.
+//! State of a run so far, as shown by the view: counters, contacts, and the times links were up.
 
 use crate::facts::Facts;
 use farlink_base::{BundleHandle, BundleKey, DeleteReason, Event, Instant};
@@ -6,19 +6,19 @@ use farlink_events::Word as _;
 use farlink_sim::contacts::ContactEdge;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Parts of the run for which it is known whether a link was up.
+/// Number of equal parts of the run for which the state of a link is recorded.
 pub const PARTS: usize = 600;
-/// Pairs of nodes with a lane of their own at most: the first that meet.
+/// Most pairs of nodes with a lane: the first that meet.
 const LANES: usize = 2000;
 
-/// When a link, or a pair of nodes, was up.
+/// Times at which a link, or the contact of a pair of nodes, was up.
 #[derive(Clone, Debug)]
 pub struct TimelineLane {
     pub name: String,
     pub nodes: [usize; 2],
-    /// Since when it is up; none: it is down.
+    /// Time since it is up; `None` if down.
     pub since: Option<Instant>,
-    /// In which parts of the run it was.
+    /// Parts of the run in which it was up.
     parts: Vec<bool>,
 }
 impl TimelineLane {
@@ -30,47 +30,48 @@ impl TimelineLane {
             (true, None) => self.since = Some(at),
             (false, Some(since)) => {
                 let (from, to) = (part(since, end), part(at, end));
+                // Short contacts mark at least one part.
                 self.parts[from..=to].fill(true);
                 self.since = None;
             }
             _ => {}
         }
     }
-    /// Whether it was up in any of these parts, as seen at this time.
+    /// Whether it was up in any of these parts until `now`.
     pub fn was_up(&self, parts: std::ops::Range<usize>, now: Instant, end: Instant) -> bool {
         let open = self.since.is_some_and(|since| part(since, end) < parts.end && parts.start <= part(now, end));
         open || self.parts.get(parts).is_some_and(|parts| parts.contains(&true))
     }
 }
 
-/// The part of a run that a time lies in.
+/// Index of the part that a time lies in.
 pub fn part(at: Instant, end: Instant) -> usize {
     let share = at.as_secs_f64() / end.as_secs_f64().max(1e-9);
     ((share * PARTS as f64) as usize).min(PARTS - 1)
 }
 
-/// Everything counted.
+/// Counters and timelines of a run.
 #[derive(Default)]
 pub struct WatchTally {
     pub created: u64,
-    /// Bundles delivered, each once.
+    /// Bundles delivered, counted once each.
     pub delivered: u64,
-    /// Bundles that arrived over links, copies and all.
+    /// Arrivals of bundles over links, including copies.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of these arrivals.
     pub received_bytes: u64,
-    /// Copies that nodes hold.
+    /// Copies held by nodes.
     pub copies: u64,
     pub refused: u64,
-    /// Copies given up, by reason.
+    /// Copies dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Who hears whom: radio and nodes.
+    /// Current contacts: radio and both nodes.
     pub hears: BTreeSet<(u16, u32, u32)>,
     pub contacts: u64,
-    /// Links, then pairs of nodes that have met.
+    /// Lanes of the links, then of pairs of nodes that have met.
     pub lanes: Vec<TimelineLane>,
     pairs: HashMap<(u16, u32, u32), usize>,
-    /// Ends of links that are up, of each lane.
+    /// State of each link at both of its ends.
     ups: Vec<[bool; 2]>,
     known: HashMap<(usize, BundleHandle), (BundleKey, u64)>,
     arrived: HashSet<BundleKey>,
@@ -83,7 +84,7 @@ impl WatchTally {
         WatchTally { ups: vec![[false; 2]; lanes.len()], lanes, ..WatchTally::default() }
     }
 
-    /// A node said something.
+    /// Records an event of a node.
     pub fn event(&mut self, facts: &Facts, at: Instant, node: usize, event: &Event) {
         match event {
             Event::Seen { bundle, key, size, .. } => {
@@ -104,6 +105,7 @@ impl WatchTally {
                 if self.known.remove(&(node, *bundle)).is_some() {
                     self.copies -= 1;
                 }
+                // `Done` follows delivery or forwarding: not a loss.
                 if *reason != DeleteReason::Done {
                     *self.dropped.entry(reason.word()).or_default() += 1;
                 }
@@ -112,7 +114,7 @@ impl WatchTally {
             Event::LinkUp { link, .. } => self.link(facts, at, node, *link, true),
             Event::LinkDown { link } => self.link(facts, at, node, *link, false),
             Event::Fault { what: "node down", .. } => {
-                // Nobody says any more what it had.
+                // A killed node reports no deletions.
                 self.known.retain(|(of, _), _| *of != node);
                 self.copies = self.known.len() as u64;
             }
@@ -124,11 +126,12 @@ impl WatchTally {
         let Some((link, first)) = facts.link(node, link) else { return };
         if let (Some(ends), Some(lane)) = (self.ups.get_mut(link), self.lanes.get_mut(link)) {
             ends[usize::from(!first)] = up;
+            // Up while either end is up.
             lane.set(at, ends[0] || ends[1], facts.end);
         }
     }
 
-    /// Two nodes begin to hear each other, or cease to.
+    /// Records the beginning or end of a contact.
     pub fn contact(&mut self, facts: &Facts, edge: &ContactEdge) {
         let pair = (edge.radio, edge.a, edge.b);
         if edge.up {
@@ -148,7 +151,7 @@ impl WatchTally {
         }
     }
 
-    /// Whom a node hears by radio.
+    /// Nodes that a node is in contact with.
     pub fn neighbours(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         self.hears.iter().filter_map(move |(_, a, b)| match (*a as usize == node, *b as usize == node) {
             (true, _) => Some(*b as usize),

@@ -1,4 +1,6 @@
-//! What is drawn of a run, on a screen of 80 by 24 with a clock of its own, to the letter: `FARLINK_BLESS=1` writes it.
+//! Pictures of runs on a screen of 80 by 24 with a simulated clock, compared letter by letter. `FARLINK_BLESS=1`
+//! updates
+//! the file.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Options, run_watched};
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Three that walk, and hear each other.
+/// Three nodes that walk and meet by radio.
 const WALK: &str = r#"
 name = "walk"
 seed = 1
@@ -43,7 +45,7 @@ to = "walker"
 bundles = { count = 1000, size = "10 kB", interval = "20 s" }
 "#;
 
-/// Two nodes and a link with gaps.
+/// Two nodes and an intermittent link.
 const LINK: &str = r#"
 name = "link"
 seed = 1
@@ -81,7 +83,7 @@ thread_local! {
     static KEYS: RefCell<Vec<(usize, KeyCommand)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A screen whose time passes as somebody waits.
+/// Screen whose clock advances with each wait.
 struct Fake {
     terminal: Terminal<TestBackend>,
     now: Duration,
@@ -115,7 +117,9 @@ impl Screen for Fake {
     }
 }
 
-/// The pictures of a run in which these keys are pressed after so many of them, and whether it went to its end.
+/// Runs a scenario, pressing keys after the given numbers of pictures. Returns the pictures, and whether the run
+/// reached
+/// its end.
 fn pictures(text: &str, keys: &[(usize, KeyCommand)]) -> (Vec<String>, bool) {
     let scenario = Scenario::parse_in(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     PICTURES.with_borrow_mut(Vec::clear);
@@ -132,6 +136,7 @@ fn pictures(text: &str, keys: &[(usize, KeyCommand)]) -> (Vec<String>, bool) {
 
 #[test]
 fn map_held_and_timeline_match_pictures() {
+    // Pictures are drawn every 50 ms of the simulated clock.
     let (walk, whole) = pictures(WALK, &[(200, KeyCommand::Next), (600, KeyCommand::Pause), (601, KeyCommand::Quit)]);
     assert!(!whole, "somebody ended it");
     let (link, whole) = pictures(LINK, &[(10, KeyCommand::Next)]);

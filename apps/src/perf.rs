@@ -1,4 +1,4 @@
-//! Performance between two applications: window and rate modes.
+//! Goodput and round-trip time between two applications, with a window or at a fixed rate.
 
 use crate::answers::Answers;
 use crate::inbox::Inbox;
@@ -10,47 +10,46 @@ use serde_json::{Value, json};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// First bytes of a payload; then, big-endian: run, sequence number, time sent (ns).
+/// First bytes of a payload; then, big-endian: nonce of the run, sequence number, time sent (ns).
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
-/// Bytes of the header in each payload, which is all of an answer.
+/// Length of the header in each payload, bytes; an answer is only the header.
 pub const HEADER: usize = 32;
-/// Deliveries under way to whoever serves.
+/// Deliveries to the server before the first is accepted.
 const WINDOW: u32 = 256;
-/// What to look at when nothing comes back.
-pub const SILENT: &str =
-    "hint: does `farlink perf --serve` run there? `farlink node bundles` says what the bundles wait for";
+/// Hint for the case that no answer arrives.
+pub const SILENT: &str = "hint: does `farlink perf --serve` run there? `farlink node bundles` shows why bundles wait";
 
-/// When to stop sending.
+/// Condition to stop sending.
 #[derive(Clone, Debug)]
 pub enum StopRule {
-    /// After a time.
+    /// After this time.
     After(Duration),
-    /// After so many bundles.
+    /// After this many bundles.
     Count(u64),
-    /// After so many payload bytes.
+    /// After this many payload bytes.
     Bytes(u64),
 }
 
-/// What to do.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The serving side.
+    /// Endpoint ID of the server.
     pub destination: String,
-    /// Payload bytes.
+    /// Payload bytes per bundle.
     pub bundle_size: u64,
-    /// Unanswered bundles at once (window mode).
+    /// Most unanswered bundles (window mode).
     pub window: u64,
-    /// Payload rate (rate mode).
+    /// Payload rate (rate mode); `None`: window mode.
     pub rate: Option<DataRate>,
-    /// When to stop.
+    /// Condition to stop sending.
     pub stop: StopRule,
-    /// Bytes to fill payloads with, once.
+    /// Bytes to send in the payloads, once.
     pub content: Option<Vec<u8>>,
-    /// Wait after the last.
+    /// Time to wait for answers after the last bundle.
     pub timeout: Duration,
 }
 
-/// What came of it.
+/// Results of a measurement.
 #[derive(Clone, Debug)]
 pub struct PerfReport {
     sent: u64,
@@ -60,14 +59,14 @@ pub struct PerfReport {
     rtt: Quantiles,
 }
 impl PerfReport {
-    /// Bundles that were answered.
+    /// Number of bundles answered.
     pub fn answered(&self) -> u64 {
         self.received
     }
     fn per_second(&self, amount: f64) -> f64 {
         if self.seconds > 0.0 { amount / self.seconds } else { 0.0 }
     }
-    /// For programs.
+    /// Results as JSON.
     pub fn json(&self) -> Value {
         json!({
             "sent": self.sent,
@@ -79,7 +78,7 @@ impl PerfReport {
             "rtt_ms": self.rtt.json(),
         })
     }
-    /// For people.
+    /// Results as one line of text.
     pub fn summary(&self) -> String {
         format!(
             "{} sent, {} answered, {} in {:.2} s: {}, {:.0} bundles/s, round trip min/p50/p99/max {}",
@@ -94,10 +93,10 @@ impl PerfReport {
     }
 }
 
-/// Answers every bundle with its header, until the node closes the connection.
+/// Server: answers every bundle with its header, until the node closes the connection.
 ///
 /// # Errors
-/// When the node is not there or does not agree.
+/// If the node is not reachable or refuses.
 pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut receiver = connect(at)?;
     let endpoint = receiver.endpoint(service);
@@ -106,6 +105,7 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
     eprintln!("measuring at {endpoint}");
+    // Replies and acknowledgments are batched to keep the server from being the bottleneck.
     let (mut answers, mut replies) = (Answers::new(WINDOW), 0);
     loop {
         let delivered = receiver.delivery()?;
@@ -121,10 +121,10 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Measures against a serving side.
+/// Client: sends bundles to a server and evaluates its answers.
 ///
 /// # Errors
-/// When the node is not there or refuses.
+/// If the node is not reachable or refuses.
 pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
     let inbox = Inbox::open(at, &passing_service(), 256)?;
     let mut run =
@@ -141,6 +141,7 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
         run.take(until)?;
     }
     let received = run.times.len() as u64;
+    // Answers do not repeat the payload's length; only the last bundle may be shorter.
     let mean = if run.sent > 0 { run.sent_bytes as f64 / run.sent as f64 } else { 0.0 };
     Ok(PerfReport {
         sent: run.sent,
@@ -190,6 +191,7 @@ impl PerfRun<'_> {
             let to = (from + size - HEADER).min(content.len());
             payload.extend_from_slice(&content[from..to]);
         }
+        // Arbitrary filler.
         payload.resize(size, 0x5a);
         let adu = BundleAdu { dst_eid: self.options.destination.clone(), lifetime_ms: 3_600_000, ..Default::default() };
         self.inbox.sender.send(adu, &payload)?;
@@ -199,17 +201,17 @@ impl PerfRun<'_> {
                 self.sent_bytes += size as u64;
                 Ok(())
             }
-            // The store is full: what is on the way must leave first.
+            // The store is full until bundles in flight have left it.
             AapStatus::Error => {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
             other => {
-                bail!("the node does not take a bundle for {}: {}", self.options.destination, crate::refusal(other))
+                bail!("the node refuses a bundle for {}: {}", self.options.destination, crate::refusal(other))
             }
         }
     }
-    /// Takes what answers are in; waits for one when nothing may be sent.
+    /// Reads the answers that have arrived; waits for one if nothing may be sent.
     fn collect(&mut self, began: Instant) -> anyhow::Result<()> {
         let wait = if self.may_send(began) { Duration::ZERO } else { Duration::from_millis(1) };
         let until = clock::now() + wait;
@@ -223,6 +225,7 @@ impl PerfRun<'_> {
                 let number = |from: usize| {
                     delivered.payload.get(from..from + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes)
                 };
+                // Late answers to an earlier run have another nonce.
                 if delivered.payload.starts_with(MAGIC) && number(8) == self.nonce {
                     self.times.push(at.0.saturating_sub(number(24)));
                     self.last = at;

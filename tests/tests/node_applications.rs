@@ -245,7 +245,7 @@ fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
     let output = run(&["ping", "ipn:2", "--timeout", "2 s", "--at", &node.socket]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("nothing from ipn:2 in 2 s (tried 128, 7, 2047)\nhint: is it running?"), "{said}");
+    assert!(said.contains("no answer from ipn:2 in 2 s (tried 128, 7, 2047)\nhint: is it running?"), "{said}");
 }
 
 #[test]

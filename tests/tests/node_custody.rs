@@ -59,10 +59,10 @@ fn send_asks_for_custody_and_hears_where_it_cannot_be_had() {
     until("the bundle is in custody", || bundles(&pair, 1).contains("ipn:2.64"));
     let refused = send(&a, "dtn://any/~news");
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && text.contains("cannot ask for custody"), "groups have none: {text}");
+    assert!(!refused.status.success() && text.contains("cannot request custody"), "groups have none: {text}");
     a.kill();
     let plain = pair.start(1, "");
     let text = String::from_utf8_lossy(&send(&plain, "ipn:2.64").stderr).into_owned();
-    assert!(text.contains("cannot ask for custody") && text.contains("it needs [custody]"), "{text}");
+    assert!(text.contains("cannot request custody") && text.contains("it needs [custody]"), "{text}");
     drop(plain);
 }

@@ -167,6 +167,6 @@ fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_
     BufReader::new(send.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
     send.kill().expect("it still waits");
     send.wait().expect("it ends");
-    assert!(said.contains("the node has not taken the bundle yet") && said.contains("waiting"), "{said}");
+    assert!(said.contains("the node has not accepted the bundle yet") && said.contains("waiting"), "{said}");
     assert_eq!(again.log().matches("the store holds").count(), 1);
 }

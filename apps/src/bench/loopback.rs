@@ -1,4 +1,4 @@
-//! The loopback benchmark: two node processes, load inside them, and the fastest plain copy measured in the same call.
+//! Loopback benchmark: two node processes that generate and count bundles themselves. Baseline: the fastest plain copy.
 
 use super::baseline;
 use super::nodes::{BenchOptions, DRAIN, GENERATOR, Ports, SINK};
@@ -8,11 +8,12 @@ use std::time::Duration;
 /// Runs the benchmark.
 ///
 /// # Errors
-/// When a node cannot be started or says nothing.
+/// If a node cannot be started or gives no report.
 pub fn loopback(options: &BenchOptions) -> anyhow::Result<Value> {
     let copied = options.baseline.then(|| baseline::one_hop(options)).transpose()?;
     let ports = Ports::free()?;
     let receiver = options.sink(&options.write(SINK, &ports, &[(GENERATOR, false)])?)?;
+    // The receiver must listen before the sender's first attempt to connect, or the retry delay would count.
     std::thread::sleep(Duration::from_millis(300));
     let mut sender = options.generator(&options.write(GENERATOR, &ports, &[(SINK, true)])?)?;
     sender.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;
@@ -27,6 +28,7 @@ pub fn loopback(options: &BenchOptions) -> anyhow::Result<Value> {
 
 fn result(options: &BenchOptions, sent: &Value, got: &Value) -> Value {
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or(0.0);
+    // Only bundles that arrived count, while all processor time does.
     let gigabytes = number(got, "received") * options.bundle_size as f64 / 1e9;
     let cpu_s = number(sent, "cpu_s") + number(got, "cpu_s");
     json!({

@@ -1,4 +1,4 @@
-//! The sending side: cut, paced, and tried again when the node's store is full.
+//! Sender of files: splits them, paces bundles, and retries when the node's store is full.
 
 use super::{Header, each_piece, head, hex};
 use crate::client::Client;
@@ -15,37 +15,37 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a refused bundle is tried again: a full store empties with the next contact.
+/// Time during which a refused bundle is retried: a full store empties with the next contact.
 const RETRY_FOR: Duration = Duration::from_secs(600);
-/// How long a bundle may not be taken before that is said.
+/// Time without an answer after which a message is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How to send.
+/// Parameters of [`send`].
 #[derive(Clone, Debug)]
 pub struct SendOptions {
-    /// Destination.
+    /// Destination endpoint ID.
     pub to: String,
-    /// Payload bytes of each bundle.
+    /// Payload bytes per bundle.
     pub bundle_size: u64,
-    /// Lifetime in ms.
+    /// Lifetime, ms.
     pub lifetime_ms: u64,
-    /// 1 bulk, 2 normal, 3 expedited.
+    /// Class of service: 1 bulk, 2 normal, 3 expedited.
     pub priority: u32,
-    /// Bundles handed over before the first is answered.
+    /// Most bundles submitted and not yet accepted.
     pub window: u64,
-    /// Our service; random when not given.
+    /// Service of this sender; `None`: random.
     pub service: Option<String>,
-    /// Without headers.
+    /// Whether payloads are sent without headers.
     pub raw: bool,
-    /// When each bundle is due.
+    /// Pace at which bundles are sent.
     pub pace: SendPace,
-    /// Whether custody of the bundles is asked for.
+    /// Whether custody is requested.
     pub custody: bool,
-    /// Status reports asked for, as flags of a bundle.
+    /// Status reports requested, as bundle processing control flags.
     pub reports: u64,
-    /// Where they go.
+    /// Endpoint ID that status reports are sent to.
     pub report_to: String,
-    /// Payload bytes of the first bundles, in place of `bundle_size`.
+    /// Payload bytes of the first bundles, instead of `bundle_size`.
     pub sizes: Vec<u64>,
 }
 impl SendOptions {
@@ -55,19 +55,19 @@ impl SendOptions {
     }
 }
 
-/// How fast bundles are sent.
+/// Pace of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendPace {
-    /// As fast as the node takes them.
+    /// As fast as the node accepts bundles.
     #[default]
     Flat,
-    /// Bytes at this rate.
+    /// At this payload rate.
     Rate(DataRate),
-    /// One every so often.
+    /// One bundle per interval.
     Interval(Duration),
 }
 impl SendPace {
-    /// Time from the start to a bundle before which so many bundles and bytes were sent.
+    /// Time after the start at which the next bundle is due, after this many bundles and bytes.
     fn due(self, bundles: u64, bytes: u64) -> Duration {
         match self {
             SendPace::Flat => Duration::ZERO,
@@ -80,21 +80,21 @@ impl SendPace {
     }
 }
 
-/// Where bytes come from.
+/// Source of the bytes to send.
 pub struct SendSource {
     name: String,
     reader: Box<dyn Read>,
     len: Option<u64>,
-    /// The file it is, where long bundles can be read from as they are sent.
+    /// Regular file, from which long bundles are read while they are sent.
     file: Option<Arc<File>>,
-    /// Bytes taken of it.
+    /// Offset of the next byte.
     at: u64,
 }
 impl SendSource {
-    /// A file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn open(path: &Path) -> io::Result<SendSource> {
         if path.as_os_str() == "-" {
             return Ok(SendSource {
@@ -115,15 +115,16 @@ impl SendSource {
             return Ok(SendSource { name, reader: Box::new(file), len: None, file: None, at: 0 });
         }
         let file = Arc::new(file);
+        // `read_at` keeps the position here, so that ranges of one file can be read independently.
         let reader = Box::new(Stretch { file: file.clone(), at: 0, end: u64::MAX });
         Ok(SendSource { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
     }
-    /// Text.
+    /// Sends text.
     pub fn text(text: String) -> SendSource {
         let len = Some(text.len() as u64);
         SendSource { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
     }
-    /// The next so many bytes, or those that are left.
+    /// Takes the next `size` bytes, or the rest.
     fn take(&mut self, size: u64) -> io::Result<FileChunk> {
         if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
             let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
@@ -137,16 +138,16 @@ impl SendSource {
         self.at += chunk.len() as u64;
         Ok(FileChunk::Memory(chunk))
     }
-    /// Its length, where known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.len
     }
 }
 
-/// Longer bundles are read as they are sent, where they are of a file.
+/// Longest bundle kept in memory, bytes; longer ones are read from their file while they are sent.
 const IN_MEMORY: u64 = 16 << 20;
 
-/// Bytes of a file, read from there whenever they are wanted.
+/// A range of a file, read on demand.
 #[derive(Clone)]
 struct Stretch {
     file: Arc<File>,
@@ -162,7 +163,7 @@ impl Read for Stretch {
     }
 }
 
-/// What one bundle carries of a source.
+/// Part of a source that one bundle carries.
 enum FileChunk {
     Memory(Vec<u8>),
     File(Stretch),
@@ -188,7 +189,7 @@ impl FileChunk {
     }
 }
 
-/// The payload of one bundle: a header, or none, and what it carries.
+/// Payload of one bundle: the header, if any, and its part of the source.
 struct Payload {
     head: Vec<u8>,
     chunk: FileChunk,
@@ -202,8 +203,8 @@ impl Payload {
         }
         .map_err(|why| match why.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                let said = "the node ended the connection while a bundle was handed over";
-                let hint = "its log says why: it may not take payloads so long (`bundle_bytes` of [limits])";
+                let said = "the node closed the connection while it received a bundle";
+                let hint = "its log has the reason: the payload may be too long (`bundle_bytes` of [limits])";
                 io::Error::new(why.kind(), format!("{said}, of {length} B\nhint: {hint}"))
             }
             _ => why,
@@ -211,23 +212,23 @@ impl Payload {
     }
 }
 
-/// What was sent.
+/// Summary of what was sent.
 #[derive(Clone, Debug)]
 pub struct SendReport {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// In so many bundles.
+    /// Number of bundles.
     pub bundles: u64,
-    /// Its bytes.
+    /// Payload bytes, without headers.
     pub bytes: u64,
-    /// Its digest.
+    /// SHA-256 of the bytes, hexadecimal.
     pub sha256: String,
 }
 
-/// Sends a source; `progress` hears the bytes the node has taken.
+/// Sends a source; `progress` is called with the bytes that the node has accepted.
 ///
 /// # Errors
-/// When the node is not there or refuses for long.
+/// If the node is not reachable, or refuses bundles for long.
 pub fn send(
     at: &str,
     mut source: SendSource,
@@ -238,6 +239,7 @@ pub fn send(
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
+    // Wakes the sender to print a message if the node does not answer.
     client.set_read_timeout(Some(PATIENCE))?;
     let adu = BundleAdu {
         dst_eid: options.to.clone(),
@@ -250,9 +252,10 @@ pub fn send(
     };
     let mut window = SendWindow { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
     let mut hash = Sha256::new();
+    // Distinguishes files of the same name.
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
-    // Of the pace: when the first is ready.
+    // Pacing starts when the first bundle is ready.
     let mut began = None;
     let mut chunk = source.take(options.size(0))?;
     loop {
@@ -265,6 +268,7 @@ pub fn send(
             header.total = Some(offset + bytes);
             header.sha256 = Some(hex(&hash.clone().finalize()));
         }
+        // The digest is known with the last piece only, which is why the next one is read ahead.
         let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
         std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
@@ -280,13 +284,13 @@ pub fn send(
     Ok(SendReport { name: source.name, bundles, bytes: offset, sha256: hex(&hash.finalize()) })
 }
 
-/// Bundles handed over and not yet answered; a refused one is tried again.
+/// Bundles submitted and not yet answered; refused ones are retried.
 struct SendWindow<F> {
     client: Client,
     adu: BundleAdu,
     waiting: VecDeque<(Payload, u64)>,
     taken: u64,
-    /// It was said that the node takes nothing.
+    /// Whether the message about waiting was printed.
     told: bool,
     progress: F,
 }
@@ -296,6 +300,7 @@ impl<F: Fn(u64)> SendWindow<F> {
             self.answer()?;
         }
         let before = self.taken + self.waiting.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        // The header does not count as progress.
         payload.send(&mut self.client, self.adu.clone(), |sent| (self.progress)(before + sent.min(bytes)))?;
         self.waiting.push_back((payload, bytes));
         Ok(())
@@ -305,7 +310,7 @@ impl<F: Fn(u64)> SendWindow<F> {
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let mut status = self.response()?;
         while status == AapStatus::Error && clock::now().since(began) < RETRY_FOR {
-            // The answers of those behind it come first; they keep their places.
+            // Responses for the bundles behind this one arrive first: their order is kept.
             std::thread::sleep(Duration::from_millis(100));
             if clock::now().since(began) >= PATIENCE {
                 self.tell();
@@ -313,7 +318,7 @@ impl<F: Fn(u64)> SendWindow<F> {
             let behind = self.waiting.len();
             payload.send(&mut self.client, self.adu.clone(), |_| {})?;
             for _ in 0..behind {
-                let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
+                let (payload, bytes) = self.waiting.pop_front().context("a response without a request")?;
                 match self.response()? {
                     AapStatus::Success => self.count(bytes),
                     _ => self.resend(payload, bytes)?,
@@ -324,14 +329,14 @@ impl<F: Fn(u64)> SendWindow<F> {
         match status {
             AapStatus::Success => self.count(bytes),
             AapStatus::Error => {
-                bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it")
+                bail!("the node refuses bundles: its store or a quota is full\nhint: `farlink node status` shows both")
             }
             AapStatus::InvalidRequest if self.adu.custody => bail!(
-                "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
-                 and no router that copies; bundles for groups or for itself have none",
+                "the node cannot request custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
+                 and a router that does not copy; bundles for groups or for the node itself have no custody",
                 self.adu.dst_eid
             ),
-            other => bail!("the node does not take a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
+            other => bail!("the node refuses a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
         }
         Ok(())
     }
@@ -341,12 +346,12 @@ impl<F: Fn(u64)> SendWindow<F> {
         }
         Ok(self.client.response()?.response_status())
     }
-    /// Says once that a bundle is not taken.
+    /// Prints once that the node does not accept a bundle.
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             eprintln!(
-                "the node has not taken the bundle yet, its memory, its store or a quota may be full; waiting\n\
-                 hint: farlink node status shows what it holds"
+                "the node has not accepted the bundle yet: its memory, its store or a quota may be full; waiting\n\
+                hint: `farlink node status` shows their usage"
             );
         }
     }

@@ -1,4 +1,6 @@
-//! The list of received bundles and the digests of their payloads: one line each, in a file that is rewritten when it grows long.
+//! List of received bundles with the digests of their payloads: one line each, in a file that is compacted when it
+//! grows
+//! long.
 
 use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -9,30 +11,30 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Identities remembered: several times what a node has in hand for one receiver, and so may deliver again.
+/// Bundles remembered: several times a node's window for one receiver, which it may deliver again.
 const REMEMBERED: usize = 8192;
-/// Lines of the file, as a multiple of those, after which it is written anew.
+/// Length at which the file is compacted, as a multiple of [`REMEMBERED`] lines.
 const GARBAGE: usize = 4;
 
-/// Bytes of the file that are set aside before what is received fills the disk: more than the lines of a group.
+/// Bytes reserved for the file before received data fills the disk: more than the lines of a group.
 const ROOM: u64 = 64 << 10;
 
-/// Source, creation time (DTN ms) and sequence number of a bundle.
+/// Source endpoint ID, creation time (DTN ms) and sequence number of a bundle.
 pub type BundleIdentity = (String, u64, u64);
 
-/// SHA-256 of a payload: anyone can write any identity, and nobody finds a second payload of one digest.
+/// SHA-256 of a payload, which distinguishes bundles that share an identity.
 pub type PayloadDigest = [u8; 32];
 
-/// A received bundle, beside its identity.
+/// Data on a received bundle, besides its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenRecord {
-    /// The number of its file, where it is one.
+    /// Number of its file; `None` if it was a piece of a file.
     pub number: Option<u64>,
-    /// None in lists that earlier versions wrote.
+    /// Digest of its payload; `None` in lists of earlier versions.
     pub content: Option<PayloadDigest>,
 }
 
-/// A reader that hashes the payload as it is read.
+/// Reader that computes the SHA-256 of the payload.
 pub struct Digesting<R> {
     from: R,
     hash: Sha256,
@@ -55,19 +57,19 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-/// The file they are in.
+/// File of the list.
 pub struct TakenList {
     path: PathBuf,
     file: File,
-    /// The end of what is set aside for it.
+    /// Offset up to which space is reserved.
     room: u64,
 }
 
-/// What is to be written into it.
+/// Lines to write to the list.
 pub enum TakenLines {
-    /// Behind what is there.
+    /// Append these lines.
     More(String),
-    /// In place of it.
+    /// Replace the file by these lines.
     Anew(String),
 }
 impl Default for TakenLines {
@@ -76,20 +78,20 @@ impl Default for TakenLines {
     }
 }
 
-/// The last bundles taken, in this run and those before.
+/// Bundles received most recently, in this run and earlier ones.
 pub struct TakenBundles {
-    /// Whether anything outlives the process.
+    /// Whether the list is kept in a file.
     listed: bool,
     lines: usize,
     known: HashMap<BundleIdentity, Vec<TakenRecord>>,
-    /// The same in order.
+    /// The same, in order of reception.
     order: VecDeque<(BundleIdentity, TakenRecord)>,
-    /// Lines to be written.
+    /// Lines not yet written.
     waiting: String,
 }
 
 impl TakenBundles {
-    /// Reads what the runs before took, where there is a folder, and gives the list there.
+    /// Reads the list of the folder, if there is one.
     pub fn open(out: Option<&Path>) -> io::Result<(TakenBundles, Option<TakenList>)> {
         let (known, order) = (HashMap::new(), VecDeque::new());
         let mut taken = TakenBundles { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
@@ -99,7 +101,7 @@ impl TakenBundles {
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
             text => text?,
         };
-        // A run that died as it wrote promised nothing of the line it was at.
+        // A line that a killed run left incomplete was never synced: drop it.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let file = append(&path)?;
         file.set_len(whole as u64)?;
@@ -112,7 +114,7 @@ impl TakenBundles {
         list.set_room_aside()?;
         Ok((taken, Some(list)))
     }
-    /// Whether there is none.
+    /// Whether no bundle is remembered.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -127,11 +129,11 @@ impl TakenBundles {
         let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
         known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
     }
-    /// Numbers of those that are files.
+    /// Numbers of the bundles that are files.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, record)| record.number)
     }
-    /// Another was taken; [`TakenList::write`] of the next [`TakenBundles::lines`] makes it last.
+    /// Records a bundle; [`TakenList::write`] of the next [`TakenBundles::lines`] makes the record durable.
     pub fn note(&mut self, identity: BundleIdentity, record: TakenRecord) {
         if self.listed {
             self.waiting.push_str(&line(&identity, record));
@@ -155,7 +157,7 @@ impl TakenBundles {
             }
         }
     }
-    /// What to write of all that was noted so far.
+    /// Takes the lines to write for everything recorded so far.
     pub fn lines(&mut self) -> TakenLines {
         let more = std::mem::take(&mut self.waiting);
         if self.lines <= GARBAGE * REMEMBERED {
@@ -167,21 +169,23 @@ impl TakenBundles {
 }
 
 impl TakenList {
-    /// Where the disk is full, what was received before must still be promised, or it would come again and again.
+    /// Reserves space for the list: on a full disk, bundles received before must still be recorded, or the node would
+    /// deliver
+    /// them again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length + ROOM / 2 > self.room {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, ROOM) {
                 Ok(()) => self.room = length + ROOM,
-                // There may be room later.
+                // There may be space later.
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
-                // A file system that cannot.
+                // The file system does not support reservations.
                 Err(_) => self.room = u64::MAX,
             }
         }
         Ok(())
     }
-    /// Writes lines, and waits until they are on disk.
+    /// Writes lines and waits until they are on disk.
     pub fn write(&mut self, lines: &TakenLines) -> io::Result<()> {
         match lines {
             TakenLines::More(lines) if lines.is_empty() => {}
@@ -209,8 +213,8 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier versions
-/// wrote no digest, and nothing in place of `-`.
+/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier
+/// versions wrote no digest, and nothing in place of `-`.
 fn line((source, time, sequence): &BundleIdentity, TakenRecord { number, content }: TakenRecord) -> String {
     let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
     match content {
@@ -250,7 +254,7 @@ mod tests {
     fn record(number: Option<u64>) -> TakenRecord {
         TakenRecord { number, content: Some([number.unwrap_or(99) as u8; 32]) }
     }
-    /// The list and what is known of it.
+    /// A list with the bundles it holds.
     struct TakenFixture(TakenBundles, TakenList);
     impl TakenFixture {
         fn write(&mut self) -> io::Result<()> {
@@ -329,7 +333,7 @@ mod tests {
             (file.blocks() * 512).saturating_sub(file.len())
         };
         if aside() == 0 {
-            return; // A file system that cannot.
+            return; // The file system does not support reservations.
         }
         for n in 0..5000 {
             taken.note(identity(n), record(Some(n)));
@@ -350,7 +354,7 @@ mod tests {
         }
         taken.write().unwrap();
         assert_eq!(open(&dir).of(&identity(1)), [with(0, None), with(0xfe, Some(3))], "each content once");
-        // Lines of earlier programs.
+        // Lines of earlier versions.
         std::fs::write(dir.path().join(".taken"), "1 7 ipn:1.9 5\n2 14 ipn:2.9\n").unwrap();
         let mut taken = open(&dir);
         let old = TakenRecord { number: Some(5), content: None };

@@ -3,7 +3,7 @@ use super::*;
 use sha2::{Digest, Sha256};
 
 impl Shelf {
-    /// Makes all that was taken last.
+    /// Syncs everything received; returns the events.
     fn settle(&mut self) -> anyhow::Result<Vec<Received>> {
         let mut told = self.finish()?;
         self.begin()?;
@@ -24,7 +24,7 @@ fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
         ..Default::default()
     }
 }
-/// Taken, and not made to last.
+/// Receives a payload without syncing it.
 fn hold(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) {
     let mut rest = payload;
     shelf.take(&adu(payload, sequence, redelivered), &mut rest).unwrap();
@@ -76,7 +76,7 @@ fn file_reassembles_in_any_order() {
     parts.reverse();
     let last = parts.len() - 1;
     for (i, (header, chunk)) in parts.iter().enumerate() {
-        // A new shelf each time: the receiver was killed and started again.
+        // A new shelf each time stands for a receiver that was killed and restarted.
         let mut shelf = open(&dir);
         let event = take(&mut shelf, header, chunk, i as u64, false).unwrap();
         drop(shelf);
@@ -113,9 +113,9 @@ fn damaged_file_is_reported() {
     }
 }
 
-/// An urgent bundle may come before those that were here already.
 #[test]
 fn rejoined_group_keeps_bundles_once() {
+    // On rejoining, an urgent bundle may be delivered before those received earlier.
     let dir = tempfile::tempdir().unwrap();
     let taken = |shelf: &mut Shelf, to: &str, sequence: u64| {
         let adu = BundleAdu { dst_eid: to.into(), ..adu(b"news", sequence, false) };
@@ -146,7 +146,7 @@ fn truncated_delivery_leaves_nothing() {
     assert_eq!(names(&dir), [".taken"]);
     let adu = BundleAdu { payload_length: 4, ..adu };
     shelf.take(&adu, &mut &b"same"[..]).unwrap();
-    assert_eq!(shelf.settle().unwrap().len(), 1, "it comes again, and was never taken");
+    assert_eq!(shelf.settle().unwrap().len(), 1, "delivered again, as it was never recorded");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn stdout_gets_pieces_without_header() {
     assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
 }
 
-/// A run that printed it and was killed before it answered: the next prints it again, and says so.
 #[test]
 fn stdout_marks_possible_repeats() {
+    // A run may be killed between printing a payload and accepting it: the next run prints it again, marked.
     let (header, chunk) = parts(b"the first and the second", 9).remove(0);
     for payload in [b"plain".to_vec(), encode(&header, &chunk).unwrap()] {
         for marked in [false, true] {
@@ -196,7 +196,7 @@ fn unsettled_group_is_delivered_again() {
     for run in 0..3_u64 {
         let mut shelf = open(&dir);
         assert!(shelf.settle().unwrap().is_empty());
-        // The last three of the run before were not settled: they come again, marked or not.
+        // The last three of the earlier run were not synced: they are delivered again, marked or not.
         for n in run * 10..run * 10 + 10 {
             hold(&mut shelf, &n.to_be_bytes(), n, run > 0);
         }
@@ -225,7 +225,7 @@ fn arrivals_during_sync_are_unpromised() {
     let pieces = parts(&[3; 100], 40);
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     let many = 4 * 8192 + 10;
-    // So many that the list is written anew while more is taken.
+    // Enough to rewrite the list while more bundles arrive.
     let record = TakenRecord { number: None, content: Some([0; 32]) };
     (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), record));
     hold(&mut shelf, &piece(0), many, false);
@@ -234,9 +234,9 @@ fn arrivals_during_sync_are_unpromised() {
     hold(&mut shelf, b"later", many + 2, false);
     hold(&mut shelf, &piece(1), many + 3, false);
     assert!(shelf.is_settling() && shelf.whole() == 1);
-    assert!(shelf.finish().unwrap().is_empty(), "its last piece may come again");
+    assert!(shelf.finish().unwrap().is_empty(), "its last piece may be delivered again");
     assert!(!shelf.is_settling() && shelf.done().is_none());
-    // Killed before that lasts.
+    // Killed before the sync.
     let again = {
         drop(shelf);
         open(&dir)
@@ -255,7 +255,7 @@ fn kill_anywhere_loses_and_repeats_nothing() {
     let mut shelf = open(&dir);
     (0..8).for_each(|n| hold(&mut shelf, b"bundle", n, false));
     hold(&mut shelf, &piece, 8, false);
-    // Killed as the list is written, before any has its name.
+    // Killed after the list was written and before the bundles were named.
     let mut batch = shelf.batch();
     drop(shelf);
     let folder = lock(dir.path()).unwrap();
@@ -263,12 +263,12 @@ fn kill_anywhere_loses_and_repeats_nothing() {
     drop((batch, folder));
     let mut shelf = open(&dir);
     let told = shelf.settle().unwrap();
-    assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is told");
+    assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is reported");
     for n in 0..8 {
         hold(&mut shelf, b"bundle", n, true);
     }
     hold(&mut shelf, &piece, 8, true);
-    assert!(shelf.settle().unwrap().is_empty(), "they were taken");
+    assert!(shelf.settle().unwrap().is_empty(), "they were recorded");
     let numbered = (1..=8).map(|n| format!("bundle-{n}"));
     let want: Vec<String> = [".taken".into()].into_iter().chain(numbered).chain(["name.txt".into()]).collect();
     assert_eq!(names(&dir), want);
@@ -284,7 +284,7 @@ fn taken_names_are_skipped() {
     assert_eq!(names(&dir), [".taken", "bundle-1", "bundle-2"]);
     assert_eq!(std::fs::read(dir.path().join("bundle-1")).unwrap(), b"theirs");
     drop(shelf);
-    // Others of the folder are no business of ours, however they are called.
+    // Other files in the folder are never touched, whatever their names.
     for name in [".bundle-x.new", ".bundle-7", "bundle-18446744073709551615", ".y.journal"] {
         std::fs::write(dir.path().join(name), b"?").unwrap();
     }
@@ -293,7 +293,7 @@ fn taken_names_are_skipped() {
     shelf.settle().unwrap();
     assert!(names(&dir).contains(&"bundle-3".to_string()) && names(&dir).len() == 8, "{:?}", names(&dir));
     let refused = Shelf::open(Some(dir.path())).err().map(|why| why.to_string()).unwrap_or_default();
-    assert!(refused.contains("somebody else receives into"), "{refused}");
+    assert!(refused.contains("another receiver uses"), "{refused}");
 }
 
 #[test]
@@ -351,16 +351,16 @@ fn pieces_in_removed_folder_are_unpromised() {
         }
         hold(&mut shelf, &piece(1), 2, false);
         let why = format!("{:#}", shelf.settle().err().expect("it went with its name"));
-        assert!(why.contains("cannot be made to last"), "{removed}: {why}");
+        assert!(why.contains("cannot be stored durably"), "{removed}: {why}");
         drop(shelf);
         let again = Shelf::open(Some(&inbox)).unwrap();
         assert!(again.taken.of(&("ipn:1.9".into(), 0, 2)).is_empty(), "{removed}: it may come again");
     }
 }
 
-/// Whoever can send can write any identity: a stranger's bundle and the true one are both delivered.
 #[test]
 fn same_identity_other_content_is_kept() {
+    // Any sender can use any identity: a forged bundle and the genuine one are both delivered.
     let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];
     let piece = |data: &[u8]| {
         let (mut header, chunk) = parts(data, data.len()).remove(0);
@@ -391,7 +391,7 @@ fn same_identity_other_content_is_kept() {
             drop(shelf);
             let mut shelf = open(&dir);
             for content in &contents {
-                assert!(take_payload(&mut shelf, content, 1, marked).unwrap().is_none(), "not answered before");
+                assert!(take_payload(&mut shelf, content, 1, marked).unwrap().is_none(), "not accepted before");
             }
             let mut there: Vec<Vec<u8>> = Vec::new();
             for name in names(&dir).iter().filter(|name| *name != ".taken") {
@@ -418,9 +418,9 @@ fn stdout_gets_other_content_too() {
     }
 }
 
-/// The list of an earlier program has no contents.
 #[test]
 fn old_entries_compare_with_their_file() {
+    // Lists of earlier versions have no digests.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".taken"), "0 1 ipn:1.9 1\n0 2 ipn:1.9\n0 3 ipn:1.9 3\n").unwrap();
     std::fs::write(dir.path().join("bundle-1"), "FORGED").unwrap();
@@ -430,8 +430,8 @@ fn old_entries_compare_with_their_file() {
     std::fs::remove_file(dir.path().join("bundle-1")).unwrap();
     let told = take("HONEST", 1);
     assert!(matches!(told, Some(Received::Bundle { path: Some(path), .. }) if path.ends_with("bundle-4")));
-    assert!(take("HONEST", 1).is_none() && take("FORGED", 1).is_none(), "it is remembered without its file");
-    assert!(take("a piece", 2).is_none() && take("gone", 3).is_none(), "nobody can tell");
+    assert!(take("HONEST", 1).is_none() && take("FORGED", 1).is_none(), "remembered without its file");
+    assert!(take("a piece", 2).is_none() && take("gone", 3).is_none(), "without a digest they count as equal");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `farlink bundle decode` for BPv6 (RFC 5050): the same words as for BPv7 where they mean the same.
+//! `farlink bundle decode` for BPv6 (RFC 5050), in the same words as for BPv7 where the meaning is the same.
 
 use crate::bundle::{flag_names, hex, list, preview, time_text};
 use farlink_base::{Duration, Malformed, format_duration};
@@ -28,7 +28,7 @@ const BLOCK_FLAGS: [(u64, &str); 7] = [
     (block_flags::REFERENCES, "refers to endpoint IDs"),
 ];
 
-/// The name of a block type (IANA registry and the private codes this program knows).
+/// Name of a block type: the IANA registry, and the private codes that this program knows.
 fn block_name(code: u8) -> &'static str {
     match code {
         kind::PAYLOAD => "payload",
@@ -49,13 +49,13 @@ fn block_name(code: u8) -> &'static str {
     }
 }
 
-/// What is in the payload of an administrative bundle.
+/// Administrative record in the payload, if the bundle has one.
 fn record(bundle: &Bundle) -> Option<Result<Record, Malformed>> {
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     bundle.primary.has(flags::ADMIN).then(|| v6::record(&bytes))
 }
 
-/// A block's content for people, and the same for scripts.
+/// A block's content as text and as JSON.
 fn content(block: &BlockView) -> (String, Value) {
     match &block.meaning {
         Meaning::PreviousHop(node) => (v6::text(node), json!({ "node": v6::text(node) })),
@@ -80,7 +80,7 @@ fn references(block: &BlockView) -> Vec<String> {
     block.references.iter().map(v6::text).collect()
 }
 
-/// One JSON document of a bundle; `skipped` bytes came before it.
+/// One bundle as a JSON document; `skipped` bytes precede it in the file.
 pub(crate) fn document(bundle: &Bundle, skipped: usize) -> Value {
     let primary = &bundle.primary;
     let block = |kind: u8, bits: u64, offset: u64, length: u64| {
@@ -100,6 +100,7 @@ pub(crate) fn document(bundle: &Bundle, skipped: usize) -> Value {
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     let mut payload = block(kind::PAYLOAD, bundle.payload_flags, bundle.payload_offset, bundle.payload_block_len);
     payload["content"] = json!({ "length": bytes.len(), "preview": preview(&bytes) });
+    // BPv6 allows blocks behind the payload: keep the order on the wire.
     let blocks = bundle.before.iter().map(extension).chain([payload]).collect::<Vec<_>>();
     let blocks: Vec<Value> = blocks.into_iter().chain(bundle.after.iter().map(extension)).collect();
     json!({
@@ -108,6 +109,7 @@ pub(crate) fn document(bundle: &Bundle, skipped: usize) -> Value {
         "report_to": v6::text(&primary.report_to), "custodian": v6::text(&primary.custodian),
         "creation": { "time": time_text(primary.creation.time), "dtn_ms": primary.creation.time.as_millis(),
             "sequence": primary.creation.sequence },
+        // BPv6 counts lifetimes in seconds; the document has the unit of BPv7.
         "lifetime_ms": primary.lifetime_s.saturating_mul(1000), "flags": primary.flags,
         "flag_names": names(primary.flags), "class": primary.priority().number(),
         "dictionary_bytes": primary.dictionary_len,
@@ -120,7 +122,7 @@ pub(crate) fn document(bundle: &Bundle, skipped: usize) -> Value {
     })
 }
 
-/// Names of the bundle's flags; the class of service is told apart.
+/// Names of the bundle's flags; the class of service is shown separately.
 fn names(bits: u64) -> Vec<String> {
     flag_names(bits & !flags::PRIORITY, &BUNDLE_FLAGS)
 }
@@ -128,6 +130,7 @@ fn names(bits: u64) -> Vec<String> {
 fn record_document(record: &Record) -> Value {
     match record {
         Record::Report(report) => {
+            // Items that are not asserted have no time.
             let asserted = report.items().into_iter().filter(|(_, item)| item.asserted);
             let items: Map<String, Value> =
                 asserted.map(|(name, item)| (name.to_string(), json!({ "time": item.time.map(time_text) }))).collect();
@@ -145,7 +148,7 @@ fn record_document(record: &Record) -> Value {
     }
 }
 
-/// A bundle for people; `skipped` bytes came before it.
+/// One bundle as text; `skipped` bytes precede it in the file.
 pub(crate) fn explain(bundle: &Bundle, skipped: usize) -> String {
     let primary = &bundle.primary;
     let mut out = format!("BPv6 bundle, {} bytes: {}\n", bundle.len, bundle.id());
@@ -165,8 +168,8 @@ pub(crate) fn explain(bundle: &Bundle, skipped: usize) -> String {
     line(format!("  class        {}", ["bulk", "normal", "expedited"][usize::from(primary.priority().number())]));
     line(format!("  flags        {}", list(names(primary.flags))));
     line(match primary.dictionary_len {
-        0 => "  names        as numbers (RFC 6260)".into(),
-        bytes => format!("  names        in a dictionary of {bytes} bytes"),
+        0 => "  endpoints    as numbers (RFC 6260)".into(),
+        bytes => format!("  endpoints    in a dictionary of {bytes} bytes"),
     });
     if let Some(fragment) = primary.fragment {
         line(format!("  fragment     from byte {} of {}", fragment.offset, fragment.total));
@@ -206,12 +209,12 @@ fn explain_record(record: &Record, line: &mut dyn FnMut(String)) {
         }
         Record::Custody(signal) => {
             line(format!("  record       custody signal about {}", signal.subject));
-            line(format!("  says         {} at {}", verdict(signal.succeeded), time_text(signal.time)));
+            line(format!("  signal       {} at {}", verdict(signal.succeeded), time_text(signal.time)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
         }
         Record::Aggregate(signal) => {
             line("  record       aggregate custody signal".into());
-            line(format!("  says         {}", verdict(signal.succeeded)));
+            line(format!("  signal       {}", verdict(signal.succeeded)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
             let ranges = signal.fills.iter().map(|fill| match fill.first == fill.last {
                 true => fill.first.to_string(),
@@ -230,7 +233,7 @@ mod tests {
     use farlink_base::Payload;
     use farlink_bundle::Profile;
 
-    /// The vectors of `tests/vectors`.
+    /// Bundles of `tests/vectors`, with their names.
     fn vectors() -> Vec<(String, Bundle)> {
         let text = include_str!("../../tests/vectors/bpv6_bundles.json");
         let file: Value = serde_json::from_str(text).unwrap();
@@ -244,6 +247,7 @@ mod tests {
     #[test]
     fn every_block_is_placed_and_explained() {
         for (id, bundle) in vectors() {
+            // Three bytes skipped: every offset moves by as many.
             let document = document(&bundle, 3);
             let blocks = document["blocks"].as_array().unwrap();
             let end = |block: &Value| block["offset"].as_u64().unwrap() + block["length"].as_u64().unwrap();

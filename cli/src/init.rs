@@ -1,4 +1,4 @@
-//! `farlink init`: write commented working files.
+//! `farlink init`: writes commented, working configuration files.
 
 mod files;
 
@@ -22,15 +22,16 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum InitCommand {
-    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; LTP is there to be
-    /// switched to. Without addresses both run on this computer.
+    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; the files also hold a link over
+    /// LTP,
+    /// commented out. Without addresses both nodes run on this computer.
     TwoNodes(Box<TwoNodes>),
     /// A scenario for simulation and testbed: scenario.toml.
     Scenario {
         /// Folder to write to.
         #[arg(long, default_value = ".")]
         dir: PathBuf,
-        /// Replace a file that exists.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
@@ -44,25 +45,25 @@ struct TwoNodes {
     /// IP address of the second.
     #[arg(long, default_value = "127.0.0.1")]
     b: IpAddr,
-    /// The convergence layer between them; without it, TCPCLv4 with LTP to switch to.
+    /// Convergence layer between the nodes; default: TCPCLv4, with LTP prepared.
     #[arg(long)]
     layer: Option<LayerChoice>,
-    /// Secure their sessions (TLS 1.3): also makes an authority and certificates, in `certs`.
+    /// Secure the sessions with TLS 1.3; also writes an authority and certificates to `certs`.
     #[arg(long)]
     tls: bool,
-    /// Encipher bundles from end to end (BPSec), and authenticate the link over LTP: also makes keys, `node.keys`.
+    /// Encrypt payloads end to end (BPSec) and authenticate LTP segments; also writes keys to `node.keys`.
     #[arg(long)]
     secure: bool,
-    /// Each has custody of what it sends until the other has taken it.
+    /// Request custody: each node keeps its bundles until the other node has accepted custody.
     #[arg(long)]
     custody: bool,
-    /// No file names the other node: they announce themselves and find each other.
+    /// Discover the other node by announcements instead of naming it in the file.
     #[arg(long)]
     discovery: bool,
     /// Folder to write to.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Replace files that exist.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
@@ -77,20 +78,19 @@ enum LayerChoice {
     Ltp,
 }
 impl LayerChoice {
-    /// What it is called in the file, its port, and what one should know.
+    /// Name in the file, default port, and description for the comment.
     fn facts(self) -> (&'static str, u16, &'static str) {
         match self {
             LayerChoice::Tcpclv4 => ("tcpclv4", 4556, "sessions over TCP, every bundle acknowledged"),
-            LayerChoice::Tcpclv3 => ("tcpclv3", 4556, "as ION and µD3TN speak it"),
-            LayerChoice::Stcp => ("stcp", 4456, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            LayerChoice::Mtcp => ("mtcp", 16162, "bundles one after the other in a TCP stream, nothing acknowledged"),
-            LayerChoice::Udpcl => ("udpcl", 4556, "a bundle, or a piece of one, in a datagram; what is lost is lost"),
+            LayerChoice::Tcpclv3 => ("tcpclv3", 4556, "the version that ION and µD3TN use"),
+            LayerChoice::Stcp => ("stcp", 4456, "bundles in sequence over TCP, without acknowledgments"),
+            LayerChoice::Mtcp => ("mtcp", 16162, "bundles in sequence over TCP, without acknowledgments"),
+            LayerChoice::Udpcl => ("udpcl", 4556, "a bundle, or a part of one, per datagram; no retransmission"),
             LayerChoice::Ltp => ("ltp", 1113, "LTP over UDP, for links with long delay or loss"),
         }
     }
 }
 
-/// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
         InitCommand::TwoNodes(args) => two_nodes(&args),
@@ -112,6 +112,7 @@ fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
     crate::make_folder(dir, "--dir")?;
     let [first, second] = sides(args);
     let file = |side: &InitNode| dir.join(format!("node-{}.toml", side.name));
+    // All files are checked before the first is written: a failure must not leave half of them.
     [&first, &second].map(file).iter().try_for_each(|file| absent(file, *force))?;
     if args.tls {
         crate::certs::run(&crate::certs::Args::of(&["ipn:1.0", "ipn:2.0"], dir.join("certs"), *force))?;
@@ -120,16 +121,18 @@ fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
         let keys = dir.join("node.keys");
         absent(&keys, *force)?;
         crate::certs::write(&keys, &new_key().map_err(anyhow::Error::from)?, 0o600)?;
-        eprintln!("wrote {}: both nodes need it, nobody else should have it", keys.display());
+        // Never printed to standard output: a log must not contain the keys.
+        eprintln!("wrote {}: both nodes need it; keep it secret", keys.display());
     }
     for (here, there) in [(&first, &second), (&second, &first)] {
         write(&file(here), &here.text(there, args), *force)?;
         eprintln!("wrote {}", file(here).display());
     }
+    // Without secrets, running the same command on the other computer gives the same files.
     if a != b && (args.tls || args.secure) {
-        // Made there anew, they would not fit these.
+        // Keys made there again would not match these.
         let what = if args.tls { ", but for certs/authority.key" } else { "" };
-        eprintln!("copy the folder to the other computer{what}: its keys cannot be made there again");
+        eprintln!("copy the folder to the other computer{what}: both nodes need the same keys");
     }
     let folder = if dir == Path::new(".") { String::new() } else { format!("{}/", dir.display()) };
     eprintln!(
@@ -142,8 +145,9 @@ fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The two: on one computer the second takes the next ports.
+/// Both nodes; on one computer the second one uses the next port numbers.
 fn sides(args: &TwoNodes) -> [InitNode; 2] {
+    // Two nodes cannot listen at the same port of one address.
     let step = u16::from(args.a == args.b);
     [
         InitNode { name: "a", number: 1, ip: args.a, ports: 0 },
@@ -151,21 +155,24 @@ fn sides(args: &TwoNodes) -> [InitNode; 2] {
     ]
 }
 
-/// What cannot be had together, and what to try.
+/// Checks that the options can be combined; the error has a hint.
 fn possible(args: &TwoNodes) -> Result<(), &'static str> {
     let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
     if tls && args.layer.is_some_and(|layer| layer != LayerChoice::Tcpclv4) {
         return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
     }
     if discovery && matches!(args.layer, Some(LayerChoice::Udpcl | LayerChoice::Ltp)) {
-        return Err("over UDP nobody could tell that a neighbour is there\nhint: --discovery with a layer over TCP");
+        return Err(
+            "--discovery needs a layer over TCP: over UDP a neighbour's presence cannot be verified\nhint: use --layer tcpclv4",
+        );
     }
+    // Anyone on the network can announce any node ID.
     if discovery && custody && !tls {
-        return Err("a name that is announced is a claim, and no custody is taken from such\nhint: --tls proves names");
+        return Err("custody is not accepted from discovered neighbours that are not authenticated\nhint: add --tls");
     }
     if a.is_ipv4() != b.is_ipv4() {
         return Err(
-            "of --a and --b one is IPv4 and one IPv6: they do not reach each other\nhint: give two of one family",
+            "--a and --b are of different families, IPv4 and IPv6, and cannot reach each other\nhint: give two of one family",
         );
     }
     Ok(())
@@ -184,10 +191,11 @@ fn write(file: &Path, text: &str, force: bool) -> Result<(), CliError> {
     std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--dir"))
 }
 
-/// A file of keys that nobody knows: one for bundles, and one for links over LTP.
+/// Text of a key file with two random keys: one for bundles, one for links over LTP.
 fn new_key() -> std::io::Result<String> {
     let key = |name: &str| -> std::io::Result<String> {
         let mut secret = [0; 32];
+        // 256 random bits per key.
         std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(format!("[[key]]\nname = \"{name}\"\nsecret = \"{digits}\"\n"))
@@ -226,6 +234,7 @@ mod tests {
             ("224.0.0.26:3003".into(), "0.0.0.0:3003".into())
         );
         assert_eq!(found("2001:db8::1", "2001:db8::2").to[0].to_string(), "[2001:db8::2]:3003");
+        // On one computer each node listens at its own port and announces itself to the other's.
         let here = found("127.0.0.1", "127.0.0.1");
         assert_eq!((here.to[0].port(), here.listen[0].port()), (3004, 3003));
     }
@@ -234,7 +243,7 @@ mod tests {
     fn the_files_are_without_mistakes() {
         for text in texts(&args(&[])) {
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
-            // With the comments about LTP taken away, too.
+            // Also with the LTP link enabled, as the comment in the file describes.
             let ltp: String = text
                 .lines()
                 .map(|line| match line.strip_prefix("# ") {
@@ -274,6 +283,7 @@ mod tests {
         let key = std::fs::read_to_string(dir.path().join("node.keys")).unwrap();
         assert!(two_nodes(&args(&line)).is_err());
         assert_eq!(std::fs::read_to_string(dir.path().join("node.keys")).unwrap(), key);
+        // Combinations that `possible` refuses.
         for cannot in [
             &["--tls", "--layer", "ltp"][..],
             &["--discovery", "--layer", "ltp"],

@@ -1,4 +1,4 @@
-//! Benchmarks that are ended in the middle, and mistakes that cost no minutes.
+//! Benchmarks stopped in the middle, and mistakes reported before measuring.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn farlink(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// Processes that name this folder.
+/// Command lines of all processes that mention this folder.
 fn processes(folder: &Path) -> Vec<String> {
     let name = folder.display().to_string();
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
@@ -33,6 +33,7 @@ fn until(what: &str, child: &mut Child, mut so: impl FnMut() -> bool) {
 
 #[test]
 fn ended_benchmark_leaves_no_process() {
+    // Nodes must also end if the benchmark cannot clean up (SIGKILL): their parent-death signal does it.
     for signal in ["-INT", "-TERM", "-KILL"] {
         let place = tempfile::tempdir().unwrap();
         let mut child = farlink(place.path(), "bench forward --seconds 60").spawn().unwrap();
@@ -45,6 +46,7 @@ fn ended_benchmark_leaves_no_process() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{signal}: {:?}", processes(place.path()));
             std::thread::sleep(Duration::from_millis(20));
         }
+        // A killed benchmark cannot remove its temporary folder.
         if signal != "-KILL" {
             assert_eq!(output.status.code(), Some(1), "{signal}: {said}");
             assert!(said.contains("stopped"), "{signal}: {said}");
@@ -59,6 +61,7 @@ fn mistakes_are_reported_before_measuring() {
     fs::write(place.path().join("plain.md"), "no marks").unwrap();
     for folder in ["full", "kept/other-1"] {
         fs::create_dir_all(place.path().join(folder)).unwrap();
+        // Existing files in --keep must never be overwritten.
         fs::write(place.path().join(folder).join("node-1.toml"), "dear").unwrap();
     }
     for (arguments, says) in [
@@ -66,13 +69,16 @@ fn mistakes_are_reported_before_measuring() {
         ("bench suite --write nowhere.md", "nowhere.md: "),
         ("bench suite --rows codec --write plain.md", "cannot be used with"),
         ("bench suite --against nowhere", "--against: nowhere: "),
-        ("bench suite --against /bin/true", "/bin/true: it does not call itself farlink\nhint: name a farlink"),
-        ("bench suite --rows nothing", "--rows: no row with it"),
+        (
+            "bench suite --against /bin/true",
+            "/bin/true: its --version does not begin with farlink\nhint: name a farlink",
+        ),
+        ("bench suite --rows nothing", "--rows: no row has this in its name"),
         ("bench forward --keep full", "--keep: full is not empty"),
         ("bench delivery --keep full", "--keep: full is not empty"),
         ("bench peer other --start x --keep kept", "--keep: kept/other-1 is not empty"),
         ("bench peer other --start ", "--start is empty"),
-        ("bench peer hdtn --program /bin/true --cla udpcl", "it is not measured over udpcl\nhint: --cla stcp"),
+        ("bench peer hdtn --program /bin/true --cla udpcl", "not measured over udpcl\nhint: --cla stcp"),
         ("bench codec --bundle-size 10GB", "--bundle-size: more than 500 MB"),
     ] {
         let output = farlink(place.path(), arguments).output().unwrap();
@@ -82,7 +88,7 @@ fn mistakes_are_reported_before_measuring() {
     }
 }
 
-/// Result of a benchmark, as JSON.
+/// Runs a benchmark and returns its JSON result.
 fn measured(arguments: &[&str]) -> serde_json::Value {
     let place = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));

@@ -1,4 +1,4 @@
-//! `farlink campaign` as a user meets it: killed and resumed, stopped, with children, and with mistakes.
+//! `farlink campaign` from the command line: killed and resumed, stopped, in child processes, and with mistakes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ name = \"crowd\"\nscenario = \"scenario.toml\"\nrepetitions = 3\n\
 [[figure.claim]]\ntext = \"Control helps.\"\nrule = \"above\"\n\
 [[figure]]\nname = \"overhead\"\nmetric = \"overhead\"\nx = \"router\"\nseries = \"control\"\nshape = \"bars\"\n";
 
-/// A folder with the campaign, taken away in the end.
+/// A folder with the campaign, removed on drop.
 struct CampaignFixture(PathBuf);
 impl Drop for CampaignFixture {
     fn drop(&mut self) {
@@ -31,6 +31,7 @@ impl Drop for CampaignFixture {
 }
 
 fn place(name: &str) -> CampaignFixture {
+    // Tests run in threads of one process: the name keeps their folders apart.
     let folder = std::env::temp_dir().join(format!("farlink-cli-campaign-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("crowd")).unwrap();
@@ -51,7 +52,7 @@ fn farlink(folder: &Path, arguments: &str) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Everything of the results that hangs on nothing but the campaign.
+/// Contents of all result files that depend on the campaign only, not on time or machine.
 fn results(folder: &Path) -> Vec<Vec<u8>> {
     let files = ["results.txt", "cells.csv", "points.csv", "cells.parquet", "points.parquet", "figures/ratio.svg"];
     files.iter().map(|file| fs::read(folder.join(file)).unwrap_or_else(|why| panic!("{file}: {why}"))).collect()
@@ -62,7 +63,7 @@ fn ended(folder: &Path) -> usize {
     entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
 }
 
-/// Waits until so many cells ended.
+/// Waits until this many cells are complete.
 fn until_ended(folder: &Path, count: usize, child: &mut Child) {
     let begun = Instant::now();
     while ended(folder) < count {
@@ -82,15 +83,19 @@ fn killed_and_resumed_campaign_matches_exactly() {
     assert!(said.contains("whole/report.html"), "{said}");
     let expected = results(&folder.join("whole"));
 
-    // As kill -9 does: nothing can be tidied up.
+    // SIGKILL: the process cannot clean up.
     let mut child = command(folder, "campaign run crowd --jobs 2 --out killed").spawn().unwrap();
     until_ended(&folder.join("killed"), 3, &mut child);
     child.kill().unwrap();
     child.wait().unwrap();
     let there = ended(&folder.join("killed"));
+    // Some cells must be left, or nothing was resumed.
     assert!((3..12).contains(&there), "{there} cells");
     let (_, status, _) = farlink(folder, "campaign status killed");
-    assert!(status.starts_with(&format!("crowd: {there} of 12 cells done")) && status.contains("nobody"), "{status}");
+    assert!(
+        status.starts_with(&format!("crowd: {there} of 12 cells done")) && status.contains("running    no"),
+        "{status}"
+    );
     let (code, printed, said) = farlink(folder, "campaign resume killed --jobs 2 --json");
     assert_eq!(code, Some(0), "{said}");
     let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
@@ -118,11 +123,12 @@ fn repetitions_extend_a_moved_campaign() {
     assert_eq!(farlink(folder, "campaign run crowd --out whole").0, Some(0));
     assert!(results(&folder.join("few")) == results(&folder.join("whole")));
 
+    // The results record the campaign's folder; --campaign of `resume` updates it.
     fs::rename(folder.join("crowd"), folder.join("moved")).unwrap();
     for command in ["status", "report", "resume"] {
         let (code, _, said) = farlink(folder, &format!("campaign {command} few"));
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("is not there any more\nhint: --campaign says where it is now"), "{said}");
+        assert!(said.contains("does not exist any more\nhint: --campaign names its folder"), "{said}");
     }
     assert_eq!(farlink(folder, "campaign report few --campaign moved").0, Some(0));
     assert_eq!(farlink(folder, "campaign resume few --campaign moved").0, Some(0));
@@ -152,6 +158,7 @@ fn figures_are_svg_and_pdf() {
 fn interrupt_keeps_finished_cells_with_hint() {
     let place = place("stopped");
     let folder = &place.0;
+    // Threads stop at a flag; child processes are killed.
     for how in ["", " --isolate"] {
         let out = folder.join("out");
         let mut child = command(folder, &format!("campaign run crowd --jobs 1 --out out{how}"))
@@ -164,7 +171,7 @@ fn interrupt_keeps_finished_cells_with_hint() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("cells left\nhint: `farlink campaign resume out` goes on"), "{said}");
+        assert!(said.contains("cells left\nhint: `farlink campaign resume out` continues"), "{said}");
         let names: Vec<_> = fs::read_dir(out.join("cells")).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert!(names.len() >= 2 && names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
         let text = fs::read_to_string(out.join("results.txt")).unwrap();
@@ -182,8 +189,8 @@ fn mistakes_are_bad_input_with_hints() {
     for (arguments, says) in [
         ("campaign run nowhere", "nowhere cannot be run"),
         ("campaign run crowd --only ratios", "there is no figure `ratios`"),
-        ("campaign run crowd --jobs 0", "that would do nothing"),
-        ("campaign run crowd --repetitions 1001", "more than 1000 runs of each point"),
+        ("campaign run crowd --jobs 0", "must be at least 1"),
+        ("campaign run crowd --repetitions 1001", "more than 1000 runs per point"),
         ("campaign run crowd --out other", "other is not empty"),
         ("campaign status other", "other is no campaign that ran"),
         ("campaign resume nowhere", "nowhere is no campaign that ran"),

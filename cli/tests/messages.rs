@@ -1,4 +1,4 @@
-//! What commands say when something is not there, or nobody reads on.
+//! Messages for missing files, closed pipes and `--version`.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,4 +1,4 @@
-//! `farlink plan from-orbits`: a file becomes a plan that the other commands read.
+//! `farlink plan from-orbits`: computes plans that the other commands read.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +54,7 @@ fn every_command_reads_orbit_plan() {
         route["hops"].as_u64().expect("hops") >= 4 && route["arrival"].as_f64().expect("arrival") < 7200.0,
         "{route}"
     );
-    // Without --out the same goes to standard output.
+    // Without --out the same plan goes to standard output, whatever the number of threads.
     let written = std::fs::read_to_string(folder.path().join("polar.plan")).expect("the plan");
     let (data, _) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 2h --threads 1"));
     assert_eq!(data, written);
@@ -73,6 +73,7 @@ fn json_matches_the_plan() {
     let shown: serde_json::Value = serde_json::from_str(&data).expect("JSON");
     assert_eq!(made["contacts"], shown["contacts"]);
     assert_eq!(made["epoch"], shown["epoch"]);
+    // Mostly laser contacts: 66 satellites with up to four neighbours each.
     assert!(made["contacts"].as_array().expect("contacts").len() > 250);
 }
 

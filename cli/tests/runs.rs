@@ -1,11 +1,11 @@
-//! `farlink run` and `farlink report` as a user meets them: what they write over, and what they say of a run
-//! that is not as expected.
+//! `farlink run`, `report` and `compare` from the command line: files they may overwrite, and messages about runs that
+//! are interrupted, damaged or miss an expectation.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Two nodes and a link that never loses anything.
+/// Two nodes and a link without loss.
 const SCENARIO: &str = "\
 name = \"pair\"\nduration = \"20 s\"\n\
 [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
@@ -34,6 +34,7 @@ fn a_run_replaces_nothing_without_force() {
     std::fs::create_dir(&dear).unwrap();
     let foreign = "{\"name\": \"my web app\"}";
     std::fs::write(dear.join("manifest.json"), foreign).unwrap();
+    // --force replaces runs, never other folders.
     for force in ["", " --force"] {
         let (code, _, said) = farlink(&folder, &format!("run scenario.toml --in sim --out dear{force}"));
         assert_eq!(code, Some(2), "{said}");
@@ -76,7 +77,7 @@ fn missed_expectation_fails_the_command() {
     expect("delivery_ratio = 1.0\nfinished_within = \"5 s\"").unwrap();
     let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out missed");
     assert_eq!(code, Some(1), "{said}");
-    assert!(printed.contains("10 of 10 bundles"), "the run is told all the same: {printed}");
+    assert!(printed.contains("10 of 10 bundles"), "the results are printed all the same: {printed}");
     assert!(said.contains("finished_within: expected all bundles delivered within 5 s, found the last one"), "{said}");
     assert!(!said.contains("delivery_ratio"), "{said}");
     let (code, printed, _) = farlink(&folder, "run scenario.toml --in sim --json --out json");
@@ -102,14 +103,14 @@ fn init_scenario_meets_its_expectation() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A run that would take days, with what it is interrupted by.
+/// Starts a run that would take days and sends it a signal.
 fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
     let endless = SCENARIO.replace("20 s", "70000 d").replace("count = 10,", "count = 1000000000,");
     std::fs::write(folder.join("endless.toml"), endless).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
     command.current_dir(folder).args(["run", "endless.toml", "--in", "sim", "--out", out]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The manifest is the first that a run writes; then a moment to get going.
+    // The manifest is the first file of a run; then wait until events happen.
     while !folder.join(out).join("manifest.json").exists() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was told to");
         std::thread::sleep(Duration::from_millis(10));
@@ -133,7 +134,7 @@ fn interrupted_run_is_marked_unfinished() {
     let page = std::fs::read_to_string(folder.join("stopped/report.html")).unwrap();
     assert!(page.contains("was interrupted after") && !page.contains("NaN"));
 
-    // What was killed could write no end of its tables: it is a run all the same, and replaced only when told.
+    // A killed run has unfinished tables: it still counts as a run, which only --force replaces.
     let output = interrupted(&folder, "killed", "-KILL");
     assert_eq!(output.status.code(), None);
     let (code, _, said) = farlink(&folder, "report killed");
@@ -231,7 +232,7 @@ fn run_repeats_plan_warnings() {
 
     std::fs::write(folder.join("empty.plan"), "# nothing yet\n").unwrap();
     let (code, printed, said) = farlink(&folder, "plan check --plan empty.plan");
-    assert_eq!((code, &said[..]), (Some(0), "warning: there are no contacts: nothing can be sent\n"), "{printed}");
+    assert_eq!((code, &said[..]), (Some(0), "warning: the plan has no contacts: nothing can be sent\n"), "{printed}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `farlink bench loopback`: two nodes, and the fastest plain copy.
+//! `farlink bench loopback`: two nodes on this machine, beside the fastest plain copy.
 
 use super::nodes::{self, BenchFolder};
 use crate::CliError;
@@ -13,7 +13,6 @@ pub struct Args {
     nodes: nodes::Args,
 }
 
-/// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), CliError> {
     let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
@@ -39,6 +38,6 @@ fn print(result: &Value) {
     println!("  CPU       sender {:.2} s, receiver {:.2} s", number("cpu_s_sender"), number("cpu_s_receiver"));
     let volume = |key: &str| DataVolume(number(key) as u64);
     println!("  memory    sender {}, receiver {}", volume("rss_bytes_sender"), volume("rss_bytes_receiver"));
-    println!("  cost      {:.2} s of processor time for each GB", number("cpu_s_per_gb"));
+    println!("  cost      {:.2} s of processor time per GB", number("cpu_s_per_gb"));
     nodes::print_baseline(result);
 }

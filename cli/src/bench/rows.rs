@@ -1,4 +1,4 @@
-//! Rows of the suite: what each measures, and its figures beside those of its baseline.
+//! Rows of the suite: the benchmark of each, and its figures beside those of the baseline.
 
 use super::nodes::{self, BenchFolder};
 use super::{codec, delivery, forward, routing};
@@ -10,49 +10,49 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What is measured in a row.
+/// Benchmark of a row, with its parameters.
 #[derive(Clone, Copy)]
 enum RowKind {
-    /// Two nodes: layer, store, secured.
+    /// Two nodes: layer, store, whether TLS is used.
     Loopback(&'static str, &'static str, bool),
-    /// Three: layer, the one between enciphers.
+    /// Three nodes: layer, whether the forwarding node encrypts.
     Forward(&'static str, bool),
-    /// Pings: store.
+    /// Pings between two nodes: store.
     RoundTrip(&'static str),
-    /// To an application: into files.
+    /// Delivery to an application: whether into files.
     Delivery(bool),
-    /// Bundles written, or read: the key of its time.
+    /// Encoding or decoding: the key of the result's time.
     Codec(&'static str),
     Routing,
 }
 
 /// A row of the suite.
 pub struct BenchRow {
-    /// The path that is measured.
+    /// Path measured, as the table names it.
     pub name: &'static str,
     /// Payload of each bundle.
     pub size: &'static str,
     what: RowKind,
 }
 
-/// Figures of one run of a row. Not a number where there is none.
+/// Figures of one run of a row; NaN where the benchmark has none.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFigures {
-    /// Processor time, s for each GB of payload: of the nodes, and of the baseline.
+    /// Processor time, s per GB of payload: of the nodes, and of the baseline.
     pub cost: [f64; 2],
     /// Speed in the row's unit: of the nodes, and of the baseline.
     pub speed: [f64; 2],
-    /// The most memory one node had, bytes.
+    /// Peak memory of the node that used most, bytes.
     pub memory: f64,
 }
 
-/// What a speed is counted in.
+/// Unit of a row's speed.
 pub struct Unit {
-    /// Its name.
+    /// Name as printed.
     pub name: &'static str,
-    /// Whether more of it is better.
+    /// Whether a larger value is better.
     pub more_is_better: bool,
-    /// Digits behind the point.
+    /// Decimals printed.
     pub digits: usize,
 }
 
@@ -60,7 +60,7 @@ const fn row(name: &'static str, size: &'static str, what: RowKind) -> BenchRow 
     BenchRow { name, size, what }
 }
 
-/// All rows.
+/// All rows, in the order of the table.
 pub const ROWS: [BenchRow; 31] = [
     row("forward, TCPCLv4", "100 kB", RowKind::Forward("tcpclv4", false)),
     row("forward, TCPCLv4", "1 kB", RowKind::Forward("tcpclv4", false)),
@@ -96,11 +96,11 @@ pub const ROWS: [BenchRow; 31] = [
 ];
 
 impl BenchRow {
-    /// Its name, which filters look at.
+    /// Name with size: the text that `--rows` filters.
     pub fn title(&self) -> String {
         format!("{}, {}", self.name, self.size)
     }
-    /// What its speed is counted in.
+    /// Unit of this row's speed.
     pub fn unit(&self) -> Unit {
         let unit = |name, more_is_better, digits| Unit { name, more_is_better, digits };
         match self.what {
@@ -110,7 +110,7 @@ impl BenchRow {
             RowKind::Routing => unit("routed/s", true, 0),
         }
     }
-    /// One run, with nodes of this program; with `baseline` the plain copies beside them.
+    /// Runs the benchmark once with nodes of `program`; with `baseline`, the plain copies too.
     pub fn measure(&self, seconds: f64, program: &Path, baseline: bool) -> Result<Value, CliError> {
         let size: DataVolume = self.size.parse().map_err(|_| CliError::Input(format!("`{}` is no size", self.size)))?;
         let folder = BenchFolder::new(None)?;
@@ -136,12 +136,12 @@ impl BenchRow {
             RowKind::Delivery(files) => delivery::measure(size.0, files, folder.path(), program, baseline)?,
             RowKind::Codec(_) if baseline => codec::measure(size.0)?,
             RowKind::Routing if baseline => routing::measure(206, 16_000),
-            // What has no node is in the program itself.
+            // Codec and routing run inside the program, not in a node: ask the other program for its result.
             RowKind::Codec(_) => asked(program, &["codec", "--bundle-size", self.size])?,
             RowKind::Routing => asked(program, &["routing"])?,
         })
     }
-    /// The figures of a run.
+    /// Extracts the figures from the result of a run.
     pub fn figures(&self, run: &Value) -> RowFigures {
         let of = |key: &str| run[key].as_f64().unwrap_or(f64::NAN);
         let median_ms = |key: &str| run[key]["p50"].as_f64().unwrap_or(f64::NAN);
@@ -151,14 +151,15 @@ impl BenchRow {
         let (cost, speed) = match self.what {
             RowKind::Loopback(..) | RowKind::Forward(..) | RowKind::Delivery(_) => (cost, goodput),
             RowKind::RoundTrip(_) => (cost, [median_ms("rtt_ms"), median_ms("floor_ms")]),
-            // A nanosecond a byte is a second a gigabyte.
+            // One ns per byte is one s per GB.
             RowKind::Codec(key) => ([of(key) / bytes, of("crc_ns") / bytes], [of(key), of("crc_ns")]),
             RowKind::Routing => ([1e9 / (of("routed_s") * bytes), f64::NAN], [of("routed_s"), f64::NAN]),
         };
+        // `f64::max` ignores NaN, the value of absent keys.
         let memory = of("rss_bytes_node").max(of("rss_bytes_sender")).max(of("rss_bytes_receiver"));
         RowFigures { cost, speed, memory }
     }
-    /// The baseline of a run, by name.
+    /// Name of the baseline of a run.
     pub fn baseline(&self, run: &Value) -> String {
         match self.what {
             RowKind::Codec(_) => "CRC-32C of the same bytes".into(),
@@ -168,7 +169,7 @@ impl BenchRow {
     }
 }
 
-/// The result of another program's benchmark.
+/// Runs a benchmark of another program and returns its result.
 fn asked(program: &Path, arguments: &[&str]) -> anyhow::Result<Value> {
     let mut command = Command::new(program);
     command.arg("bench").args(arguments).arg("--json").stderr(Stdio::inherit());

@@ -1,11 +1,11 @@
-//! Hardy: a small daemon on its published crates (`tests/peers/hardy`), which keeps bundles in memory.
+//! Hardy: a small daemon built from its published crates (`tests/peers/hardy`), with a store in memory.
 
 use super::only;
 use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `farlink-hardy-peer`.
+/// Path of the daemon `farlink-hardy-peer`.
 pub struct Hardy(pub PathBuf);
 
 impl Middle for Hardy {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_only_answers() {
+    fn subscriber_sends_only_responses() {
         let mut out = BytesMut::new();
         let config = ConnectionConfig { is_subscriber: true, ..Default::default() };
         proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);

@@ -258,7 +258,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_encode_as_the_schema_says() {
+    fn messages_match_reference_encoding() {
         // Made with ud3tn-utils 0.15.2: AAPMessage(adu=BundleADU(dst_eid="ipn:2.1", payload_length=3)).
         let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: 3, ..Default::default() };
         let mut out = BytesMut::new();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_of_the_nearest_rank() {
+    fn quantiles_use_nearest_rank() {
         let quantiles = Quantiles::new(&(1..=100).rev().map(|n| n * 1_000_000).collect::<Vec<_>>());
         assert_eq!((quantiles.at(0.5), quantiles.at(0.99), quantiles.at(1.0)), (Some(50.0), Some(99.0), Some(100.0)));
         assert_eq!(Quantiles::new(&[2_000_000]).json()["p99"], 2.0);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_say_what_of_which_transmissions() {
+    fn bibe_signal_lists_transmissions() {
         let content = [0x82, 4, 0x82, 0x82, 5, 2, 0x82, 9, 1];
         let payload = Payload::from([&[0x82, 4][..], &content].concat());
         let (lines, document) = record(&payload, 4, &content).unwrap();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_are_without_mistakes() {
+    fn generated_files_are_valid() {
         for text in texts(&args(&[])) {
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
             // Also with the LTP link enabled, as the comment in the file describes.

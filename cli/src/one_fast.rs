@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_a_counterpart_are_told() {
+    fn keys_without_counterpart_are_listed() {
         assert!(left_out(&setup(&["terrestrial.txt"], &[])).is_empty());
         let set = setup(&["terrestrial.txt"], &["Report.warmup=10", "Group.deleteDelivered=true"]);
         assert_eq!(left_out(&set), ["Report.warmup", "Group.deleteDelivered"]);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_negative_and_no_nothing() {
+    fn zero_and_negative_values_are_refused() {
         assert_eq!((whole("0"), some("3")), (Ok(0), Ok(3)));
         assert_eq!(lifetime("1 ms"), Ok(Duration::from_millis(1)));
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));

@@ -47,7 +47,7 @@ fn node_view_lists_every_change() {
 }
 
 #[test]
-fn scripts_get_every_level() {
+fn json_has_every_level() {
     let arguments = ["--json", "--node", "2", "--production", "80 bit/s", "--until", "+400", "--capacity", "600 kB"];
     let document: Value = serde_json::from_str(&text(PLAN, &arguments)).expect("one document");
     assert_eq!((&document["capacity_bytes"], &document["until"]), (&600_000.into(), &400.0.into()));

@@ -28,7 +28,7 @@ fn farlink(folder: &Path, arguments: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_run_replaces_nothing_without_force() {
+fn run_without_force_replaces_nothing() {
     let folder = folder("force");
     let dear = folder.join("dear");
     std::fs::create_dir(&dear).unwrap();
@@ -167,7 +167,7 @@ fn message_and_packet_runs_compare() {
 }
 
 #[test]
-fn each_traffic_is_told_by_itself() {
+fn results_are_listed_per_traffic() {
     let folder = folder("traffic");
     let second = "[[traffic]]\nname = \"u\"\nfrom = \"b\"\nto = \"a\"\nstart = \"5 s\"\n\
                   bundles = { count = 3, size = \"2 kB\", interval = \"1 s\" }\n\

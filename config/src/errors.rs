@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_called_by_its_name() {
+    fn json_file_is_recognized() {
         let errors = Errors::new(Some("n.toml"), "\n{\"node_ids\": []}");
         assert!(errors.parse().is_none());
         let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
@@ -288,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_says_where() {
+    fn invalid_utf8_names_its_line() {
         assert_eq!(utf8(b"a\nb\xff".to_vec()), Err("is not UTF-8 text: byte 3, in line 2".into()));
         assert_eq!(utf8(b"a\n".to_vec()), Ok("a\n".into()));
     }
 
     #[test]
-    fn findings_come_by_their_lines() {
+    fn findings_are_sorted_by_line() {
         let errors = Errors::new(None, "a = 1\nb = 2\n");
         errors.push("plan", "wrong", "");
         errors.at("b", Some(6), "wrong", "");

@@ -247,7 +247,7 @@ mod tests {
 
     /// Keeps 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
     #[test]
-    fn what_contradicts_itself_is_named() {
+    fn contradictory_rules_are_reported() {
         for (more, part) in [
             ("targets = [7]", "blocks of type 7 change at every hop"),
             ("targets = [12]", "security blocks are no targets"),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_reason_is_kept_once() {
+    fn equal_reasons_are_interned_once() {
         let (one, two) = (interned("why"), interned(&String::from("why")));
         assert!(std::ptr::eq(one, two));
     }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_counts_its_children() {
+    fn tree_usage_includes_children() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let me = std::process::id();
         let usage = tree_usage(me).unwrap();

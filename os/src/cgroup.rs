@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hybrid_mounts_are_told_apart() {
+    fn hybrid_mounts_are_distinguished() {
         let mounts = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
                       cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_told() {
+    fn full_device_is_an_error() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let why = write_blocks(&full, 0, &[0; BLOCK], &mut false).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::StorageFull);

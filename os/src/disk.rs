@@ -790,7 +790,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_never_share_a_store() {
+    fn store_lock_excludes_other_nodes() {
         let folder = TestFolder::new("lock");
         let first = DiskFiles::open(&folder.0).unwrap();
         let refused = DiskFiles::open(&folder.0).unwrap_err();
@@ -801,7 +801,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_says_so() {
+    fn full_device_is_recognized() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let error = rustix::io::pwritev(&full, &[IoSlice::new(b"x")], 0).map_err(io::Error::from).unwrap_err();
         assert!(is_full(&error));

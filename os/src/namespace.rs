@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_name_exactly_what_is_wanted() {
+    fn flags_match_requested_namespaces() {
         assert_eq!(Namespaces::default().flags(), 0);
         let both = Namespaces { network: true, process: true, ..Default::default() };
         assert_eq!(both.flags(), libc::CLONE_NEWNET | libc::CLONE_NEWPID);

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn short_answers_are_no_answers() {
+    fn truncated_answers_are_ignored() {
         assert!(parse_answer(&[0; 3]).is_none());
         assert!(parse_interface(&[0; 3]).is_none());
     }

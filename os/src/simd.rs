@@ -34,7 +34,7 @@ unsafe fn with_avx2<R>(f: impl Fn() -> R) -> R {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn result_is_that_of_the_function() {
+    fn result_matches_plain_call() {
         let numbers: Vec<u64> = (0..1000).collect();
         let sum = || numbers.iter().fold(0u64, |sum, number| sum.wrapping_add(number * number));
         assert_eq!(super::widest(sum), sum());

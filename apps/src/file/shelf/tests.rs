@@ -178,7 +178,7 @@ fn is_no_file(payload: &[u8]) -> bool {
 }
 
 #[test]
-fn hostile_headers_are_no_files() {
+fn hostile_headers_are_plain_bundles() {
     for payload in [&b"FLF1"[..], b"FLF1\xff\xff{}", b"FLF1\0\x02{}", b"FLF1\0\0"] {
         assert!(is_no_file(payload));
     }

@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built of, where there is a repository.
+//! Compiles the commit's hash into the program, if it is built in a repository.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ fn main() {
         let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
-    // The place of HEAD, and of what it points to: a worktree has its own.
+    // Rebuild when HEAD or the branch it points to changes; a worktree has a HEAD of its own.
     for name in [Some("HEAD".to_string()), git(&["symbolic-ref", "-q", "HEAD"])].into_iter().flatten() {
         if let Some(path) = git(&["rev-parse", "--git-path", &name]) {
             println!("cargo:rerun-if-changed={path}");

@@ -1,35 +1,35 @@
-//! What a client sends, cut into requests. Payload bytes are shared, not copied.
+//! Decoder of a client's byte stream into requests. Payload bytes are shared, not copied.
 
-use super::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Link, Status};
+use super::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu, ConnectionConfig, LinkNotice};
 use bytes::{Bytes, BytesMut};
 use farlink_base::Payload;
 use prost::Message;
 use std::collections::VecDeque;
 
-/// One thing a client says.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Its configuration.
+    /// Configuration of the connection.
     Configure(ConnectionConfig),
-    /// A bundle to send, with what was not taken away of its payload before.
+    /// A bundle to send, with the payload bytes that [`Decoder::take_part`] has not taken before.
     Send(BundleAdu, Payload),
-    /// Link state.
-    Link(Link),
-    /// Still there.
+    /// Link state of a neighbour.
+    Link(LinkNotice),
+    /// Sign of life, to be answered.
     Keepalive,
-    /// The answer to what the server pushed.
-    Response(Status),
+    /// Response to a message of the server.
+    Response(AapStatus),
 }
 
-/// Bytes read at once while a message head is expected; the rest of a read is shared as payload.
+/// Bytes copied at a time while a message is expected; the rest of the input is shared as payload.
 const HEAD_STEP: usize = 512;
 
-/// A bundle that is not all here.
+/// A bundle whose payload is incomplete.
 #[derive(Debug)]
 struct Coming {
     adu: BundleAdu,
     payload: Payload,
-    /// Bytes before those, which were taken away.
+    /// Payload bytes before `payload`, which were taken.
     taken: u64,
 }
 impl Coming {
@@ -38,7 +38,7 @@ impl Coming {
     }
 }
 
-/// Cuts a client's bytes into requests.
+/// Splits a client's byte stream into requests.
 #[derive(Debug)]
 pub struct Decoder {
     input: BytesMut,
@@ -53,29 +53,30 @@ impl Decoder {
     pub fn new(payload_max: u64) -> Self {
         Decoder { input: BytesMut::new(), adu: None, answers: false, payload_max, ready: VecDeque::new() }
     }
-    /// The next whole request.
+    /// Takes the next complete request.
     pub fn request(&mut self) -> Option<Request> {
         self.ready.pop_front()
     }
-    /// Whether there is a whole request.
+    /// Whether a complete request is ready.
     pub fn has_request(&self) -> bool {
         !self.ready.is_empty()
     }
-    /// Payload bytes announced and come so far, of a bundle that is not all here.
+    /// Payload bytes announced and received of an incomplete bundle.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
         self.adu.as_ref().map(|coming| (coming.adu.payload_length, coming.taken + coming.payload.len()))
     }
-    /// Takes the bytes away that came so far of such a bundle, if they are at least so many: its request will only have
-    /// those behind them.
+    /// Takes the payload bytes received so far of an incomplete bundle, if they are at least `least`; its request will
+    /// contain only the later ones.
     pub fn take_part(&mut self, least: u64) -> Option<Payload> {
         let coming = self.adu.as_mut().filter(|coming| coming.payload.len() >= least)?;
+        // The request's announced length still covers these bytes.
         coming.taken += coming.payload.len();
         Some(std::mem::take(&mut coming.payload))
     }
-    /// Takes bytes as they arrived.
+    /// Adds received bytes.
     ///
     /// # Errors
-    /// Why the connection must end.
+    /// Reason to close the connection.
     pub fn feed(&mut self, mut data: Bytes) -> Result<(), &'static str> {
         loop {
             if let Some(coming) = &mut self.adu {
@@ -88,6 +89,7 @@ impl Decoder {
                     return Ok(());
                 }
             }
+            // Only a message's bytes are copied: a payload behind it stays shared.
             let step = data.len().min(HEAD_STEP);
             self.input.extend_from_slice(&data.split_to(step));
             while self.adu.is_none() {
@@ -108,26 +110,27 @@ impl Decoder {
         }
         let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
         let request = match message.body.ok_or("a message of a kind this node does not serve")? {
-            Body::Config(config) => {
-                // A subscriber's side of the connection carries only answers from here on.
+            AapBody::Config(config) => {
+                // From here on a subscriber sends only responses.
                 self.answers = config.is_subscriber;
                 Request::Configure(config)
             }
-            Body::Adu(adu) => {
+            AapBody::Adu(adu) => {
+                // Checked before any payload byte is kept: memory is bounded by bytes received.
                 if adu.payload_length > self.payload_max {
                     return Err("a payload larger than this node takes");
                 }
                 self.adu = Some(Coming { adu, payload: Payload::new(), taken: 0 });
                 return Ok(());
             }
-            Body::Link(link) => Request::Link(link),
-            Body::Keepalive(_) => Request::Keepalive,
-            Body::Welcome(_) => return Err("a welcome from a client"),
+            AapBody::Link(link) => Request::Link(link),
+            AapBody::Keepalive(_) => Request::Keepalive,
+            AapBody::Welcome(_) => return Err("a welcome from a client"),
         };
         self.ready.push_back(request);
         Ok(())
     }
-    /// What was read behind a head belongs to its payload.
+    /// Moves bytes read behind a message into its payload.
     fn payload_from_input(&mut self) {
         let Some(coming) = &mut self.adu else { return };
         let n = coming.missing().min(self.input.len() as u64) as usize;
@@ -150,23 +153,24 @@ mod tests {
     fn stream(payloads: &[usize]) -> BytesMut {
         let mut out = BytesMut::new();
         let config = ConnectionConfig { endpoint_id: "ipn:1.5".into(), secret: "s".into(), ..Default::default() };
-        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
         for n in payloads {
             let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: *n as u64, ..Default::default() };
-            proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
             out.extend((0..*n).map(|i| i as u8));
-            proto::frame(&AapMessage::new(Body::Keepalive(proto::Keepalive {})), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Keepalive(proto::Keepalive {})), &mut out);
         }
         out
     }
 
     #[test]
-    fn requests_come_out_whole_however_the_bytes_arrive() {
+    fn requests_decode_at_any_split() {
         let bytes = stream(&[0, 1, 700, 3000]).freeze();
         let mut whole = Decoder::new(1 << 20);
         whole.feed(bytes.clone()).unwrap();
         let want: Vec<_> = std::iter::from_fn(|| whole.request()).collect();
         assert_eq!(want.len(), 9);
+        // Below, at and above the copy step of 512 bytes.
         for step in [1, 2, 7, 100, 511, 513, 2000] {
             let mut decoder = Decoder::new(1 << 20);
             let mut got = Vec::new();
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_can_be_taken_away_as_it_comes() {
+    fn payload_can_be_drained_while_arriving() {
         let bytes = stream(&[3000]).freeze();
         let mut decoder = Decoder::new(1 << 20);
         let (mut taken, mut last) = (Vec::new(), None);
@@ -201,22 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_ends_the_connection() {
+    fn malformed_requests_end_the_connection() {
         assert!(Decoder::new(10).feed(stream(&[11]).freeze()).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(&[0xff; 20])).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(b"\x03\xff\xff\xff")).is_err());
+        // A welcome is the server's message.
         assert!(Decoder::new(10).feed(proto::greeting("ipn:1.0").slice(1..)).is_err());
     }
 
     #[test]
-    fn a_subscriber_only_answers() {
+    fn subscriber_sends_only_responses() {
         let mut out = BytesMut::new();
         let config = ConnectionConfig { is_subscriber: true, ..Default::default() };
-        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
-        proto::frame(&AapResponse::new(Status::Success), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
+        proto::frame(&AapResponse::new(AapStatus::Success), &mut out);
         let mut decoder = Decoder::new(0);
         decoder.feed(out.freeze()).unwrap();
         assert!(matches!(decoder.request(), Some(Request::Configure(_))));
-        assert_eq!(decoder.request(), Some(Request::Response(Status::Success)));
+        assert_eq!(decoder.request(), Some(Request::Response(AapStatus::Success)));
     }
 }

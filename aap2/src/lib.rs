@@ -1,9 +1,7 @@
-//! µD3TN's Application Agent Protocol 2, as it is on the wire: the messages, and a client's bytes cut
-//! into requests.
+//! Wire format of µD3TN's Application Agent Protocol 2: its messages, and a decoder of a client's byte stream.
 //!
-//! It opens no socket and starts no thread: the node serves it (`node/src/apps`), applications speak
-//! it (`apps/src/client.rs`), and neither is linked into the other. Read [`proto::AapMessage`] and
-//! [`decoder::Decoder`] first.
+//! It opens no socket and starts no thread. The node's server is in `node/src/apps`, the client in
+//! `apps/src/client.rs`; neither links the other. Read [`proto::AapMessage`] and [`decoder::Decoder`] first.
 #![forbid(unsafe_code)]
 
 pub mod decoder;

@@ -1,31 +1,30 @@
-//! The messages of µD3TN's Application Agent Protocol 2 (AAP2), and how they are framed.
+//! Messages of µD3TN's Application Agent Protocol 2 (AAP2), and their framing.
 //!
-//! On connecting the server sends the byte 0x2F and a `Welcome`; then every message is a varint
-//! length and a protobuf. Fields numbered from 1000 are ours: a peer that does not know them
-//! ignores them.
+//! The server first sends the byte 0x2F and a `Welcome`. Every message is a protobuf preceded by its length as a
+//! varint. Fields numbered from 1000 are Farlink's extensions, which other peers ignore.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// First byte the server sends.
+/// First byte sent by the server.
 pub const MAGIC: u8 = 0x2f;
-/// Longest message (without payload) accepted.
+/// Longest message accepted, bytes, without payload.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
-/// Any message but a response.
+/// A message other than a response.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
-    /// What it is.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 5, 6")]
-    pub body: Option<Body>,
+    /// Kind and content of the message.
+    #[prost(oneof = "AapBody", tags = "1, 2, 3, 5, 6")]
+    pub body: Option<AapBody>,
 }
-/// The kinds of messages.
+/// Kinds of messages.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Body {
-    /// Server to client, once.
+pub enum AapBody {
+    /// First message, from server to client.
     #[prost(message, tag = "1")]
     Welcome(Welcome),
-    /// Client to server, first.
+    /// First message from client to server.
     #[prost(message, tag = "2")]
     Config(ConnectionConfig),
     /// A bundle; its payload follows the message.
@@ -33,81 +32,81 @@ pub enum Body {
     Adu(BundleAdu),
     /// Link state of a neighbour.
     #[prost(message, tag = "5")]
-    Link(Link),
-    /// Are you there?
+    Link(LinkNotice),
+    /// Request for a sign of life.
     #[prost(message, tag = "6")]
     Keepalive(Keepalive),
 }
-/// Who the node is.
+/// Identity of the node.
 #[derive(Clone, PartialEq, Message)]
 pub struct Welcome {
-    /// Its node ID.
+    /// Node ID of the server.
     #[prost(string, tag = "1")]
     pub node_id: String,
 }
-/// What the client wants.
+/// Registration of a client.
 #[derive(Clone, PartialEq, Message)]
 pub struct ConnectionConfig {
-    /// Whether it receives (true) or sends (false).
+    /// Whether the client receives (true) or sends (false) bundles.
     #[prost(bool, tag = "1")]
     pub is_subscriber: bool,
-    /// Rights asked for.
+    /// Kind of authorization requested.
     #[prost(int32, tag = "2")]
     pub auth_type: i32,
-    /// Connections sharing an endpoint must show the same secret.
+    /// Secret that all connections to an endpoint must share.
     #[prost(string, tag = "3")]
     pub secret: String,
-    /// Endpoint.
+    /// Endpoint ID to register.
     #[prost(string, tag = "4")]
     pub endpoint_id: String,
     /// Seconds between keepalives; 0 for none.
     #[prost(uint32, tag = "5")]
     pub keepalive_seconds: u32,
-    /// Ours: deliveries a subscriber takes before answering the first (0 and 1 are one).
+    /// Extension: most deliveries sent before the subscriber answers the first; 0 means 1.
     #[prost(uint32, tag = "1000")]
     pub window: u32,
 }
-/// A bundle's head; `payload_length` bytes follow.
+/// Bundle without its payload, of which `payload_length` bytes follow.
 #[derive(Clone, PartialEq, Message)]
 pub struct BundleAdu {
-    /// Source; empty from a sender means its endpoint.
+    /// Source endpoint ID; if empty, the sender's endpoint.
     #[prost(string, tag = "1")]
     pub src_eid: String,
-    /// Destination.
+    /// Destination endpoint ID.
     #[prost(string, tag = "2")]
     pub dst_eid: String,
-    /// Creation time, DTN ms.
+    /// Creation time in DTN ms.
     #[prost(uint64, tag = "3")]
     pub creation_timestamp_ms: u64,
-    /// Sequence number.
+    /// Sequence number of the creation timestamp.
     #[prost(uint64, tag = "4")]
     pub sequence_number: u64,
-    /// Bytes that follow.
+    /// Payload bytes that follow this message.
     #[prost(uint64, tag = "5")]
     pub payload_length: u64,
-    /// Kinds ([`adu_flag`]).
+    /// Values of [`adu_flag`].
     #[prost(int32, repeated, tag = "6")]
     pub adu_flags: Vec<i32>,
-    /// Where reports go; asks for reports.
+    /// Report-to endpoint ID; requests status reports.
     #[prost(string, tag = "7")]
     pub report_to_eid: String,
-    /// Ours: lifetime in ms; 0 is a day.
+    /// Extension: lifetime in ms; 0 means one day.
     #[prost(uint64, tag = "1000")]
     pub lifetime_ms: u64,
-    /// Ours: 1 bulk, 2 normal, 3 expedited; 0 is normal.
+    /// Extension: class of service, 1 bulk, 2 normal, 3 expedited; 0 means normal.
     #[prost(uint32, tag = "1001")]
     pub priority: u32,
-    /// Ours: bundle processing control flags asked for.
+    /// Extension: bundle processing control flags requested.
     #[prost(uint64, tag = "1002")]
     pub bundle_flags: u64,
-    /// Ours: may be lost (LTP green).
+    /// Extension: unreliable transfer allowed (LTP green).
     #[prost(bool, tag = "1003")]
     pub unreliable: bool,
-    /// Ours: asks for custody; refused where the node cannot.
+    /// Extension: requests custody; the node refuses the bundle if it does not support that.
     #[prost(bool, tag = "1004")]
     pub custody: bool,
 }
-/// Values in `adu_flags`.
+/// Values of `adu_flags`.
 pub mod adu_flag {
     /// The payload is an encapsulated bundle (BIBE).
     pub const BPDU: i32 = 1;
@@ -115,120 +114,122 @@ pub mod adu_flag {
     pub const WITH_BDM_AUTH: i32 = 2;
     /// The payload is a status report.
     pub const STATUS_REPORT: i32 = 3;
-    /// Ours: may have been delivered before a crash.
+    /// Extension: the bundle may have been delivered before a crash.
     pub const REDELIVERED: i32 = 1000;
 }
-/// Link state, µD3TN's forwarding table interface.
+/// Link state, for µD3TN's forwarding table.
 #[derive(Clone, PartialEq, Message)]
-pub struct Link {
-    /// 3 up, 4 down, 5 forget.
+pub struct LinkNotice {
+    /// State: 3 up, 4 down, 5 removed.
     #[prost(int32, tag = "1")]
     pub status: i32,
-    /// Neighbour.
+    /// Node ID of the neighbour.
     #[prost(string, tag = "2")]
     pub peer_node_id: String,
-    /// Its address.
+    /// Convergence layer address of the neighbour.
     #[prost(string, tag = "3")]
     pub peer_cla_addr: String,
-    /// 1 direct.
+    /// Kind of link: 1 is direct.
     #[prost(int32, tag = "4")]
     pub flag: i32,
 }
-/// Nothing in it.
+/// Keepalive message, without fields.
 #[derive(Clone, PartialEq, Message)]
 pub struct Keepalive {}
-/// The answer to a message.
+/// Response to a message.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapResponse {
-    /// One of [`Status`].
-    #[prost(enumeration = "Status", tag = "1")]
+    /// One of [`AapStatus`].
+    #[prost(enumeration = "AapStatus", tag = "1")]
     pub response_status: i32,
-    /// Identity of a bundle that was sent.
+    /// Identity of the bundle that was sent.
     #[prost(message, optional, tag = "3")]
     pub bundle_headers: Option<BundleHeaders>,
 }
-/// Identity of a bundle.
+/// Identity and lifetime of a bundle.
 #[derive(Clone, PartialEq, Message)]
 pub struct BundleHeaders {
-    /// Source.
+    /// Source endpoint ID.
     #[prost(string, tag = "1")]
     pub src_eid: String,
-    /// Destination.
+    /// Destination endpoint ID.
     #[prost(string, tag = "2")]
     pub dst_eid: String,
-    /// Creation time, DTN ms.
+    /// Creation time in DTN ms.
     #[prost(uint64, tag = "3")]
     pub creation_timestamp_ms: u64,
-    /// Sequence number.
+    /// Sequence number of the creation timestamp.
     #[prost(uint64, tag = "4")]
     pub sequence_number: u64,
-    /// Payload bytes.
+    /// Length of the payload in bytes.
     #[prost(uint64, tag = "5")]
     pub payload_length: u64,
-    /// Offset, of a fragment.
+    /// Fragment offset in bytes.
     #[prost(uint64, tag = "6")]
     pub fragment_offset: u64,
-    /// Whole payload length, of a fragment.
+    /// Total length of the application data unit of a fragment, bytes.
     #[prost(uint64, tag = "7")]
     pub total_adu_length: u64,
-    /// Lifetime in ms.
+    /// Lifetime of the bundle, ms.
     #[prost(uint64, tag = "8")]
     pub lifetime_ms: u64,
 }
-/// How a request ended.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
-pub enum Status {
-    /// Not said.
+pub enum AapStatus {
+    /// Absent or unspecified.
     Unspecified = 0,
-    /// Done.
+    /// The request was carried out.
     Success = 1,
-    /// Noted (keepalive).
+    /// A keepalive was received.
     Ack = 2,
-    /// Failed.
+    /// The request failed for now, e.g. for lack of space.
     Error = 8,
-    /// Took too long.
+    /// The request took too long.
     Timeout = 9,
-    /// Makes no sense.
+    /// The request is not valid.
     InvalidRequest = 10,
-    /// No such thing.
+    /// The endpoint or link does not exist.
     NotFound = 11,
-    /// Wrong secret or no right.
+    /// The secret is wrong, or a permission is missing.
     Unauthorized = 12,
 }
 
 impl AapMessage {
-    /// A message of this kind.
-    pub fn new(body: Body) -> Self {
+    /// Message of this kind and content.
+    pub fn new(body: AapBody) -> Self {
         AapMessage { body: Some(body) }
     }
 }
 impl AapResponse {
-    /// A response without more to say.
-    pub fn new(status: Status) -> Self {
+    /// Response with a status only.
+    pub fn new(status: AapStatus) -> Self {
         AapResponse { response_status: status.into(), bundle_headers: None }
     }
 }
 
-/// Appends a message with its length.
+/// Appends a message, preceded by its length.
 pub fn frame(message: &impl Message, out: &mut BytesMut) {
     let length = message.encoded_len();
     out.reserve(length + 10);
-    // `reserve` made room: encoding cannot fail.
+    // `reserve` made room for the message and a varint of ten bytes: encoding cannot fail.
     let _ = message.encode_length_delimited(out);
 }
 
-/// Takes one framed message from the front of `input`; `None` when it is not all there.
+/// Takes one message from the front of `input`; `None` if it is incomplete.
 ///
 /// # Errors
-/// When the length is beyond [`MESSAGE_MAX`] or not a varint.
+/// If the length exceeds [`MESSAGE_MAX`] or is not a varint.
 pub fn deframe(input: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
     let mut length = 0usize;
     for (i, byte) in input.iter().enumerate() {
+        // Four bytes hold 28 bits: more than any valid length.
         if i >= 4 {
             return Err("message length is not a varint below 64 KiB");
         }
         length |= usize::from(byte & 0x7f) << (7 * i);
+        // The last byte of a varint has its high bit clear.
         if byte & 0x80 == 0 {
             if length > MESSAGE_MAX {
                 return Err("message longer than 64 KiB");
@@ -243,11 +244,11 @@ pub fn deframe(input: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
     Ok(None)
 }
 
-/// What the server says on connecting.
+/// First bytes sent by the server: the magic byte and its welcome.
 pub fn greeting(node_id: &str) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u8(MAGIC);
-    frame(&AapMessage::new(Body::Welcome(Welcome { node_id: node_id.to_string() })), &mut out);
+    frame(&AapMessage::new(AapBody::Welcome(Welcome { node_id: node_id.to_string() })), &mut out);
     out.freeze()
 }
 
@@ -257,24 +258,25 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_encode_as_the_schema_says() {
+    fn messages_match_reference_encoding() {
         // Made with ud3tn-utils 0.15.2: AAPMessage(adu=BundleADU(dst_eid="ipn:2.1", payload_length=3)).
         let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: 3, ..Default::default() };
         let mut out = BytesMut::new();
-        frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         assert_eq!(&out[..], b"\x0d\x1a\x0b\x12\x07ipn:2.1\x28\x03");
         let mut out = BytesMut::new();
-        frame(&AapResponse::new(Status::Success), &mut out);
+        frame(&AapResponse::new(AapStatus::Success), &mut out);
+        // A response with status 1.
         assert_eq!(&out[..], b"\x02\x08\x01");
     }
 
     proptest! {
         #[test]
-        fn frames_survive_any_split_and_garbage_does_no_harm(
+        fn frames_survive_splits_and_garbage(
             id in "[a-z:0-9.]{0,300}", cut in 0usize..400, garbage in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut out = BytesMut::new();
-            let message = AapMessage::new(Body::Welcome(Welcome { node_id: id }));
+            let message = AapMessage::new(AapBody::Welcome(Welcome { node_id: id }));
             frame(&message, &mut out);
             let whole = out.clone();
             let mut input = BytesMut::from(&whole[..cut.min(whole.len())]);

@@ -1,32 +1,33 @@
-//! Deliveries answered in groups: each answer costs both sides a call and a commit of its own, several together one.
+//! Acknowledges deliveries in groups: both sides then need one system call and one commit for the group.
 
 use crate::client::Client;
 use std::io;
 use std::time::Duration;
 
-/// Deliveries that the node hears no answer about yet.
+/// Counts the deliveries that are not acknowledged yet.
 #[derive(Debug)]
 pub struct Answers {
     waiting: usize,
     most: usize,
 }
 impl Answers {
-    /// For a subscriber with this window: half of it are answered together, so that the node sends on meanwhile.
+    /// Acknowledges in groups of half the subscriber's window, so that the node can send the other half meanwhile.
     pub fn new(window: u32) -> Answers {
         Answers { waiting: 0, most: (window as usize / 2).max(1) }
     }
-    /// Another was taken; whether it is time to answer: many wait, or nothing more is here.
+    /// Counts another delivery. Returns whether to acknowledge now: the group is full, or no further delivery is here.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn add(&mut self, client: &Client) -> io::Result<bool> {
         self.waiting += 1;
+        // A partial group is acknowledged when the node pauses: it may be waiting for just that.
         Ok(self.waiting >= self.most || !client.hears_within(Duration::ZERO)?)
     }
-    /// Answers all that were taken.
+    /// Acknowledges all deliveries counted.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn give(&mut self, client: &mut Client) -> io::Result<()> {
         client.taken_all(std::mem::take(&mut self.waiting))
     }

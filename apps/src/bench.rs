@@ -1,7 +1,9 @@
-//! Benchmarks between real nodes, each beside the fastest the machine does without a protocol, measured in the same call.
+//! Benchmarks of real nodes, each with a baseline measured in the same call: the fastest copy this machine makes
+//! without a
+//! protocol.
 //!
-//! [`loopback`] is two nodes, [`forward`] a third between them (ours, or anyone's), [`round_trip`] the time of an
-//! answer, [`delivery`] what an application takes, [`shards`] a node whose links are in several owner threads.
+//! [`loopback`] measures two nodes, [`forward`] a third one between them (Farlink or another implementation),
+//! [`round_trip`] pings, [`delivery`] deliveries to an application, [`shards`] a node with several owner threads.
 
 pub mod baseline;
 pub mod delivery;
@@ -11,4 +13,4 @@ mod nodes;
 pub mod round_trip;
 pub mod shards;
 
-pub use nodes::{Middle, Options, Ports};
+pub use nodes::{BenchOptions, Middle, Ports};

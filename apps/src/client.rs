@@ -1,7 +1,7 @@
-//! A blocking AAP2 client: what the applications of the command line attach with.
+//! Blocking AAP2 client, used by the applications of the command line.
 
 use bytes::BytesMut;
-use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu, ConnectionConfig, adu_flag};
 use farlink_base::EndpointId;
 use prost::Message;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A connection to a node.
+/// Connection to a node's application interface.
 pub struct Client {
     reader: BufReader<Socket>,
     writer: Socket,
-    /// The node's ID as it introduced itself.
+    /// Node ID from the node's welcome message.
     pub node_id: String,
 }
 
@@ -52,35 +52,35 @@ impl Write for Socket {
     }
 }
 
-/// A bundle that was delivered.
+/// A delivered bundle.
 #[derive(Clone, Debug)]
-pub struct Delivered {
-    /// Its head.
+pub struct DeliveredBundle {
+    /// Message that precedes the payload.
     pub adu: BundleAdu,
-    /// Its payload.
+    /// Payload, complete.
     pub payload: Vec<u8>,
 }
-impl Delivered {
-    /// Whether it may have been delivered before a crash of the node.
+impl DeliveredBundle {
+    /// Whether the node may have delivered the bundle before it crashed.
     pub fn redelivered(&self) -> bool {
         self.adu.adu_flags.contains(&adu_flag::REDELIVERED)
     }
 }
 
-/// A bundle that is being delivered: its bytes are read as they come.
-pub struct Arriving<'a> {
-    /// Its head.
+/// A bundle under delivery, whose payload is read as it arrives.
+pub struct ArrivingBundle<'a> {
+    /// Message that precedes the payload.
     pub adu: BundleAdu,
     bytes: io::Take<&'a mut BufReader<Socket>>,
     lost: Option<io::ErrorKind>,
 }
-impl Arriving<'_> {
-    /// Why the connection ended before the last byte came, if it did.
+impl ArrivingBundle<'_> {
+    /// Error that ended the connection before the last byte, if any.
     pub fn lost(&self) -> Option<io::ErrorKind> {
         self.lost
     }
 }
-impl Read for Arriving<'_> {
+impl Read for ArrivingBundle<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let result = match self.bytes.read(buffer) {
             Ok(0) if self.bytes.limit() > 0 && !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -93,23 +93,23 @@ impl Read for Arriving<'_> {
     }
 }
 
-/// What [`Client::wait`] waited for.
+/// Source that ended [`Client::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Something comes from the node.
+pub enum ReadySource {
+    /// Data from the node.
     Node,
-    /// The other can be read.
+    /// The other descriptor is readable.
     Other,
-    /// Nothing, for all of the time.
+    /// Neither, until the time was up.
     Nothing,
 }
 
-/// Memory made for a payload before its bytes come, at most.
+/// Most memory allocated for a payload before its bytes arrive.
 const AT_ONCE: u64 = 1 << 20;
-/// How long a node may take to introduce itself.
+/// Time for the node's welcome message.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// Refuses what looks like `host:port`, but for a port that is none.
+/// Refuses `host:port` with a port that is out of range.
 pub(crate) fn check_port(at: &str) -> io::Result<()> {
     let port = at.rsplit_once(':').filter(|_| !at.contains('/')).map(|(_, port)| port);
     let wrong = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
@@ -130,12 +130,13 @@ impl Client {
     /// Connects to a node's application socket: a path, or `host:port` for TCP.
     ///
     /// # Errors
-    /// When nothing serves there, or not AAP2.
+    /// If nothing listens there, or does not speak AAP2.
     pub fn connect(at: &str) -> io::Result<Client> {
         check_port(at)?;
         let tcp = !at.contains('/') && at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let (read, write) = if tcp {
             let socket = TcpStream::connect(at)?;
+            // Small requests must not wait for acknowledgments.
             socket.set_nodelay(true)?;
             (Socket::Tcp(socket.try_clone()?), Socket::Tcp(socket))
         } else {
@@ -146,14 +147,15 @@ impl Client {
             Client { reader: BufReader::with_capacity(256 << 10, read), writer: write, node_id: String::new() };
         client.set_read_timeout(Some(GREETING))?;
         client.node_id = client.greeting().map_err(|why| match why.kind() {
-            io::ErrorKind::UnexpectedEof => invalid("it ends the connection without a word"),
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => invalid("it says nothing"),
+            io::ErrorKind::UnexpectedEof => invalid("it closes the connection without a message"),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => invalid("it sends no message"),
             _ => why,
         })?;
+        // The timeout was for the welcome only.
         client.set_read_timeout(None)?;
         Ok(client)
     }
-    /// How the node introduces itself.
+    /// Reads the magic byte and the welcome message; returns the node ID.
     fn greeting(&mut self) -> io::Result<String> {
         let mut magic = [0];
         self.reader.read_exact(&mut magic)?;
@@ -161,11 +163,11 @@ impl Client {
             return Err(invalid("it does not speak AAP2"));
         }
         match self.message()?.body {
-            Some(Body::Welcome(welcome)) => Ok(welcome.node_id),
-            _ => Err(invalid("it does not introduce itself as a node")),
+            Some(AapBody::Welcome(welcome)) => Ok(welcome.node_id),
+            _ => Err(invalid("its first message is not a welcome")),
         }
     }
-    /// The endpoint with this service (or demux) at the node; an endpoint ID is what it is.
+    /// Endpoint ID of this service (or demux) at the node; an endpoint ID is returned unchanged.
     pub fn endpoint(&self, service: &str) -> String {
         match self.node_id.rsplit_once('.') {
             _ if service.starts_with("ipn:") || service.starts_with("dtn:") => service.to_string(),
@@ -173,10 +175,10 @@ impl Client {
             _ => format!("{}/{service}", self.node_id.trim_end_matches('/')),
         }
     }
-    /// Becomes a sender (`window` 0) or a subscriber at an endpoint.
+    /// Registers at an endpoint: as a sender if `window` is 0, else as a subscriber.
     ///
     /// # Errors
-    /// When the node does not agree.
+    /// If the node refuses.
     pub fn configure(&mut self, endpoint: &str, secret: &str, window: u32) -> io::Result<()> {
         let config = ConnectionConfig {
             is_subscriber: window > 0,
@@ -186,23 +188,23 @@ impl Client {
             keepalive_seconds: 0,
             window,
         };
-        self.send_message(&AapMessage::new(Body::Config(config)), &[])?;
+        self.send_message(&AapMessage::new(AapBody::Config(config)), &[])?;
         let status = self.response()?.response_status();
         match status {
-            Status::Success => Ok(()),
-            Status::Unauthorized => Err(invalid(format!(
-                "{endpoint} is used by another application with another secret\n\
-                 hint: choose another --service; 128, 7 and 2047 are the node's own unless its file says `[app] echo = \
+            AapStatus::Success => Ok(()),
+            AapStatus::Unauthorized => Err(invalid(format!(
+                "{endpoint} is in use by an application with another secret\n\
+                 hint: choose another --service; the node itself uses 128, 7 and 2047 unless its file has `[app] echo = \
                  false`"
             ))),
-            Status::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
+            AapStatus::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
                 let why = "is the node's administrative endpoint, which is not for applications";
                 Err(invalid(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
             }
-            Status::InvalidRequest => Err(invalid(format!(
+            AapStatus::InvalidRequest => Err(invalid(format!(
                 "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
             ))),
-            Status::NotFound => Err(invalid(format!(
+            AapStatus::NotFound => Err(invalid(format!(
                 "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
                 self.node_id
             ))),
@@ -215,19 +217,20 @@ impl Client {
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
     }
-    /// Sends a bundle without waiting for the answer; answers come in order ([`Client::response`]).
+    /// Sends a bundle without waiting for the response; responses arrive in order ([`Client::response`]).
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
         adu.payload_length = payload.len() as u64;
-        self.send_message(&AapMessage::new(Body::Adu(adu)), payload)
+        self.send_message(&AapMessage::new(AapBody::Adu(adu)), payload)
     }
-    /// The same for a payload that is read as it is sent: `head`, then all that `rest` has, `length` bytes together.
-    /// `told` hears how many are sent.
+    /// Sends a bundle whose payload is read while it is sent: `head`, then `rest`, `length` bytes in total. `told` is
+    /// called
+    /// with the number of bytes sent so far.
     ///
     /// # Errors
-    /// When the connection is gone, or `rest` cannot be read or ends early; then it is of no use any more.
+    /// If the connection is lost, or `rest` cannot be read or ends early; the connection is then unusable.
     pub fn send_from(
         &mut self,
         mut adu: BundleAdu,
@@ -235,13 +238,14 @@ impl Client {
         length: u64,
         mut told: impl FnMut(u64),
     ) -> io::Result<()> {
+        // The length goes first: the file must not shrink meanwhile.
         adu.payload_length = length;
-        self.send_message(&AapMessage::new(Body::Adu(adu)), head)?;
+        self.send_message(&AapMessage::new(AapBody::Adu(adu)), head)?;
         let (mut sent, mut buffer) = (head.len() as u64, vec![0; 1 << 20]);
         while sent < length {
             let room = buffer.len().min(usize::try_from(length - sent).unwrap_or(usize::MAX));
             match rest.read(&mut buffer[..room])? {
-                0 => return Err(invalid("it became shorter while it was sent")),
+                0 => return Err(invalid("the file became shorter while it was sent")),
                 n => {
                     self.writer.write_all(&buffer[..n])?;
                     sent += n as u64;
@@ -251,10 +255,10 @@ impl Client {
         }
         Ok(())
     }
-    /// The next answer.
+    /// Waits for the next response.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn response(&mut self) -> io::Result<AapResponse> {
         let bytes = self.frame()?;
         AapResponse::decode(&bytes[..]).map_err(|why| invalid(why.to_string()))
@@ -265,11 +269,13 @@ impl Client {
     }
     fn frame(&mut self) -> io::Result<Vec<u8>> {
         let mut length = 0usize;
+        // A varint of at most four bytes: 28 bits exceed the longest message.
         for shift in (0..28).step_by(7) {
             let mut byte = [0];
             self.reader.read_exact(&mut byte)?;
             length |= usize::from(byte[0] & 0x7f) << shift;
             if byte[0] & 0x80 == 0 {
+                // The length is the peer's claim: allocate no more than the longest message.
                 let mut bytes = vec![0; length.min(proto::MESSAGE_MAX)];
                 self.reader.read_exact(&mut bytes)?;
                 return Ok(bytes);
@@ -277,10 +283,10 @@ impl Client {
         }
         Err(invalid("a message length beyond 64 KiB"))
     }
-    /// Whether something comes before a timeout set passes; then it can be read.
+    /// Waits until data can be read, at most for the timeout set.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn hears(&mut self) -> io::Result<bool> {
         match self.reader.fill_buf() {
             Ok(_) => Ok(true),
@@ -288,53 +294,53 @@ impl Client {
             Err(why) => Err(why),
         }
     }
-    /// The next delivery; keepalives are answered on the way. Answer it with [`Client::taken`].
+    /// Waits for the next delivery, which must be answered by [`Client::taken`]. Keepalives are answered meanwhile.
     ///
     /// # Errors
-    /// When the connection is gone; `WouldBlock` or `TimedOut` when a timeout set before passed.
-    pub fn delivery(&mut self) -> io::Result<Delivered> {
+    /// If the connection is lost; `WouldBlock` or `TimedOut` after the timeout set.
+    pub fn delivery(&mut self) -> io::Result<DeliveredBundle> {
         let mut arriving = self.arriving()?;
         let mut payload = Vec::with_capacity(arriving.adu.payload_length.min(AT_ONCE) as usize);
         arriving.read_to_end(&mut payload)?;
-        Ok(Delivered { adu: arriving.adu, payload })
+        Ok(DeliveredBundle { adu: arriving.adu, payload })
     }
-    /// The same, whose bytes are read as they come. All of them must be.
+    /// Waits for the next delivery and returns it before its payload has arrived; all of that must be read.
     ///
     /// # Errors
-    /// As of [`Client::delivery`].
-    pub fn arriving(&mut self) -> io::Result<Arriving<'_>> {
+    /// As for [`Client::delivery`].
+    pub fn arriving(&mut self) -> io::Result<ArrivingBundle<'_>> {
         loop {
             match self.message()?.body {
-                Some(Body::Adu(adu)) => {
+                Some(AapBody::Adu(adu)) => {
                     let bytes = (&mut self.reader).take(adu.payload_length);
-                    return Ok(Arriving { adu, bytes, lost: None });
+                    return Ok(ArrivingBundle { adu, bytes, lost: None });
                 }
-                Some(Body::Keepalive(_)) => self.send_message(&AapResponse::new(Status::Ack), &[])?,
+                Some(AapBody::Keepalive(_)) => self.send_message(&AapResponse::new(AapStatus::Ack), &[])?,
                 _ => return Err(invalid("an unexpected message from the node")),
             }
         }
     }
-    /// Tells the node that the oldest unanswered delivery is taken for good (or not).
+    /// Accepts or refuses the oldest unanswered delivery.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn taken(&mut self, taken: bool) -> io::Result<()> {
-        let status = if taken { Status::Success } else { Status::Error };
+        let status = if taken { AapStatus::Success } else { AapStatus::Error };
         self.send_message(&AapResponse::new(status), &[])
     }
-    /// Tells it that the oldest so many unanswered deliveries are taken for good: one answer each, written at once.
+    /// Accepts this many of the oldest unanswered deliveries, with one write.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn taken_all(&mut self, deliveries: usize) -> io::Result<()> {
-        let (mut out, yes) = (BytesMut::new(), AapResponse::new(Status::Success));
+        let (mut out, yes) = (BytesMut::new(), AapResponse::new(AapStatus::Success));
         (0..deliveries).for_each(|_| proto::frame(&yes, &mut out));
         self.writer.write_all(&out)
     }
-    /// Whether something is here, or comes within this time, whatever timeout is set.
+    /// Waits until data can be read, at most this long, regardless of the timeout set.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn hears_within(&self, time: Duration) -> io::Result<bool> {
         if !self.reader.buffer().is_empty() {
             return Ok(true);
@@ -342,15 +348,17 @@ impl Client {
         let time = Timespec::try_from(time).ok();
         match poll(&mut [PollFd::new(&self.writer, PollFlags::IN)], time.as_ref()) {
             Ok(ready) => Ok(ready > 0),
+            // A signal ends the wait, so that callers see their stop flags.
             Err(Errno::INTR) => Ok(false),
             Err(why) => Err(why.into()),
         }
     }
-    /// Waits until something comes from the node, or `other` can be read, or for this time.
+    /// Waits until data arrives from the node, or `other` is readable, or the time is up.
     ///
     /// # Errors
-    /// What the kernel says.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<Heard> {
+    /// System call errors.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<ReadySource> {
+        // Buffered bytes are invisible to `poll`.
         let here = !self.reader.buffer().is_empty();
         let time = if here { Some(Duration::ZERO) } else { time };
         let time = time.and_then(|time| Timespec::try_from(time).ok());
@@ -365,65 +373,64 @@ impl Client {
         }
         let heard = |at: usize| asked.get(at).is_some_and(|fd| !fd.revents().is_empty());
         Ok(match (heard(1), here || heard(0)) {
-            (true, _) => Heard::Other,
-            (_, true) => Heard::Node,
-            _ => Heard::Nothing,
+            (true, _) => ReadySource::Other,
+            (_, true) => ReadySource::Node,
+            _ => ReadySource::Nothing,
         })
     }
-    /// Bounds how long reads wait. Only safe between messages that arrive whole.
+    /// Limits the time that reads wait. Only safe between messages, as a timeout within one loses its beginning.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.writer {
             Socket::Unix(socket) => socket.set_read_timeout(timeout),
             Socket::Tcp(socket) => socket.set_read_timeout(timeout),
         }
     }
-    /// Bounds how long writes wait while nothing is taken. What was written by then is half said: the connection is of no
-    /// use any more.
+    /// Limits the time that writes wait. After a timeout a message may be incomplete: the connection is unusable.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.writer {
             Socket::Unix(socket) => socket.set_write_timeout(timeout),
             Socket::Tcp(socket) => socket.set_write_timeout(timeout),
         }
     }
-    /// Ends the connection: a reader in another thread returns.
+    /// Closes the connection; a read in another thread returns.
     pub fn shutdown(&self) {
         let _ = match &self.writer {
             Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
             Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
         };
     }
-    /// A second handle: one thread sends, another reads answers.
+    /// Splits the client: one thread sends, another reads responses.
     ///
     /// # Errors
-    /// What the kernel says.
-    pub fn split(self) -> io::Result<(Sender, Client)> {
+    /// System call errors.
+    pub fn split(self) -> io::Result<(ClientSender, Client)> {
         let writer = match &self.writer {
             Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
             Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
         };
-        Ok((Sender { writer }, self))
+        Ok((ClientSender { writer }, self))
     }
 }
 
-/// The sending half of a split client.
-pub struct Sender {
+/// Sending half of a split client.
+pub struct ClientSender {
     writer: Socket,
 }
-impl Sender {
-    /// Sends a bundle; the answer comes at the other half, in order.
+impl ClientSender {
+    /// Sends a bundle; responses arrive at the other half, in order.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// If the connection is lost.
     pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
         adu.payload_length = payload.len() as u64;
         let mut out = BytesMut::with_capacity(payload.len() + 256);
-        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         out.extend_from_slice(payload);
         self.writer.write_all(&out)
     }

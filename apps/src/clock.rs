@@ -1,9 +1,9 @@
-//! Time as applications measure it: monotonic, from the first time it was asked for.
+//! Monotonic time of applications, counted from the first call.
 
 use farlink_base::Instant;
 use std::sync::OnceLock;
 
-/// Monotonic time now.
+/// Current monotonic time.
 pub fn now() -> Instant {
     static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
     let elapsed = ORIGIN.get_or_init(std::time::Instant::now).elapsed();

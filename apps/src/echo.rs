@@ -1,13 +1,13 @@
-//! Echo as an application: one reply per bundle, new timestamp, same payload.
+//! Echo service as an application: replies to each bundle with the same payload.
 
 use crate::{connect, random};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
 use std::time::{Duration, Instant};
 
-/// Answers at the given services until the node closes the connection.
+/// Replies at these services, at most `rate` times per second each, until the node closes the connection.
 ///
 /// # Errors
-/// When the node is not there, or a service is taken (by the node's own echo service).
+/// If the node is not reachable, or a service is in use, e.g. by the node's own echo service.
 pub fn run(at: &str, services: &[String], rate: u32) -> anyhow::Result<()> {
     let mut threads = Vec::new();
     for service in services {
@@ -15,14 +15,17 @@ pub fn run(at: &str, services: &[String], rate: u32) -> anyhow::Result<()> {
         let endpoint = receiver.endpoint(service);
         let secret = random().to_string();
         receiver.configure(&endpoint, &secret, 1)?;
+        // AAP2 connections are one-way: replies need a second one, at the same endpoint.
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
         eprintln!("answering at {endpoint}");
+        // Bounds the traffic that a flood of pings can cause.
         let gap = Duration::from_secs(1) / rate.max(1);
         threads.push(std::thread::spawn(move || -> std::io::Result<()> {
             let mut next = Instant::now();
             loop {
                 let delivered = receiver.delivery()?;
+                // Status reports and anonymous bundles get no reply: there is nobody to send it to, or it could loop.
                 let report = delivered.adu.adu_flags.contains(&adu_flag::STATUS_REPORT);
                 if !report && !matches!(delivered.adu.src_eid.as_str(), "" | "dtn:none" | "ipn:0.0") {
                     std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -33,6 +36,7 @@ pub fn run(at: &str, services: &[String], rate: u32) -> anyhow::Result<()> {
                         ..Default::default()
                     };
                     sender.send(adu, &delivered.payload)?;
+                    // Accepted only after the reply: a crash in between repeats the delivery.
                     sender.response()?;
                 }
                 receiver.taken(true)?;

@@ -1,4 +1,4 @@
-//! Asks a node's control API: one request, one answer, over its Unix socket or over TCP.
+//! Client of a node's control API: one request per connection, over its Unix socket or TCP.
 
 use anyhow::{anyhow, bail};
 use std::io::{ErrorKind, Read, Write};
@@ -9,26 +9,31 @@ use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
 
-/// An answer: status code and body.
-pub type Answer = (u16, String);
+/// Status code and body of a response.
+pub type HttpResponse = (u16, String);
 
-/// How long a node may take to answer.
+/// Time for the node's response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks the node at `at` (a Unix socket's path, `http://host:port` or `host:port`) for `path` with a method and a
-/// body.
+/// Sends a request to the node at `at`: the path of a Unix socket, `http://host:port` or `host:port`.
 ///
 /// # Errors
-/// When nobody answers there, or not in HTTP.
-pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
+/// If nothing answers there, or not in HTTP.
+pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<HttpResponse> {
     request_with(method, at, None, path, body)
 }
 
-/// The same, showing a token: what nodes want over TCP.
+/// Sends a request with a bearer token, which nodes require over TCP.
 ///
 /// # Errors
-/// When nobody answers there, or not in HTTP.
-pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, body: &str) -> anyhow::Result<Answer> {
+/// If nothing answers there, or not in HTTP.
+pub fn request_with(
+    method: &str,
+    at: &str,
+    token: Option<&str>,
+    path: &str,
+    body: &str,
+) -> anyhow::Result<HttpResponse> {
     crate::client::check_port(at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/'))
         .map_err(|why| anyhow!("{at}: {why}"))?;
     let (agent, host) = match tcp_host(at) {
@@ -36,7 +41,7 @@ pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, bod
             bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
         }
         Some(host) => (Agent::new_with_config(config()), host),
-        // No name is asked for: the host is only what HTTP wants to be told.
+        // No name is resolved: the host only fills the `Host` header.
         None => (Agent::with_parts(config(), UnixConnector(at.into()), DefaultResolver::default()), "127.0.0.1"),
     };
     let place = format!("http://{host}{path}");
@@ -57,16 +62,17 @@ pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, bod
         }
         "POST" => with_body(agent.post(&place)),
         "PUT" => with_body(agent.put(&place)),
-        // What to remove is in the body.
+        // The body names the entries to remove.
         "DELETE" => with_body(agent.delete(&place).force_send_body()),
         other => bail!("the control API has no method {other}\nhint: GET, POST, PUT or DELETE"),
     };
+    // No limit on the body: lists of a large store exceed the default.
     let mut answer = sent.map_err(|why| unanswered(at, &why))?;
     let body = answer.body_mut().with_config().limit(u64::MAX).lossy_utf8(true).read_to_string();
     Ok((answer.status().as_u16(), body.map_err(|why| unanswered(at, &why))?))
 }
 
-/// Host and port, where `at` is a place in the network and no path.
+/// Host and port, if `at` is a network address rather than a path.
 fn tcp_host(at: &str) -> Option<&str> {
     if let Some((_, rest)) = at.split_once("://") {
         return Some(if at.starts_with("http://") { rest.trim_end_matches('/') } else { "" });
@@ -75,8 +81,9 @@ fn tcp_host(at: &str) -> Option<&str> {
     (port && !at.contains('/')).then_some(at)
 }
 
-/// A 404 is an answer, and no proxy of the environment stands between a node and its operator.
+/// Client configuration: error statuses are responses, and the environment's proxy is not used.
 fn config() -> ureq::config::Config {
+    // A node never redirects: another server would.
     let config = Agent::config_builder().http_status_as_error(false).proxy(None).max_redirects(0);
     config.timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build()
 }
@@ -85,29 +92,29 @@ fn unanswered(at: &str, why: &ureq::Error) -> anyhow::Error {
     match why {
         ureq::Error::BadUri(_) => {
             anyhow!(
-                "{at} is no address\nhint: --at names the node's control socket, or http://HOST:PORT of its `[api] listen`"
+                "{at} is not an address\nhint: --at names the node's control socket, or http://HOST:PORT of its `[api] listen`"
             )
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => elsewhere(at),
         ureq::Error::Io(why) if silent(why.kind()) => elsewhere(at),
         ureq::Error::Io(why) if why.kind() == ErrorKind::PermissionDenied => {
-            anyhow!("{at}: {why}\nhint: a control socket is its owner's alone: ask as the user the node runs as")
+            anyhow!("{at}: {why}\nhint: only its owner may use a control socket: run as the node's user")
         }
         ureq::Error::Io(why) => nobody(at, why),
         _ => nobody(at, why),
     }
 }
 
-/// The connection was taken, and ended without an answer.
+/// Whether the error means that the connection was closed without a response.
 fn silent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
 fn elsewhere(at: &str) -> anyhow::Error {
     anyhow!(
-        "{at} does not answer in HTTP: what is there is no control API\n\
+        "{at} does not answer in HTTP: it is not a control API\n\
          hint: --at names the node's control socket (NAME.control.sock beside its file) or its `[api] listen`; not the \
-         socket of applications (NAME.sock), and not a port of its links"
+         application socket (NAME.sock), and not a port of its links"
     )
 }
 
@@ -119,7 +126,7 @@ fn nobody(at: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
     )
 }
 
-/// Connects to a Unix socket, whatever host the URL names.
+/// Connects to a Unix socket regardless of the URL's host.
 #[derive(Debug)]
 struct UnixConnector(PathBuf);
 impl Connector for UnixConnector {
@@ -151,7 +158,7 @@ impl Transport for UnixTransport {
         Ok(read > 0)
     }
     fn is_open(&mut self) -> bool {
-        // One request each: no connection is used again.
+        // One request per connection.
         false
     }
 }
@@ -162,7 +169,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    /// Answers one request, which ends like this, with these bytes; gives the address and the request.
+    /// Serves one request, which ends with `end`, by these bytes; returns the address and the request received.
     fn server(end: &'static str, answer: &'static [u8]) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_whole_and_in_chunks() {
+    fn plain_and_chunked_answers_are_read() {
         let (at, _) = server("\r\n\r\n", b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno");
         assert_eq!(request("GET", &at, "/status", "").unwrap(), (404, "no".into()));
         let (at, _) = server(
@@ -192,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_change_goes_in_the_body_of_every_method_but_get() {
+    fn only_get_has_no_body() {
         for method in ["POST", "PUT", "DELETE"] {
             let (at, asked) = server("BODY", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
             assert_eq!(request(method, &at, "/contacts?x=1", "BODY").unwrap().0, 200);
@@ -204,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_says_what_to_try() {
+    fn http_errors_carry_a_hint() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
         assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));
         for at in ["localhost:99999", "http://localhost:99999/"] {

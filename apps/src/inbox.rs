@@ -1,35 +1,36 @@
-//! A subscription read by a thread of its own: deliveries come over a channel with their time.
+//! Subscription read by a thread of its own, which passes deliveries on with their time of arrival.
 
 use crate::answers::Answers;
-use crate::client::{Client, Delivered};
+use crate::client::{Client, DeliveredBundle};
 use crate::connect;
 use farlink_base::Instant;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Deliveries taken and not looked at, at most: whoever sends more than is looked at fills the node's store, and not our
-/// memory.
+/// Most deliveries buffered: a flood fills the node's store rather than this program's memory.
 const HELD: usize = 1024;
 
-/// What an application that asks and waits needs: one connection to send, one that receives.
+/// Two connections to a node at one endpoint: one to send, one to receive.
 pub struct Inbox {
-    /// To send with, from the same endpoint.
+    /// Connection to send with, from the same endpoint.
     pub sender: Client,
-    /// Deliveries and when they came.
-    pub deliveries: Receiver<(Instant, Delivered)>,
+    /// Deliveries with their time of arrival.
+    pub deliveries: Receiver<(Instant, DeliveredBundle)>,
 }
 
 impl Inbox {
-    /// Registers at a service of the node.
+    /// Registers both connections at a service of the node.
     ///
     /// # Errors
-    /// When the node is not there or does not agree.
+    /// If the node is not reachable or refuses.
     pub fn open(at: &str, service: &str, window: u32) -> anyhow::Result<Inbox> {
         let mut receiver = connect(at)?;
         let endpoint = receiver.endpoint(service);
+        // Random, so that no other application can share the endpoint.
         let secret = crate::random().to_string();
         receiver.configure(&endpoint, &secret, window.max(1))?;
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
+        // A full channel blocks the thread, which then acknowledges nothing: the node stops sending.
         let (outbox, deliveries) = sync_channel(HELD);
         std::thread::Builder::new().name("inbox".into()).spawn(move || {
             let mut answers = Answers::new(window);
@@ -50,14 +51,14 @@ impl Inbox {
 mod tests {
     use super::*;
     use bytes::BytesMut;
-    use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, Status};
+    use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn what_nobody_looks_at_is_not_taken_without_end() {
+    fn inbox_stops_reading_when_full() {
         const SENT: usize = 3 * HELD;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node.sock");
@@ -66,7 +67,7 @@ mod tests {
         let answers = answered.clone();
         let node = std::thread::spawn(move || {
             let mut success = BytesMut::new();
-            proto::frame(&AapResponse::new(Status::Success), &mut success);
+            proto::frame(&AapResponse::new(AapStatus::Success), &mut success);
             let sockets = [(); 2].map(|()| {
                 let (mut socket, _) = listener.accept().unwrap();
                 socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
@@ -84,7 +85,7 @@ mod tests {
             });
             let mut out = BytesMut::new();
             let adu = BundleAdu { src_eid: "ipn:2.9".into(), payload_length: 4, ..Default::default() };
-            proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+            proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
             out.extend_from_slice(b"more");
             (0..SENT).for_each(|_| (&sockets[0]).write_all(&out).unwrap());
             hears.join().unwrap();
@@ -94,13 +95,14 @@ mod tests {
         loop {
             std::thread::sleep(std::time::Duration::from_millis(200));
             let now = answered.load(Ordering::Relaxed);
+            // No acknowledgment for 200 ms: the reader is blocked.
             if now == before && now > 0 {
                 break;
             }
             before = now;
         }
         assert!(before <= HELD + 16, "{before} answered, and none looked at");
-        // Nothing is missing once somebody looks.
+        // Nothing is lost once the channel is read.
         (0..SENT).for_each(|_| drop(inbox.deliveries.recv_timeout(std::time::Duration::from_secs(20)).unwrap()));
         drop(inbox);
         drop(node);

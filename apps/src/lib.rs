@@ -1,9 +1,8 @@
-//! Applications and clients of a node: ping, echo, files, performance, the control API's client, and
-//! the loopback benchmark.
+//! Applications and clients of a node: ping, echo, file transfer, performance tests, a client of the control API, and
+//! benchmarks.
 //!
-//! They speak to a node as anyone's would, over AAP2 ([`client`]) and HTTP ([`http`]), and link
-//! nothing of it; what a node serves itself (echo, load) is in `node/src/apps`. Read
-//! [`client::Client`] first, then [`ping`].
+//! They use a node as any other program would, over AAP2 ([`client`]) and HTTP ([`http`]), and link none of its code.
+//! Services inside the node (echo, load) are in `node/src/apps`. Read [`client::Client`] first, then [`ping`].
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -21,18 +20,18 @@ mod timing;
 pub use timing::Quantiles;
 
 use client::Client;
-use farlink_aap2::proto::Status;
+use farlink_aap2::proto::AapStatus;
 use std::io::{ErrorKind, Read};
 
-/// Connects to a node, saying what to try when nothing is there.
+/// Connects to a node; errors have a hint.
 ///
 /// # Errors
-/// When nothing serves there.
+/// If nothing listens there, or not AAP2.
 pub fn connect(at: &str) -> anyhow::Result<Client> {
     Client::connect(at).map_err(|why| match why.kind() {
         ErrorKind::InvalidData => anyhow::anyhow!(
             "{at} is not an application socket: {why}\n\
-             hint: --at names what `[app]` of the node's file says, such as node-a.sock; not its control socket \
+             hint: --at names the socket in `[app]` of the node's file, e.g. node-a.sock; not its control socket \
              (node-a.control.sock), and not a port of its links"
         ),
         ErrorKind::InvalidInput => anyhow::anyhow!("{at}: {why}"),
@@ -43,25 +42,27 @@ pub fn connect(at: &str) -> anyhow::Result<Client> {
     })
 }
 
-/// Why a node takes no bundle, in words.
-fn refusal(status: Status) -> &'static str {
+/// Reason for a node's refusal of a bundle, with a hint.
+fn refusal(status: AapStatus) -> &'static str {
     match status {
-        Status::InvalidRequest => "no bundle can go there\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
-        Status::Unauthorized => "this application may not send it\nhint: `[app]` of the node's file says who may",
-        Status::NotFound => "the node knows no such endpoint\nhint: `farlink node registrations` lists them",
-        Status::Timeout => "the node took too long\nhint: `farlink node status` says what it is busy with",
-        _ => "its answer is none of those known\nhint: the node's log says more",
+        AapStatus::InvalidRequest => "the destination is not valid\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
+        AapStatus::Unauthorized => "this application may not send it\nhint: see `[app]` in the node's file",
+        AapStatus::NotFound => "the node knows no such endpoint\nhint: `farlink node registrations` lists them",
+        AapStatus::Timeout => "the node took too long\nhint: `farlink node status` shows its load",
+        _ => "unknown response\nhint: see the node's log",
     }
 }
 
-/// A number nobody can guess, for services, secrets and identifiers.
+/// Unpredictable number for services, secrets and identifiers.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    // Without /dev/urandom at least different from other processes.
     if read.is_err() { clock::now().0 ^ u64::from(std::process::id()) << 40 } else { u64::from_ne_bytes(bytes) }
 }
 
-/// A service number for a passing application.
+/// Random service number for a short-lived application.
 pub fn passing_service() -> String {
+    // Above 65535, where well-known service numbers end, and below 2^31.
     (0x1_0000 + random() % 0x7fff_0000).to_string()
 }

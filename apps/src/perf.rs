@@ -1,73 +1,72 @@
-//! Performance between two applications: window and rate modes.
+//! Goodput and round-trip time between two applications, with a window or at a fixed rate.
 
 use crate::answers::Answers;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, connect, passing_service, random};
 use anyhow::bail;
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::{DataRate, Instant};
 use serde_json::{Value, json};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// First bytes of a payload; then, big-endian: run, sequence number, time sent (ns).
+/// First bytes of a payload; then, big-endian: nonce of the run, sequence number, time sent (ns).
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
-/// Bytes of the header in each payload, which is all of an answer.
+/// Length of the header in each payload, bytes; an answer is only the header.
 pub const HEADER: usize = 32;
-/// Deliveries under way to whoever serves.
+/// Deliveries to the server before the first is accepted.
 const WINDOW: u32 = 256;
-/// What to look at when nothing comes back.
-pub const SILENT: &str =
-    "hint: does `farlink perf --serve` run there? `farlink node bundles` says what the bundles wait for";
+/// Hint for the case that no answer arrives.
+pub const SILENT: &str = "hint: does `farlink perf --serve` run there? `farlink node bundles` shows why bundles wait";
 
-/// When to stop sending.
+/// Condition to stop sending.
 #[derive(Clone, Debug)]
-pub enum Stop {
-    /// After a time.
+pub enum StopRule {
+    /// After this time.
     After(Duration),
-    /// After so many bundles.
+    /// After this many bundles.
     Count(u64),
-    /// After so many payload bytes.
+    /// After this many payload bytes.
     Bytes(u64),
 }
 
-/// What to do.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The serving side.
+    /// Endpoint ID of the server.
     pub destination: String,
-    /// Payload bytes.
+    /// Payload bytes per bundle.
     pub bundle_size: u64,
-    /// Unanswered bundles at once (window mode).
+    /// Most unanswered bundles (window mode).
     pub window: u64,
-    /// Payload rate (rate mode).
+    /// Payload rate (rate mode); `None`: window mode.
     pub rate: Option<DataRate>,
-    /// When to stop.
-    pub stop: Stop,
-    /// Bytes to fill payloads with, once.
+    /// Condition to stop sending.
+    pub stop: StopRule,
+    /// Bytes to send in the payloads, once.
     pub content: Option<Vec<u8>>,
-    /// Wait after the last.
+    /// Time to wait for answers after the last bundle.
     pub timeout: Duration,
 }
 
-/// What came of it.
+/// Results of a measurement.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct PerfReport {
     sent: u64,
     received: u64,
     bytes: u64,
     seconds: f64,
     rtt: Quantiles,
 }
-impl Report {
-    /// Bundles that were answered.
+impl PerfReport {
+    /// Number of bundles answered.
     pub fn answered(&self) -> u64 {
         self.received
     }
     fn per_second(&self, amount: f64) -> f64 {
         if self.seconds > 0.0 { amount / self.seconds } else { 0.0 }
     }
-    /// For programs.
+    /// Results as JSON.
     pub fn json(&self) -> Value {
         json!({
             "sent": self.sent,
@@ -79,7 +78,7 @@ impl Report {
             "rtt_ms": self.rtt.json(),
         })
     }
-    /// For people.
+    /// Results as one line of text.
     pub fn summary(&self) -> String {
         format!(
             "{} sent, {} answered, {} in {:.2} s: {}, {:.0} bundles/s, round trip min/p50/p99/max {}",
@@ -94,10 +93,10 @@ impl Report {
     }
 }
 
-/// Answers every bundle with its header, until the node closes the connection.
+/// Server: answers every bundle with its header, until the node closes the connection.
 ///
 /// # Errors
-/// When the node is not there or does not agree.
+/// If the node is not reachable or refuses.
 pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut receiver = connect(at)?;
     let endpoint = receiver.endpoint(service);
@@ -106,6 +105,7 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
     eprintln!("measuring at {endpoint}");
+    // Replies and acknowledgments are batched to keep the server from being the bottleneck.
     let (mut answers, mut replies) = (Answers::new(WINDOW), 0);
     loop {
         let delivered = receiver.delivery()?;
@@ -121,14 +121,14 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Measures against a serving side.
+/// Client: sends bundles to a server and evaluates its answers.
 ///
 /// # Errors
-/// When the node is not there or refuses.
-pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
+/// If the node is not reachable or refuses.
+pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<PerfReport> {
     let inbox = Inbox::open(at, &passing_service(), 256)?;
     let mut run =
-        Run { inbox, options, nonce: random(), sent: 0, sent_bytes: 0, times: Vec::new(), last: clock::now() };
+        PerfRun { inbox, options, nonce: random(), sent: 0, sent_bytes: 0, times: Vec::new(), last: clock::now() };
     let began = clock::now();
     while !run.stopped(began) {
         if run.may_send(began) {
@@ -141,8 +141,9 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
         run.take(until)?;
     }
     let received = run.times.len() as u64;
+    // Answers do not repeat the payload's length; only the last bundle may be shorter.
     let mean = if run.sent > 0 { run.sent_bytes as f64 / run.sent as f64 } else { 0.0 };
-    Ok(Report {
+    Ok(PerfReport {
         sent: run.sent,
         received,
         bytes: (mean * received as f64) as u64,
@@ -151,7 +152,7 @@ pub fn run(at: &str, options: &ClientOptions) -> anyhow::Result<Report> {
     })
 }
 
-struct Run<'a> {
+struct PerfRun<'a> {
     inbox: Inbox,
     options: &'a ClientOptions,
     nonce: u64,
@@ -161,12 +162,12 @@ struct Run<'a> {
     last: Instant,
 }
 
-impl Run<'_> {
+impl PerfRun<'_> {
     fn stopped(&self, began: Instant) -> bool {
         match self.options.stop {
-            Stop::After(time) => clock::now().since(began) >= time,
-            Stop::Count(count) => self.sent >= count,
-            Stop::Bytes(bytes) => self.sent_bytes >= bytes,
+            StopRule::After(time) => clock::now().since(began) >= time,
+            StopRule::Count(count) => self.sent >= count,
+            StopRule::Bytes(bytes) => self.sent_bytes >= bytes,
         }
     }
     fn may_send(&self, began: Instant) -> bool {
@@ -177,7 +178,7 @@ impl Run<'_> {
     }
     fn send(&mut self) -> anyhow::Result<()> {
         let mut size = self.options.bundle_size as usize;
-        if let Stop::Bytes(total) = self.options.stop {
+        if let StopRule::Bytes(total) = self.options.stop {
             size = size.min((total - self.sent_bytes).max(HEADER as u64) as usize);
         }
         let mut payload = Vec::with_capacity(size);
@@ -190,26 +191,27 @@ impl Run<'_> {
             let to = (from + size - HEADER).min(content.len());
             payload.extend_from_slice(&content[from..to]);
         }
+        // Arbitrary filler.
         payload.resize(size, 0x5a);
         let adu = BundleAdu { dst_eid: self.options.destination.clone(), lifetime_ms: 3_600_000, ..Default::default() };
         self.inbox.sender.send(adu, &payload)?;
         match self.inbox.sender.response()?.response_status() {
-            Status::Success => {
+            AapStatus::Success => {
                 self.sent += 1;
                 self.sent_bytes += size as u64;
                 Ok(())
             }
-            // The store is full: what is on the way must leave first.
-            Status::Error => {
+            // The store is full until bundles in flight have left it.
+            AapStatus::Error => {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
             other => {
-                bail!("the node does not take a bundle for {}: {}", self.options.destination, crate::refusal(other))
+                bail!("the node refuses a bundle for {}: {}", self.options.destination, crate::refusal(other))
             }
         }
     }
-    /// Takes what answers are in; waits for one when nothing may be sent.
+    /// Reads the answers that have arrived; waits for one if nothing may be sent.
     fn collect(&mut self, began: Instant) -> anyhow::Result<()> {
         let wait = if self.may_send(began) { Duration::ZERO } else { Duration::from_millis(1) };
         let until = clock::now() + wait;
@@ -223,6 +225,7 @@ impl Run<'_> {
                 let number = |from: usize| {
                     delivered.payload.get(from..from + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_be_bytes)
                 };
+                // Late answers to an earlier run have another nonce.
                 if delivered.payload.starts_with(MAGIC) && number(8) == self.nonce {
                     self.times.push(at.0.saturating_sub(number(24)));
                     self.last = at;

@@ -1,10 +1,10 @@
-//! Ping: bundles to an echo service, and the times of the answers.
+//! Ping: bundles to an echo service, and their round-trip times.
 
-use crate::client::Delivered;
+use crate::client::DeliveredBundle;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, passing_service, random};
 use anyhow::{anyhow, bail};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::Instant;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,83 +13,88 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// First bytes of a ping's payload; then, big-endian: run, sequence number, time sent (ns).
+/// First bytes of a ping's payload; then, big-endian: nonce of the run, sequence number, time sent (ns).
 const MAGIC: &[u8; 8] = b"FLPING1\0";
 const HEADER: usize = 32;
-/// How soon it is seen that the pings are to end.
+/// Interval at which the stop flag is checked.
 const ATTENTION: Duration = Duration::from_millis(50);
-/// What to look at when nothing comes back.
-pub const SILENT: &str = "hint: is it running? `farlink node bundles` says what the pings wait for";
-/// Services tried when the destination names none.
+/// Hint for the case that no answer arrives.
+pub const SILENT: &str = "hint: is it running? `farlink node bundles` shows why the pings wait";
+/// Echo services tried if the destination is a node.
 const SERVICES: [&str; 3] = ["128", "7", "2047"];
 
-/// What to do.
+/// Parameters of [`run`].
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Endpoint, or node without service.
+pub struct PingOptions {
+    /// Endpoint ID, or a node without a service.
     pub destination: String,
-    /// How many.
+    /// Number of pings.
     pub count: u64,
-    /// Time between two; zero: each leaves once the one before is answered.
+    /// Time between pings; zero: each is sent after the answer to the previous one.
     pub interval: Duration,
-    /// Payload bytes.
+    /// Payload bytes per ping.
     pub size: u64,
-    /// Wait after the last, and for the node to take each.
+    /// Time to wait after the last ping, and for the node to accept each.
     pub timeout: Duration,
 }
 
-/// What came of it.
+/// Results of the pings.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// Pings the node took.
+pub struct PingReport {
+    /// Pings accepted by the node.
     pub sent: u64,
-    /// Answers.
+    /// Answers received.
     pub received: u64,
-    /// The endpoint that was pinged.
+    /// Endpoint ID pinged.
     pub destination: String,
-    /// Round-trip times.
+    /// Quantiles of the round-trip times.
     pub rtt: Quantiles,
 }
-impl Report {
-    /// For programs.
+impl PingReport {
+    /// Results as JSON.
     pub fn json(&self) -> Value {
         json!({
             "destination": self.destination, "sent": self.sent, "received": self.received, "rtt_ms": self.rtt.json(),
         })
     }
-    /// For people.
+    /// Results as one line of text.
     pub fn summary(&self) -> String {
-        let Report { sent, received, .. } = self;
+        let PingReport { sent, received, .. } = self;
         format!("{sent} sent, {received} received, round trip min/p50/p99/max {}", self.rtt.text())
     }
 }
 
-/// Registers at a service that nobody else uses.
+/// Registers at a random service.
 ///
 /// # Errors
-/// When the node is not there or does not agree.
+/// If the node is not reachable or refuses.
 pub fn attach(at: &str) -> anyhow::Result<Inbox> {
     Inbox::open(at, &passing_service(), 1)
 }
 
-/// Pings until all are answered or told to stop; `say` gets a line per answer.
+/// Sends pings until all are answered or `stop` is set; `say` gets a line per answer.
 ///
 /// # Errors
-/// When the node goes away or refuses.
-pub fn run(inbox: Inbox, options: &Options, stop: &AtomicBool, say: impl FnMut(String)) -> anyhow::Result<Report> {
+/// If the connection is lost, or the node refuses.
+pub fn run(
+    inbox: Inbox,
+    options: &PingOptions,
+    stop: &AtomicBool,
+    say: impl FnMut(String),
+) -> anyhow::Result<PingReport> {
     inbox.sender.set_write_timeout(Some(options.timeout.max(ATTENTION)))?;
     let mut run =
-        Run { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
+        PingRun { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
     let candidates = candidates(&options.destination);
     let destination = match candidates.as_slice() {
         [one] => one.clone(),
         several => run.find_service(several)?,
     };
     run.pings(&destination)?;
-    Ok(Report { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
+    Ok(PingReport { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
 }
 
-/// The endpoints a destination may mean.
+/// Endpoint IDs to try for a destination.
 pub fn candidates(destination: &str) -> Vec<String> {
     let node = destination.strip_prefix("ipn:").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if node {
@@ -101,29 +106,32 @@ pub fn candidates(destination: &str) -> Vec<String> {
     }
 }
 
-struct Run<'a, F> {
+struct PingRun<'a, F> {
     inbox: Inbox,
-    options: &'a Options,
+    options: &'a PingOptions,
     stop: &'a AtomicBool,
     nonce: u64,
-    /// Sequence number of what is not answered yet, and where it went.
+    /// Sequence numbers of unanswered pings, with their destinations.
     sent: BTreeMap<u64, String>,
     times: Vec<u64>,
     say: F,
     taken: u64,
 }
 
-impl<F: FnMut(String)> Run<'_, F> {
-    /// Tries the echo services, a second apart; the first that answers is the one.
+impl<F: FnMut(String)> PingRun<'_, F> {
+    /// Tries the echo services one second apart; returns the first that answers.
     fn find_service(&mut self, candidates: &[String]) -> anyhow::Result<String> {
         let began = clock::now();
         for (number, candidate) in candidates.iter().enumerate() {
+            // Counted from the top, so that late answers do not match the pings proper.
             let sequence = u64::MAX - number as u64;
             self.send(sequence, candidate)?;
+            // The last candidate gets the whole timeout, for links with long delay.
             let last = number + 1 == candidates.len();
             let until = if last { began + self.options.timeout } else { clock::now() + Duration::from_secs(1) };
             while let Some((_, sequence)) = self.answer(until)? {
                 if let Some(destination) = self.sent.remove(&sequence) {
+                    // Late answers of the other services must not count.
                     self.sent.clear();
                     self.taken = 0;
                     return Ok(destination);
@@ -132,7 +140,7 @@ impl<F: FnMut(String)> Run<'_, F> {
         }
         let waited = clock::now().since(began).as_secs_f64().round();
         let tried: Vec<&str> = candidates.iter().filter_map(|c| c.rsplit('.').next()).collect();
-        bail!("nothing from {} in {waited} s (tried {})\n{SILENT}", self.options.destination, tried.join(", "))
+        bail!("no answer from {} in {waited} s (tried {})\n{SILENT}", self.options.destination, tried.join(", "))
     }
     fn pings(&mut self, destination: &str) -> anyhow::Result<()> {
         let began = clock::now();
@@ -150,7 +158,7 @@ impl<F: FnMut(String)> Run<'_, F> {
         }
         self.collect(clock::now() + self.options.timeout, true)
     }
-    /// Takes answers until a time, or until all are in when that is wanted.
+    /// Reads answers until a time or, with `all`, until none is missing.
     fn collect(&mut self, until: Instant, all: bool) -> anyhow::Result<()> {
         while !(all && self.sent.is_empty()) {
             let Some((time_ns, sequence)) = self.answer(until)? else { break };
@@ -180,7 +188,7 @@ impl<F: FnMut(String)> Run<'_, F> {
             }
             sent => sent?,
         }
-        // Who waits in a read is woken also when the node reads, which happens first.
+        // Poll before reading: a blocked read on a Unix socket is also woken when the node reads.
         while !self.inbox.sender.hears_within(ATTENTION)? {
             if self.stopped() {
                 return Ok(());
@@ -190,18 +198,20 @@ impl<F: FnMut(String)> Run<'_, F> {
             }
         }
         match self.inbox.sender.response()?.response_status() {
-            Status::Success => self.taken += 1,
-            other => bail!("the node does not take a ping for {destination}: {}", crate::refusal(other)),
+            AapStatus::Success => self.taken += 1,
+            other => bail!("the node refuses a ping for {destination}: {}", crate::refusal(other)),
         }
         Ok(())
     }
-    /// The node has no room for a ping, or is busy.
+    /// Error for a ping that the node did not accept in time.
     fn not_taken(&self) -> anyhow::Error {
-        let Options { size, timeout, .. } = self.options;
+        let PingOptions { size, timeout, .. } = self.options;
         let waited = timeout.as_secs_f64();
-        anyhow!("the node did not take a ping of {size} B in {waited} s\nhint: a smaller --size, or a longer --timeout")
+        anyhow!(
+            "the node did not accept a ping of {size} B in {waited} s\nhint: use a smaller --size, or a longer --timeout"
+        )
     }
-    /// The next answer of this run before a time: round trip in ns, and sequence number.
+    /// Waits for the next answer of this run: round-trip time in ns, and sequence number.
     fn answer(&mut self, until: Instant) -> anyhow::Result<Option<(u64, u64)>> {
         loop {
             let left = Duration::from_nanos(until.0.saturating_sub(clock::now().0));
@@ -219,7 +229,7 @@ impl<F: FnMut(String)> Run<'_, F> {
     }
 }
 
-fn read(delivered: &Delivered, nonce: u64) -> Option<(u64, u64)> {
+fn read(delivered: &DeliveredBundle, nonce: u64) -> Option<(u64, u64)> {
     let payload = delivered.payload.get(..HEADER)?;
     let number = |at: usize| payload.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
     (payload.starts_with(MAGIC) && number(8)? == nonce).then_some((number(16)?, number(24)?))
@@ -233,7 +243,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
-    /// A node that lets applications register, and then neither reads nor answers.
+    /// A node that lets applications register and then neither reads nor answers.
     fn mute(path: &std::path::Path) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -244,7 +254,7 @@ mod tests {
                 let mut config = [0; 256];
                 assert!(socket.read(&mut config).unwrap() > 0);
                 let mut success = BytesMut::new();
-                proto::frame(&AapResponse::new(Status::Success), &mut success);
+                proto::frame(&AapResponse::new(AapStatus::Success), &mut success);
                 socket.write_all(&success).unwrap();
                 kept.push(socket);
             }
@@ -252,22 +262,22 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_take_a_ping_is_not_waited_for_without_end() {
+    fn ping_gives_up_on_stalled_node() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mute.sock");
         mute(&path);
-        // One that is written and not answered, and one that is not even read.
+        // A short ping fits the socket's buffer and is not answered; a long one cannot even be written.
         for size in [64, 16_000_000] {
             let inbox = attach(path.to_str().unwrap()).unwrap();
             let timeout = Duration::from_millis(100);
-            let options = Options { destination: "ipn:2.7".into(), count: 1, interval: timeout, size, timeout };
+            let options = PingOptions { destination: "ipn:2.7".into(), count: 1, interval: timeout, size, timeout };
             let error = run(inbox, &options, &AtomicBool::new(false), |_| ()).unwrap_err().to_string();
-            assert!(error.contains(&format!("did not take a ping of {size} B in 0.1 s\nhint: ")), "{error}");
+            assert!(error.contains(&format!("did not accept a ping of {size} B in 0.1 s\nhint: ")), "{error}");
         }
     }
 
     #[test]
-    fn a_destination_without_a_service_means_the_echo_services() {
+    fn node_destination_means_echo_service() {
         assert_eq!(candidates("ipn:2"), ["ipn:2.128", "ipn:2.7", "ipn:2.2047"]);
         assert_eq!(candidates("ipn:2.9"), ["ipn:2.9"]);
         assert_eq!(candidates("dtn://mars/"), ["dtn://mars/echo"]);

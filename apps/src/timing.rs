@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-/// Quantiles of some durations.
+/// Quantiles of a set of durations.
 #[derive(Clone, Debug, Default)]
 pub struct Quantiles {
     sorted_ms: Vec<f64>,
 }
 impl Quantiles {
-    /// Of durations in nanoseconds.
+    /// Takes durations in ns.
     pub fn new(durations_ns: &[u64]) -> Self {
         let mut sorted_ms: Vec<f64> = durations_ns.iter().map(|ns| *ns as f64 / 1e6).collect();
         sorted_ms.sort_by(f64::total_cmp);
         Quantiles { sorted_ms }
     }
-    /// The value below which `share` of them lie (nearest rank), in ms.
+    /// Quantile by nearest rank, ms: `share` of the durations are not above it.
     pub fn at(&self, share: f64) -> Option<f64> {
         let last = self.sorted_ms.len().checked_sub(1)?;
         let rank = (share * self.sorted_ms.len() as f64).ceil() as usize;
         self.sorted_ms.get(rank.saturating_sub(1).min(last)).copied()
     }
-    /// `{min, p50, p90, p99, max}` in ms; nulls when there is none.
+    /// JSON object `{min, p50, p90, p99, max}` in ms; nulls without durations.
     pub fn json(&self) -> Value {
         json!({
             "min": self.sorted_ms.first(),
@@ -30,7 +30,7 @@ impl Quantiles {
             "max": self.sorted_ms.last(),
         })
     }
-    /// `min/p50/p99/max` for people.
+    /// Text `min/p50/p99/max`, ms.
     pub fn text(&self) -> String {
         let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |ms| format!("{ms:.3}"));
         let (min, max) = (self.sorted_ms.first().copied(), self.sorted_ms.last().copied());
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_of_the_nearest_rank() {
+    fn quantiles_use_nearest_rank() {
         let quantiles = Quantiles::new(&(1..=100).rev().map(|n| n * 1_000_000).collect::<Vec<_>>());
         assert_eq!((quantiles.at(0.5), quantiles.at(0.99), quantiles.at(1.0)), (Some(50.0), Some(99.0), Some(100.0)));
         assert_eq!(Quantiles::new(&[2_000_000]).json()["p99"], 2.0);

@@ -2,8 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar over bytes; of unknown length when `total` is `None`; hidden when `quiet` or when stderr is
-/// no terminal.
+/// Progress bar over bytes; a spinner if `total` is unknown. Hidden if `quiet`, or if stderr is not a terminal.
 pub fn bytes(total: Option<u64>, verb: &'static str, quiet: bool) -> ProgressBar {
     let bar = match total {
         Some(total) => ProgressBar::new(total),
@@ -14,6 +13,7 @@ pub fn bytes(total: Option<u64>, verb: &'static str, quiet: bool) -> ProgressBar
         Some(_) => "{bar:30} {decimal_bytes}/{decimal_total_bytes} {msg} {decimal_bytes_per_sec} eta {eta}",
         None => "{spinner} {decimal_bytes} {msg} {decimal_bytes_per_sec}",
     };
+    // A template that does not parse leaves the default style: a bar is never worth an error.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -21,9 +21,10 @@ pub fn bytes(total: Option<u64>, verb: &'static str, quiet: bool) -> ProgressBar
     bar
 }
 
-/// A bar over steps, that says how long the rest takes.
+/// Progress bar over steps, with the estimated time that remains.
 pub fn steps(total: u64, verb: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(total);
+    // Five updates a second: steps take from milliseconds to minutes.
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {human_pos}/{human_len}, {eta} to go") {
         bar.set_style(style);

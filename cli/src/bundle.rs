@@ -1,6 +1,6 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::{Failure, bundle_custody, bundle_security, bundle_tunnel, bundle_v6};
+use crate::{CliError, bundle_custody, bundle_security, bundle_tunnel, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: BundleCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
-    /// Explain one bundle block by block; exit 2 with the offset and the reason if it is not valid.
+enum BundleCommand {
+    /// Explain one bundle block by block; if it is not valid, exit 2 with the byte offset and the reason.
     #[command(after_help = "Examples:\n  farlink bundle decode message.bundle\n  \
         farlink bundle decode --profile permissive --json message.bundle\n  \
         echo 9f89... | farlink bundle decode --hex -")]
@@ -30,7 +30,8 @@ enum Command {
 struct Decode {
     /// File with one bundle; `-` for standard input.
     file: PathBuf,
-    /// How strictly to read: every MUST of RFC 9171 (version 6: RFC 5050), or what peers in the field send.
+    /// Strictness: every MUST of RFC 9171 (version 6: RFC 5050), or the deviations that implementations in the field
+    /// send.
     #[arg(long, value_enum, default_value = "strict")]
     profile: ProfileName,
     /// The input is hexadecimal text.
@@ -47,9 +48,8 @@ enum ProfileName {
     Permissive,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let Command::Decode(args) = args.command;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let BundleCommand::Decode(args) = args.command;
     let input = read_input(&args)?;
     let profile = if args.profile == ProfileName::Strict { Profile::Strict } else { Profile::Permissive };
     // The tag of self-described CBOR (RFC 8949 3.4.6) marks files; it never travels.
@@ -57,16 +57,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let rope = Payload::from(input[skipped..].to_vec());
     match read(&rope, profile, args.json, skipped) {
         Ok(text) => Ok(std::io::stdout().write_all(text.as_bytes())?),
+        // With --json the error is also printed as a document.
         Err(error) => Err(rejected(&args, error, &rope, skipped)?),
     }
 }
 
-/// Whether a bundle is one of version 6: the first byte says so.
+/// Whether a bundle is of version 6, which is its first byte (RFC 5050 section 4.5.1).
 fn is_v6(rope: &Payload) -> bool {
     rope.reader().read_u8() == Some(v6::VERSION)
 }
 
-/// A bundle of either version explained, or as a document.
+/// Explains a bundle of either version, as text or as a JSON document.
 fn read(rope: &Payload, profile: Profile, json: bool, skipped: usize) -> Result<String, Malformed> {
     if is_v6(rope) {
         let bundle = v6::decode(rope, profile)?;
@@ -79,25 +80,25 @@ fn read(rope: &Payload, profile: Profile, json: bool, skipped: usize) -> Result<
     Ok(if json { pretty(&document(&bundle, skipped)) } else { explain(&bundle, skipped) })
 }
 
-fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
+fn read_input(args: &Decode) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     let place = place(args);
     if args.file.as_os_str() == "-" {
         std::io::stdin().read_to_end(&mut bytes)?;
     } else {
         bytes = std::fs::read(&args.file)
-            .map_err(|e| Failure::Input(format!("{place}: {e}\nhint: name a file with one bundle, or - for stdin")))?;
+            .map_err(|e| CliError::Input(format!("{place}: {e}\nhint: name a file with one bundle, or - for stdin")))?;
     }
     if !args.hex {
         return Ok(bytes);
     }
     unhex(&bytes).map_err(|at| {
-        Failure::Input(format!("{place}: not hexadecimal text at byte {at}\nhint: leave out --hex for a binary file"))
+        CliError::Input(format!("{place}: not hexadecimal text at byte {at}\nhint: leave out --hex for a binary file"))
     })
 }
 
-/// Bytes of hexadecimal text; spaces, line ends and a leading `0x` do not count. The error is where
-/// it stops being such text.
+/// Decodes hexadecimal text; whitespace and a leading `0x` are skipped. The error is the offset of the first byte that
+/// is not hexadecimal.
 pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
     let start = if text.starts_with(b"0x") { 2 } else { 0 };
     let mut out = Vec::with_capacity(text.len() / 2);
@@ -115,7 +116,7 @@ pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
     if half.is_some() { Err(text.len()) } else { Ok(out) }
 }
 
-/// What the input is called.
+/// Name of the input, for messages.
 fn place(args: &Decode) -> String {
     match args.file.as_os_str() == "-" {
         true => "standard input".into(),
@@ -123,8 +124,9 @@ fn place(args: &Decode) -> String {
     }
 }
 
-/// Tells why a bundle is not valid and what to try next.
-fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<Failure, Failure> {
+/// Reports why a bundle is not valid, with a hint.
+fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<CliError, CliError> {
+    // Offsets count from the beginning of the file.
     let offset = error.offset + skipped as u64;
     let hint = hint(args, &error, rope);
     if args.json {
@@ -132,20 +134,22 @@ fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> 
         std::io::stdout().write_all(pretty(&document).as_bytes())?;
     }
     let place = place(args);
-    Ok(Failure::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
+    Ok(CliError::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
 }
 
 fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
     let bytes = rope.to_bytes().unwrap_or_default();
+    // The first bytes of a BPv7 bundle (an array of indefinite length, or tagged) and of a BPv6 bundle.
     if !args.hex && unhex(&bytes).is_ok_and(|b| matches!(b.first().copied(), Some(0x9f | 0xd9 | v6::VERSION))) {
         return "the file holds hexadecimal text: add --hex".into();
     }
     let standard = if is_v6(rope) { "RFC 5050" } else { "RFC 9171" };
+    // Deviations that implementations in the field are known to send.
     if args.profile == ProfileName::Strict && read(rope, Profile::Permissive, false, 0).is_ok() {
-        return format!("it breaks {standard} in a way peers in the field do: --profile permissive reads it");
+        return format!("it violates {standard} as some implementations do: --profile permissive accepts it");
     }
     match error.reason {
-        r if r.contains("CRC is wrong") => "the bytes were changed after the CRC was made; see RFC 9171 4.2.1".into(),
+        r if r.contains("CRC is wrong") => "the bytes changed after the CRC was computed; see RFC 9171 4.2.1".into(),
         r if r.contains("too early") || r.contains("ends inside") || r.contains("longer than the bytes") => {
             let bytes = rope.len();
             format!(
@@ -156,8 +160,10 @@ fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
         r if r.contains("bytes after the end") || r.contains("bytes after the last") => {
             "the file must hold exactly one bundle".into()
         }
-        r if r.contains("begins with the byte 9f") => "is this a bundle, without a convergence layer's header?".into(),
-        _ if is_v6(rope) => "compare the bytes there with RFC 5050 4.5, and RFC 6260 2.2 where no dictionary is".into(),
+        r if r.contains("begins with the byte 9f") => {
+            "is this a bare bundle, without a convergence layer's header?".into()
+        }
+        _ if is_v6(rope) => "compare the bytes there with RFC 5050 4.5 and, without a dictionary, RFC 6260 2.2".into(),
         _ => "compare the bytes there with RFC 9171 4.2 and 4.3".into(),
     }
 }
@@ -189,6 +195,7 @@ pub(crate) fn flag_names(bits: u64, names: &[(u64, &'static str)]) -> Vec<String
     let mut found: Vec<String> =
         names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| name.to_string()).collect();
     if bits & !known != 0 {
+        // Bits that no standard assigns are shown, not hidden.
         found.push(format!("unassigned bits {:#x}", bits & !known));
     }
     found
@@ -202,8 +209,9 @@ fn crc_name(crc: CrcType) -> &'static str {
     }
 }
 
-/// The name of a block type (IANA registry and the private codes this program knows).
+/// Name of a block type: the IANA registry, and the private codes that this program knows.
 pub(crate) fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
+    // For these types only the content shows whether it is a custody or reporting block.
     if let Some(name) = data.and_then(|data| bundle_custody::name(kind, unknown(data)?)) {
         return name;
     }
@@ -217,6 +225,7 @@ pub(crate) fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
         193 => "quality of service",
         240 => "policy labels",
         241 => "unvouched",
+        // RFC 9171 section 9.1.
         192..=255 => "private or experimental",
         _ => "unknown",
     }
@@ -226,12 +235,12 @@ pub(crate) fn time_text(time: DtnTime) -> String {
     if time == DtnTime::UNKNOWN { "unknown".into() } else { time.to_string() }
 }
 
-/// The data of a block that the codec leaves alone.
+/// Data of a block that the codec does not interpret.
 fn unknown(data: &BlockData) -> Option<&[u8]> {
     if let BlockData::Unknown(bytes) = data { Some(bytes) } else { None }
 }
 
-/// A block's content for people, and the same for scripts.
+/// A block's content as text and as JSON.
 fn content(kind: u64, data: &BlockData) -> (String, Value) {
     if let Some(known) = unknown(data).and_then(|bytes| bundle_custody::content(kind, bytes)) {
         return known;
@@ -255,20 +264,21 @@ fn content(kind: u64, data: &BlockData) -> (String, Value) {
         BlockData::Labels([router, control]) => {
             (format!("router {router}, control {control}"), json!({ "router": router, "control": control }))
         }
-        BlockData::Unvouched => ("nobody vouches for it".into(), json!({ "unvouched": true })),
+        BlockData::Unvouched => ("source not authenticated".into(), json!({ "unvouched": true })),
         BlockData::Unknown(bytes) => (hex(bytes, 32), json!({ "data": hex(bytes, usize::MAX) })),
     }
 }
 
 pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
     let mut text: String = bytes.iter().take(most).map(|byte| format!("{byte:02x}")).collect();
+    // An ellipsis marks the cut.
     if bytes.len() > most {
         text.push('…');
     }
     text
 }
 
-/// The first bytes as text where they are text, else in hexadecimal.
+/// First bytes of the payload, as text if they are UTF-8 without control characters, else in hexadecimal.
 pub(crate) fn preview(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(48)];
     let dots = if bytes.len() > 48 { "…" } else { "" };
@@ -278,10 +288,11 @@ pub(crate) fn preview(bytes: &[u8]) -> String {
     }
 }
 
-/// Where each block begins: the primary block, the extension blocks, the payload block.
+/// Offset and length of each block: the primary block, the extension blocks, the payload block.
 fn offsets(bundle: &Bundle, skipped: usize) -> Vec<(u64, u64)> {
     let raw = |bytes: &Option<farlink_base::Bytes>| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
     let lengths = [raw(&bundle.primary_raw)].into_iter().chain(bundle.extensions.iter().map(|block| raw(&block.raw)));
+    // The first byte opens the array that is the bundle; the last one ends it.
     let mut at = 1 + skipped as u64;
     let mut out: Vec<(u64, u64)> = lengths
         .map(|length| {
@@ -320,6 +331,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
             "offset": offset, "length": length,
         })
     };
+    // `offsets` begins with the primary block, which is not among the extensions.
     let mut blocks: Vec<Value> = Vec::new();
     for (extension, place) in bundle.extensions.iter().zip(&offsets[1..]) {
         let ExtensionBlock { kind, number, flags, crc, data, .. } = extension;
@@ -346,6 +358,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     document["administrative_record"] = match record(bundle) {
         None => Value::Null,
         Some(Err(error)) => json!({ "error": error.to_string() }),
+        // The codec knows status reports only.
         Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
             let known = known(bundle, kind, &content).map(|(_, document)| document);
             known.unwrap_or_else(|| json!({ "type": kind, "content": hex(&content, usize::MAX) }))
@@ -362,7 +375,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     document
 }
 
-/// A record of custody, compressed reporting or a bundle in a bundle, line by line, and the same for scripts.
+/// An administrative record of custody, compressed reporting or BIBE, as lines of text and as JSON.
 fn known(bundle: &Bundle, kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     bundle_custody::record(kind, content).or_else(|| bundle_tunnel::record(&bundle.payload, kind, content))
 }
@@ -435,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_text_is_read_with_spaces_and_its_faults_are_placed() {
+    fn hex_errors_carry_their_offset() {
         assert_eq!(unhex(b"0x9f 89\n07"), Ok(vec![0x9f, 0x89, 7]));
         assert_eq!(unhex(b"9g"), Err(1));
         assert_eq!(unhex(b"9f8"), Err(3));
@@ -452,6 +465,7 @@ mod tests {
         let blocks = document["blocks"].as_array().unwrap();
         assert_eq!(blocks.len(), 4);
         let end = |block: &Value| block["offset"].as_u64().unwrap() + block["length"].as_u64().unwrap();
+        // Each block begins where the one before ends, and the last ends before the final byte of the array.
         assert!(blocks.windows(2).all(|pair| end(&pair[0]) == pair[1]["offset"].as_u64().unwrap()));
         assert_eq!(end(&blocks[3]) as usize, wire.len() - 1);
         let text = explain(&bundle, 0);

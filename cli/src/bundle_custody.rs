@@ -1,5 +1,6 @@
-//! Blocks and records of custody and compressed reporting in version 7 (CCSDS 734.6-O-1), as `farlink bundle decode`
-//! shows them: by the numbers of the book, which a node may be told to change.
+//! Custody and compressed reporting in BPv7 (CCSDS 734.6-O-1), as `farlink bundle decode` shows blocks and records.
+//! Types
+//! are those of the standard; a node can be configured to use others.
 
 use farlink_bundle::v7::CustodyCodes;
 use farlink_bundle::v7::custody::{Counter, ReportingBlock, Sequence, SignalEntry, TransferBlock, asks, read_signal};
@@ -14,14 +15,14 @@ const ASKS: [(u64, &str); 6] = [
     (asks::REFUSED, "custody refused"),
 ];
 
-/// The name of a block of this type with this data; `None`: it is something else.
+/// Name of a custody or reporting block; `None` if the type or the data is another.
 pub fn name(kind: u64, data: &[u8]) -> Option<&'static str> {
     content(kind, data).map(|_| {
         if kind == CustodyCodes::default().transfer_block { "custody transfer" } else { "compressed reporting" }
     })
 }
 
-/// A block's content for people, and the same for scripts.
+/// A block's content as text and as JSON.
 pub fn content(kind: u64, data: &[u8]) -> Option<(String, Value)> {
     let codes = CustodyCodes::default();
     if kind == codes.transfer_block {
@@ -35,9 +36,9 @@ pub fn content(kind: u64, data: &[u8]) -> Option<(String, Value)> {
     let ReportingBlock { number, sequence, asks, source, report_to } = ReportingBlock::decode(data)?;
     let wanted = crate::bundle::flag_names(asks, &ASKS);
     let mut text =
-        format!("number {number}, by {}; asks for {}", counter_text(sequence), crate::bundle::list(wanted.clone()));
+        format!("number {number}, by {}; requests {}", counter_text(sequence), crate::bundle::list(wanted.clone()));
     if let Some(source) = &source {
-        text += &format!("; put there by {source}");
+        text += &format!("; inserted by {source}");
     }
     if let Some(to) = &report_to {
         text += &format!("; reports to {to}");
@@ -52,7 +53,7 @@ fn counter_text(sequence: u64) -> String {
     if sequence == 0 { "its counter for the destination".into() } else { format!("its counter {sequence}") }
 }
 
-/// What a code of a signal means.
+/// Meaning of a status code in a custody or reporting signal.
 fn meaning(custody: bool, what: i64) -> &'static str {
     match (custody, what) {
         (true, 1) => "custody taken",
@@ -72,6 +73,7 @@ fn numbers(sequence: &Sequence) -> String {
         true => run.first.to_string(),
         false => format!("{} to {}", run.first, run.last),
     };
+    // A signal may hold thousands of runs: 32 fit a few lines.
     let mut runs: Vec<String> = sequence.runs.iter().take(32).map(run).collect();
     if sequence.runs.len() > 32 {
         runs.push("…".into());
@@ -84,7 +86,7 @@ fn numbers(sequence: &Sequence) -> String {
     format!("{} of {counter}{source}", runs.join(", "))
 }
 
-/// A compressed signal, line by line, and the same for scripts; `None`: it is something else.
+/// A compressed signal as lines of text and as JSON; `None` if the record is another.
 pub fn record(kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
     let codes = CustodyCodes::default();
     let custody = kind == codes.custody_record;
@@ -114,25 +116,21 @@ mod tests {
     }
 
     #[test]
-    fn blocks_say_whose_number_it_is_and_what_is_asked_for() {
+    fn custody_blocks_show_counter_and_requests() {
         let (text, _) = content(13, &hex("8305018202820100")).unwrap();
         assert_eq!(text, "number 5 of ipn:1.0, by its counter 1");
         assert_eq!(name(13, &hex("8305018202820100")), Some("custody transfer"));
         let (text, document) = content(14, &hex("8505010582028201008202820900")).unwrap();
         assert_eq!(
             text,
-            "number 5, by its counter 1; asks for reception, delivery; put there by ipn:1.0; reports to ipn:9.0"
+            "number 5, by its counter 1; requests reception, delivery; inserted by ipn:1.0; reports to ipn:9.0"
         );
         assert_eq!(document["asks_names"], json!(["reception", "delivery"]));
-        assert_eq!(
-            (name(13, &[0x02]), name(14, &[0xff]), name(15, &hex("8105"))),
-            (None, None, None),
-            "others' blocks"
-        );
+        assert_eq!((name(13, &[0x02]), name(14, &[0xff]), name(15, &hex("8105"))), (None, None, None), "other blocks");
     }
 
     #[test]
-    fn signals_say_what_became_of_which_numbers() {
+    fn signals_list_numbers_by_status() {
         let (lines, document) = record(13, &hex("a2018183010583020201208183010701")).unwrap();
         assert_eq!(lines[1..], ["  custody taken    5 to 6, 9 of counter 1", "  custody refused  7 of counter 1"]);
         assert_eq!(document["said"][1]["code"], -1);

@@ -1,4 +1,5 @@
-//! Security blocks explained (RFC 9172, RFC 9173): what they protect, how, and who made them; without any key.
+//! Explains security blocks (RFC 9172, RFC 9173) without a key: targets, security context, parameters, results and
+//! security source.
 
 use crate::bundle::hex;
 use farlink_bundle::bpsec::{
@@ -7,7 +8,7 @@ use farlink_bundle::bpsec::{
 use farlink_bundle::{BlockData, Bundle, ExtensionBlock};
 use serde_json::{Value as Json, json};
 
-/// Lines for people, and the same for scripts; `None`: it is no security block.
+/// A security block as lines of text and as JSON; `None` if it is another block.
 pub fn of(bundle: &Bundle, block: &ExtensionBlock) -> Option<(Vec<String>, Json)> {
     let BlockData::Unknown(data) = &block.data else { return None };
     let service = match block.kind {
@@ -15,10 +16,11 @@ pub fn of(bundle: &Bundle, block: &ExtensionBlock) -> Option<(Vec<String>, Json)
         CONFIDENTIALITY => "confidentiality",
         _ => return None,
     };
+    // A block that is the target of a BCB holds ciphertext: only its bytes can be shown.
     let bcbs = Section::all(bundle, CONFIDENTIALITY).filter_map(Result::ok);
     let by = bcbs.filter(|bcb| bcb.block.targets.contains(&block.number)).map(|bcb| bcb.header.number).next();
     if let Some(by) = by {
-        let line = format!("enciphered by block {by}: {}", hex(data, 32));
+        let line = format!("encrypted by block {by}: {}", hex(data, 32));
         return Some((vec![format!("  content      {line}")], json!({ "service": service, "enciphered_by": by })));
     }
     Some(match SecurityBlock::decode(data) {
@@ -31,17 +33,18 @@ fn context(context: i64) -> &'static str {
     match context {
         HMAC_SHA2 => "BIB-HMAC-SHA2",
         AES_GCM => "BCB-AES-GCM",
+        // draft-ietf-dtn-bpsec-cose.
         3 => "COSE (a draft)",
         _ => "unknown",
     }
 }
 
-/// What a parameter is called, and what its value says.
+/// Name and value of a security parameter, as text (RFC 9173 sections 3.3 and 4.3).
 fn parameter(context: i64, id: u64, value: &SecurityValue) -> (&'static str, String) {
     let scope = |bits: u64| {
         let parts = [(1, "primary block"), (2, "target header"), (4, "security header")];
         let named: Vec<&str> = parts.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
-        if named.is_empty() { "the target alone".to_string() } else { format!("the target, {}", named.join(", ")) }
+        if named.is_empty() { "the target only".to_string() } else { format!("the target, {}", named.join(", ")) }
     };
     match (context, id, value) {
         (HMAC_SHA2, 1, SecurityValue::Uint(5)) => ("hash", "HMAC 256/256".into()),
@@ -78,7 +81,7 @@ fn target(bundle: &Bundle, number: u64) -> String {
         1 => "payload",
         _ => match bundle.extensions.iter().find(|block| block.number == number) {
             Some(block) => crate::bundle::block_name(block.kind, Some(&block.data)),
-            None => "which the bundle does not have",
+            None => "not in the bundle",
         },
     };
     format!("block {number} ({name})")
@@ -124,7 +127,7 @@ mod tests {
     use farlink_base::{Accel, Payload};
     use farlink_bundle::{Profile, decode};
 
-    /// Both blocks of an example of RFC 9173 appendix A.
+    /// Explains the security blocks of an example of RFC 9173 appendix A.
     fn explained(case: usize) -> (Vec<String>, Vec<Json>) {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/bpsec_rfc9173.json");
         let vectors: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -136,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn targets_context_parameters_results_and_source_are_told_without_a_key() {
+    fn security_block_is_explained_without_key() {
         let (lines, documents) = explained(2);
         for line in [
             "  content      integrity of block 0 (primary block), block 2 (bundle age)",
             "  context      BIB-HMAC-SHA2 (1)",
             "  made by      ipn:3.0",
             "  hash         HMAC 256/256",
-            "  covers       the target alone",
+            "  covers       the target only",
             "  of block 0   keyed hash: cac6ce8e4c5dae57988b757e49a6dd1431dc04763541b2845098265bc817241b",
             "  content      confidentiality of block 1 (payload)",
             "  context      BCB-AES-GCM (2)",
@@ -158,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_enciphered_itself_says_by_which() {
+    fn encrypted_block_names_its_bcb() {
         let (lines, documents) = explained(3);
         assert!(
-            lines.iter().any(|line| line.starts_with("  content      enciphered by block 2: 438ed620")),
+            lines.iter().any(|line| line.starts_with("  content      encrypted by block 2: 438ed620")),
             "{lines:#?}"
         );
         assert_eq!(documents[0]["enciphered_by"], 2);

@@ -1,4 +1,4 @@
-//! `farlink bundle decode` for BPv6 (RFC 5050): the same words as for BPv7 where they mean the same.
+//! `farlink bundle decode` for BPv6 (RFC 5050), in the same words as for BPv7 where the meaning is the same.
 
 use crate::bundle::{flag_names, hex, list, preview, time_text};
 use farlink_base::{Duration, Malformed, format_duration};
@@ -30,7 +30,7 @@ const BLOCK_FLAGS: [(u64, &str); 7] = [
     (block_flags::REFERENCES, "refers to endpoint IDs"),
 ];
 
-/// The name of a block type (IANA registry and the private codes this program knows).
+/// Name of a block type: the IANA registry, and the private codes that this program knows.
 fn block_name(code: u8) -> &'static str {
     match code {
         kind::PAYLOAD => "payload",
@@ -51,13 +51,13 @@ fn block_name(code: u8) -> &'static str {
     }
 }
 
-/// What is in the payload of an administrative bundle.
+/// Administrative record in the payload, if the bundle has one.
 fn record(bundle: &BundleView) -> Option<Result<ParsedRecord, Malformed>> {
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     bundle.primary.has(flags::ADMIN).then(|| v6::record(&bytes))
 }
 
-/// A block's content for people, and the same for scripts.
+/// A block's content as text and as JSON.
 fn content(block: &BlockView) -> (String, Value) {
     match &block.meaning {
         Meaning::PreviousHop(node) => (v6::text(node), json!({ "node": v6::text(node) })),
@@ -82,7 +82,7 @@ fn references(block: &BlockView) -> Vec<String> {
     block.references.iter().map(v6::text).collect()
 }
 
-/// One JSON document of a bundle; `skipped` bytes came before it.
+/// One bundle as a JSON document; `skipped` bytes precede it in the file.
 pub(crate) fn document(bundle: &BundleView, skipped: usize) -> Value {
     let primary = &bundle.primary;
     let block = |kind: u8, bits: u64, offset: u64, length: u64| {
@@ -102,6 +102,7 @@ pub(crate) fn document(bundle: &BundleView, skipped: usize) -> Value {
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     let mut payload = block(kind::PAYLOAD, bundle.payload_flags, bundle.payload_offset, bundle.payload_block_len);
     payload["content"] = json!({ "length": bytes.len(), "preview": preview(&bytes) });
+    // BPv6 allows blocks behind the payload: keep the order on the wire.
     let blocks = bundle.before.iter().map(extension).chain([payload]).collect::<Vec<_>>();
     let blocks: Vec<Value> = blocks.into_iter().chain(bundle.after.iter().map(extension)).collect();
     json!({
@@ -110,6 +111,7 @@ pub(crate) fn document(bundle: &BundleView, skipped: usize) -> Value {
         "report_to": v6::text(&primary.report_to), "custodian": v6::text(&primary.custodian),
         "creation": { "time": time_text(primary.creation.time), "dtn_ms": primary.creation.time.as_millis(),
             "sequence": primary.creation.sequence },
+        // BPv6 counts lifetimes in seconds; the document has the unit of BPv7.
         "lifetime_ms": primary.lifetime_s.saturating_mul(1000), "flags": primary.flags,
         "flag_names": names(primary.flags), "class": primary.priority().number(),
         "dictionary_bytes": primary.dictionary_len,
@@ -122,7 +124,7 @@ pub(crate) fn document(bundle: &BundleView, skipped: usize) -> Value {
     })
 }
 
-/// Names of the bundle's flags; the class of service is told apart.
+/// Names of the bundle's flags; the class of service is shown separately.
 fn names(bits: u64) -> Vec<String> {
     flag_names(bits & !flags::PRIORITY, &BUNDLE_FLAGS)
 }
@@ -130,6 +132,7 @@ fn names(bits: u64) -> Vec<String> {
 fn record_document(record: &ParsedRecord) -> Value {
     match record {
         ParsedRecord::Report(report) => {
+            // Items that are not asserted have no time.
             let asserted = report.items().into_iter().filter(|(_, item)| item.asserted);
             let items: Map<String, Value> =
                 asserted.map(|(name, item)| (name.to_string(), json!({ "time": item.time.map(time_text) }))).collect();
@@ -147,7 +150,7 @@ fn record_document(record: &ParsedRecord) -> Value {
     }
 }
 
-/// A bundle for people; `skipped` bytes came before it.
+/// One bundle as text; `skipped` bytes precede it in the file.
 pub(crate) fn explain(bundle: &BundleView, skipped: usize) -> String {
     let primary = &bundle.primary;
     let mut out = format!("BPv6 bundle, {} bytes: {}\n", bundle.len, bundle.id());
@@ -167,8 +170,8 @@ pub(crate) fn explain(bundle: &BundleView, skipped: usize) -> String {
     line(format!("  class        {}", ["bulk", "normal", "expedited"][usize::from(primary.priority().number())]));
     line(format!("  flags        {}", list(names(primary.flags))));
     line(match primary.dictionary_len {
-        0 => "  names        as numbers (RFC 6260)".into(),
-        bytes => format!("  names        in a dictionary of {bytes} bytes"),
+        0 => "  endpoints    as numbers (RFC 6260)".into(),
+        bytes => format!("  endpoints    in a dictionary of {bytes} bytes"),
     });
     if let Some(fragment) = primary.fragment {
         line(format!("  fragment     from byte {} of {}", fragment.offset, fragment.total));
@@ -208,12 +211,12 @@ fn explain_record(record: &ParsedRecord, line: &mut dyn FnMut(String)) {
         }
         ParsedRecord::Custody(signal) => {
             line(format!("  record       custody signal about {}", signal.subject));
-            line(format!("  says         {} at {}", verdict(signal.succeeded), time_text(signal.time)));
+            line(format!("  signal       {} at {}", verdict(signal.succeeded), time_text(signal.time)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
         }
         ParsedRecord::Aggregate(signal) => {
             line("  record       aggregate custody signal".into());
-            line(format!("  says         {}", verdict(signal.succeeded)));
+            line(format!("  signal       {}", verdict(signal.succeeded)));
             line(format!("  reason       {} ({})", signal.reason, custody_reason(signal.reason)));
             let ranges = signal.fills.iter().map(|fill| match fill.first == fill.last {
                 true => fill.first.to_string(),
@@ -232,7 +235,7 @@ mod tests {
     use farlink_base::Payload;
     use farlink_bundle::Profile;
 
-    /// The vectors of `tests/vectors`.
+    /// Bundles of `tests/vectors`, with their names.
     fn vectors() -> Vec<(String, BundleView)> {
         let text = include_str!("../../tests/vectors/bpv6_bundles.json");
         let file: Value = serde_json::from_str(text).unwrap();
@@ -246,6 +249,7 @@ mod tests {
     #[test]
     fn every_block_is_placed_and_explained() {
         for (id, bundle) in vectors() {
+            // Three bytes skipped: every offset moves by as many.
             let document = document(&bundle, 3);
             let blocks = document["blocks"].as_array().unwrap();
             let end = |block: &Value| block["offset"].as_u64().unwrap() + block["length"].as_u64().unwrap();
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn custody_signals_and_what_is_none_are_told() {
+    fn custody_and_unknown_records_are_shown() {
         let mut said = Vec::new();
         let text = |bytes: &[u8]| v6::record(bytes).unwrap();
         let signal = text(b"\x20\x03\x82\xfd\xbc\x90\x00\x00\x82\xfd\xbc\x90\x00\x04\x07ipn:1.1");

@@ -1,6 +1,6 @@
-//! `farlink campaign`: studies. A scenario, varied along axes and repeated, and the figures that come of it.
+//! `farlink campaign`: studies. A scenario varied along axes, repeated with other seeds, and evaluated in figures.
 
-use crate::Failure;
+use crate::CliError;
 use crate::campaign_bar::Bar;
 use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
 use crate::campaign_ray::{self, On};
@@ -16,18 +16,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: CampaignCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum CampaignCommand {
     /// Run a campaign: all its cells, then its report.
     Run(RunArgs),
-    /// How far a campaign is.
+    /// Show the progress of a campaign.
     Status(StatusArgs),
-    /// Go on with a campaign that was stopped or killed.
+    /// Continue a campaign that was stopped or killed.
     Resume(ResumeArgs),
-    /// Write the report of a campaign anew, of what there is so far.
+    /// Write the report of a campaign again, from the cells completed so far.
     Report(ReportArgs),
     /// Run one cell, for `--isolate`.
     #[command(hide = true)]
@@ -36,49 +36,49 @@ enum What {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "A campaign is a folder with a campaign.toml. Its results are a folder, too: report.html, results.txt,\n\
-    the tables cells and points (CSV and Parquet), figures as SVG and PDF, and a folder for each cell. Ctrl-C leaves the cells that\n\
-    ended; `resume` goes on, with the same results.\n\n\
+    after_help = "A campaign is a folder with a campaign.toml. Results go to another folder: report.html, results.txt,\n\
+    the tables cells and points (CSV and Parquet), figures as SVG and PDF, and a folder per cell. Ctrl-C keeps completed\n\
+    cells; `resume` continues, with the same results.\n\n\
     Examples:\n\
     \x20 farlink campaign run campaigns/silva --smoke\n\
     \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
     \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\
     \x20 farlink campaign run campaigns/crossing --in lab\n\
     \x20 RAY_ADDRESS=10.0.0.1:6379 farlink campaign run campaigns/silva --on ray\n\n\
-    Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input."
+    Exit status: 0 done, 1 a cell failed or the campaign was stopped, 2 bad input."
 )]
 struct RunArgs {
-    /// The campaign's folder.
+    /// Folder of the campaign.
     #[arg(value_name = "CAMPAIGN")]
     campaign: PathBuf,
-    /// Its small size, which ends in seconds.
+    /// Run the small size of the campaign, which takes seconds.
     #[arg(long)]
     smoke: bool,
-    /// Only this figure; several times for several.
+    /// Run only this figure; may be repeated.
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
-    /// The world its cells run in, in place of the campaign's.
+    /// World to run the cells in, instead of the campaign's.
     #[arg(long = "in", value_name = "WORLD", conflicts_with = "on")]
     world: Option<Where>,
-    /// Runs of each point, in place of the campaign's.
+    /// Runs per point, instead of the campaign's.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = repetitions)]
     repetitions: Option<u64>,
-    /// Folder of the results; `runs/<campaign>` with a number when not given.
+    /// Folder of the results; default: `runs/<campaign>`, numbered if it exists.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Keep the run of each cell beside its numbers.
+    /// Keep the run directory of each cell, not only its numbers.
     #[arg(long, conflicts_with = "on")]
     keep_runs: bool,
     #[command(flatten)]
     how: How,
 }
 
-/// The worlds.
+/// Worlds that cells can run in.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Where {
-    /// In simulation.
+    /// Simulation in virtual time.
     Sim,
-    /// In the testbed on this machine: real node processes, one cell after the other, in real time.
+    /// Testbed on this machine: real node processes in real time, one cell at a time.
     Lab,
 }
 
@@ -91,16 +91,16 @@ impl From<Where> for World {
     }
 }
 
-/// What running and resuming have in common.
+/// Options that `run` and `resume` share.
 #[derive(clap::Args)]
 struct How {
-    /// Cells at once; as many as there are processors when not given, and one in the testbed.
+    /// Cells run at once; default: one per processor, and one in the testbed.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
     jobs: Option<u64>,
-    /// A child process for each cell, so that one that crashes takes no other with it.
+    /// Run each cell in a child process, so that a crash affects no other cell.
     #[arg(long, conflicts_with = "on")]
     isolate: bool,
-    /// Where cells run, if not here; needs the Python package: pip install 'farlink[ray]'.
+    /// Where to run the cells, if not here; needs the Python package: pip install 'farlink[ray]'.
     #[arg(long, value_name = "WHERE")]
     on: Option<On>,
     /// Print one JSON document.
@@ -109,7 +109,7 @@ struct How {
 }
 
 impl How {
-    /// The same for the Python package.
+    /// These options as arguments of the Python package.
     fn words(&self) -> Vec<OsString> {
         let mut words = Vec::new();
         if let Some(jobs) = self.jobs {
@@ -121,9 +121,10 @@ impl How {
 }
 
 impl RunArgs {
-    /// The same for the Python package, into this folder.
+    /// These options as arguments of the Python package, with results into `folder`.
     fn words(&self, folder: &Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["run".into(), self.campaign.clone().into_os_string()];
+        // The folder is chosen here, as both would number it differently.
         words.extend(["--out".into(), folder.into()]);
         words.extend(self.smoke.then(|| "--smoke".into()));
         self.only.iter().for_each(|figure| words.extend(["--only".into(), figure.into()]));
@@ -135,13 +136,13 @@ impl RunArgs {
     }
 }
 
-/// A campaign that began.
+/// A campaign that was started before.
 #[derive(clap::Args)]
 struct Of {
-    /// Folder of the results.
+    /// Folder of the campaign's results.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The campaign's folder, where that is not where it was.
+    /// Folder of the campaign, if it was moved.
     #[arg(long, value_name = "CAMPAIGN")]
     campaign: Option<PathBuf>,
 }
@@ -156,16 +157,14 @@ struct StatusArgs {
 }
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Cells that ended are not run again; those that failed are. A cell whose scenario has changed since is run anew.\n\n\
+#[command(after_help = "Completed cells are kept; failed ones, and those whose scenario changed since, run again.\n\n\
     Examples:\n\
     \x20 farlink campaign resume runs/silva\n\
-    \x20 farlink campaign resume runs/silva --repetitions 20     # narrower intervals, of the same seeds and more"
-)]
+    \x20 farlink campaign resume runs/silva --repetitions 20     # narrower intervals: the same seeds and more")]
 struct ResumeArgs {
     #[command(flatten)]
     of: Of,
-    /// Runs of each point from now on: more, and those that ended stay.
+    /// Runs per point from now on; completed cells are kept.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = repetitions)]
     repetitions: Option<u64>,
     #[command(flatten)]
@@ -176,7 +175,7 @@ struct ResumeArgs {
 struct ReportArgs {
     #[command(flatten)]
     of: Of,
-    /// Show it in the browser.
+    /// Open the report in the browser.
     #[arg(long)]
     open: bool,
     /// Print one JSON document.
@@ -187,23 +186,22 @@ struct ReportArgs {
 fn repetitions(text: &str) -> Result<u64, String> {
     let most = farlink_campaign::REPETITIONS_MAX;
     match values::some(text)? {
-        number if number > most => Err(format!("more than {most} runs of each point\nhint: write fewer")),
+        number if number > most => Err(format!("more than {most} runs per point\nhint: write fewer")),
         number => Ok(number),
     }
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
-        What::Run(args) => begin(&args),
-        What::Status(args) => status(&args),
-        What::Resume(args) => resume(&args),
-        What::Report(args) => report(&args),
-        What::Cell(args) => campaign_cell::run(&args),
+        CampaignCommand::Run(args) => begin(&args),
+        CampaignCommand::Status(args) => status(&args),
+        CampaignCommand::Resume(args) => resume(&args),
+        CampaignCommand::Report(args) => report(&args),
+        CampaignCommand::Cell(args) => campaign_cell::run(&args),
     }
 }
 
-fn begin(args: &RunArgs) -> Result<(), Failure> {
+fn begin(args: &RunArgs) -> Result<(), CliError> {
     let world = args.world.map(World::from);
     let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions, world)?;
     let folder = args.out.clone().unwrap_or_else(|| {
@@ -215,12 +213,12 @@ fn begin(args: &RunArgs) -> Result<(), Failure> {
         return campaign_ray::run(&args.words(&folder));
     }
     let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
-        .map_err(|why| Failure::Input(format!("{why:#}")))?;
+        .map_err(|why| CliError::Input(format!("{why:#}")))?;
     go(&folder, &plan, &args.how)
 }
 
-fn resume(args: &ResumeArgs) -> Result<(), Failure> {
-    // Looked at before anything is kept of it: what cannot be run is not begun.
+fn resume(args: &ResumeArgs) -> Result<(), CliError> {
+    // Options are recorded only after the plan was checked: a campaign that cannot run stays as it was.
     let (mut folder, plan) = open(&args.of, args.repetitions)?;
     if args.of.campaign.is_some() || args.repetitions.is_some() {
         folder.change(args.of.campaign.as_ref().map(|_| plan.campaign.file.as_path()), args.repetitions)?;
@@ -233,8 +231,9 @@ fn resume(args: &ResumeArgs) -> Result<(), Failure> {
     campaign_ray::run(&words)
 }
 
-/// A folder that is not there yet.
+/// First folder name, numbered if necessary, that does not exist.
 fn fresh(parent: &Path, base: &str) -> PathBuf {
+    // The first repetition of a name is the second folder.
     let numbered = (2..).map(|number| parent.join(format!("{base}-{number}")));
     let mut names = std::iter::once(parent.join(base)).chain(numbered);
     names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
@@ -246,10 +245,11 @@ fn plan_of(
     only: &[String],
     repetitions: Option<u64>,
     world: Option<World>,
-) -> Result<Plan, Failure> {
-    let campaign = Campaign::load(path).map_err(|list| Failure::mistakes(path, &list))?;
+) -> Result<Plan, CliError> {
+    let campaign = Campaign::load(path).map_err(|list| CliError::mistakes(path, &list))?;
+    // The order matters: [smoke] may remove figures that --only then cannot find.
     let campaign = if small { campaign.smaller() } else { campaign };
-    let campaign = campaign.only(only).map_err(Failure::Input)?;
+    let campaign = campaign.only(only).map_err(CliError::Input)?;
     let campaign = match repetitions {
         Some(count) => campaign.repeated(count),
         None => campaign,
@@ -259,37 +259,39 @@ fn plan_of(
         None => campaign,
     };
     if campaign.figures.is_empty() {
-        return Err(Failure::Input(
-            "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
+        return Err(CliError::Input(
+            "no figure is left to run\nhint: `--only` must not name a figure that [smoke] leaves out".into(),
         ));
     }
-    Plan::new(campaign).map_err(|list| Failure::mistakes(path, &list))
+    Plan::new(campaign).map_err(|list| CliError::mistakes(path, &list))
 }
 
-/// The folder of a campaign that began, and its plan as it is now, with so many repetitions in place of its own.
-fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), Failure> {
-    let folder = Folder::open(&of.folder).map_err(|why| Failure::Input(format!("{why:#}")))?;
+/// Opens the results of a campaign and its current plan, with this number of repetitions instead of the recorded one.
+fn open(of: &Of, repetitions: Option<u64>) -> Result<(Folder, Plan), CliError> {
+    let folder = Folder::open(&of.folder).map_err(|why| CliError::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
     let campaign = of.campaign.as_ref().unwrap_or(&about.campaign);
     if !campaign.exists() {
-        return Err(Failure::Input(format!(
-            "{}, of which {} is, is not there any more\nhint: --campaign says where it is now",
+        return Err(CliError::Input(format!(
+            "{}, the campaign of {}, does not exist any more\nhint: --campaign names its folder",
             campaign.display(),
             of.folder.display()
         )));
     }
+    // Small size, figures and world are those of the start: other cells would not match the completed ones.
     let repetitions = repetitions.unwrap_or(about.repetitions);
     let plan = plan_of(campaign, about.small, &about.figures, Some(repetitions), about.world)?;
     Ok((folder, plan))
 }
 
-fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), Failure> {
+fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), CliError> {
     let stop = farlink_os::process::watch_termination()?;
     let status = folder.status(plan, crate::VERSION)?;
     for warning in warnings(&status) {
         eprintln!("warning: {warning}");
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    // Real-time cells would disturb each other's measurements: one at a time.
     let jobs = match plan.campaign.world {
         World::Sim => how.jobs.map_or(processors, |jobs| usize::try_from(jobs).unwrap_or(processors)),
         World::Lab => 1,
@@ -299,15 +301,17 @@ fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), Failure> {
     let options = Options { jobs, stop: &stop, version: crate::VERSION };
     let summary = run_cells(plan, folder, options, &*runner, &mut |progress| bar.show(progress));
     bar.finish();
+    // The bar is removed first: an error must start on a line of its own.
     let summary = summary?;
     tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
 }
 
-fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, Failure> {
+fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, CliError> {
     let program = std::env::current_exe()?;
     Ok(match (world, isolate) {
         (World::Sim, false) => Box::new(InThreads { stop: stop.clone(), keep }),
         (World::Sim, true) => Box::new(WithChildren { program, keep }),
+        // The testbed's nodes are separate processes in any case.
         (World::Lab, _) => Box::new(OnLab { program, stop: stop.clone() }),
     })
 }
@@ -316,22 +320,22 @@ fn warnings(status: &farlink_campaign::Status) -> Vec<String> {
     let mut warnings = Vec::new();
     if status.strangers > 0 {
         warnings.push(format!(
-            "{} cells there are of no point of the campaign as it is now, and are not used\n\
-             hint: the campaign or its scenario changed; remove them, or begin in another --out",
+            "{} cells belong to no point of the current campaign and are not used\n\
+             hint: the campaign or its scenario changed; remove them, or start in another --out",
             status.strangers
         ));
     }
     if status.other_versions > 0 {
         warnings.push(format!(
-            "{} cells were run by another version of farlink\nhint: begin anew in another --out where that matters",
+            "{} cells were run by another version of farlink\nhint: if that matters, start again in another --out",
             status.other_versions
         ));
     }
     warnings
 }
 
-/// Writes the report and prints what came of it.
-fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), Failure> {
+/// Writes the report and prints the results.
+fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), CliError> {
     let results = Results::new(plan, folder.records(plan)?);
     let page = results.write(folder)?;
     if json {
@@ -340,18 +344,19 @@ fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bo
         print!("{}", results.text());
         eprintln!("{}", page.display());
     }
+    // The report is written first: it shows the completed cells also if others failed.
     if let Some((name, why)) = summary.failed.first() {
         let count = summary.failed.len();
-        return Err(Failure::Run(anyhow::anyhow!(
-            "{count} of {} cells failed, the first of them {name}: {why}\nhint: {} has the reasons; `farlink campaign resume {}` tries again",
+        return Err(CliError::Run(anyhow::anyhow!(
+            "{count} of {} cells failed, first {name}: {why}\nhint: {} has the reasons; `farlink campaign resume {}` tries again",
             plan.cells().len(),
             folder.path().join("failed").display(),
             folder.path().display()
         )));
     }
     if stopped && summary.left > 0 {
-        return Err(Failure::Run(anyhow::anyhow!(
-            "stopped with {} cells left\nhint: `farlink campaign resume {}` goes on",
+        return Err(CliError::Run(anyhow::anyhow!(
+            "stopped with {} cells left\nhint: `farlink campaign resume {}` continues",
             summary.left,
             folder.path().display()
         )));
@@ -387,7 +392,7 @@ fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summar
     })
 }
 
-fn status(args: &StatusArgs) -> Result<(), Failure> {
+fn status(args: &StatusArgs) -> Result<(), CliError> {
     let (folder, plan) = open(&args.of, None)?;
     let status = folder.status(&plan, crate::VERSION)?;
     if args.json {
@@ -397,21 +402,23 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     }
     let small = if status.about.small { ", small size" } else { "" };
     println!("{}{small}: {} of {} cells done", status.about.name, status.done, plan.cells().len());
-    println!("  took       {} of work", Quantity::Seconds.text(status.spent_s));
-    println!("  at work    {}", if status.running { "yes" } else { "nobody" });
+    println!("  work       {} in total", Quantity::Seconds.text(status.spent_s));
+    println!("  running    {}", if status.running { "yes" } else { "no" });
     for (name, why) in &status.failed {
+        // Only the first line: the whole reason is in the folder `failed`.
         println!("  failed     {name}: {}", why.lines().next().unwrap_or_default());
     }
     for warning in warnings(&status) {
         eprintln!("warning: {warning}");
     }
+    // Another process may be working on it: then nothing needs to be resumed.
     if status.left > 0 && !status.running {
-        eprintln!("`farlink campaign resume {}` goes on with it", args.of.folder.display());
+        eprintln!("`farlink campaign resume {}` continues it", args.of.folder.display());
     }
     Ok(())
 }
 
-fn report(args: &ReportArgs) -> Result<(), Failure> {
+fn report(args: &ReportArgs) -> Result<(), CliError> {
     let (folder, plan) = open(&args.of, None)?;
     let results = Results::new(&plan, folder.records(&plan)?);
     let page = results.write(&folder)?;
@@ -421,7 +428,7 @@ fn report(args: &ReportArgs) -> Result<(), Failure> {
         println!("{}", page.display());
     }
     if args.open && !crate::report::show(&page) {
-        eprintln!("no browser could be started; open {} yourself", page.display());
+        eprintln!("no browser could be started; open {} in one", page.display());
     }
     Ok(())
 }
@@ -431,19 +438,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_python_package_is_told_all_that_was_asked() {
+    fn python_package_gets_all_arguments() {
         #[derive(clap::Parser)]
-        struct Line {
+        struct CampaignLine {
             #[command(flatten)]
             args: RunArgs,
         }
-        let parse = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' ')).map(|line| line.args);
+        let parse = |line: &str| <CampaignLine as clap::Parser>::try_parse_from(line.split(' ')).map(|line| line.args);
         let all = "run silva --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json --on ray";
         let words = parse(all).unwrap().words(Path::new("there"));
         let expected = "run silva --out there --smoke --only fig3 --only fig5 --repetitions 2 --jobs 3 --json";
         assert_eq!(words, expected.split(' ').map(OsString::from).collect::<Vec<_>>());
+        // Both concern cells that run in this process.
         for here in ["--isolate", "--keep-runs"] {
-            assert!(parse(&format!("run silva --on ray {here}")).is_err(), "{here} is of cells that run here");
+            assert!(
+                parse(&format!("run silva --on ray {here}")).is_err(),
+                "{here} only applies to cells that run here"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How far a campaign is, for people who wait.
+//! Progress of a campaign on stderr.
 
 use farlink_campaign::Progress;
 use farlink_report::Quantity;
@@ -6,13 +6,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// How far a campaign is, on stderr: a bar on a terminal, a line every few seconds elsewhere.
+/// Progress display: a bar on a terminal, else a line every ten seconds.
 pub struct Bar {
     bar: Option<ProgressBar>,
     said: Instant,
 }
 impl Bar {
-    /// Of so many cells.
+    /// Shows progress of `total` cells.
     pub fn new(total: usize) -> Bar {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total as u64);
@@ -24,18 +24,20 @@ impl Bar {
         });
         Bar { bar, said: Instant::now() }
     }
-    /// It went on.
+    /// Updates the display.
     pub fn show(&mut self, progress: &Progress) {
         let words = words(progress);
         if let Some(bar) = &self.bar {
+            // Failed cells count as processed, or the bar would never fill.
             bar.set_position((progress.done + progress.failed) as u64);
             bar.set_message(words);
+        // Logs of batch systems get a line every ten seconds.
         } else if self.said.elapsed() >= Duration::from_secs(10) {
             self.said = Instant::now();
             eprintln!("cells: {} of {}{words}", progress.done, progress.total);
         }
     }
-    /// It is over.
+    /// Removes the bar.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -45,6 +47,7 @@ impl Bar {
 
 fn words(progress: &Progress) -> String {
     let failed = if progress.failed > 0 { format!(", {} failed", progress.failed) } else { String::new() };
+    // No estimate once the last cell is done.
     let left = progress.left_s.filter(|_| progress.done < progress.total);
     let left = left.map_or(String::new(), |s| format!(", about {} to go", Quantity::Seconds.text(s.ceil())));
     format!("{failed}{left}")
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_says_what_failed_and_how_long_it_takes() {
+    fn progress_shows_failures_and_remaining_time() {
         let progress = |failed, left_s| Progress { done: 3, failed, total: 9, left_s };
         assert_eq!(words(&progress(0, None)), "");
         assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");

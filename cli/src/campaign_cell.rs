@@ -1,6 +1,6 @@
-//! How a cell of a campaign is run: in a thread of this process, as a child, or in the testbed.
+//! Runs one cell of a campaign: in a thread, in a child process, or in the testbed.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::{Context as _, Result, bail};
 use farlink_campaign::{Ended, Job, Runner};
 use farlink_report::RunReader;
@@ -14,33 +14,34 @@ use std::time::Duration;
 /// Arguments of the hidden `farlink campaign cell`.
 #[derive(clap::Args)]
 pub struct CellArgs {
-    /// The scenario's text, with everything set.
+    /// File with the scenario's text, every axis set.
     #[arg(long)]
     scenario: PathBuf,
-    /// What paths in it are relative to.
+    /// Folder that paths in the scenario are relative to.
     #[arg(long)]
     folder: PathBuf,
-    /// Its seed.
+    /// Seed of the run.
     #[arg(long)]
     seed: u64,
-    /// Where its run goes.
+    /// Directory of the run.
     #[arg(long)]
     out: PathBuf,
-    /// Whether the run is kept.
+    /// Keep the complete run.
     #[arg(long)]
     keep: bool,
 }
 
-/// Runs one cell as a child.
-pub fn run(args: &CellArgs) -> Result<(), Failure> {
+/// Runs one cell; the child process of [`WithChildren`].
+pub fn run(args: &CellArgs) -> Result<(), CliError> {
     let text = std::fs::read_to_string(&args.scenario)?;
     let mut scenario = Scenario::parse_in(&text, &args.folder)
-        .map_err(|list| Failure::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+        .map_err(|list| CliError::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    // The text of a cell is the same for all repetitions: only the seed differs.
     scenario.set_seed(args.seed);
     let stop = farlink_os::process::watch_termination()?;
     match simulate(scenario, &args.out, args.keep, &stop)? {
         Ended::Done => Ok(()),
-        Ended::Stopped => Err(Failure::Run(anyhow::anyhow!("stopped"))),
+        Ended::Stopped => Err(CliError::Run(anyhow::anyhow!("stopped"))),
     }
 }
 
@@ -53,7 +54,7 @@ fn scenario_of(job: &Job<'_>) -> Result<Scenario> {
 
 fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<AtomicBool>) -> Result<Ended> {
     if !keep {
-        // Of a run that is thrown away only these are read.
+        // The campaign's metrics read only these two tables.
         scenario.measure.tables = vec![Table::Bundles, Table::Links];
         scenario.measure.segments = false;
     }
@@ -63,7 +64,7 @@ fn simulate(mut scenario: Scenario, folder: &Path, keep: bool, stop: &Arc<Atomic
     Ok(if outcome.stopped { Ended::Stopped } else { Ended::Done })
 }
 
-/// Cells in threads of this process.
+/// Runs cells in threads of this process.
 pub struct InThreads {
     /// Set from outside.
     pub stop: Arc<AtomicBool>,
@@ -76,9 +77,9 @@ impl Runner for InThreads {
     }
 }
 
-/// A child for each cell.
+/// Runs each cell in a child process.
 pub struct WithChildren {
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
     /// Whether runs are kept.
     pub keep: bool,
@@ -89,33 +90,38 @@ impl Runner for WithChildren {
         std::fs::write(&text, &job.plan.configurations[job.cell.configuration].text)?;
         let mut command = Command::new(&self.program);
         let folder = &job.plan.campaign.folder;
+        // A campaign named without a folder lies in the current one; an empty argument would not parse.
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder.as_path() };
         command.args(["campaign", "cell", "--seed", &job.cell.seed.to_string()]);
         command.arg("--scenario").arg(&text).arg("--folder").arg(folder).arg("--out").arg(job.folder);
+        // Options equal to the default are left out.
         if self.keep {
             command.arg("--keep");
         }
         let log = job.folder.join("child.log");
         let said = std::fs::File::create(&log)?;
-        // It writes into a folder that is taken anew when this process is gone.
+        // The child must die with this process: a resumed campaign will use its folder again.
         farlink_os::process::start_in(&mut command, None, None);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().context("a child process")?;
         let ended = wait(child, job.stop)?;
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         match ended {
+            // Killed by `wait` after a stop was requested.
             None => Ok(Ended::Stopped),
             Some(status) if status.success() => {
+                // The log is kept only if the cell failed.
                 let _ = std::fs::remove_file(&log);
                 Ok(Ended::Done)
             }
+            // Control-C reaches the child too: it may end before it is killed.
             Some(_) if job.stop.load(Ordering::Relaxed) => Ok(Ended::Stopped),
-            Some(status) => bail!("its process ended with {status}: {}", said.trim()),
+            Some(status) => bail!("the cell's process ended with {status}: {}", said.trim()),
         }
     }
 }
 
-/// Waits until a child ends; `None` where it was stopped.
+/// Waits until the child ends; `None` if it was stopped.
 fn wait(mut child: Child, stop: &AtomicBool) -> Result<Option<std::process::ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -126,13 +132,14 @@ fn wait(mut child: Child, stop: &AtomicBool) -> Result<Option<std::process::Exit
             child.wait()?;
             return Ok(None);
         }
+        // Short against the shortest cells, which take some tens of milliseconds.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// One cell after the other in the testbed.
+/// Runs cells in the testbed.
 pub struct OnLab {
-    /// This program: nodes are started as it.
+    /// Path of this program, which is also the node's.
     pub program: PathBuf,
     /// Set from outside.
     pub stop: Arc<AtomicBool>,
@@ -148,6 +155,7 @@ impl Runner for OnLab {
             stop: self.stop.clone(),
         };
         farlink_lab::run::run(&scenario, &options, &mut |_| {})?;
+        // A stopped testbed run also returns success: its manifest tells.
         let whole = RunReader::open(job.folder)?.manifest().finished;
         Ok(if whole { Ended::Done } else { Ended::Stopped })
     }

@@ -1,35 +1,36 @@
-//! `farlink campaign run --on ray`: the cells of a campaign over a Ray cluster, through the Python package.
+//! `farlink campaign run --on ray`: runs the cells on a Ray cluster, through the Python package.
 
-use crate::Failure;
+use crate::CliError;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often it is looked whether it ended.
+/// Interval at which the child is polled.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Where cells run that do not run here.
+/// Places, other than this process, to run cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum On {
-    /// The machines of a Ray cluster: that of RAY_ADDRESS, else one on this machine.
+    /// A Ray cluster: the one RAY_ADDRESS names, else one on this machine.
     Ray,
 }
 
-/// The Python that has the package.
+/// Python interpreter with the package installed.
 fn python() -> OsString {
     std::env::var_os("FARLINK_PYTHON").unwrap_or_else(|| "python3".into())
 }
 
-/// Starts the package's campaign with these words and waits for it; it prints what this command would.
-pub fn run(words: &[OsString]) -> Result<(), Failure> {
+/// Runs the package's campaign with these arguments; its output is that of this command.
+pub fn run(words: &[OsString]) -> Result<(), CliError> {
     let python = python();
     check(&python)?;
-    // Control-C goes to both: it lets go of the folder and says how to go on, and this one ends with it.
+    // Control-C reaches both processes: the child releases the folder and prints how to continue, then this one ends.
     let stop = farlink_os::process::watch_termination()?;
     let mut command = Command::new(&python);
     command.args(["-m", "farlink.campaign"]).args(words);
-    let mut child = command.spawn().map_err(|why| Failure::Input(missing(&python, &why.to_string())))?;
+    let mut child = command.spawn().map_err(|why| CliError::Input(missing(&python, &why.to_string())))?;
+    // Time for the child to end by itself after Control-C.
     let mut patience = Duration::from_secs(20);
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -38,6 +39,7 @@ pub fn run(words: &[OsString]) -> Result<(), Failure> {
         if stop.load(Ordering::Relaxed) {
             patience = patience.saturating_sub(GLANCE);
         }
+        // 20 s after Control-C the child is killed.
         if patience.is_zero() {
             child.kill()?;
         }
@@ -45,28 +47,29 @@ pub fn run(words: &[OsString]) -> Result<(), Failure> {
     };
     match status.code() {
         Some(0) => Ok(()),
-        // What went wrong is said.
+        // The child has printed the error.
+        // Only 1 and 2 are defined exit statuses of this program.
         Some(code) => std::process::exit(code.clamp(1, 2)),
-        None => Err(Failure::Run(anyhow::anyhow!("the package's campaign ended with {status}"))),
+        None => Err(CliError::Run(anyhow::anyhow!("the package's campaign ended with {status}"))),
     }
 }
 
-/// Whether that Python has what it takes.
-fn check(python: &OsString) -> Result<(), Failure> {
+/// Checks that the interpreter can import the packages.
+fn check(python: &OsString) -> Result<(), CliError> {
     let mut asked = Command::new(python);
     asked.args(["-c", "import farlink.ray, ray"]).stdin(Stdio::null());
-    let output = asked.output().map_err(|why| Failure::Input(missing(python, &why.to_string())))?;
+    let output = asked.output().map_err(|why| CliError::Input(missing(python, &why.to_string())))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Input(missing(python, said.lines().last().unwrap_or("it failed"))))
+    Err(CliError::Input(missing(python, said.lines().last().unwrap_or("it failed"))))
 }
 
 fn missing(python: &OsString, why: &str) -> String {
     format!(
         "`--on ray` needs the Python packages farlink and ray: {}: {why}\n\
-         hint: pip install 'farlink[ray]'; FARLINK_PYTHON names another python3",
+         hint: pip install 'farlink[ray]'; FARLINK_PYTHON selects another interpreter",
         python.display()
     )
 }
@@ -76,9 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_python_without_the_package_is_told_what_to_install() {
+    fn missing_python_package_gets_install_hint() {
         for python in ["/nowhere/python3", "false"] {
-            let Err(Failure::Input(said)) = check(&python.into()) else { panic!("{python} has the package") };
+            let Err(CliError::Input(said)) = check(&python.into()) else { panic!("{python} has the package") };
             assert!(said.contains("pip install 'farlink[ray]'") && said.contains(python), "{said}");
         }
     }

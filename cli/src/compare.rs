@@ -1,16 +1,18 @@
-//! `farlink compare`: lay runs side by side.
+//! `farlink compare`: compares runs side by side.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_report::{Comparison, RunReader, Statistics};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink compare`.
 #[derive(clap::Args)]
-#[command(after_help = "Differences are relative to the first run; more than 10 % is marked, except for the use\n\
-    of links that are busy for less than 1 % of the time in all runs.\n\n\
+#[command(
+    after_help = "Differences are relative to the first run; more than 10 % is marked, except for the utilization\n\
+    of links that are busy less than 1 % of the time in all runs.\n\n\
     Examples:\n\
     \x20 farlink compare runs/iss-sim runs/iss-lab\n\
-    \x20 farlink compare runs/iss-sim runs/iss-lab --json | jq '.metrics[\"latency_s.mean\"].within_10_percent'")]
+    \x20 farlink compare runs/iss-sim runs/iss-lab --json | jq '.metrics[\"latency_s.mean\"].within_10_percent'"
+)]
 pub struct Args {
     /// Run directories, two or more.
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
@@ -20,8 +22,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let numbers = readers.iter().map(Statistics::read).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<_> = readers
@@ -29,6 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .zip(&numbers)
         .map(|(reader, numbers)| (reader.folder().display().to_string(), reader.manifest(), numbers))
         .collect();
+    // Names are the paths given, as two runs may have the same title.
     let comparison = Comparison::of(&runs);
     if args.json {
         println!("{:#}", comparison.to_json());
@@ -38,7 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A run directory; what is none is bad input, not a failure.
-pub fn open(path: &Path) -> Result<RunReader, Failure> {
-    RunReader::open(path).map_err(|error| Failure::Input(format!("{error:#}")))
+/// Opens a run directory; anything else is bad input (exit 2).
+pub fn open(path: &Path) -> Result<RunReader, CliError> {
+    RunReader::open(path).map_err(|error| CliError::Input(format!("{error:#}")))
 }

@@ -1,6 +1,6 @@
 //! `farlink completions`: shell completion scripts.
 
-use crate::Failure;
+use crate::CliError;
 use clap::CommandFactory;
 
 /// Arguments of `farlink completions`.
@@ -9,16 +9,15 @@ use clap::CommandFactory;
     farlink completions zsh > ~/.zfunc/_farlink\n  \
     farlink completions fish > ~/.config/fish/completions/farlink.fish")]
 pub struct Args {
-    /// For which shell.
+    /// Shell to write the script for.
     shell: clap_complete::Shell,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "farlink", &mut script);
     match std::io::Write::write_all(&mut std::io::stdout(), &script) {
-        // `farlink completions bash | head` has what it wants.
+        // `farlink completions bash | head` closes the pipe early: no error.
         Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

@@ -1,6 +1,6 @@
-//! `farlink doctor`: what this machine can isolate, emulate and measure.
+//! `farlink doctor`: checks which kinds of isolation, emulation and measurement this machine supports.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::Context;
 use farlink_lab::doctor::{Findings, Outcome, examine};
 use std::path::PathBuf;
@@ -8,24 +8,23 @@ use std::path::PathBuf;
 /// Arguments of `farlink doctor`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Tries everything as the user who asks, in about a second, and leaves nothing behind.
+Tries everything as the current user, in about a second, and leaves nothing behind.
 
 Examples:
   farlink doctor
   farlink doctor --json
   sudo farlink doctor            # what root could do here
-  farlink doctor --dir /data     # measure the disk that stores will be on")]
+  farlink doctor --dir /data     # measure the disk that stores will use")]
 pub struct Args {
     /// Print the findings as JSON on standard output.
     #[arg(long)]
     json: bool,
-    /// Directory whose disk is measured; the current one by default.
+    /// Directory whose disk is measured; default: the current one.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let program = std::env::current_exe().context("the path of this program")?;
     let findings = examine(&program, &args.dir.unwrap_or_else(|| ".".into()));
     if args.json {
@@ -37,9 +36,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn print(findings: &Findings) {
-    println!("Linux {}, asked as {}\n", findings.kernel, findings.user);
+    println!("Linux {}, checked as {}\n", findings.kernel, findings.user);
     for check in &findings.checks {
         let mark = match check.outcome {
+            // Padded to equal width; failures stand out in capitals.
             Outcome::Yes => "yes   ",
             Outcome::Partly => "partly",
             Outcome::No => "NO    ",

@@ -1,6 +1,6 @@
-//! `farlink echo`: answer pings.
+//! `farlink echo`: answers pings.
 
-use crate::{Failure, socket, values};
+use crate::{CliError, socket, values};
 use farlink_apps::echo;
 
 /// Arguments of `farlink echo`.
@@ -10,17 +10,16 @@ use farlink_apps::echo;
     A node answers on 128, 7 and 2047 itself unless its file says `[app] echo = false`.")]
 pub struct Args {
     #[command(flatten)]
-    at: socket::At,
-    /// Services to answer on: ipn service numbers (or demuxes of a dtn node).
+    at: socket::SocketArgs,
+    /// Services to answer at: ipn service numbers, or demuxes of a dtn node.
     #[arg(long, default_values_t = ["128".to_string(), "7".to_string(), "2047".to_string()])]
     service: Vec<String>,
-    /// Answers per second at most.
+    /// Most answers per second.
     #[arg(long, default_value = "1000", allow_hyphen_values = true, value_parser = values::some)]
     rate: u64,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     echo::run(&args.at.find()?, &args.service, u32::try_from(args.rate).unwrap_or(u32::MAX))?;
     Ok(())
 }

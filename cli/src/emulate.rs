@@ -1,6 +1,6 @@
-//! `farlink emulate`: the link emulator by itself.
+//! `farlink emulate`: the link emulator without nodes.
 
-use crate::{Failure, values};
+use crate::{CliError, values};
 use anyhow::Context;
 use farlink_lab::cable::Method;
 use farlink_lab::emulate::{Options, Summary, emulate};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Arguments of `farlink emulate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Makes two empty hosts, a and b, joined by one emulated link, and shows what the link does until
+Creates two empty hosts, a and b, joined by one emulated link, and prints its state until
 Control-C. Needs neither root nor any file; nothing is left behind. The link carries unicast IP.
 
 Examples:
@@ -27,19 +27,19 @@ pub struct Args {
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, allow_hyphen_values = true, value_parser = mtu)]
     mtu: u32,
-    /// Seed of everything random: the same seed loses the same packets.
+    /// Random seed: the same seed loses the same packets.
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = values::whole)]
     seed: u64,
-    /// End after this time, such as "30 s".
+    /// End after this time, e.g. "30 s".
     #[arg(long, allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     duration: Option<Duration>,
-    /// Shell command to run in host a (10.77.0.1, fd77::1); started first.
+    /// Shell command to run in host a (10.77.0.1, fd77::1), started first.
     #[arg(long, value_name = "COMMAND")]
     run_a: Option<String>,
     /// Shell command to run in host b (10.77.0.2, fd77::2); the emulation ends with it.
     #[arg(long, value_name = "COMMAND")]
     run_b: Option<String>,
-    /// Kind of interface; without it the best that is permitted here.
+    /// Kind of interface; default: the best one permitted here.
     #[arg(long, value_parser = ["tap", "packet"])]
     interface: Option<String>,
     /// Print the totals as JSON on standard output.
@@ -47,15 +47,16 @@ pub struct Args {
     json: bool,
 }
 
-/// What both IP versions can live with.
+/// Reads an MTU within the limits of both IP versions.
 fn mtu(text: &str) -> Result<u32, String> {
+    // IPv4 hosts accept 576 bytes at least (RFC 791); the length field has 16 bits.
     let mtu = text.parse().ok().filter(|mtu| (576..=65_535).contains(mtu));
-    mtu.ok_or_else(|| format!("`{text}` is no number of bytes from 576 to 65535\nhint: 1500 suits most links"))
+    mtu.ok_or_else(|| format!("`{text}` is not a number of bytes from 576 to 65535\nhint: 1500 suits most links"))
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    farlink_link::LinkSpec::parse(&args.link).map_err(|e| Failure::Input(e.to_string()))?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    // Checked here: a wrong specification is bad input, not a failure of the emulator.
+    farlink_link::LinkSpec::parse(&args.link).map_err(|e| CliError::Input(e.to_string()))?;
     let options = Options {
         link: args.link,
         mtu: args.mtu,
@@ -71,9 +72,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     } else {
         print_summary(&summary);
     }
+    // Without commands the hosts run nothing: only then is a missing status no failure.
     let failed = summary.exits.iter().find(|(_, code)| **code != Some(0));
     match failed {
-        Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(Failure::Run(match code {
+        Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(CliError::Run(match code {
             Some(code) => anyhow::anyhow!("the command in host {host} ended with status {code}"),
             None => anyhow::anyhow!("the command in host {host} was ended by a signal"),
         })),
@@ -87,7 +89,7 @@ fn print_summary(summary: &Summary) {
         let lost: Vec<String> =
             direction.dropped.iter().filter(|(_, n)| **n > 0).map(|(why, n)| format!("{n} {why}")).collect();
         println!(
-            "from {}: {} packets sent, {} delivered ({} bytes), lost: {}; emulator late {:.0} us (half), {:.0} us (99 %), {:.0} us (most)",
+            "from {}: {} packets sent, {} delivered ({} bytes), lost: {}; emulator lateness p50 {:.0} us, p99 {:.0} us, max {:.0} us",
             direction.from,
             direction.sent_packets,
             direction.delivered_packets,
@@ -99,6 +101,6 @@ fn print_summary(summary: &Summary) {
         );
     }
     for doubt in &summary.doubts {
-        println!("doubt: {doubt}");
+        println!("warning: {doubt}");
     }
 }

@@ -1,11 +1,11 @@
-//! `farlink init`: write commented working files.
+//! `farlink init`: writes commented, working configuration files.
 
 mod files;
 
-use crate::Failure;
+use crate::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farlink_cla::registry::{LayerInfo, NAMES};
-use files::Side;
+use files::InitNode;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,21 @@ use std::path::{Path, PathBuf};
     farlink init scenario && farlink run scenario.toml --in sim")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: InitCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; LTP is there to be
-    /// switched to. Without addresses both run on this computer.
+enum InitCommand {
+    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; the files also hold a link over
+    /// LTP,
+    /// commented out. Without addresses both nodes run on this computer.
     TwoNodes(Box<TwoNodes>),
     /// A scenario for simulation and testbed: scenario.toml.
     Scenario {
         /// Folder to write to.
         #[arg(long, default_value = ".")]
         dir: PathBuf,
-        /// Replace a file that exists.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
@@ -46,25 +47,25 @@ struct TwoNodes {
     /// IP address of the second.
     #[arg(long, default_value = "127.0.0.1")]
     b: IpAddr,
-    /// The convergence layer between them; without it, TCPCLv4 with LTP to switch to.
+    /// Convergence layer between the nodes; default: TCPCLv4, with LTP prepared.
     #[arg(long, value_parser = PossibleValuesParser::new(NAMES).try_map(|name| layer(&name)))]
     layer: Option<&'static LayerInfo>,
-    /// Secure their sessions (TLS 1.3): also makes an authority and certificates, in `certs`.
+    /// Secure the sessions with TLS 1.3; also writes an authority and certificates to `certs`.
     #[arg(long)]
     tls: bool,
-    /// Encipher bundles from end to end (BPSec), and authenticate the link over LTP: also makes keys, `node.keys`.
+    /// Encrypt payloads end to end (BPSec) and authenticate LTP segments; also writes keys to `node.keys`.
     #[arg(long)]
     secure: bool,
-    /// Each has custody of what it sends until the other has taken it.
+    /// Request custody: each node keeps its bundles until the other node has accepted custody.
     #[arg(long)]
     custody: bool,
-    /// No file names the other node: they announce themselves and find each other.
+    /// Discover the other node by announcements instead of naming it in the file.
     #[arg(long)]
     discovery: bool,
     /// Folder to write to.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Replace files that exist.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
@@ -74,15 +75,14 @@ fn layer(name: &str) -> Result<&'static LayerInfo, String> {
     LayerInfo::named(name).ok_or_else(|| format!("one of: {}", NAMES.join(", ")))
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.what {
-        What::TwoNodes(args) => two_nodes(&args),
-        What::Scenario { dir, force } => scenario(&dir, force),
+        InitCommand::TwoNodes(args) => two_nodes(&args),
+        InitCommand::Scenario { dir, force } => scenario(&dir, force),
     }
 }
 
-fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
+fn scenario(dir: &Path, force: bool) -> Result<(), CliError> {
     crate::make_folder(dir, "--dir")?;
     let file = dir.join("scenario.toml");
     write(&file, farlink_scenario::EXAMPLE, force)?;
@@ -90,12 +90,13 @@ fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
+fn two_nodes(args: &TwoNodes) -> Result<(), CliError> {
     let TwoNodes { a, b, dir, force, .. } = args;
-    possible(args).map_err(|why| Failure::Input(why.into()))?;
+    possible(args).map_err(|why| CliError::Input(why.into()))?;
     crate::make_folder(dir, "--dir")?;
     let [first, second] = sides(args);
-    let file = |side: &Side| dir.join(format!("node-{}.toml", side.name));
+    let file = |side: &InitNode| dir.join(format!("node-{}.toml", side.name));
+    // All files are checked before the first is written: a failure must not leave half of them.
     [&first, &second].map(file).iter().try_for_each(|file| absent(file, *force))?;
     if args.tls {
         crate::certs::run(&crate::certs::Args::of(&["ipn:1.0", "ipn:2.0"], dir.join("certs"), *force))?;
@@ -104,16 +105,18 @@ fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
         let keys = dir.join("node.keys");
         absent(&keys, *force)?;
         crate::certs::write(&keys, &new_key().map_err(anyhow::Error::from)?, 0o600)?;
-        eprintln!("wrote {}: both nodes need it, nobody else should have it", keys.display());
+        // Never printed to standard output: a log must not contain the keys.
+        eprintln!("wrote {}: both nodes need it; keep it secret", keys.display());
     }
     for (here, there) in [(&first, &second), (&second, &first)] {
         write(&file(here), &here.text(there, args), *force)?;
         eprintln!("wrote {}", file(here).display());
     }
+    // Without secrets, running the same command on the other computer gives the same files.
     if a != b && (args.tls || args.secure) {
-        // Made there anew, they would not fit these.
+        // Keys made there again would not match these.
         let what = if args.tls { ", but for certs/authority.key" } else { "" };
-        eprintln!("copy the folder to the other computer{what}: its keys cannot be made there again");
+        eprintln!("copy the folder to the other computer{what}: both nodes need the same keys");
     }
     let folder = if dir == Path::new(".") { String::new() } else { format!("{}/", dir.display()) };
     eprintln!(
@@ -126,49 +129,57 @@ fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The two: on one computer the second takes the next ports.
-fn sides(args: &TwoNodes) -> [Side; 2] {
+/// Both nodes; on one computer the second one uses the next port numbers.
+fn sides(args: &TwoNodes) -> [InitNode; 2] {
+    // Two nodes cannot listen at the same port of one address.
     let step = u16::from(args.a == args.b);
-    [Side { name: "a", number: 1, ip: args.a, ports: 0 }, Side { name: "b", number: 2, ip: args.b, ports: step }]
+    [
+        InitNode { name: "a", number: 1, ip: args.a, ports: 0 },
+        InitNode { name: "b", number: 2, ip: args.b, ports: step },
+    ]
 }
 
-/// What cannot be had together, and what to try.
+/// Checks that the options can be combined; the error has a hint.
 fn possible(args: &TwoNodes) -> Result<(), &'static str> {
     let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
     if tls && args.layer.is_some_and(|layer| !layer.knows_tls()) {
         return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
     }
     if discovery && args.layer.is_some_and(|layer| !layer.sessions) {
-        return Err("over UDP nobody could tell that a neighbour is there\nhint: --discovery with a layer over TCP");
+        return Err(
+            "--discovery needs a layer over TCP: over UDP a neighbour's presence cannot be verified\nhint: use --layer tcpclv4",
+        );
     }
+    // Anyone on the network can announce any node ID.
     if discovery && custody && !tls {
-        return Err("a name that is announced is a claim, and no custody is taken from such\nhint: --tls proves names");
+        return Err("custody is not accepted from discovered neighbours that are not authenticated\nhint: add --tls");
     }
     if a.is_ipv4() != b.is_ipv4() {
         return Err(
-            "of --a and --b one is IPv4 and one IPv6: they do not reach each other\nhint: give two of one family",
+            "--a and --b are of different families, IPv4 and IPv6, and cannot reach each other\nhint: give two of one family",
         );
     }
     Ok(())
 }
 
-fn absent(file: &Path, force: bool) -> Result<(), Failure> {
+fn absent(file: &Path, force: bool) -> Result<(), CliError> {
     if file.exists() && !force {
         let message = format!("{} exists\nhint: --force replaces it, --dir writes elsewhere", file.display());
-        return Err(Failure::Input(message));
+        return Err(CliError::Input(message));
     }
     Ok(())
 }
 
-fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
+fn write(file: &Path, text: &str, force: bool) -> Result<(), CliError> {
     absent(file, force)?;
     std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--dir"))
 }
 
-/// A file of keys that nobody knows: one for bundles, and one for links over LTP.
+/// Text of a key file with two random keys: one for bundles, one for links over LTP.
 fn new_key() -> std::io::Result<String> {
     let key = |name: &str| -> std::io::Result<String> {
         let mut secret = [0; 32];
+        // 256 random bits per key.
         std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
         let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(format!("[[key]]\nname = \"{name}\"\nsecret = \"{digits}\"\n"))
@@ -183,12 +194,12 @@ mod tests {
     use farlink_node::config::NodeConfig;
 
     #[derive(Parser)]
-    struct Line {
+    struct InitLine {
         #[command(flatten)]
         args: TwoNodes,
     }
     fn args(line: &[&str]) -> TwoNodes {
-        Line::parse_from([&["init"], line].concat()).args
+        InitLine::parse_from([&["init"], line].concat()).args
     }
     fn texts(args: &TwoNodes) -> [String; 2] {
         let [a, b] = sides(args);
@@ -196,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_computers_they_meet_in_a_group_and_by_ipv6_at_their_addresses() {
+    fn discovery_picks_group_or_peer_address() {
         let found = |a: &str, b: &str| {
             let text = texts(&args(&["--discovery", "--a", a, "--b", b]))[0].clone();
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap().discovery.unwrap()
@@ -207,15 +218,16 @@ mod tests {
             ("224.0.0.26:3003".into(), "0.0.0.0:3003".into())
         );
         assert_eq!(found("2001:db8::1", "2001:db8::2").to[0].to_string(), "[2001:db8::2]:3003");
+        // On one computer each node listens at its own port and announces itself to the other's.
         let here = found("127.0.0.1", "127.0.0.1");
         assert_eq!((here.to[0].port(), here.listen[0].port()), (3004, 3003));
     }
 
     #[test]
-    fn the_files_are_without_mistakes() {
+    fn generated_files_are_valid() {
         for text in texts(&args(&[])) {
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
-            // With the comments about LTP taken away, too.
+            // Also with the LTP link enabled, as the comment in the file describes.
             let ltp: String = text
                 .lines()
                 .map(|line| match line.strip_prefix("# ") {
@@ -241,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_secured_gets_its_keys_and_certificates_and_nothing_is_replaced() {
+    fn security_files_are_written_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_str().unwrap();
         let line = ["--tls", "--secure", "--custody", "--dir", folder];
@@ -254,6 +266,7 @@ mod tests {
         let key = std::fs::read_to_string(dir.path().join("node.keys")).unwrap();
         assert!(two_nodes(&args(&line)).is_err());
         assert_eq!(std::fs::read_to_string(dir.path().join("node.keys")).unwrap(), key);
+        // Combinations that `possible` refuses.
         for cannot in [
             &["--tls", "--layer", "ltp"][..],
             &["--discovery", "--layer", "ltp"],

@@ -1,6 +1,6 @@
-//! The `farlink` command: one file per subcommand, nothing but argument reading and printing here.
+//! The `farlink` command: one file per subcommand, limited to reading arguments and printing results.
 //!
-//! stdout is data, stderr is talk; exit 0 done, 1 failed at run time, 2 bad input or usage.
+//! stdout carries data, stderr messages; exit 0 success, 1 failure at run time, 2 bad input or usage.
 
 mod bar;
 mod bench;
@@ -42,12 +42,12 @@ use clap::{Parser, Subcommand};
 use farlink_os::allocator::Counting;
 use std::process::ExitCode;
 
-/// Buffers of bundles come and go by the thousand: the system's allocator gives their pages back to
-/// the kernel and takes them again. Counted, so that a node knows what it uses.
+/// mimalloc keeps freed pages, where the system's allocator would return the pages of bundle buffers to the kernel and
+/// fault them in again. Counted, so that a node knows its memory use.
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
-/// The version, with the commit it was built of.
+/// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FARLINK_COMMIT"), ")");
 
 /// Delay- and disruption-tolerant networking: one engine as a real node, in a testbed and in a
@@ -61,55 +61,56 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Explain one bundle.
+    /// Explain a bundle block by block.
     Bundle(bundle::Args),
-    /// Contact plans: route, show, check, from orbits.
+    /// Contact plans: find routes, show, check, convert, forecast, or compute from orbits.
     Plan(plan::Args),
-    /// Run a scenario in simulation or in the testbed.
+    /// Run a scenario, simulated or in the testbed.
     Run(run::Args),
-    /// Studies: a scenario varied and repeated, and the figures that come of it.
+    /// Studies: a scenario with varied parameters and repetitions, evaluated in figures.
     Campaign(campaign::Args),
-    /// Lay runs side by side.
+    /// Compare runs side by side.
     Compare(compare::Args),
     /// Write the HTML report of a run.
     Report(report::Args),
-    /// Run a DTN node, or ask and change a running one.
+    /// Run a DTN node, or query and change a running one.
     Node(node::Args),
-    /// Run settings files of The ONE, and write its reports.
+    /// Run settings files of The ONE and write its reports.
     One(one::Args),
-    /// Write commented working files.
+    /// Write commented example files that work as they are.
     Init(init::Args),
-    /// Send bundles to an echo service and time the answers.
+    /// Send bundles to an echo service and measure round-trip times.
     Ping(ping::Args),
-    /// Answer pings.
+    /// Answer pings from other nodes.
     Echo(echo::Args),
     /// Send a file or text.
     Send(send::Args),
-    /// Receive bundles.
+    /// Receive files and bundles.
     Recv(recv::Args),
-    /// Measure goodput between two nodes.
+    /// Measure goodput between two applications.
     Perf(perf::Args),
-    /// Benchmarks with a baseline measured beside them.
+    /// Benchmarks, each with a baseline measured in the same run.
     Bench(bench::Args),
-    /// The link emulator by itself.
+    /// Emulate a link without nodes.
     Emulate(emulate::Args),
-    /// What this machine can isolate, emulate and measure.
+    /// Check which testbed features this machine supports.
     Doctor(doctor::Args),
-    /// Shell completion scripts.
+    /// Print a shell completion script.
     Completions(completions::Args),
 }
 
-/// How a subcommand fails.
+/// Error of a subcommand.
 #[derive(Debug)]
-pub enum Failure {
-    /// Bad input or usage (exit 2): what, where, and a `hint:` line.
+pub enum CliError {
+    /// Bad input or usage (exit 2): the problem, its place, and a `hint:` line.
     Input(String),
-    /// Failed at run time (exit 1).
+    /// Failure at run time (exit 1).
     Run(anyhow::Error),
 }
-impl Failure {
-    /// Mistakes of a file, the first twenty of them: one at the top of a file may make many below.
-    fn mistakes(path: &std::path::Path, list: &[farlink_base::ConfigError]) -> Failure {
+impl CliError {
+    /// Lists the first twenty mistakes of a file: one mistake at its top may cause many below.
+    fn mistakes(path: &std::path::Path, list: &[farlink_base::ConfigError]) -> CliError {
+        // About a screen.
         const SHOWN: usize = 20;
         let mut text = format!("{} cannot be run", path.display());
         for mistake in list.iter().take(SHOWN) {
@@ -118,56 +119,54 @@ impl Failure {
         if let Some(more) = list.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             text += &format!("\nand {more} more");
         }
-        Failure::Input(text)
+        CliError::Input(text)
     }
 }
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
-        Failure::Run(error)
+        CliError::Run(error)
     }
 }
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
-        Failure::Run(error.into())
+        CliError::Run(error.into())
     }
 }
 
-/// Bad input: a destination that is none.
-fn not_an_endpoint(text: &str) -> Failure {
-    Failure::Input(format!(
+/// Bad input: not an endpoint ID.
+fn not_an_endpoint(text: &str) -> CliError {
+    CliError::Input(format!(
         "`{text}` is not an endpoint\nhint: write ipn:NODE.SERVICE, e.g. ipn:2.64, or dtn://NODE/NAME"
     ))
 }
 
-/// Makes a folder that an option names, with those it lies in.
-fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), Failure> {
+/// Creates a folder that an option names, with its parents.
+fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), CliError> {
     std::fs::create_dir_all(folder).map_err(|why| {
-        let why = if folder.exists() { "is not a folder".into() } else { format!("cannot be made: {why}") };
-        Failure::Input(format!(
-            "{} {why}\nhint: {option} names a folder that is there or can be made",
+        let why = if folder.exists() { "is not a folder".into() } else { format!("cannot be created: {why}") };
+        CliError::Input(format!(
+            "{} {why}\nhint: {option} names a folder that exists or can be created",
             folder.display()
         ))
     })
 }
 
-/// Bad input: a file that cannot be written where an option says.
-fn cannot_write(file: &std::path::Path, why: &std::io::Error, option: &str) -> Failure {
-    Failure::Input(format!(
-        "{} cannot be written: {why}\nhint: {option} names a place that you may write to",
-        file.display()
-    ))
+/// Bad input: a file cannot be written at the place an option names.
+fn cannot_write(file: &std::path::Path, why: &std::io::Error, option: &str) -> CliError {
+    CliError::Input(format!("{} cannot be written: {why}\nhint: {option} must name a writable place", file.display()))
 }
 
-/// Refuses what is no endpoint ID, before a node is asked.
-fn check_endpoint(text: &str) -> Result<(), Failure> {
+/// Checks an endpoint ID before any connection to a node.
+fn check_endpoint(text: &str) -> Result<(), CliError> {
     text.parse::<farlink_base::EndpointId>().map(drop).map_err(|_| not_an_endpoint(text))
 }
 
 fn main() -> ExitCode {
-    // Before anything else: the testbed's supervisor is this program, started again, without threads.
+    // First of all: the testbed starts this program again as its supervisor, which forks and must have no threads.
     if let Some(code) = farlink_lab::supervisor::run_if_asked() {
         return code;
     }
+    // Installed before arguments are read, as printing help may already meet a closed pipe.
     end_quietly_when_nobody_reads();
     let cli = Cli::parse();
     let result = match cli.command {
@@ -192,27 +191,27 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Input(message)) => {
+        Err(CliError::Input(message)) => {
             eprintln!("error: {message}");
             ExitCode::from(2)
         }
-        Err(Failure::Run(error)) => {
+        Err(CliError::Run(error)) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// `farlink ... | head` closes our standard output early; that is the reader's good right, no panic. Nor is a terminal
-/// that is gone, where only nobody reads how it ended.
+/// Exits without a panic message if standard output is closed early (`farlink ... | head`) or the terminal is gone.
 fn end_quietly_when_nobody_reads() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        // The text of the standard library's panic in `println!`.
         if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
             std::process::exit(0);
         }
-        // Linux's EIO.
+        // EIO on Linux: the terminal was closed.
         if message.starts_with("failed printing to std") && message.contains("os error 5)") {
             std::process::exit(1);
         }

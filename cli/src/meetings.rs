@@ -1,6 +1,6 @@
-//! `farlink plan meetings`: who hears whom over a scenario's radios, without a run.
+//! `farlink plan meetings`: contacts between the radios of a scenario, without a run.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_scenario::Scenario;
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,37 +8,38 @@ use std::path::PathBuf;
 /// Arguments of `farlink plan meetings`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The scenario.
+    /// Scenario file with radios.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// Another seed than the scenario's.
+    /// Random seed, instead of the scenario's.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 
-/// Prints the edges of contacts as the ONE simulator writes them; a radio's `contacts` reads them back.
-pub fn run(args: &Args) -> Result<(), Failure> {
+/// Prints beginning and end of each contact in The ONE's format, which a radio's `contacts` reads.
+pub fn run(args: &Args) -> Result<(), CliError> {
     let mut scenario = Scenario::load(&args.scenario).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::Input(format!("{} cannot be read\n{}", args.scenario.display(), lines.join("\n")))
+        CliError::Input(format!("{} cannot be read\n{}", args.scenario.display(), lines.join("\n")))
     })?;
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
     }
     if scenario.radios.is_empty() {
         let hint = "add `[[radio]]` and `[[mobility]]`; docs/reference/scenario.md says how";
-        return Err(Failure::Input(format!("{} has no radios\nhint: {hint}", args.scenario.display())));
+        return Err(CliError::Input(format!("{} has no radios\nhint: {hint}", args.scenario.display())));
     }
-    let lines = farlink_sim::contacts::as_lines(&scenario).map_err(|error| Failure::Input(error.to_string()))?;
+    let lines = farlink_sim::contacts::as_lines(&scenario).map_err(|error| CliError::Input(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in lines {
-        // A reader that went away (`| head`) is no failure.
+        // The reader may close the pipe early (`| head`).
         match writeln!(out, "{line}") {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
         }
     }
     match out.flush() {
+        // The buffer may only meet the closed pipe here.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
-//! `farlink node`: run a DTN node, or ask and change a running one.
+//! `farlink node`: runs a DTN node, or queries and changes a running one.
 
-use crate::{Failure, certs, node_store, values};
+use crate::{CliError, certs, node_store, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -19,25 +19,25 @@ use std::path::PathBuf;
         farlink node links add new-relay.toml --at http://192.168.1.7:4280 --token-file token"
 )]
 pub struct Args {
-    /// The node's configuration file.
+    /// Configuration file of the node.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only check the configuration: every mistake with its line and what to try; exit 2 if any.
+    /// Check the configuration only: print every mistake with its line and a hint; exit 2 if there is one.
     #[arg(long, requires = "config")]
     check: bool,
-    /// Take over a store that belongs to another node: its bundles for that node are passed on as those for any other.
+    /// Take over the store of another node: bundles destined to that node are forwarded like any others.
     #[arg(long, requires = "config")]
     adopt: bool,
     #[command(flatten)]
     load: LoadArgs,
     #[command(subcommand)]
-    question: Option<Question>,
+    question: Option<NodeQuery>,
 }
 
-/// Load inside the node, for `farlink bench`.
+/// Load generator and sink inside the node, for `farlink bench`.
 #[derive(clap::Args)]
 struct LoadArgs {
-    /// Generate bundles for this endpoint.
+    /// Generate bundles to this endpoint.
     #[arg(long, hide = true)]
     generate: Option<String>,
     #[arg(long, hide = true, default_value = "100000")]
@@ -48,109 +48,112 @@ struct LoadArgs {
     generate_rate: Option<String>,
     #[arg(long, hide = true, default_value = "5")]
     generate_seconds: f64,
-    /// Count bundles at this service.
+    /// Count and discard bundles at this service.
     #[arg(long, hide = true)]
     sink: Option<u32>,
 }
 
 #[derive(clap::Subcommand)]
-enum Question {
-    /// What the node is and holds.
-    Status(At),
-    /// Stored bundles and why each waits.
+enum NodeQuery {
+    /// Show the node's identity, store, memory and links.
+    Status(ControlArgs),
+    /// List the bundles stored and why each waits.
     #[command(after_help = "Examples:\n  farlink node bundles --at node-a.control.sock\n  \
         farlink node bundles --limit 1000 --after 1000\n  farlink node bundles --summary --json")]
     Bundles {
-        /// At most so many.
+        /// Most bundles to list.
         #[arg(long, default_value = "100", allow_hyphen_values = true, value_parser = values::whole)]
         limit: u64,
-        /// Only those behind this one, in order of arrival: the next page.
+        /// List bundles that arrived after this one: the next page.
         #[arg(long, value_name = "BUNDLE", default_value = "0", allow_hyphen_values = true,
             value_parser = values::whole)]
         after: u64,
-        /// All of them in sums: by destination, reason and departure.
+        /// Show totals by destination, reason and departure instead.
         #[arg(long)]
         summary: bool,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
-    /// The contact plan: list, add, remove, replace.
+    /// List, add, remove or replace contacts of the plan.
     Contacts {
         #[command(subcommand)]
         change: Option<ContactsChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
-    /// Static routes: list, add, remove, replace.
+    /// List, add, remove or replace static routes.
     Routes {
         #[command(subcommand)]
         change: Option<RoutesChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
-    /// Links: list, add, remove, enable, disable.
+    /// List, add, remove, enable or disable links.
     #[command(after_help = "Examples:\n  farlink node links\n  farlink node links add new-relay.toml\n  \
         farlink node links disable moon --at node-a.control.sock")]
     Links {
         #[command(subcommand)]
         change: Option<LinksChange>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
-    /// Registered endpoints.
-    Registrations(At),
-    /// The log level: show or set.
+    /// List the endpoints that applications registered.
+    Registrations(ControlArgs),
+    /// Show or set the log level.
     Log {
-        /// error, warn, info, debug (one line per bundle event) or trace.
+        /// New level: error, warn, info, debug (one line per bundle event) or trace.
         level: Option<String>,
         #[command(flatten)]
-        at: At,
+        at: ControlArgs,
     },
-    /// Read the configuration file again: links, discovery, plan, routes, quotas, keys, certificates, log level.
-    Reload(At),
-    /// Confirm that the clock is right, where the node doubts it after a restart.
-    ConfirmClock(At),
-    /// End the node in good order.
-    Shutdown(At),
-    /// The store of a stopped node: check it, export its bundles, import them.
+    /// Reload the configuration file: links, discovery, plan, routes, quotas, keys, certificates, log level.
+    Reload(ControlArgs),
+    /// Confirm the clock, if the node distrusts it after a restart.
+    ConfirmClock(ControlArgs),
+    /// Shut the node down cleanly.
+    Shutdown(ControlArgs),
+    /// Check, export or import the store of a stopped node.
     Store {
         #[command(subcommand)]
         what: node_store::Args,
     },
-    /// Make an authority and certificates of nodes, to try TLS with.
+    /// Create a certificate authority and node certificates for TLS.
     Certs(certs::Args),
 }
 
 #[derive(clap::Args)]
-struct At {
-    /// The node's control socket, or http://HOST:PORT where it listens over TCP. Without it, the one socket
-    /// `*.control.sock` of this folder.
+struct ControlArgs {
+    /// Control socket of the node, or http://HOST:PORT if it listens on TCP; default: the only `*.control.sock` in this
+    /// folder.
     #[arg(long = "at", value_name = "PLACE", global = true)]
     place: Option<String>,
-    /// File with the token a node wants over TCP.
+    /// File with the token that the node requires over TCP.
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
     /// Print one JSON document.
     #[arg(long, global = true)]
     json: bool,
 }
-impl At {
-    /// Asks the node; a 200's body, or why not.
-    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, Failure> {
+impl ControlArgs {
+    /// Sends a request to the node; returns the body of a 200 response, or the error.
+    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, CliError> {
         let place = self.place.clone().map_or_else(only_socket, Ok)?;
         let token = self.token_file.as_ref().map(read).transpose()?;
+        // Token files usually end with a line break.
         let (code, answer) = http::request_with(method, &place, token.as_deref().map(str::trim), path, body)?;
         let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
         if code == 200 {
             return Ok(value);
         }
-        let error = value["error"].as_str().unwrap_or("the node did not do it");
+        let error = value["error"].as_str().unwrap_or("the node refused the request");
         let hint = value["hint"].as_str().filter(|hint| !hint.is_empty());
         let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
-        Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) })
+        // 4xx: the request was wrong (exit 2); 5xx: the node failed (exit 1).
+        Err(if code < 500 { CliError::Input(message) } else { CliError::Run(anyhow::anyhow!(message)) })
     }
-    /// A whole list, page by page.
-    fn list(&self, path: &str) -> Result<Value, Failure> {
+    /// Fetches a whole list, page by page.
+    fn list(&self, path: &str) -> Result<Value, CliError> {
+        // Below the API's limit of 10,000: a page shorter than this is the last.
         const PAGE: usize = 1000;
         let mut all = Vec::new();
         loop {
@@ -168,22 +171,22 @@ impl At {
     }
 }
 
-/// The one control socket of this folder.
-fn only_socket() -> Result<String, Failure> {
+/// The only control socket in this folder.
+fn only_socket() -> Result<String, CliError> {
     let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut sockets: Vec<String> = names.filter(|name| name.ends_with(".control.sock")).collect();
     sockets.sort();
     match (sockets.pop(), sockets.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => Err(Failure::Input(
+        (None, _) => Err(CliError::Input(
             "no node has its control socket in this folder\n\
              hint: --at names it: NAME.control.sock beside NAME.toml, or http://HOST:PORT of its `[api] listen`"
                 .into(),
         )),
         (Some(last), false) => {
             let all = format!("{}, {last}", sockets.join(", "));
-            Err(Failure::Input(format!(
+            Err(CliError::Input(format!(
                 "several nodes have their control socket here: {all}\nhint: name one with --at"
             )))
         }
@@ -197,12 +200,12 @@ enum ContactsChange {
         /// Plan in any dialect.
         plan: PathBuf,
     },
-    /// Remove the contacts with the same nodes, link and start as those of a plan file.
+    /// Remove the contacts that match those of a plan file in nodes, link and start.
     Remove {
         /// Plan in any dialect.
         plan: PathBuf,
     },
-    /// Replace the plan.
+    /// Replace the whole plan.
     Replace {
         /// Plan in any dialect.
         plan: PathBuf,
@@ -213,58 +216,57 @@ enum ContactsChange {
 enum RoutesChange {
     /// Add a route, or replace the one with this pattern.
     Add {
-        /// Destinations: `ipn:5.*`, `dtn://node/` or `*`.
+        /// Destination pattern: `ipn:5.*`, `dtn://node/` or `*`.
         pattern: String,
         /// Node ID of the neighbour.
         next_hop: String,
     },
     /// Remove the route with this pattern.
     Remove {
-        /// As it was given.
+        /// Pattern of the route, as it was added.
         pattern: String,
     },
-    /// Replace all routes by these, written `PATTERN=NEXT_HOP`.
+    /// Replace all routes; each is written `PATTERN=NEXT_HOP`.
     Replace {
-        /// The routes.
+        /// The new routes.
         routes: Vec<String>,
     },
 }
 
 #[derive(clap::Subcommand)]
 enum LinksChange {
-    /// Add links, or change those of the same name: tables [link.NAME] as in a configuration file (`-`:
-    /// standard input).
+    /// Add links, or change links of the same name, from [link.NAME] tables as in a configuration file (`-`: standard
+    /// input).
     #[command(
         after_help = "An example file, for a node that has a [layer.tcp]:\n\n  [link.relay]\n  layer = \"tcp\"\n  \
         peer = \"ipn:3.0\"\n  address = \"192.168.1.30:4556\"\n\ndocs/reference/node.md has every key."
     )]
     Add {
-        /// File with the tables and nothing else.
+        /// File with these tables only.
         links: PathBuf,
     },
-    /// Remove a link: its sessions end, what waits for it goes another way or waits on.
+    /// Remove a link: its sessions end, its bundles are rerouted or wait.
     Remove {
         /// Its name.
         name: String,
     },
-    /// Let bundles use a link.
+    /// Enable a link for bundles.
     Enable {
         /// Its name.
         name: String,
     },
-    /// Keep bundles off a link.
+    /// Disable a link: no bundles are sent over it.
     Disable {
         /// Its name.
         name: String,
     },
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match (args.question, args.config) {
         (Some(question), _) => ask(question),
         (None, Some(file)) => {
-            // Before the configuration is read: see `NodeSignals`.
+            // Installed before the configuration is read, so that an early signal is not lost (see `NodeSignals`).
             let signals = if args.check { None } else { Some(NodeSignals::install()?) };
             let found = NodeConfig::look(&file);
             if args.check {
@@ -272,11 +274,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
             let mut config = found.config.ok_or_else(|| {
                 let count = found.mistakes.len();
+                // All of them: a configuration file is short enough.
                 let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
-                Failure::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
+                CliError::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
             })?;
             let Some(signals) = signals else { return check(&config) };
+            // Not a key of the file: a store must not be taken over at every start.
             config.adopt = args.adopt;
             let load = load(&args.load)?;
             if let Some(report) = farlink_node::run::run(config, load, signals)? {
@@ -284,26 +288,28 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
             Ok(())
         }
-        (None, None) => Err(Failure::Input(
-            "a configuration file or a question is needed\n\
+        (None, None) => Err(CliError::Input(
+            "a configuration file or a subcommand is needed\n\
              hint: farlink node --config FILE, or farlink node status --at SOCKET; `farlink init two-nodes` writes files"
                 .into(),
         )),
     }
 }
 
-fn check(config: &NodeConfig) -> Result<(), Failure> {
+fn check(config: &NodeConfig) -> Result<(), CliError> {
     let ids: Vec<_> = config.stack.node_ids.iter().map(ToString::to_string).collect();
-    farlink_node::run::check(config).map_err(|why| Failure::Input(format!("{}: {why}", config.file.display())))?;
+    farlink_node::run::check(config).map_err(|why| CliError::Input(format!("{}: {why}", config.file.display())))?;
+    // On stderr: standard output is for data.
     eprintln!("{}: node {}, no mistakes", config.file.display(), ids.join(" "));
     Ok(())
 }
 
-fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
+fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, CliError> {
     let wrong =
-        |what: &str| Failure::Input(format!("`{what}` cannot be read\nhint: this option belongs to farlink bench"));
+        |what: &str| CliError::Input(format!("`{what}` cannot be read\nhint: this option belongs to farlink bench"));
     let destination = args.generate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
     let rate = args.generate_rate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
+    // The other options of load have defaults and mean nothing alone.
     if destination.is_none() && args.sink.is_none() {
         return Ok(None);
     }
@@ -317,18 +323,20 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
     }))
 }
 
-fn ask(question: Question) -> Result<(), Failure> {
+fn ask(question: NodeQuery) -> Result<(), CliError> {
     match question {
-        Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { summary: true, at, .. } => {
+        NodeQuery::Status(at) => show(&at, "GET", "/status", "", print_status),
+        NodeQuery::Bundles { summary: true, at, .. } => {
             let columns = ["destination", "reason", "neighbour", "leaves", "bundles", "bytes", "oldest_ms"];
             show(&at, "GET", "/bundles/summary", "", |rows| table(rows, &columns))
         }
-        Question::Bundles { limit, after, at, .. } => bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after),
-        Question::Contacts { change: None, at } => {
+        NodeQuery::Bundles { limit, after, at, .. } => {
+            bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after)
+        }
+        NodeQuery::Contacts { change: None, at } => {
             list(&at, "/contacts", &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"])
         }
-        Question::Contacts { change: Some(change), at } => {
+        NodeQuery::Contacts { change: Some(change), at } => {
             let (method, plan) = match change {
                 ContactsChange::Add { plan } => ("POST", plan),
                 ContactsChange::Remove { plan } => ("DELETE", plan),
@@ -336,8 +344,8 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, "/contacts", &read(&plan)?, print_done)
         }
-        Question::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
-        Question::Routes { change: Some(change), at } => {
+        NodeQuery::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
+        NodeQuery::Routes { change: Some(change), at } => {
             let (method, body) = match change {
                 RoutesChange::Add { pattern, next_hop } => {
                     ("POST", json!({ "pattern": pattern, "next_hop": next_hop }))
@@ -346,13 +354,14 @@ fn ask(question: Question) -> Result<(), Failure> {
                 RoutesChange::Replace { routes } => ("PUT", routes_of(&routes)?),
             };
             show(&at, method, "/routes", &body.to_string(), print_done)?;
+            // Removing a route cannot make one lead to a missing link.
             if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
-        Question::Links { change: None, at } => {
+        NodeQuery::Links { change: None, at } => {
             at.print(&at.list("/links")?, print_links);
             Ok(())
         }
-        Question::Links { change: Some(change), at } => {
+        NodeQuery::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
             let (method, path, body) = match change {
                 LinksChange::Add { links } => ("POST", "/links".into(), read(&links)?),
@@ -362,57 +371,58 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, &path, &body, print_done)
         }
-        Question::Registrations(at) => {
+        NodeQuery::Registrations(at) => {
             at.print(&at.list("/registrations")?, |v| {
                 v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
             });
             Ok(())
         }
-        Question::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
-        Question::Log { level: Some(level), at } => {
+        NodeQuery::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
+        NodeQuery::Log { level: Some(level), at } => {
             show(&at, "PUT", "/log", &json!({ "level": level }).to_string(), print_done)
         }
-        Question::Reload(at) => show(&at, "POST", "/reload", "", |value| {
+        NodeQuery::Reload(at) => show(&at, "POST", "/reload", "", |value| {
             let keys: Vec<String> = value["needs_restart"].as_array().into_iter().flatten().map(plain).collect();
             match keys.is_empty() {
                 true => eprintln!("done"),
                 false => eprintln!("done; changed but needs a restart: {}", keys.join(", ")),
             }
         }),
-        Question::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
-        Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
-        Question::Store { what } => node_store::run(what),
-        Question::Certs(args) => certs::run(&args),
+        NodeQuery::ConfirmClock(at) => show(&at, "POST", "/clock", "", print_done),
+        NodeQuery::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+        NodeQuery::Store { what } => node_store::run(what),
+        NodeQuery::Certs(args) => certs::run(&args),
     }
 }
 
-/// Names of links are letters, digits and what needs no escape, or are escaped here.
+/// Path of a link in the control API, its name percent-encoded (RFC 3986 section 2.1).
 fn link_path(name: &str) -> String {
+    // The unreserved characters of RFC 3986 section 2.3.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let escaped = name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") });
     format!("/links/{}", escaped.collect::<String>())
 }
 
-fn routes_of(texts: &[String]) -> Result<Value, Failure> {
+fn routes_of(texts: &[String]) -> Result<Value, CliError> {
     let route = |text: &String| match text.split_once('=') {
         Some((pattern, next_hop)) => Ok(json!({ "pattern": pattern, "next_hop": next_hop })),
-        None => Err(Failure::Input(format!("`{text}` is not a route\nhint: write 'ipn:5.*=ipn:2.0'"))),
+        None => Err(CliError::Input(format!("`{text}` is not a route\nhint: write 'ipn:5.*=ipn:2.0'"))),
     };
     texts.iter().map(route).collect()
 }
 
-fn read(file: &PathBuf) -> Result<String, Failure> {
+fn read(file: &PathBuf) -> Result<String, CliError> {
     if file.as_os_str() == "-" {
         return Ok(std::io::read_to_string(std::io::stdin())?);
     }
     std::fs::read_to_string(file).map_err(|why| {
         let hint = "name a file that can be read, or `-` for standard input";
-        Failure::Input(format!("{}: {why}\nhint: {hint}", file.display()))
+        CliError::Input(format!("{}: {why}\nhint: {hint}", file.display()))
     })
 }
 
-/// Says which routes lead to a next hop that no link reaches: bundles for it wait.
-fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
+/// Warns of routes whose next hop no link reaches.
+fn tell_of_missing_links(at: &ControlArgs) -> Result<(), CliError> {
     let (routes, links) = (at.list("/routes")?, at.list("/links")?);
     let node = |value: &Value| value.as_str()?.parse::<EndpointId>().ok().map(|id| id.node());
     let list = |value: &Value, key: &str| -> Vec<Value> {
@@ -421,28 +431,30 @@ fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
     let reached: Vec<_> = list(&links, "peer").iter().filter_map(node).collect();
     let mut told = Vec::new();
     for next_hop in list(&routes, "next_hop") {
+        // One warning per next hop, however many routes lead to it.
         if node(&next_hop).is_some_and(|node| !reached.contains(&node)) && !told.contains(&next_hop) {
             let name = plain(&next_hop);
-            eprintln!("warning: no link leads to {name}: its bundles wait\nhint: `farlink node links add` adds one");
+            eprintln!("warning: no link leads to {name}: bundles for it wait\nhint: `farlink node links add` adds one");
             told.push(next_hop);
         }
     }
     Ok(())
 }
 
-fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {
+fn show(at: &ControlArgs, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), CliError> {
     at.print(&at.ask(method, path, body)?, print);
     Ok(())
 }
 
-fn list(at: &At, path: &str, columns: &[&str]) -> Result<(), Failure> {
+fn list(at: &ControlArgs, path: &str, columns: &[&str]) -> Result<(), CliError> {
     at.print(&at.list(path)?, |rows| table(rows, columns));
     Ok(())
 }
 
-/// One page of bundles; says when there are more.
-fn bundles(at: &At, limit: usize, after: u64) -> Result<(), Failure> {
-    // One more than is shown tells whether that is all.
+/// Prints one page of bundles and mentions if there are more.
+fn bundles(at: &ControlArgs, limit: usize, after: u64) -> Result<(), CliError> {
+    // One more than is shown reveals whether others follow.
+    // `u64::MAX` is a valid limit.
     let asked = limit.saturating_add(1);
     let mut value = at.ask("GET", &format!("/bundles?limit={asked}&after={after}"), "")?;
     let cut = value.as_array_mut().is_some_and(|rows| {
@@ -454,7 +466,7 @@ fn bundles(at: &At, limit: usize, after: u64) -> Result<(), Failure> {
     at.print(&value, |rows| table(rows, &columns));
     let last = value.as_array().and_then(|rows| rows.last());
     if let Some(last) = last.filter(|_| cut) {
-        eprintln!("there are more: --after {} shows the next, --limit more at once", last["bundle"]);
+        eprintln!("more bundles follow: --after {} shows the next page, --limit sets its length", last["bundle"]);
     }
     Ok(())
 }
@@ -469,7 +481,7 @@ fn print_status(status: &Value) {
     println!("version        {}", plain(&status["version"]));
     println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
     let strangers = &status["strangers"];
-    println!("of strangers   {} ({} B)", strangers["bundles"], strangers["bytes"]);
+    println!("unauthenticated {} ({} B)", strangers["bundles"], strangers["bytes"]);
     for quota in status["quotas"].as_array().into_iter().flatten() {
         print_quota(quota);
     }
@@ -485,7 +497,7 @@ fn print_status(status: &Value) {
         let heard = announcements["heard"].as_array().map_or(0, Vec::len);
         let count = |name: &str| announcements.get(name).map(plain).unwrap_or_default();
         println!(
-            "announcements  {heard} nodes heard; {} wanted, {} not, {} unreadable",
+            "announcements  {heard} nodes heard; {} accepted, {} ignored, {} malformed",
             count("wanted"),
             count("unwanted"),
             count("unreadable")
@@ -494,28 +506,29 @@ fn print_status(status: &Value) {
     print_links(&status["links"]);
 }
 
-/// Links, with what announcements said of those that were found by them.
+/// Prints links; discovered ones with the age of their announcements.
 fn print_links(links: &Value) {
     let mut rows = links.clone();
     let mut any = false;
     for row in rows.as_array_mut().into_iter().flatten() {
         let seconds = |name: &str| row["found"][name].as_f64().map(|seconds| seconds.round() as u64);
         let (Some(since), Some(silent)) = (seconds("since_s"), seconds("silent_s")) else { continue };
-        row["found"] = format!("{since} s ago, said so {silent} s ago").into();
+        row["found"] = format!("{since} s ago, last heard {silent} s ago").into();
         any = true;
     }
     let columns = ["name", "peer", "state", "queued", "in_flight", "found"];
+    // The last column is shown only if a link was discovered.
     table(&rows, if any { &columns } else { &columns[..5] });
 }
 
-/// How full a quota is, and how much was refused because of it.
+/// Prints the usage of a quota and the bundles refused because of it.
 fn print_quota(quota: &Value) {
     let texts = |key: &str| quota[key].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>();
     let of = [texts("sources"), texts("neighbours").iter().map(|name| format!("from {name}")).collect()].concat();
     let of_most = |most: &Value| most.as_u64().map_or_else(String::new, |most| format!(" of {most}"));
     let (bundles, bytes) = (of_most(&quota["bundles_max"]), of_most(&quota["bytes_max"]));
     let strangers = match quota["strangers"]["bundles"].as_u64() {
-        Some(strangers @ 1..) => format!("; {strangers} bundles of it nobody vouches for, bounded apart"),
+        Some(strangers @ 1..) => format!("; {strangers} of them unauthenticated, bounded separately"),
         _ => String::new(),
     };
     println!(
@@ -530,8 +543,8 @@ fn print_quota(quota: &Value) {
 fn print_memory(memory: &Value) {
     let bytes = |value: &Value| value.as_u64().map_or_else(|| "-".into(), |n| DataVolume(n).to_string());
     let pressure = match plain(&memory["pressure"]).as_str() {
-        "high" => "; scarce: strangers are refused",
-        "full" => "; full: everybody is refused",
+        "high" => "; scarce: unauthenticated bundles are refused",
+        "full" => "; full: all bundles are refused",
         _ => "",
     };
     println!("memory         {} of {}{pressure}", bytes(&memory["in_use"]), bytes(&memory["budget"]));
@@ -556,6 +569,7 @@ fn table(rows: &Value, columns: &[&str]) {
     let widths: Vec<_> = (0..columns.len()).map(width).collect();
     let line = |cells: Vec<String>| {
         let cells: Vec<_> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        // The last column needs no padding.
         println!("{}", cells.join("  ").trim_end());
     };
     line(columns.iter().map(ToString::to_string).collect());

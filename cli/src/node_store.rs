@@ -1,48 +1,45 @@
-//! `farlink node store`: the store of a stopped node, read, taken out and put back.
+//! `farlink node store`: checks, exports and imports the store of a stopped node.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_node::store::offline::{Contents, Offline};
 use farlink_node::store::{owner, transfer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What to do with a store.
+/// Subcommands of `farlink node store`.
 #[derive(clap::Subcommand)]
 pub enum Args {
-    /// Say what a store holds and what of it is damaged; changes nothing. Exit 1 where something is.
+    /// Show the contents of a store and its damage, without changing it; exit 1 if it is damaged.
     #[command(after_help = "Examples:\n  farlink node store check store\n  farlink node store check store --json")]
     Check {
-        /// The folder that `[store] dir` names.
+        /// Folder of the store, as `[store] dir` names it.
         dir: PathBuf,
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Write every intact bundle of a store as files into a new folder, also of a damaged one; changes nothing in the store.
-    #[command(
-        after_help = "The folder gets one NUMBER.bundle for each bundle, as it goes over a wire, and index.jsonl: \
-        what the store knew of each, the deliveries it remembers, its counter and node IDs.\n\n\
-        To go back to an older version of the program: export with the newer one, import with the older.\n\n\
-        Examples:\n  farlink node store export store saved\n  farlink bundle decode saved/00000000000000000001.bundle"
-    )]
+    /// Write every intact bundle of a store, damaged or not, to a new folder, without changing the store.
+    #[command(after_help = "The folder gets one NUMBER.bundle per bundle, encoded as on the wire, and index.jsonl: \
+        the store's data on each bundle, the deliveries it remembers, its counter and node IDs.\n\n\
+        To return to an older version of the program: export with the newer one, import with the older.\n\n\
+        Examples:\n  farlink node store export store saved\n  farlink bundle decode saved/00000000000000000001.bundle")]
     Export {
-        /// The folder that `[store] dir` names.
+        /// Folder of the store, as `[store] dir` names it.
         dir: PathBuf,
-        /// The folder to make.
+        /// Folder to create.
         to: PathBuf,
     },
-    /// Make a store of what was exported: bundles, deliveries remembered, the counter and the node IDs.
+    /// Create a store from an export: bundles, remembered deliveries, counter and node IDs.
     #[command(after_help = "Examples:\n  mv store store.old\n  farlink node store import saved store")]
     Import {
-        /// The folder that was exported.
+        /// Folder of the export.
         from: PathBuf,
-        /// The folder of the new store.
+        /// Folder of the new store.
         dir: PathBuf,
     },
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args {
         Args::Check { dir, json } => check(&dir, json),
         Args::Export { dir, to } => {
@@ -65,13 +62,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn check(dir: &Path, as_json: bool) -> Result<(), Failure> {
+fn check(dir: &Path, as_json: bool) -> Result<(), CliError> {
+    // A node with several shards has a store per shard.
     let mut places = 0;
     let mut all = Vec::new();
     for (shard, dir) in transfer::shards(dir) {
         let (mut store, found) = Offline::read(&dir)?;
         let mut broken = Vec::new();
         for bundle in &found.bundles {
+            // Reading a payload verifies its checksums, also where the index is intact.
             if !store.payload(bundle, |_| Ok(()))? {
                 broken.push(bundle.bundle);
             }
@@ -87,10 +86,11 @@ fn check(dir: &Path, as_json: bool) -> Result<(), Failure> {
     if as_json {
         println!("{}", json!({ "reads_up_to_format": farlink_node::store::FORMAT, "shards": all }));
     }
+    // Exit 1 also with --json: scripts need not parse the document.
     match places {
         0 => Ok(()),
-        _ => Err(Failure::Run(anyhow::anyhow!(
-            "{places} damaged places\nhint: farlink node store export saves what is intact"
+        _ => Err(CliError::Run(anyhow::anyhow!(
+            "{places} damaged places\nhint: `farlink node store export` saves every intact bundle"
         ))),
     }
 }
@@ -114,12 +114,13 @@ fn document(shard: u8, dir: &Path, owner: &[String], found: &Contents, broken: &
 fn print(dir: &Path, owner: &[String], found: &Contents, broken: &[u64]) {
     let bytes: u64 = found.files.iter().map(|(_, bytes, _)| bytes).sum();
     let mut formats: Vec<u32> = found.files.iter().filter_map(|(.., format)| *format).collect();
+    // Files of several versions of the program may lie side by side.
     formats.sort_unstable();
     formats.dedup();
     let formats: Vec<String> = formats.iter().map(ToString::to_string).collect();
     let or = |text: String, none: &str| if text.is_empty() { none.to_string() } else { text };
     println!("store          {}", dir.display());
-    println!("of node        {}", or(owner.join(" "), "not said"));
+    println!("of node        {}", or(owner.join(" "), "unknown"));
     println!("format         {}", or(formats.join(", "), "-"));
     println!("files          {} ({bytes} B)", found.files.len());
     println!("bundles        {}", found.bundles.len());

@@ -1,8 +1,8 @@
-//! `farlink one`: settings files of The ONE, run as that simulator runs them.
+//! `farlink one`: runs settings files of the simulator The ONE.
 
 use crate::one_fast::{self, Translation};
 use crate::progress::RunProgress;
-use crate::{Failure, values};
+use crate::{CliError, values};
 use clap::ValueEnum;
 use farlink_sim::one_exact::settings::keys;
 use farlink_sim::one_exact::{self, Mistake, Outcome, Setup, Values};
@@ -13,57 +13,58 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file that The ONE always reads first.
+/// File that The ONE reads before all others.
 const DEFAULTS: &str = "default_settings.txt";
-/// Most warnings of keys that nobody reads.
+/// Most warnings about keys without effect.
 const MOST_WARNINGS: usize = 10;
 
 /// Arguments of `farlink one`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Settings files of The ONE 1.6 run as they are, and the reports come out byte for byte the same: \
+    after_help = "Runs settings files of The ONE 1.6 unchanged; the reports are byte for byte the same. Supported: \
     Epidemic, spray and wait, PRoPHET (first in, first out); random waypoint, random walk, shortest paths on maps, \
-    contacts from files. What is not covered is refused by name. default_settings.txt is read first where there is one.\n\n\
+    contacts from files. Anything else is refused by name. An existing default_settings.txt is read first.\n\n\
     Examples:\n\
     \x20 farlink one my_settings.txt\n\
     \x20 farlink one base.txt overlay.txt -b 5 --out reports\n\
     \x20 farlink one base.txt -b 2:4                       # runs 2, 3 and 4 of a batch\n\
     \x20 farlink one base.txt --set Group.router=SprayAndWaitRouter --set 'Scenario.name=snw-%%MovementModel.rngSeed%%'\n\
     \x20 farlink one base.txt --json | jq '.runs[0].delivery_prob'\n\
-    \x20 farlink one base.txt --mode fast --out here       # a scenario of Farlink's own, and its run\n\n\
+    \x20 farlink one base.txt --mode fast --out here       # converts to a Farlink scenario and runs it\n\n\
     Every key: docs/reference/one.md. Exit status: 0 done, 1 a report cannot be written, 2 bad input."
 )]
 pub struct Args {
     /// Settings files; a later one overrides an earlier one.
     #[arg(value_name = "SETTINGS", required = true)]
     settings: Vec<PathBuf>,
-    /// How many runs, or which, as 2:4: each takes the next of `[a; b; c]` in values.
+    /// Number of runs, or a range such as 2:4; run n uses the n-th value of each `[a; b; c]`.
     #[arg(short, long, value_name = "RUNS", default_value = "1", value_parser = runs)]
     batch: Range<u64>,
-    /// How it is run.
+    /// Simulator to run the settings in.
     #[arg(long, value_name = "MODE", default_value = "exact")]
     mode: Mode,
-    /// Set a key, over what the files say; may be repeated.
+    /// Set a key, overriding the files; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// Folder of the reports, in place of `Report.reportDir`.
+    /// Folder of the reports, instead of `Report.reportDir`.
     #[arg(long, alias = "report-dir", value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one JSON document: `runs` with the figures of MessageStatsReport, or in mode fast those of `farlink run`.
+    /// Print one JSON document: `runs` with the figures of MessageStatsReport, or with those of `farlink run` in mode
+    /// fast.
     #[arg(long)]
     json: bool,
 }
 
-/// How settings are run.
+/// Simulators that can run settings.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// In The ONE's steps and order: the same reports, byte for byte.
+    /// In the time steps and order of The ONE: the same reports, byte for byte.
     Exact,
-    /// In Farlink's own simulator: the settings become a scenario, which is run.
+    /// In Farlink's own simulator: the settings are converted to a scenario, which is run.
     Fast,
 }
 
-/// Runs from 0: so many, or from one to another, as The ONE counts them from 1.
+/// Parses `--batch` into runs counted from 0; the text counts them from 1, as The ONE does.
 fn runs(text: &str) -> Result<Range<u64>, String> {
     let (first, last) = match text.split_once(':') {
         Some((first, last)) => (values::some(first)?, values::some(last)?),
@@ -76,17 +77,17 @@ fn runs(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut files = args.settings.clone();
+    // As The ONE does, relative to the working directory.
     let defaults = PathBuf::from(DEFAULTS);
     if defaults.is_file() && !files.contains(&defaults) {
-        eprintln!("{DEFAULTS} of this folder is read first");
+        eprintln!("reading {DEFAULTS} of this folder first");
         files.insert(0, defaults);
     }
     let read = Values::read(&files, &args.overrides).map_err(bad)?;
     warn_of_unknown(&read);
-    // All are looked at before the first is run: a mistake in the last should not cost the others' time.
+    // Every run is checked before the first one starts: a mistake in the last must not cost the time of the others.
     let setups: Vec<Setup> = (args.batch.clone())
         .map(|run| read.of_run(run as usize))
         .map(|values| Setup::of(&if args.mode == Mode::Fast { values.translated() } else { values }))
@@ -112,17 +113,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the scenarios that settings become.
-fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
-    // As with settings: a mistake in the last should not cost the others' time.
-    let translations: Vec<_> = setups.iter().map(one_fast::translate).collect::<Result<_, Failure>>()?;
+/// Converts the settings to scenarios and runs them in Farlink's simulator.
+fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), CliError> {
+    // As above: every conversion is checked before the first run.
+    let translations: Vec<_> = setups.iter().map(one_fast::translate).collect::<Result<_, CliError>>()?;
     let mut shown = Vec::new();
     let mut judged = Ok(());
     for (number, (setup, translation)) in setups.iter().zip(&translations).enumerate() {
         let scenario = write_scenario(setup, translation, args)?;
         if number == 0 {
             eprintln!(
-                "{}: the same hosts, ways, contacts and messages in kind; not the same world:",
+                "{}: equivalent hosts, movement, contacts and messages; the simulators differ:",
                 scenario.display()
             );
             eprint!("{}", one_fast::differences());
@@ -137,6 +138,7 @@ fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
         document["name"] = setup.name.clone().into();
         shown.push(document);
         judged = ended;
+        // As with exact runs, the first failure ends the batch.
         if judged.is_err() {
             break;
         }
@@ -148,18 +150,19 @@ fn in_our_world(setups: &[Setup], args: &Args) -> Result<(), Failure> {
     judged
 }
 
-/// Writes a scenario, with the contacts it names, over none but one of its kind.
-fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Result<PathBuf, Failure> {
+/// Writes a scenario and its contacts file. Existing files are replaced only if they were converted from settings, too.
+fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Result<PathBuf, CliError> {
     let folder = args.out.clone().unwrap_or_else(|| setup.reporting.folder.clone());
     crate::make_folder(&folder, "--out")?;
     let name = one_fast::name(&setup.name);
     let scenario = folder.join(format!("{name}.toml"));
     let contacts = folder.join(one_fast::contacts_file(&name));
+    // A converted scenario begins with this comment; a file written by hand does not.
     let ours = std::fs::read(&scenario).is_ok_and(|text| text.starts_with(one_fast::HEAD.as_bytes()));
     let files = [Some(&scenario), translation.contacts.as_ref().map(|_| &contacts)];
     if let Some(file) = files.into_iter().flatten().find(|file| !ours && file.exists()) {
-        return Err(Failure::Input(format!(
-            "{} is there, and not made of settings of The ONE\nhint: --out names another folder",
+        return Err(CliError::Input(format!(
+            "{} exists and was not converted from settings of The ONE\nhint: --out names another folder",
             file.display()
         )));
     }
@@ -172,26 +175,28 @@ fn write_scenario(setup: &Setup, translation: &Translation, args: &Args) -> Resu
     Ok(scenario)
 }
 
-fn bad(mistake: Mistake) -> Failure {
-    Failure::Input(mistake.to_string())
+fn bad(mistake: Mistake) -> CliError {
+    CliError::Input(mistake.to_string())
 }
 
 fn warn_of_unknown(values: &Values) {
     let unknown: Vec<(&str, String)> = values.unread(keys::is_known).collect();
     for (key, place) in unknown.iter().take(MOST_WARNINGS) {
         let near = keys::nearest(key).map_or(String::new(), |near| format!("\nhint: did you mean `{near}`?"));
-        eprintln!("warning: {place} is no key that is read{near}");
+        eprintln!("warning: {place} is not a known key{near}");
     }
     if unknown.len() > MOST_WARNINGS {
+        // A settings file for another version may have hundreds.
         eprintln!("warning: and {} more", unknown.len() - MOST_WARNINGS);
     }
     for (part, count) in values.beyond().into_iter().take(MOST_WARNINGS) {
-        eprintln!("warning: {part} is not read: {} is {}", count.key, count.text);
+        eprintln!("warning: {part} has no effect: {} is {}", count.key, count.text);
     }
 }
 
 fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {
     let mut seen = BTreeMap::new();
+    // Numbered from 1, as The ONE counts runs.
     for (number, setup) in (before + 1..).zip(setups) {
         let name = if mode == Mode::Fast { one_fast::name(&setup.name) } else { setup.name.clone() };
         if let Some(first) = seen.insert((name, &setup.reporting.folder), number) {
@@ -200,12 +205,13 @@ fn warn_of_same_names(setups: &[Setup], before: u64, mode: Mode) {
                  hint: put a key that differs into Scenario.name, such as %%MovementModel.rngSeed%%",
                 first, number, setup.name
             );
+            // One warning suffices: the hint solves all collisions.
             return;
         }
     }
 }
 
-fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, Failure> {
+fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -> Result<Outcome, CliError> {
     let length = Duration::try_from_secs_f64(setup.end).unwrap_or(Duration::MAX);
     let mut progress = RunProgress::new(length, "simulating");
     let what = if count > 1 { format!("run {} of {count}, {}", number + 1, setup.name) } else { setup.name.clone() };
@@ -213,8 +219,9 @@ fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -
     progress.finish();
     outcome.map_err(|failure| match failure {
         one_exact::Failure::Mistake(mistake) => bad(mistake),
+        // A full disk is a failure at run time; any other error means that --out was wrong.
         one_exact::Failure::Write(file, why) if why.kind() == std::io::ErrorKind::StorageFull => {
-            Failure::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
+            CliError::Run(anyhow::Error::from(why).context(format!("{} cannot be written", file.display())))
         }
         one_exact::Failure::Write(file, why) => crate::cannot_write(&file, &why, "--out"),
     })
@@ -222,8 +229,9 @@ fn simulate(setup: &Setup, folder: Option<&Path>, number: usize, count: usize) -
 
 fn document(setup: &Setup, outcome: &Outcome) -> Value {
     let mut fields = Map::new();
+    // The name comes first, for human readers of the document.
     fields.insert("name".into(), setup.name.clone().into());
-    // What is not a number (a mean of nothing) is null.
+    // NaN, such as the mean of no values, becomes null.
     fields.extend(outcome.figures.values().map(|(name, value)| (name.to_string(), json!(value))));
     let files: Vec<String> = outcome.files.iter().map(|file| file.display().to_string()).collect();
     fields.insert("reports".into(), files.into());

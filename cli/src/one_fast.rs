@@ -1,62 +1,65 @@
-//! A settings file of The ONE as a scenario of Farlink's own: what `farlink one --mode fast` runs.
+//! Converts settings of The ONE to a Farlink scenario, for `farlink one --mode fast`.
 //!
-//! Another world with the same hosts: time goes from event to event, radios take turns as Farlink's do,
-//! routers are Farlink's. [`DIFFERENCES`] says so to whoever runs it.
+//! The scenario has the same hosts and messages, but time advances from event to event, and radios and routers are
+//! Farlink's. [`DIFFERENCES`] is printed with every run.
 
-use crate::Failure;
+use crate::CliError;
 use farlink_sim::one_exact::settings::{Generator, Group, Model, Router, Source};
 use farlink_sim::one_exact::{Happening, Setup};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// What no translation can keep, for people.
+/// Differences from The ONE that no conversion avoids: subject, Farlink, The ONE.
 pub const DIFFERENCES: &[(&str, &str, &str)] = &[
-    ("what", "here", "in The ONE"),
+    ("", "Farlink", "The ONE"),
     ("time", "from event to event", "in steps of updateInterval"),
     ("transfers", "one bundle at a time by each radio", "one transfer a host at a time"),
-    ("what others hold", "told in bundles, which take their turn", "known at once"),
-    ("next message", "by priority and age", "shuffled, or first in, first out"),
+    ("neighbours' bundles", "announced in bundles", "known at once"),
+    ("next message", "by priority and age", "random, or first in, first out"),
     ("PRoPHET", "version 2 (RFC 6693)", "version 1"),
-    ("lifetimes", "end when they end", "end one minute early"),
-    ("sizes", "with headers of bundles and of TCPCLv4", "without"),
-    ("random numbers", "of Farlink", "of Java"),
+    ("lifetimes", "exact", "end one minute early"),
+    ("sizes", "with headers of bundles and of TCPCLv4", "without headers"),
+    ("random numbers", "xoshiro", "java.util.Random"),
 ];
 
-/// Every scenario begins so.
+/// First line of every converted scenario, by which a later run recognizes it.
 pub const HEAD: &str = "# Made by `farlink one --mode fast` of settings of The ONE.\n";
 
-/// A scenario, and the file of contacts that it names.
+/// A converted scenario with its contacts file.
 pub struct Translation {
-    /// TOML.
+    /// Text of the scenario, TOML.
     pub scenario: String,
-    /// Lines `time CONN host host up`.
+    /// Text of the contacts file, if hosts do not move: lines `time CONN host host up`.
     pub contacts: Option<String>,
 }
 
-/// Name of the file of contacts beside a scenario of this name.
+/// Name of the contacts file beside the scenario of this name.
 pub fn contacts_file(name: &str) -> String {
     format!("{name}.contacts")
 }
 
-/// A name as scenarios have them: of a longer one both ends, for batches differ at one of them, and a hash of all of
-/// it, FNV-1a, between them.
+/// Converts a name to the characters that scenarios allow. A name longer than 64 is cut in the middle, as the runs of a
+/// batch differ at one of the ends; a hash (FNV-1a) of the whole name keeps it unique.
 pub fn name(text: &str) -> String {
     const LONGEST: usize = 64;
     let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let all: String = text.chars().map(fine).collect();
+    // `.` and `..` would be folders.
     if all.chars().all(|c| c == '.') {
         return all.replace('.', "-");
     }
     if all.chars().count() <= LONGEST {
         return all;
     }
+    // Offset basis and prime of 32-bit FNV-1a.
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    // Eight digits of the hash and two hyphens between the parts.
     let part = (LONGEST - 10) / 2;
     let last: String = all.chars().skip(all.chars().count() - part).collect();
     format!("{}-{hash:08x}-{last}", all.chars().take(part).collect::<String>())
 }
 
-/// Keys that are set and that a scenario has nothing for.
+/// Keys that are set and have no counterpart in a scenario.
 pub fn left_out(setup: &Setup) -> Vec<&'static str> {
     let keys = [
         ("MovementModel.warmup", setup.warmup > 0.0),
@@ -66,22 +69,25 @@ pub fn left_out(setup: &Setup) -> Vec<&'static str> {
     keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect()
 }
 
-/// Translates what a settings file says.
+/// Converts settings to a scenario.
 ///
 /// # Errors
-/// What a scenario cannot say.
-pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
+/// Settings that a scenario cannot express.
+pub fn translate(setup: &Setup) -> Result<Translation, CliError> {
     let mut out = String::new();
     let w = &mut out;
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     w.push_str(HEAD);
     let _ = writeln!(w, "name = \"{}\"\nseed = {}\nduration = \"{} s\"", name(&setup.name), setup.seed, setup.end);
+    // The ONE runs to its end time, and transfers whole messages.
     let _ = writeln!(w, "stop_when_delivered = false\nfidelity = \"message\"");
     let contacts = contacts(setup);
     radios(w, setup, contacts.is_some())?;
     let mut hosts = 0;
+    // Hosts are numbered through all groups, in their order.
     let mut places: Vec<(String, Range<u32>)> = Vec::new();
     for (number, group) in setup.groups.iter().enumerate().filter(|(_, group)| group.hosts > 0) {
+        // Group IDs may repeat; with the number they are unique.
         let name = name(&format!("{}{}", group.id, number + 1));
         mobility(w, setup, group, &name)?;
         self::group(w, setup, group, &name, hosts + 1);
@@ -102,8 +108,8 @@ pub fn translate(setup: &Setup) -> Result<Translation, Failure> {
     Ok(Translation { scenario: out, contacts })
 }
 
-fn cannot(what: &str, hint: &str) -> Failure {
-    Failure::Input(format!("{what}: not in a scenario\nhint: {hint}"))
+fn cannot(what: &str, hint: &str) -> CliError {
+    CliError::Input(format!("{what}: not possible in a scenario\nhint: {hint}"))
 }
 
 fn contacts(setup: &Setup) -> Option<String> {
@@ -118,10 +124,11 @@ fn contacts(setup: &Setup) -> Option<String> {
             }
         }
     }
+    // With simulated connections the file's contacts do not apply.
     (!setup.simulate && !lines.is_empty()).then_some(lines)
 }
 
-fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), Failure> {
+fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), CliError> {
     if !setup.simulate && !traced {
         return Err(cannot(
             "hosts that never meet",
@@ -141,12 +148,13 @@ fn radios(w: &mut String, setup: &Setup, traced: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), Failure> {
+fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<(), CliError> {
     let [width, height] = setup.area;
     let area = format!("area = [\"{width} m\", \"{height} m\"]");
     let _ = writeln!(w, "\n[[mobility]]\nname = \"{name}\"");
     let _ = match &group.model {
         Model::Waypoint => writeln!(w, "model = \"random_waypoint\"\n{area}"),
+        // Steps of up to 50 m, as in The ONE's RandomWalk.
         Model::Walk => writeln!(w, "model = \"random_walk\"\n{area}\nstep = [\"0 m\", \"50 m\"]"),
         Model::Stationary([x, y]) => {
             let points = vec![format!("[\"{x} m\", \"{y} m\"]"); group.hosts as usize];
@@ -156,6 +164,7 @@ fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<
             let [file] = &setup.maps[..] else {
                 return Err(cannot("a map of several files", "put its lines into one file"));
             };
+            // Absolute: the scenario is written to another folder.
             let file = std::fs::canonicalize(file)?;
             writeln!(w, "model = \"map\"\nmap = '{}'", file.display())
         }
@@ -169,14 +178,16 @@ fn mobility(w: &mut String, setup: &Setup, group: &Group, name: &str) -> Result<
 
 fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
     let _ = writeln!(w, "\n[[group]]\nname = \"{name}\"\ncount = {}\nfirst_id = {first}", group.hosts);
+    // The ONE's routers drop the oldest message.
     let _ = writeln!(w, "mobility = \"{name}\"\ncontrol = \"drop-oldest\"");
     if !group.radios.is_empty() {
         let radios: Vec<String> =
             group.radios.iter().map(|&kind| format!("\"{}\"", self::name(&setup.radios[kind].name))).collect();
         let _ = writeln!(w, "radio = [{}]", radios.join(", "));
     }
-    // Where The ONE has no bound, one that nothing reaches.
+    // Scenarios need a bound: use one that is never reached where The ONE has none.
     let buffer = if group.buffer == i64::from(i32::MAX) { "1 TB".into() } else { format!("{} B", group.buffer) };
+    // Ten years stand for messages that do not expire.
     let lifetime = group.lifetime.map_or("3650 d".into(), |minutes| format!("{minutes} min"));
     let _ = writeln!(w, "store_capacity = \"{buffer}\"\nlifetime = \"{lifetime}\"");
     let _ = match setup.router {
@@ -190,41 +201,43 @@ fn group(w: &mut String, setup: &Setup, group: &Group, name: &str, first: u32) {
     };
 }
 
-/// Messages between each two groups, as often as hosts of both are drawn.
+/// Writes one traffic per pair of groups, at the rate at which The ONE draws hosts from both.
 fn traffic(
     w: &mut String,
     setup: &Setup,
     generator: &Generator,
     groups: &[(String, Range<u32>)],
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     if let Some([_, end]) = generator.time.filter(|[_, end]| *end < setup.end) {
         let hint = "end the run then, leave it out, or use --mode exact";
         return Err(cannot(&format!("messages that are made until {end} s only"), hint));
     }
     let (from, to) = (among(generator.from, groups)?, among(generator.to, groups)?);
-    /// Of a traffic among groups.
+    /// Most messages of one traffic between groups in a scenario.
     const MOST: u64 = 100_000;
     let pairs = |a: &Range<u32>, b: &Range<u32>| {
+        // A host does not send to itself.
         let both = if a == b { a.len() } else { 0 };
         (a.len() * b.len() - both) as f64
     };
     let all: f64 = from.iter().flat_map(|(_, a)| to.iter().map(move |(_, b)| pairs(a, b))).sum();
-    // The last number of each range is never drawn there.
+    // The ONE never draws the last number of a range.
     let last = |[first, end]: [i32; 2]| (end - 1).max(first);
     let (least, most) = (f64::from(generator.interval[0]), f64::from(last(generator.interval)));
     let mean = (least + most) / 2.0;
     for (sender, a) in &from {
         for (receiver, b) in &to {
             let share = pairs(a, b) / all;
+            // A group of one host has no pairs with itself.
             if share <= 0.0 {
                 continue;
             }
-            // Twice as many as there are on average, which no run needs; of very many, some more than that.
+            // Twice the expected number suffices for any run; close to the limit, 5 % more must fit.
             let average = setup.end * share / mean.max(1e-9);
             let count = ((average * 2.0) as u64 + 100).min(MOST);
             if average * 1.05 > MOST as f64 {
-                let hint = "write a shorter time, or a longer interval";
-                return Err(cannot(&format!("more than {MOST} messages of one group to another"), hint));
+                let hint = "shorten the run, or lengthen the interval";
+                return Err(cannot(&format!("more than {MOST} messages from one group to another"), hint));
             }
             let title = name(&format!("{}-{sender}-{receiver}", generator.prefix));
             let _ = writeln!(w, "\n[[traffic]]\nname = \"{title}\"");
@@ -245,19 +258,19 @@ fn traffic(
     Ok(())
 }
 
-/// The groups that a range of hosts is made of.
-fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, Failure> {
+/// Groups that together are exactly this range of hosts.
+fn among([first, end]: [i32; 2], groups: &[(String, Range<u32>)]) -> Result<Vec<(String, Range<u32>)>, CliError> {
     let asked = first as u32..end.max(first + 1) as u32;
     let inside = |range: &Range<u32>| asked.start <= range.start && range.end <= asked.end;
     let found: Vec<_> = groups.iter().filter(|(_, range)| inside(range)).cloned().collect();
     if found.iter().map(|(_, range)| range.len()).sum::<usize>() == asked.len() {
         return Ok(found);
     }
-    let what = format!("messages of hosts {} to {}, which are no whole groups", asked.start, asked.end - 1);
+    let what = format!("messages of hosts {} to {}, which are not whole groups", asked.start, asked.end - 1);
     Err(cannot(&what, "make those hosts a group of their own"))
 }
 
-/// [`DIFFERENCES`] as a table.
+/// Formats [`DIFFERENCES`] as a table.
 pub fn differences() -> String {
     let mut text = String::new();
     for (what, here, there) in DIFFERENCES {
@@ -280,7 +293,7 @@ mod tests {
         Setup::of(&Values::read(&files, &sets).expect("settings").translated()).expect("a setup")
     }
 
-    /// Reads a translation back as the simulator would.
+    /// Converts settings and reads the scenario back, as the simulator would.
     fn read(setup: &Setup) -> Scenario {
         let translation = translate(setup).unwrap_or_else(|_| panic!("it cannot be translated"));
         let folder = tempfile::tempdir().expect("a folder");
@@ -293,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn every_covered_setting_becomes_a_scenario_that_can_be_read() {
+    fn covered_settings_convert_to_scenarios() {
         let walkers = read(&setup(&["terrestrial.txt"], &[]));
         assert_eq!((walkers.nodes.len(), walkers.radios.len()), (50, 1));
         read(&setup(
@@ -306,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_two_groups_are_as_frequent_as_to_both_together() {
+    fn group_traffic_keeps_total_rate() {
         let text = translate(&setup(&["planets.txt"], &[])).map(|it| it.scenario).unwrap_or_default();
-        // One in 1 to 299 s, to each of two hosts half of them.
+        // A message every 1 to 299 s, half of them to each of two groups.
         assert_eq!(text.matches("interval = [\"2 s\", \"598 s\"]").count(), 2, "{text}");
     }
 
     #[test]
-    fn routers_that_are_not_imitated_and_any_report_are_taken() {
+    fn unimitated_routers_and_reports_are_accepted() {
         for (theirs, ours) in [
             ("DirectDeliveryRouter", "direct-delivery"),
             ("FirstContactRouter", "first-contact"),
@@ -328,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_and_still_one_of_its_own() {
+    fn truncated_names_stay_unique() {
         let long = |seed: u32| name(&format!("terr-{}-i1,300-s{seed}", "SprayAndWaitRouter".repeat(4)));
         assert_ne!(long(1), long(2));
         assert!(long(1).chars().count() == 64 && long(1).ends_with("-i1-300-s1"), "{}", long(1));
@@ -336,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_are_handed_on_one_by_one_stay_so() {
+    fn one_by_one_copies_are_kept() {
         let text = |binary: &str| {
             let sets = ["Group.router=SprayAndWaitRouter", binary];
             translate(&setup(&["terrestrial.txt"], &sets)).map(|it| it.scenario).unwrap_or_default()
@@ -346,14 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_a_counterpart_are_told() {
+    fn keys_without_counterpart_are_listed() {
         assert!(left_out(&setup(&["terrestrial.txt"], &[])).is_empty());
         let set = setup(&["terrestrial.txt"], &["Report.warmup=10", "Group.deleteDelivered=true"]);
         assert_eq!(left_out(&set), ["Report.warmup", "Group.deleteDelivered"]);
     }
 
     #[test]
-    fn what_a_scenario_cannot_say_is_refused() {
+    fn inexpressible_settings_are_refused() {
         let refused = [
             &["Events1.hosts=0,20"][..],
             &["Scenario.simulateConnections=false"],
@@ -362,7 +375,7 @@ mod tests {
         ];
         for sets in refused {
             let failed = translate(&setup(&["terrestrial.txt"], sets));
-            assert!(matches!(failed, Err(Failure::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
+            assert!(matches!(failed, Err(CliError::Input(why)) if why.contains("\nhint: ")), "{sets:?}");
         }
     }
 }

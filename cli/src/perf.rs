@@ -1,7 +1,7 @@
-//! `farlink perf`: measure goodput between two nodes through their application sockets.
+//! `farlink perf`: measures goodput between two nodes through their application sockets.
 
-use crate::{Failure, socket, values};
-use farlink_apps::perf::{self, ClientOptions, Stop};
+use crate::{CliError, socket, values};
+use farlink_apps::perf::{self, ClientOptions, StopRule};
 use farlink_base::{DataRate, DataVolume};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use std::time::Duration;
 #[command(after_help = "Examples:\n  farlink perf --serve --at node-b.sock\n  \
     farlink perf ipn:2.2000 --seconds 10 --bundle-size '100 kB' --window 64 --at node-a.sock --json\n  \
     farlink perf ipn:2.2000 --rate '10 Mbit/s' --count 1000 --at node-a.sock\n\n\
-    Window mode keeps so many bundles unconfirmed end to end; rate mode sends at a rate whatever comes\n\
-    back. The serving side answers every bundle with its number, so that delivery and round trips count.")]
+    Window mode limits the bundles sent and not yet answered; rate mode sends at a fixed rate regardless\n\
+    of answers. The server answers every bundle with its number, which shows delivery and round-trip time.")]
 pub struct Args {
-    /// Endpoint of the serving side (not with --serve).
+    /// Endpoint of the server (not with --serve).
     #[arg(required_unless_present = "serve")]
     destination: Option<String>,
-    /// Answer the measurements of others.
+    /// Run as the server.
     #[arg(long, conflicts_with = "destination")]
     serve: bool,
     #[command(flatten)]
-    at: socket::At,
-    /// Service to serve at.
+    at: socket::SocketArgs,
+    /// Service of the server.
     #[arg(long, default_value = "2000")]
     service: String,
     /// Payload of each bundle.
     #[arg(long, default_value = "100 kB", allow_hyphen_values = true)]
     bundle_size: DataVolume,
-    /// Window mode: bundles on the way at once.
+    /// Window mode: most bundles sent and not yet answered.
     #[arg(long, default_value = "32", conflicts_with = "rate", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
     /// Rate mode: payload rate.
     #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
-    /// Stop after this time.
+    /// Stop after this many seconds.
     #[arg(long, default_value = "10", allow_hyphen_values = true, value_parser = values::seconds)]
     seconds: Duration,
-    /// Stop after so many bundles.
+    /// Stop after this many bundles.
     #[arg(long, conflicts_with = "seconds", allow_hyphen_values = true, value_parser = values::some)]
     count: Option<u64>,
-    /// Send this file's bytes once.
+    /// Send the content of this file once.
     #[arg(long, conflicts_with_all = ["seconds", "count"])]
     file: Option<PathBuf>,
-    /// How long to wait for answers after the last bundle.
+    /// Time to wait for answers after the last bundle.
     #[arg(long, default_value = "10 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Duration,
     /// Print one JSON document.
@@ -51,23 +51,25 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let Some(destination) = args.destination else {
         perf::serve(&args.at.find()?, &args.service)?;
         return Ok(());
     };
     crate::check_endpoint(&destination)?;
+    // --count and --file conflict, and both override the default of --seconds.
     let stop = match (args.count, &args.file) {
-        (Some(count), _) => Stop::Count(count),
-        (None, Some(file)) => Stop::Bytes(
-            std::fs::metadata(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?.len(),
+        (Some(count), _) => StopRule::Count(count),
+        (None, Some(file)) => StopRule::Bytes(
+            std::fs::metadata(file).map_err(|why| CliError::Input(format!("{}: {why}", file.display())))?.len(),
         ),
-        (None, None) => Stop::After(args.seconds),
+        (None, None) => StopRule::After(args.seconds),
     };
+    // Read before the measurement, so that the disk does not slow it.
     let content = args.file.as_ref().map(std::fs::read).transpose()?;
     let options = ClientOptions {
         destination,
+        // Every payload begins with the header that is echoed.
         bundle_size: args.bundle_size.0.max(perf::HEADER as u64),
         window: args.window,
         rate: args.rate,
@@ -81,8 +83,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     } else {
         println!("{}", report.summary());
     }
+    // The report is printed first: it shows how many bundles were sent.
     if report.answered() == 0 {
-        return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
+        return Err(CliError::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
     }
     Ok(())
 }

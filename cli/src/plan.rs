@@ -1,7 +1,7 @@
-//! `farlink plan`: contact plans: route, show, check, convert, forecast, and made from orbits; the contacts of nodes
-//! that move.
+//! `farlink plan`: routes, charts, checks, conversions and forecasts of contact plans; plans computed from orbits and
+//! from the movement of nodes.
 
-use crate::{Failure, plan_forecast, plan_orbits};
+use crate::{CliError, plan_forecast, plan_orbits};
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use farlink_routing::contact_plan::{self, Contact, Parsed, Warning};
@@ -13,35 +13,35 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink plan`.
 #[derive(clap::Args)]
-#[command(after_help = "Plans are read in two dialects, told apart by themselves:\n\
-    \x20 ours  contact earth mars link=ka +0..+3600 rate 2 Mbit/s delay 600 s\n\
-    \x20 ION   a contact +0 +3600 1 3 250000\n\n\
+#[command(after_help = "Plans are read in two dialects, detected automatically:\n\
+    \x20 farlink  contact earth mars link=ka +0..+3600 rate 2 Mbit/s delay 600 s\n\
+    \x20 ION      a contact +0 +3600 1 3 250000\n\n\
     Examples:\n\
     \x20 farlink plan route --plan mars.plan --from 1 --to 3 --at +0 --size '100 kB'\n\
     \x20 farlink plan show --plan mars.plan\n\
     \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan\n\
     \x20 farlink plan from-orbits leo.toml --from 2026-11-20T09:00:00Z --for '1 d' -o leo.plan\n\n\
-    Exit status: 0 done, 1 there is no route, 2 bad input.")]
+    Exit status: 0 done, 1 no route, 2 bad input.")]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: PlanCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// The route SABR picks for a bundle.
+enum PlanCommand {
+    /// Compute the route that SABR chooses for a bundle.
     Route(RouteArgs),
-    /// Draw the plan: one row per link and direction.
+    /// Draw the plan, one row per link and direction.
     Show(FileArgs),
-    /// Find contacts that overlap, carry nothing, end before they begin, or lack a range.
+    /// Find contacts that overlap, have no capacity, end before they begin, or lack a range.
     Check(FileArgs),
-    /// Write the plan in the other dialect.
+    /// Convert the plan to another dialect.
     Convert(ConvertArgs),
-    /// Say how full nodes get if all contacts are used.
+    /// Forecast the store occupancy of nodes if every contact is used.
     Forecast(plan_forecast::Args),
-    /// Make a plan of orbits and ground stations.
+    /// Compute a plan from orbits and ground stations.
     FromOrbits(plan_orbits::Args),
-    /// Print when the nodes of a scenario hear each other over its radios.
+    /// Print the contacts between the radios of a scenario.
     Meetings(crate::meetings::Args),
 }
 
@@ -59,28 +59,28 @@ struct FileArgs {
 struct RouteArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Node the bundle is at: 1, ipn:1.0, or a name the plan gives.
+    /// Node that holds the bundle: 1, ipn:1.0, or a name defined in the plan.
     #[arg(long, value_name = "NODE")]
     from: String,
-    /// Node it shall reach.
+    /// Destination node.
     #[arg(long, value_name = "NODE")]
     to: String,
-    /// From when: UTC, +s, or seconds from the plan's epoch.
+    /// Time of departure: UTC, +s, or seconds from the plan's epoch.
     #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true)]
     at: String,
     /// Size of the encoded bundle.
     #[arg(long, value_name = "SIZE")]
     size: String,
-    /// When its lifetime ends.
+    /// Time at which the bundle expires.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     expires: Option<String>,
-    /// bulk, normal or expedited.
+    /// Class of service: bulk, normal or expedited.
     #[arg(long, default_value = "normal")]
     priority: String,
-    /// Overheads counted: exact (none), sabr (3 %, at least 100 B), ion (1/16, light-time margin).
+    /// Overhead added to the size: exact (none), sabr (3 %, at least 100 B), ion (1/16, light-time margin).
     #[arg(long, default_value = "exact")]
     profile: String,
-    /// A neighbour not to use as first hop; may be given several times.
+    /// Neighbour not to use as first hop; may be repeated.
     #[arg(long, value_name = "NODE")]
     exclude: Vec<String>,
 }
@@ -90,56 +90,55 @@ struct ConvertArgs {
     /// The plan; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// Dialect to write.
+    /// Dialect of the output.
     #[arg(long)]
-    to: Target,
+    to: OutputDialect,
 }
 
-/// A dialect to write.
+/// Dialects that can be written.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Target {
-    /// ION's `ionadmin` commands.
+pub enum OutputDialect {
+    /// Commands of ION's `ionadmin`.
     Ion,
-    /// Ours.
+    /// Farlink's own dialect.
     Farlink,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     match args.command {
-        Command::Route(args) => route(&args),
-        Command::Show(args) => show(&args),
-        Command::Check(args) => check(&args),
-        Command::Convert(args) => convert(&args),
-        Command::Forecast(args) => plan_forecast::run(&args),
-        Command::FromOrbits(args) => plan_orbits::run(&args),
-        Command::Meetings(args) => crate::meetings::run(&args),
+        PlanCommand::Route(args) => route(&args),
+        PlanCommand::Show(args) => show(&args),
+        PlanCommand::Check(args) => check(&args),
+        PlanCommand::Convert(args) => convert(&args),
+        PlanCommand::Forecast(args) => plan_forecast::run(&args),
+        PlanCommand::FromOrbits(args) => plan_orbits::run(&args),
+        PlanCommand::Meetings(args) => crate::meetings::run(&args),
     }
 }
 
-/// Reads a plan's file.
-pub fn load(path: &Path) -> Result<Parsed, Failure> {
+/// Reads a plan from a file, or standard input for `-`.
+pub fn load(path: &Path) -> Result<Parsed, CliError> {
     let text = if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
         text
     } else {
         std::fs::read_to_string(path).map_err(|error| {
-            Failure::Input(format!("cannot read {}: {error}\nhint: give the contact plan's file", path.display()))
+            CliError::Input(format!("cannot read {}: {error}\nhint: name the file of a contact plan", path.display()))
         })?
     };
-    contact_plan::parse(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    contact_plan::parse(&text).map_err(|error| CliError::Input(format!("{}: {error}", path.display())))
 }
 
-/// Tells what was not followed.
+/// Prints the warnings of a plan.
 pub fn tell(warnings: &[Warning]) {
     for warning in warnings {
         eprintln!("warning: {warning}");
     }
 }
 
-/// Prints data; a reader that went away (`| head`) is no failure.
-pub fn print(text: &str) -> Result<(), Failure> {
+/// Prints data; a closed pipe (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), CliError> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -150,12 +149,12 @@ pub fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// ipn nodes as the number they are.
+/// Node as JSON: the number of an ipn node, else the name.
 pub fn node_json(node: NodeId) -> Value {
     if node.is_named() { json!(node.to_string()) } else { json!(node.0) }
 }
 
-fn route(args: &RouteArgs) -> Result<(), Failure> {
+fn route(args: &RouteArgs) -> Result<(), CliError> {
     let plan = load(&args.file.plan)?;
     let request = RouteRequest {
         from: &args.from,
@@ -167,7 +166,7 @@ fn route(args: &RouteArgs) -> Result<(), Failure> {
         profile: &args.profile,
         excluded: &args.exclude,
     };
-    let answer = answer(&plan, &request).map_err(|error| Failure::Input(error.to_string()))?;
+    let answer = answer(&plan, &request).map_err(|error| CliError::Input(error.to_string()))?;
     if args.file.json {
         print(&format!("{:#}\n", route_json(&plan, &answer)))?;
     } else {
@@ -176,7 +175,7 @@ fn route(args: &RouteArgs) -> Result<(), Failure> {
     match (&answer.route, args.file.json) {
         (Some(route), false) => print(&route_text(&plan, route)),
         (Some(_), true) => Ok(()),
-        (None, _) => Err(Failure::Run(anyhow::anyhow!(
+        (None, _) => Err(CliError::Run(anyhow::anyhow!(
             "no route from {} to {}: {}\nhint: `farlink plan show --plan {}` draws the contacts",
             args.from,
             args.to,
@@ -224,7 +223,7 @@ fn route_text(plan: &Parsed, route: &Route) -> String {
     text + &format!("arrives at +{} s{wall} after {hops}\n", route.arrival.as_secs_f64())
 }
 
-/// A contact, in seconds from the epoch.
+/// Contact as JSON, times in seconds from the epoch.
 pub fn contact_json(c: &Contact) -> Value {
     json!({
         "from": node_json(c.from), "to": node_json(c.to), "link": c.link,
@@ -233,7 +232,7 @@ pub fn contact_json(c: &Contact) -> Value {
     })
 }
 
-fn show(args: &FileArgs) -> Result<(), Failure> {
+fn show(args: &FileArgs) -> Result<(), CliError> {
     let plan = load(&args.plan)?;
     if args.json {
         let contacts = plan.plan.contacts.iter().map(contact_json);
@@ -241,21 +240,24 @@ fn show(args: &FileArgs) -> Result<(), Failure> {
         return print(&format!("{:#}\n", json!({"epoch": epoch, "contacts": contacts.collect::<Vec<_>>()})));
     }
     tell(&plan.warnings);
+    // Shells rarely export COLUMNS; a wide default suits files and pipes.
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let width = columns.unwrap_or(if std::io::stdout().is_terminal() { 100 } else { 120 });
     print(&contact_plan::gantt(&plan.plan, &plan.names, width))
 }
 
-fn check(args: &FileArgs) -> Result<(), Failure> {
+fn check(args: &FileArgs) -> Result<(), CliError> {
     let mut plan = load(&args.plan)?;
     if plan.plan.contacts.is_empty() {
-        let message = "there are no contacts: nothing can be sent".into();
+        // Line 0 stands for the whole file.
+        let message = "the plan has no contacts: nothing can be sent".into();
         plan.warnings.push(Warning { line: 0, message });
     }
     let findings = contact_plan::check(&plan.plan);
     let errors = findings.iter().filter(|f| f.error).count();
     let line = |contact: usize| plan.lines.get(contact).copied().unwrap_or(0);
     if args.json {
+        // Contacts are counted from 0 in JSON and from 1 in text.
         let found = findings.iter().map(|f| {
             json!({"line": line(f.contact), "contact": f.contact, "error": f.error, "message": f.message, "hint": f.hint})
         });
@@ -280,17 +282,20 @@ fn check(args: &FileArgs) -> Result<(), Failure> {
     }
     match errors {
         0 => Ok(()),
-        _ => Err(Failure::Input(format!("{}: {} found\nhint: see above", args.plan.display(), count(errors, "error")))),
+        _ => {
+            Err(CliError::Input(format!("{}: {} found\nhint: see above", args.plan.display(), count(errors, "error"))))
+        }
     }
 }
 
-fn convert(args: &ConvertArgs) -> Result<(), Failure> {
+fn convert(args: &ConvertArgs) -> Result<(), CliError> {
     let plan = load(&args.plan)?;
     tell(&plan.warnings);
     match args.to {
-        Target::Farlink => print(&contact_plan::emit_farlink(&plan.plan, &plan.names)),
-        Target::Ion => {
+        OutputDialect::Farlink => print(&contact_plan::emit_farlink(&plan.plan, &plan.names)),
+        OutputDialect::Ion => {
             let (text, warnings) = contact_plan::emit_ion(&plan.plan);
+            // ION's dialect cannot express everything.
             tell(&warnings);
             print(&text)
         }

@@ -1,6 +1,6 @@
-//! `farlink plan forecast`: how full nodes get if all contacts are used, as text, table and JSON.
+//! `farlink plan forecast`: store occupancy if every contact is used, as text, table and JSON.
 
-use crate::Failure;
+use crate::CliError;
 use crate::plan::{load, node_json, print, tell};
 use farlink_base::{DataRate, DataVolume};
 use farlink_routing::contact_plan::{Forecast, ForecastRequest, Parsed, draw_forecast, forecast};
@@ -12,42 +12,40 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Lines of the table of levels.
+/// Most lines of the table of levels.
 const LINES_MAX: usize = 40;
 
 /// Arguments of `farlink plan forecast`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Occupancy is what a node holds at the beginning, and what comes to it in contacts less what leaves,\n\
-    at the rates of the plan; its applications send and take besides. A store that runs empty stays empty.\n\n\
+#[command(after_help = "Occupancy is the initial volume plus the volume received in contacts minus the volume sent,\n\
+    at the rates of the plan, plus production and minus consumption of applications; never below zero.\n\n\
     Examples:\n\
     \x20 farlink plan forecast --plan mars.plan --capacity '1 GB'\n\
     \x20 farlink plan forecast --plan mars.plan --node orbiter --capacity '1 GB' --production '50 kbit/s'\n\n\
-    Exit status: 0 done, also where congestion is forecast; 2 bad input."
-)]
+    Exit status: 0 done, also if congestion is forecast; 2 bad input.")]
 pub struct Args {
     /// The plan; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
-    /// About this node: 1, ipn:1.0, or a name the plan gives; several times for several. All of the plan where left out.
+    /// Node to forecast: 1, ipn:1.0, or a name defined in the plan; may be repeated; default: all nodes.
     #[arg(long, value_name = "NODE")]
     node: Vec<String>,
-    /// Bytes a node may hold; without it only the room needed is told.
+    /// Capacity of a node's store; without it, only the occupancy is shown.
     #[arg(long, value_name = "SIZE")]
     capacity: Option<String>,
-    /// Bytes a node holds at the beginning.
+    /// Initial occupancy.
     #[arg(long, value_name = "SIZE", default_value = "0 B")]
     occupied: String,
-    /// What applications at a node send, on average.
+    /// Average rate at which applications at a node send.
     #[arg(long, value_name = "RATE", default_value = "0 bit/s")]
     production: String,
-    /// What applications at a node take from its store, on average.
+    /// Average rate at which applications at a node receive from its store.
     #[arg(long, value_name = "RATE", default_value = "0 bit/s")]
     consumption: String,
-    /// From when: UTC, +s, or seconds from the plan's epoch.
+    /// Start of the forecast: UTC, +s, or seconds from the plan's epoch.
     #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true)]
     from: String,
-    /// Until when; the end of the last contact where left out.
+    /// End of the forecast; default: the end of the last contact.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<String>,
     /// Print one JSON document.
@@ -55,13 +53,12 @@ pub struct Args {
     json: bool,
 }
 
-fn quantity<T: FromStr<Err = String>>(option: &str, text: &str) -> Result<T, Failure> {
+fn quantity<T: FromStr<Err = String>>(option: &str, text: &str) -> Result<T, CliError> {
     let hint = "write `100 kB`, `64 MiB` or `2 Mbit/s`";
-    text.parse().map_err(|error| Failure::Input(format!("{option}: {error}\nhint: {hint}")))
+    text.parse().map_err(|error| CliError::Input(format!("{option}: {error}\nhint: {hint}")))
 }
 
-/// Runs the subcommand.
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), CliError> {
     let parsed = load(&args.plan)?;
     let capacity: Option<DataVolume> = args.capacity.as_deref().map(|text| quantity("--capacity", text)).transpose()?;
     let capacity = capacity.map(DataVolume::bytes);
@@ -69,10 +66,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (production, consumption): (DataRate, DataRate) =
         (quantity("--production", &args.production)?, quantity("--consumption", &args.consumption)?);
     let time =
-        |option, text: &str| parse_time(&parsed, option, text).map_err(|error| Failure::Input(error.to_string()));
+        |option, text: &str| parse_time(&parsed, option, text).map_err(|error| CliError::Input(error.to_string()));
     let from = time("--from", &args.from)?;
     let last = parsed.plan.contacts.iter().map(|c| c.end).max();
     let until = args.until.as_deref().map(|text| time("--until", text)).transpose()?;
+    // An empty plan, or a start behind the last contact, gives a forecast of no length.
     let until = until.or(last).unwrap_or(from).max(from);
     let nodes = if args.node.is_empty() { parsed.plan.nodes() } else { named(&parsed, &args.node)? };
     let question = |node| ForecastRequest {
@@ -84,6 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         from,
         until,
     };
+    // Each node gets its own contacts only: forecasting all nodes of a large plan stays linear.
     let (mut plans, nobody) = (BTreeMap::<NodeId, ContactPlan>::new(), ContactPlan::default());
     for contact in &parsed.plan.contacts {
         for node in [contact.from, contact.to] {
@@ -106,6 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         text += &sentence(&parsed, *node, seen);
     }
     if let [(_, seen)] = &asked[..] {
+        // A single node is drawn; for several, one line each must do.
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let width = columns.unwrap_or(if std::io::stdout().is_terminal() { 100 } else { 80 });
         let _ = writeln!(text, "\n{}\n{:>14}  occupied", draw_forecast(seen, capacity, width), "from the epoch");
@@ -119,10 +119,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     print(&text)
 }
 
-fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, Failure> {
+fn named(parsed: &Parsed, names: &[String]) -> Result<Vec<NodeId>, CliError> {
     let node = |name: &String| {
-        let hint = "hint: write a node number, or a name the plan gives; `farlink plan show` draws all";
-        parsed.node(name).ok_or_else(|| Failure::Input(format!("--node: `{name}` is not a node\n{hint}")))
+        let hint = "hint: write a node number, or a name defined in the plan; `farlink plan show` draws all";
+        parsed.node(name).ok_or_else(|| CliError::Input(format!("--node: `{name}` is not a node\n{hint}")))
     };
     names.iter().map(node).collect()
 }
@@ -131,12 +131,13 @@ fn after(ns: u64) -> String {
     format!("+{} s", PlanTime(ns).as_secs_f64())
 }
 
-/// What a planner wants to know first.
+/// Summary of a node in one line: the time of congestion, if any, and the peak.
 fn sentence(parsed: &Parsed, node: NodeId, seen: &Forecast) -> String {
     let name = parsed.name(node);
     let Some(peak) = seen.peak() else { return format!("{name}: nothing to forecast\n") };
     let most = format!("{} at {} at most", DataVolume(peak.bytes), after(peak.at.0));
     match seen.full {
+        // Wall time only if the plan has an epoch.
         Some(full) => {
             let wall = parsed.plan.epoch.map(|epoch| format!(" ({})", epoch.saturating_add_ms(full.0 / 1_000_000)));
             format!("{name}: congestion at {}{}; {most}\n", after(full.0), wall.unwrap_or_default())

@@ -1,7 +1,7 @@
-//! `farlink plan from-orbits`: a contact plan of orbits and ground stations.
+//! `farlink plan from-orbits`: computes a contact plan from orbits and ground stations.
 
-use crate::plan::{Target, contact_json, count, print};
-use crate::{Failure, bar, cannot_write};
+use crate::plan::{OutputDialect, contact_json, count, print};
+use crate::{CliError, bar, cannot_write};
 use farlink_base::DtnTime;
 use farlink_orbits::Network;
 use farlink_routing::contact_plan::{self, ContactPlan, Warning};
@@ -33,25 +33,25 @@ use std::time::Duration;
     Every key: docs/reference/orbits.md. Exit status: 0 done, 1 the plan cannot be made, 2 bad input."
 )]
 pub struct Args {
-    /// The file of orbits.
+    /// File of orbits and stations.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// When the plan starts, in UTC; without it, at the file's `epoch`.
+    /// Start of the plan, UTC; default: the file's `epoch`.
     #[arg(long, value_name = "TIME", value_parser = utc)]
     from: Option<DtnTime>,
-    /// How long the plan is, such as '1 d' or '90 min'.
+    /// Length of the plan, e.g. '1 d' or '90 min'.
     #[arg(long = "for", value_name = "DURATION", value_parser = length)]
     duration: Duration,
-    /// Where the plan goes; without it, to standard output.
+    /// File to write the plan to; default: standard output.
     #[arg(short, long, value_name = "PLAN")]
     out: Option<PathBuf>,
-    /// Dialect to write.
+    /// Dialect of the output.
     #[arg(long, value_name = "DIALECT", default_value = "farlink")]
-    to: Target,
-    /// Print one JSON document with nodes and contacts (besides the plan that --out names).
+    to: OutputDialect,
+    /// Print nodes and contacts as one JSON document, in addition to the plan in --out.
     #[arg(long)]
     json: bool,
-    /// Threads that search; without it, one for each processor.
+    /// Threads used for the computation; default: one per processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -64,21 +64,22 @@ fn utc(text: &str) -> Result<DtnTime, String> {
 fn length(text: &str) -> Result<Duration, String> {
     let length = farlink_base::parse_duration(text)?;
     match length.as_secs() {
-        0 if length.is_zero() => Err("a plan that takes no time\nhint: write e.g. '1 d'".into()),
+        0 if length.is_zero() => Err("the plan would have no length\nhint: write e.g. '1 d'".into()),
+        // Orbit models are of no use that far ahead.
         secs if secs > 100 * 366 * 86_400 => Err(format!("`{text}` is longer than a century\nhint: write e.g. '30 d'")),
         _ => Ok(length),
     }
 }
 
-/// Elements that are older than this many days are told of: near satellites are then kilometres elsewhere.
+/// Age in days from which orbital elements get a warning: errors of low orbits then reach kilometres.
 const OLD_D: i64 = 14;
 
-/// Runs the subcommand.
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), CliError> {
     let network = farlink_orbits::load(&args.file, args.from).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::Input(format!("{} is no file of orbits\n{}", args.file.display(), errors.join("\n")))
+        CliError::Input(format!("{} is not a file of orbits\n{}", args.file.display(), errors.join("\n")))
     })?;
+    // `length` allows a century at most: it fits.
     let duration = i64::try_from(args.duration.as_nanos()).unwrap_or(i64::MAX);
     warn_of_old_elements(&network, duration);
     let threads = args.threads.map(usize::from);
@@ -86,16 +87,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let bar = bar::steps(network.pairs() as u64, "pairs");
     let plan = farlink_orbits::contacts(&network, duration, threads, &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let plan = plan.map_err(Failure::Input)?;
+    let plan = plan.map_err(CliError::Input)?;
     if plan.contacts.is_empty() {
-        eprintln!("warning: nobody sees anybody in this time: the plan has no contacts");
+        eprintln!("warning: no two nodes see each other in this time: the plan has no contacts");
     }
     let text = match args.to {
-        Target::Farlink => {
+        OutputDialect::Farlink => {
             let names: Vec<_> = network.nodes.iter().map(|node| (node.name.clone(), node.id)).collect();
             contact_plan::emit_farlink(&plan, &names)
         }
-        Target::Ion => {
+        OutputDialect::Ion => {
             let (text, warnings) = contact_plan::emit_ion(&plan);
             tell_once_each(&warnings);
             text
@@ -114,18 +115,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn warn_of_old_elements(network: &Network, duration: i64) {
+    // Elements may be fresh at the start and too old at the end.
     for (time, when) in [(0, "starts"), (duration, "ends")] {
         if let Some((name, days)) = network.oldest(time).filter(|(_, days)| *days > OLD_D) {
-            eprintln!("warning: the elements of {name} are {days} days from when the plan {when}: take newer ones");
+            eprintln!("warning: the elements of {name} are {days} days old when the plan {when}: use newer ones");
             return;
         }
     }
 }
 
-/// Warnings about many contacts: each kind once, with how many it is of.
+/// Prints each kind of warning once, with the number of contacts affected.
 fn tell_once_each(warnings: &[Warning]) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for warning in warnings {
+        // The part before the colon names the contact.
         let what = warning.message.split_once(": ").map_or(warning.message.as_str(), |(_, what)| what);
         *kinds.entry(what).or_default() += 1;
     }
@@ -134,8 +137,8 @@ fn tell_once_each(warnings: &[Warning]) {
     }
 }
 
-/// One document, a contact a line: plans may be long.
-fn print_json(network: &Network, plan: &ContactPlan, duration: Duration) -> Result<(), Failure> {
+/// Prints the plan as JSON with one contact per line, as plans may be long.
+fn print_json(network: &Network, plan: &ContactPlan, duration: Duration) -> Result<(), CliError> {
     let nodes: Vec<_> = network.nodes.iter().map(|node| json!({"name": node.name, "id": node.id.0})).collect();
     let epoch = plan.epoch.map(|epoch| epoch.to_string());
     let mut text = format!(

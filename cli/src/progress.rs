@@ -1,16 +1,16 @@
-//! How far a run is, on stderr: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress of a run on stderr: a bar on a terminal, else a line every five seconds.
 
 use farlink_report::Quantity;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Time between two lines where there is no terminal.
+/// Interval between lines if stderr is not a terminal.
 const LINES: Duration = Duration::from_secs(5);
-/// Nothing is foretold before this much of the run is done: it would jump.
+/// Fraction of the run from which the remaining time is estimated; earlier estimates jump.
 const FORETOLD: f64 = 0.02;
 
-/// Progress of one run.
+/// Progress display of one run.
 pub struct RunProgress {
     doing: &'static str,
     duration_s: f64,
@@ -20,7 +20,7 @@ pub struct RunProgress {
 }
 
 impl RunProgress {
-    /// Of a run that takes so long in its own time; `doing` is what it does, such as `simulating`.
+    /// Starts the display of a run of this (virtual) length; `doing` is a word such as `simulating`.
     pub fn new(duration: Duration, doing: &'static str) -> RunProgress {
         let now = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -28,13 +28,14 @@ impl RunProgress {
             if let Ok(style) = ProgressStyle::with_template(&format!("{doing} {{wide_bar}} {{percent}} %, {{msg}}")) {
                 bar.set_style(style);
             }
+            // Ten updates a second look continuous and cost nothing measurable.
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
             bar
         });
         RunProgress { doing, duration_s: duration.as_secs_f64(), begun: now, said: now, bar }
     }
 
-    /// The run has come so far in its own time; `what` else there is to say.
+    /// Updates the display: the run has reached `at_s`. Further text is appended.
     pub fn show(&mut self, at_s: f64, what: &str) {
         let left = self.left(at_s);
         if let Some(bar) = &self.bar {
@@ -46,14 +47,14 @@ impl RunProgress {
         }
     }
 
-    /// What the whole run says of its rest: the speed of all that is done, not of the last moment, so
-    /// that the estimate settles.
+    /// Estimate of the remaining time, from the mean speed so far rather than the current one, so that it settles.
     fn left(&self, at_s: f64) -> String {
         let left = remaining_s(self.begun.elapsed().as_secs_f64(), at_s, self.duration_s);
+        // "At most": a run may also end early, once everything is delivered.
         left.map_or(String::new(), |s| format!(", at most {} to go", Quantity::Seconds.text(s.ceil())))
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -66,9 +67,10 @@ fn line(doing: &str, at_s: f64, duration_s: f64, what: &str, left: &str) -> Stri
     format!("{doing}: {} of {}, {what}{left}", seconds(at_s), seconds(duration_s))
 }
 
-/// Seconds that the rest takes when it goes as fast as what is done; `None` as long as little is.
+/// Remaining seconds at the mean speed so far; `None` until [`FORETOLD`] of the run is done.
 fn remaining_s(spent_s: f64, at_s: f64, duration_s: f64) -> Option<f64> {
     let done = at_s / duration_s;
+    // A run of no length gives NaN, which no range contains.
     (FORETOLD..=1.0).contains(&done).then(|| spent_s * (1.0 - done) / done)
 }
 
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_estimate_waits_until_there_is_something_to_judge_by_and_ends_at_nothing() {
+    fn estimate_needs_progress_and_ends_zero() {
         assert_eq!(remaining_s(1.0, 0.1, 100.0), None);
         assert_eq!(remaining_s(10.0, 25.0, 100.0), Some(30.0));
         assert_eq!(remaining_s(40.0, 100.0, 100.0), Some(0.0));
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_far_of_how_much() {
+    fn progress_line_shows_done_and_total() {
         let said = line("simulating", 90.0, 600.0, "7 bundles delivered", ", at most 3 s to go");
         assert_eq!(said, "simulating: 90 s of 10 min, 7 bundles delivered, at most 3 s to go");
     }

@@ -1,7 +1,7 @@
-//! `farlink recv`: receive files and bundles.
+//! `farlink recv`: receives files and bundles.
 
-use crate::{Failure, bar, socket, values};
-use farlink_apps::file::{self, Came, ReceiveOptions, Received};
+use crate::{CliError, bar, socket, values};
+use farlink_apps::file::{self, ReceiveOptions, Received, ReceivedCounts};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,45 +12,46 @@ use std::time::Duration;
 #[command(after_help = "Examples:\n  farlink recv --service 64 --out inbox --at farlink.sock\n  \
     farlink recv --service 64 --files 1 --out inbox --json\n  \
     farlink recv --service 64 --count 1 > payload\n\n\
-    Files sent by `farlink send` are put together in --out, verified by SHA-256 and their digest printed.\n\
-    Other payloads go to standard output, or to --out as bundle-N. Progress of unfinished files is kept in\n\
-    --out across restarts; bundles delivered again after a crash are dropped.\n\n\
-    Exit status: 0 done, 1 fewer came than --count or --files says or a file is damaged, 2 bad input.")]
+    Files sent by `farlink send` are reassembled in --out and verified by SHA-256; the digest is printed.\n\
+    Other payloads go to standard output, or to --out as bundle-N. Unfinished files in --out are continued\n\
+    after a restart; bundles delivered again after a crash are dropped.\n\n\
+    Exit status: 0 done, 1 fewer arrived than --count or --files asks for, or a file is damaged, 2 bad input.")]
 pub struct Args {
     #[command(flatten)]
-    at: socket::At,
-    /// Service number (or demux) to receive at, or a group to be a member of: `dtn://NAME/~DEMUX`.
+    at: socket::SocketArgs,
+    /// Service number (or demux) to register, or a group to join: `dtn://NAME/~DEMUX`.
     #[arg(long, default_value = "64")]
     service: String,
-    /// Folder for what is received.
+    /// Folder for received files and bundles.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Throw payloads away; with --json each bundle is told of.
+    /// Discard payloads; with --json each bundle is still reported.
     #[arg(long, conflicts_with = "out")]
     discard: bool,
-    /// Stop after so many bundles.
+    /// Stop after this many bundles.
     #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     count: Option<u64>,
-    /// Stop after so many whole files, put together in --out.
+    /// Stop after this many complete files in --out.
     #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     files: Option<u64>,
-    /// Stop when nothing came for so long.
+    /// Stop if nothing arrives for this time.
     #[arg(long, allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Option<Duration>,
-    /// Secret shared with other connections at the same endpoint.
+    /// Secret that connections to the same endpoint must share.
     #[arg(long, default_value = "farlink")]
     secret: String,
-    /// Print one JSON document per file or bundle; without --out whether it may have been printed before (`redelivered`), and without --discard its payload, as `text`, or `hex` where it is none.
+    /// Print one JSON document per file or bundle. Without --out it has `redelivered`, true if the bundle may have been
+    /// printed before; without --discard it has the payload, as `text` if UTF-8, else as `hex`.
+    /// before (`redelivered`); without --discard it has the payload, as `text` if UTF-8, else as `hex`.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
+    // Without a folder, pieces are not reassembled: no file would ever be complete.
     if args.files.is_some() && args.out.is_none() {
-        return Err(Failure::Input(
-            "--files needs --out\nhint: --out DIR is the folder that files are put together in; --count counts bundles"
-                .into(),
+        return Err(CliError::Input(
+            "--files needs --out\nhint: --out DIR names the folder for the files; --count counts bundles".into(),
         ));
     }
     if let Some(folder) = &args.out {
@@ -65,6 +66,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         secret: args.secret,
     };
     let bar = bar::bytes(None, "received", args.json);
+    // Each warning is printed once, not per bundle.
     let (mut bad, mut told, mut said) = (0, false, false);
     let mut stdout = std::io::stdout().lock();
     let came = file::receive(&args.at.find()?, &options, |event| -> std::io::Result<()> {
@@ -107,6 +109,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                         bar.suspend(|| eprintln!("{}", unverified(&name)));
                     }
                     stdout.write_all(&payload)?;
+                    // A pipe's reader gets each payload at once, not when a buffer is full.
                     stdout.flush()?;
                 }
                 (Some(path), false) => bar.suspend(|| eprintln!("{} from {source}", path.display())),
@@ -115,18 +118,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Ok(())
     });
     bar.finish_and_clear();
+    // The bar is removed first: an error must start on a line of its own.
     let came = came?;
     if bad > 0 {
-        return Err(Failure::Run(anyhow::anyhow!("{bad} files arrived damaged")));
+        return Err(CliError::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
     enough(came, &options)
 }
 
-/// What is said where payloads are printed that a run before may have printed.
-const AGAIN: &str = "warning: the node delivers again what no run answered for: some may have been printed before\n\
-                     hint: --json says of each bundle whether it may be one of those; with --out each is kept once";
+/// Warning about payloads that an earlier run may have printed.
+const AGAIN: &str = "warning: the node repeats deliveries that were not acknowledged: some may have been printed before\n\
+hint: --json marks each such bundle; with --out each bundle is kept once";
 
-/// A bundle with its payload: `text`, or `hex` where it is none.
+/// Bundle with its payload as JSON: `text` if UTF-8, else `hex`.
 fn whole(source: &str, bytes: u64, payload: Vec<u8>, redelivered: bool) -> serde_json::Value {
     let (key, payload) = match String::from_utf8(payload) {
         Ok(text) => ("text", text),
@@ -135,26 +139,28 @@ fn whole(source: &str, bytes: u64, payload: Vec<u8>, redelivered: bool) -> serde
     json!({ "source": source, "bytes": bytes, "path": null, "redelivered": redelivered, key: payload })
 }
 
-/// What is said of a file that there is no folder for.
+/// Warning about a piece of a file that is received without --out.
 fn unverified(name: &str) -> String {
+    // The name is the sender's choice: it must not steer the terminal.
     let name = name.replace(char::is_control, "_");
     format!(
-        "warning: this is a piece of the file `{name}`: pieces are printed as they come, and not verified\n\
-         hint: --out DIR puts files together and verifies them"
+        "warning: this is a piece of the file `{name}`: pieces are printed in order of arrival, without verification\n\
+        hint: --out DIR reassembles and verifies files"
     )
 }
 
-/// Fails when nothing came for the time given before all was there.
-fn enough(came: Came, options: &ReceiveOptions) -> Result<(), Failure> {
+/// Fails if the timeout passed before the requested number arrived.
+fn enough(came: ReceivedCounts, options: &ReceiveOptions) -> Result<(), CliError> {
     let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
     let short =
         |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
+    // Reaching one of the limits ends the reception: the other is then not missed.
     let reached = wanted.iter().any(|(limit, came, _)| limit.is_some_and(|limit| *came >= limit));
     let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
     let waited = options.timeout.unwrap_or_default().as_secs_f64();
-    Err(Failure::Run(anyhow::anyhow!(
-        "{came} of {limit} {what} came, then nothing for {waited} s\n\
-         hint: a longer --timeout waits on; `farlink node bundles` at the sending node says what waits there"
+    Err(CliError::Run(anyhow::anyhow!(
+        "{came} of {limit} {what} received, then nothing for {waited} s\n\
+        hint: use a longer --timeout; `farlink node bundles` at the sending node lists the bundles that wait there"
     )))
 }
 
@@ -163,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_of_a_bundle_holds_all_of_it() {
+    fn json_holds_whole_bundle() {
         let text = whole("ipn:2.1", 3, b"a\"b".to_vec(), true);
         let document = json!({ "source": "ipn:2.1", "bytes": 3, "path": null, "redelivered": true, "text": "a\"b" });
         assert_eq!(text, document);
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_were_wanted_is_a_failure_that_says_how_many() {
+    fn too_few_bundles_is_counted_failure() {
         let options = |count, files| ReceiveOptions {
             service: "64".into(),
             out: None,
@@ -181,15 +187,15 @@ mod tests {
             timeout: Some(Duration::from_millis(1500)),
             secret: "s".into(),
         };
-        let came = Came { bundles: 3, files: 1 };
+        let came = ReceivedCounts { bundles: 3, files: 1 };
         for (count, files) in [(None, None), (Some(3), None), (None, Some(1)), (Some(3), Some(9))] {
             assert!(enough(came, &options(count, files)).is_ok(), "{count:?} {files:?}");
         }
         let said = |count, files| match enough(came, &options(count, files)) {
-            Err(Failure::Run(why)) => why.to_string(),
+            Err(CliError::Run(why)) => why.to_string(),
             other => panic!("{other:?}"),
         };
-        assert!(said(Some(4), None).starts_with("3 of 4 bundles came, then nothing for 1.5 s\nhint: "));
-        assert!(said(None, Some(2)).starts_with("1 of 2 files came, "));
+        assert!(said(Some(4), None).starts_with("3 of 4 bundles received, then nothing for 1.5 s\nhint: "));
+        assert!(said(None, Some(2)).starts_with("1 of 2 files received, "));
     }
 }

@@ -1,27 +1,27 @@
-//! `farlink report`: write the HTML report of a run.
+//! `farlink report`: writes the HTML report of a run.
 
-use crate::Failure;
+use crate::CliError;
 use crate::compare::open;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Arguments of `farlink report`.
 #[derive(clap::Args)]
-#[command(after_help = "The report is one file that needs nothing else: mail it, or put it on any web server.\n\n\
+#[command(after_help = "The report is one self-contained file: mail it, or put it on any web server.\n\n\
     Examples:\n\
     \x20 farlink report runs/iss-sim --open\n\
     \x20 farlink report runs/iss-sim runs/iss-lab --out iss.html")]
 pub struct Args {
-    /// A run directory, or two to lay side by side.
+    /// Run directory, or two to compare.
     #[arg(value_name = "RUN", required = true, num_args = 1..=2)]
     runs: Vec<PathBuf>,
-    /// Where the report goes; `report.html` in the first run when not given.
+    /// File of the report; default: `report.html` in the first run.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Replace a file that is not a report.
     #[arg(long)]
     force: bool,
-    /// Show it in the browser.
+    /// Open the report in the browser.
     #[arg(long)]
     open: bool,
     /// Print one JSON document.
@@ -29,15 +29,15 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let path = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
     if path.exists() && !args.force && !farlink_report::is_report(&path) {
-        return Err(Failure::Input(format!(
+        return Err(CliError::Input(format!(
             "{} exists and is not a report\nhint: choose another --out, or --force replaces it",
             path.display()
         )));
     }
+    // Checked before the runs are read, which may take seconds.
     let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let page = farlink_report::html(&readers.iter().collect::<Vec<_>>())?;
     std::fs::write(&path, page).map_err(|why| crate::cannot_write(&path, &why, "--out"))?;
@@ -47,12 +47,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", path.display());
     }
     if args.open && !show(&path) {
-        eprintln!("no browser could be started; open {} yourself", path.display());
+        eprintln!("no browser could be started; open {} in one", path.display());
     }
     Ok(())
 }
 
-/// Hands a file to the desktop's browser; tells whether one took it.
+/// Opens a file in the desktop's browser; returns whether a program could be started.
 pub fn show(path: &Path) -> bool {
     let openers: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
     openers.iter().any(|opener| {

@@ -1,6 +1,6 @@
-//! `farlink run`: run a scenario in simulation or in the testbed.
+//! `farlink run`: runs a scenario in simulation or in the testbed.
 
-use crate::Failure;
+use crate::CliError;
 use crate::progress::RunProgress;
 use crate::values;
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Traffic entries told of one by one.
+/// Most traffic entries printed one by one.
 const TRAFFIC_SHOWN: usize = 20;
 
 /// Arguments of `farlink run`.
@@ -25,31 +25,32 @@ const TRAFFIC_SHOWN: usize = 20;
     \x20 farlink run campaigns/iss/scenario.toml --in lab --out runs/iss-lab\n\
     \x20 farlink run campaigns/town/scenario.toml --in sim --watch\n\
     \x20 farlink run scenario.toml --in sim --seed 7 --json | jq .latency_s.mean\n\n\
-    Exit status: 0 done, 1 the run failed or missed what the scenario's [expect] says, 2 bad input.")]
+    Exit status: 0 done, 1 the run failed or missed an [expect] of the scenario, 2 bad input.")]
 pub struct Args {
-    /// The scenario file.
+    /// Scenario file, TOML.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// The world it runs in.
+    /// World to run the scenario in.
     #[arg(long = "in", value_name = "WORLD")]
-    world: World,
-    /// Seed of everything random, in place of the scenario's.
+    world: WorldChoice,
+    /// Random seed, instead of the scenario's.
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::whole)]
     seed: Option<u64>,
-    /// Simulation only: how much of a node is played, in place of the scenario's.
+    /// Simulation only: level of detail, instead of the scenario's.
     #[arg(long, value_name = "FIDELITY")]
     fidelity: Option<Play>,
-    /// Directory of the run; `runs/<scenario>-<world>` with a number when not given.
+    /// Directory of the run; default: `runs/<scenario>-<world>`, numbered if it exists.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Replace the run in that directory; what is no run is never written over.
+    /// Replace a run in that directory; anything else is never overwritten.
     #[arg(long, requires = "out")]
     force: bool,
-    /// Testbed only: kind of interface that links use; the best that is permitted when not given.
+    /// Testbed only: kind of interface of the links; default: the best one permitted.
     #[arg(long, value_name = "KIND", value_parser = ["tap", "packet"])]
     interface: Option<String>,
-    /// Simulation only: see it as it goes, in this terminal: where nodes are and whom they hear, or which links are up,
-    /// how full stores are, and what a node holds. `q` ends it with the results so far.
+    /// Simulation only: show the run live in this terminal: positions and contacts of nodes, or links that are up,
+    /// store
+    /// occupancy, and the bundles of a node. `q` stops the run and keeps its results.
     #[arg(long, conflicts_with = "json")]
     watch: bool,
     /// Print one JSON document.
@@ -58,9 +59,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// In simulation, as the file says, into a folder whose run may be replaced.
+    /// Arguments for a simulation of this file into a directory whose run may be replaced.
     pub fn of_file(scenario: PathBuf, out: PathBuf) -> Args {
-        let (world, out) = (World::Sim, Some(out));
+        let (world, out) = (WorldChoice::Sim, Some(out));
         Args {
             scenario,
             world,
@@ -75,34 +76,33 @@ impl Args {
     }
 }
 
-/// How much of a node a simulation plays.
+/// Level of detail of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Play {
-    /// Everything, to the packet.
+    /// Whole stacks, down to packets.
     Full,
-    /// Whole bundles at the rate and delay of links.
+    /// Whole bundles, at the rate and delay of the links.
     Message,
 }
 
-/// The worlds.
+/// Worlds that a scenario can run in.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum World {
-    /// In simulation, in virtual time.
+enum WorldChoice {
+    /// Simulation in virtual time.
     Sim,
-    /// In the testbed on this machine: real node processes over emulated links.
+    /// Testbed on this machine: real node processes over emulated links.
     Lab,
 }
-impl World {
+impl WorldChoice {
     fn name(self) -> &'static str {
         match self {
-            World::Sim => "sim",
-            World::Lab => "lab",
+            WorldChoice::Sim => "sim",
+            WorldChoice::Lab => "lab",
         }
     }
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let folder = into_folder(&args)?;
     if args.json {
         let (value, judged) = document(&folder)?;
@@ -112,39 +112,39 @@ pub fn run(args: Args) -> Result<(), Failure> {
     tell(&folder)
 }
 
-/// Runs a scenario; the folder its run is in.
+/// Runs a scenario; returns the directory of the run.
 ///
 /// # Errors
-/// A scenario that cannot be run, or a folder that may not be written to.
-pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
+/// If the scenario cannot be run, or the directory cannot be written.
+pub fn into_folder(args: &Args) -> Result<PathBuf, CliError> {
     let mut scenario = load(&args.scenario)?;
     if let Some(seed) = args.seed {
         scenario.set_seed(seed);
     }
-    if let (Some(kind), World::Sim) = (&args.interface, args.world) {
-        return Err(Failure::Input(format!(
-            "`--interface {kind}` in simulation, whose links have no interfaces\nhint: use it with `--in lab`"
+    if let (Some(kind), WorldChoice::Sim) = (&args.interface, args.world) {
+        return Err(CliError::Input(format!(
+            "`--interface {kind}` in simulation, where links have no interfaces\nhint: use it with `--in lab`"
         )));
     }
     if args.watch {
         let hindrance = match args.world {
-            World::Sim => farlink_watch::hindrance(),
-            World::Lab => Some(
-                "`--watch` in the testbed, whose nodes tell nobody all they do while they run\n\
-                 hint: use it with `--in sim`; `farlink node status` asks one of the testbed's nodes",
+            WorldChoice::Sim => farlink_watch::hindrance(),
+            WorldChoice::Lab => Some(
+                "`--watch` in the testbed, whose nodes do not report every event while they run\n\
+                hint: use it with `--in sim`; `farlink node status` queries a node of the testbed",
             ),
         };
         if let Some(why) = hindrance {
-            return Err(Failure::Input(why.into()));
+            return Err(CliError::Input(why.into()));
         }
     }
     match (args.fidelity, args.world) {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
-        (Some(Play::Message), World::Sim) => scenario.fidelity = Fidelity::Message,
-        (Some(Play::Message), World::Lab) => {
-            return Err(Failure::Input(
-                "`--fidelity message` in the testbed, whose nodes are whole\nhint: use it with `--in sim`".into(),
+        (Some(Play::Message), WorldChoice::Sim) => scenario.fidelity = Fidelity::Message,
+        (Some(Play::Message), WorldChoice::Lab) => {
+            return Err(CliError::Input(
+                "`--fidelity message` in the testbed, which runs complete nodes\nhint: use it with `--in sim`".into(),
             ));
         }
     }
@@ -155,26 +155,27 @@ pub fn into_folder(args: &Args) -> Result<PathBuf, Failure> {
         Some(folder) => folder.clone(),
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),
     };
-    farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
+    // Checked before the run starts, which may take hours.
+    farlink_report::free_for_run(&folder, args.force).map_err(|error| CliError::Input(error.to_string()))?;
     crate::make_folder(&folder, "--out")?;
     let command = command_line(args, scenario.seed);
     let done = match args.world {
-        World::Sim => in_simulation(&scenario, &folder, command, args.watch),
-        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
+        WorldChoice::Sim => in_simulation(&scenario, &folder, command, args.watch),
+        WorldChoice::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
     };
     if done.is_err() {
-        // Where nothing was written, nothing is left.
+        // Removes the directory only if it is empty: results of a failed run are kept.
         let _ = std::fs::remove_dir(&folder);
     }
     done?;
     Ok(folder)
 }
 
-/// What came of a run as JSON, and whether it is as its scenario expects.
+/// Results of a run as JSON, and an error if they miss the scenario's expectations.
 ///
 /// # Errors
-/// A folder that holds no run.
-pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>), Failure> {
+/// If the folder is not a run.
+pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), CliError>), CliError> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
     let missed = Missed::of(run.manifest(), &statistics);
@@ -186,18 +187,18 @@ pub fn document(folder: &Path) -> Result<(serde_json::Value, Result<(), Failure>
     Ok((value, judge(&missed, &run)))
 }
 
-fn load(path: &Path) -> Result<Scenario, Failure> {
-    Scenario::load(path).map_err(|errors| Failure::mistakes(path, &errors))
+fn load(path: &Path) -> Result<Scenario, CliError> {
+    Scenario::load(path).map_err(|errors| CliError::mistakes(path, &errors))
 }
 
-/// What `farlink plan check` warns of in the scenario's plan file.
+/// Warnings that `farlink plan check` gives for the scenario's plan file.
 fn plan_warnings(scenario: &Scenario) -> Vec<String> {
     let Some((file, text)) = &scenario.plan_file else { return Vec::new() };
     let plan = contact_plan::parse(text).map(|plan| plan.warnings).unwrap_or_default();
     plan.iter().map(|warning| format!("{}: {warning}", file.display())).collect()
 }
 
-/// The command that repeats the run.
+/// Command that repeats the run.
 fn command_line(args: &Args, seed: u64) -> String {
     let play = match args.fidelity {
         None => "",
@@ -207,7 +208,7 @@ fn command_line(args: &Args, seed: u64) -> String {
     format!("farlink run {} --in {} --seed {seed}{play}", args.scenario.display(), args.world.name())
 }
 
-/// A directory for a run that has no name: numbered when there is one already.
+/// Default directory of a run, numbered if it exists.
 fn fresh_folder(parent: &Path, scenario: &str, world: &str) -> PathBuf {
     let base = format!("{scenario}-{world}");
     let numbered = (2..).map(|number| parent.join(format!("{base}-{number}")));
@@ -215,19 +216,19 @@ fn fresh_folder(parent: &Path, scenario: &str, world: &str) -> PathBuf {
     names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
 }
 
-/// From now on Control-C and SIGTERM end a run where it is, instead of this program.
-fn stop_when_asked() -> Result<Arc<AtomicBool>, Failure> {
+/// Makes Control-C and SIGTERM set a flag that ends the run with its results so far.
+fn stop_when_asked() -> Result<Arc<AtomicBool>, CliError> {
     Ok(farlink_os::process::watch_termination()?)
 }
 
-fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: bool) -> Result<(), Failure> {
+fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: bool) -> Result<(), CliError> {
     let options = farlink_sim::Options { folder: folder.to_path_buf(), command, stop: stop_when_asked()? };
     let result = if watched {
-        let mut watch = farlink_watch::Watch::in_terminal(scenario, options.stop.clone());
+        let mut watch = farlink_watch::RunWatch::in_terminal(scenario, options.stop.clone());
         let result = farlink_sim::run_watched(scenario, &options, &mut watch);
         if let Some(error) = watch.finish() {
-            // Perhaps nobody reads this either.
-            let _ = writeln!(std::io::stderr(), "warning: the terminal could not show it any more: {error}");
+            // Standard error may be the same lost terminal: an error of this write is ignored.
+            let _ = writeln!(std::io::stderr(), "warning: the live view ended, as the terminal failed: {error}");
         }
         result
     } else {
@@ -242,13 +243,14 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String, watched: b
     match result {
         Ok(_) => Ok(()),
         Err(error) => match error.downcast::<farlink_base::ConfigError>() {
-            Ok(mistake) => Err(Failure::Input(mistake.to_string())),
-            Err(error) => Err(Failure::Run(error)),
+            // Some mistakes of a scenario show only when its world is built.
+            Ok(mistake) => Err(CliError::Input(mistake.to_string())),
+            Err(error) => Err(CliError::Run(error)),
         },
     }
 }
 
-fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), Failure> {
+fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), CliError> {
     let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
     let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
@@ -260,11 +262,11 @@ fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Op
     };
     let result = farlink_lab::run::run(scenario, &options, show);
     shown.finish();
-    result.map(drop).map_err(Failure::Run)
+    result.map(drop).map_err(CliError::Run)
 }
 
-/// Prints what came of a run; fails when it is not what the scenario expects.
-fn tell(folder: &Path) -> Result<(), Failure> {
+/// Prints the results of a run; fails if they miss the scenario's expectations.
+fn tell(folder: &Path) -> Result<(), CliError> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
     let (manifest, s) = (run.manifest(), &statistics);
@@ -282,6 +284,7 @@ fn tell(folder: &Path) -> Result<(), Failure> {
     if let Some(overhead) = s.overhead_text() {
         println!("  overhead   {overhead}");
     }
+    // A single traffic has the totals above.
     if s.traffic.len() > 1 {
         for flow in in_order(s, manifest).into_iter().take(TRAFFIC_SHOWN) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
@@ -301,32 +304,32 @@ fn tell(folder: &Path) -> Result<(), Failure> {
         println!("  file       {}: {how}", file.traffic);
     }
     if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
-        println!("  expected   yes: all that [expect] says");
+        println!("  expected   yes: all of [expect] is met");
     }
-    println!("  took       {} for {} of run", seconds(s.wall_s), seconds(s.duration_s));
+    println!("  took       {} for a run of {}", seconds(s.wall_s), seconds(s.duration_s));
     println!("  run        {}", folder.display());
     eprint!("{}", warnings(&manifest.validity.disturbances));
     judge(&missed, &run)
 }
 
-/// What came of each traffic, in the order of the scenario: which one was first may be chance.
+/// Results per traffic, in the order of the scenario rather than of arrival, which varies.
 fn in_order<'s>(statistics: &'s Statistics, manifest: &Manifest) -> Vec<&'s FlowUse> {
     let mut flows: Vec<&FlowUse> = statistics.traffic.iter().collect();
     flows.sort_by_key(|flow| manifest.topology.traffic.iter().position(|facts| facts.name == flow.traffic));
     flows
 }
 
-/// A line for each thing that disturbed the run.
+/// One warning line per disturbance of the run.
 fn warnings(disturbances: &[String]) -> String {
     disturbances.iter().map(|text| format!("warning: disturbed: {text}\n")).collect()
 }
 
-/// Fails when the run was broken off, and with what the scenario expects and the run missed.
-fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
+/// Fails if the run was interrupted or missed an expectation of the scenario.
+fn judge(missed: &[Missed], run: &RunReader) -> Result<(), CliError> {
     let folder = run.folder().display();
     if let Some(how) = run.manifest().interruption() {
-        return Err(Failure::Run(anyhow::anyhow!(
-            "the run was {how}; {folder} holds it so far\nhint: `{}` repeats it",
+        return Err(CliError::Run(anyhow::anyhow!(
+            "the run was {how}; {folder} holds the results so far\nhint: `{}` repeats the run",
             run.manifest().command
         )));
     }
@@ -335,8 +338,8 @@ fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
     }
     let line = |m: &Missed| format!("  {}: expected {}, found {}", m.key, m.expected, m.found);
     let lines: Vec<String> = missed.iter().map(line).collect();
-    Err(Failure::Run(anyhow::anyhow!(
-        "the run is not as the scenario expects\n{}\nhint: [expect] of the scenario says what is expected; \
+    Err(CliError::Run(anyhow::anyhow!(
+        "the run misses expectations of the scenario\n{}\nhint: [expect] of the scenario lists them; \
          `farlink report {folder}` shows where bundles were",
         lines.join("\n"),
     )))
@@ -347,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_disturbance_of_a_run_is_a_warning() {
+    fn each_disturbance_gives_a_warning() {
         let disturbances = ["Machine: busy.", "Clock: stepped."].map(String::from);
         assert_eq!(
             warnings(&disturbances),
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_exists_is_never_written_over() {
+    fn existing_folder_is_never_overwritten() {
         let parent = std::env::temp_dir().join(format!("farlink-run-{}", std::process::id()));
         assert_eq!(fresh_folder(&parent, "iss", "sim"), parent.join("iss-sim"));
         std::fs::create_dir_all(parent.join("iss-sim")).unwrap();

@@ -1,13 +1,13 @@
-//! `farlink send`: send a file, or text.
+//! `farlink send`: sends files or text.
 
-use crate::{Failure, bar, socket, values};
+use crate::{CliError, bar, socket, values};
 use farlink_apps::file::{self, SendOptions};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to try when a file cannot be read.
+/// Hint for a file that cannot be read.
 const NO_FILE: &str = "hint: name a file that can be read, `-` for standard input, or --text for text";
 
 /// Arguments of `farlink send`.
@@ -15,55 +15,56 @@ const NO_FILE: &str = "hint: name a file that can be read, `-` for standard inpu
 #[command(after_help = "Examples:\n  farlink send report.pdf --to ipn:2.64 --at farlink.sock\n  \
     farlink send data/*.csv --to ipn:2.64 --bundle-size '1 MB' --priority bulk\n  \
     echo hello | farlink send - --to ipn:2.64\n  farlink send --raw --text hello --to ipn:2.64\n\n\
-    Each bundle carries a small header, so that `farlink recv --out DIR` puts files together again and\n\
-    verifies their SHA-256; `--raw` sends bare payloads.")]
+    Each bundle carries a small header, by which `farlink recv --out DIR` reassembles files and verifies\n\
+    their SHA-256; `--raw` sends bare payloads.")]
 pub struct Args {
-    /// Files; `-` is standard input.
+    /// Files to send; `-` is standard input.
     files: Vec<PathBuf>,
-    /// Destination endpoint.
+    /// Endpoint ID of the destination.
     #[arg(long)]
     to: String,
     #[command(flatten)]
-    at: socket::At,
+    at: socket::SocketArgs,
     /// Text to send instead of files.
     #[arg(long, conflicts_with = "files")]
     text: Option<String>,
-    /// Send bare payloads, without the header `farlink recv` understands.
+    /// Send bare payloads, without the header for `farlink recv`.
     #[arg(long)]
     raw: bool,
     /// Payload of each bundle.
     #[arg(long, default_value = "1 MB", allow_hyphen_values = true)]
     bundle_size: DataVolume,
-    /// Bytes sent at this rate; without it and --interval, as fast as the node takes them.
+    /// Payload rate; default, without --interval: as fast as the node accepts bundles.
     #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
-    /// One bundle every so often.
+    /// Time between bundles.
     #[arg(long, conflicts_with = "rate", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     interval: Option<Duration>,
-    /// File with the payload bytes of each bundle in turn, one number per line, in place of --bundle-size.
+    /// File with the payload size of each bundle in order, one number of bytes per line, instead of --bundle-size.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
     /// Lifetime of the bundles.
     #[arg(long, default_value = "1 d", allow_hyphen_values = true, value_parser = values::lifetime)]
     lifetime: Duration,
-    /// Class of service.
+    /// Class of service of the bundles.
     #[arg(long, default_value = "normal", value_parser = ["bulk", "normal", "expedited"])]
     priority: String,
-    /// Ask for custody: each node that takes it keeps the bundles until the next one has. Refused where the node has no
-    /// [custody], no durable store or a router that copies, and for groups.
+    /// Request custody: a custodian keeps the bundles until the next one has accepted custody. Refused for groups, and
+    /// by
+    /// a node without [custody] or a durable store, or with a router that copies.
     #[arg(long)]
     custody: bool,
-    /// Status reports to ask for; nodes send them where they are told to (`status_reports`).
+    /// Status reports to request; nodes send them if `status_reports` allows it.
     #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "report_to",
         value_parser = ["reception", "forwarding", "delivery", "deletion"])]
     report: Vec<String>,
-    /// Where status reports go.
+    /// Endpoint ID that status reports are sent to.
     #[arg(long, value_name = "EID", requires = "report")]
     report_to: Option<String>,
-    /// Bundles handed over before the first is answered.
+    /// Most bundles submitted to the node and not yet accepted.
     #[arg(long, default_value = "16", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
-    /// Our own service number (or demux); default: chosen at random.
+    /// Service number (or demux) of this sender; default: random.
     #[arg(long)]
     service: Option<String>,
     /// Print one JSON document.
@@ -71,48 +72,50 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     if args.files.is_empty() && args.text.is_none() {
-        return Err(Failure::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
+        return Err(CliError::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
     crate::check_endpoint(&args.to)?;
+    // Wrong endpoint IDs are refused before a node is contacted.
     args.report_to.as_deref().map_or(Ok(()), crate::check_endpoint)?;
     if args.bundle_size.0 == 0 && args.sizes.is_none() {
-        return Err(Failure::Input(
-            "--bundle-size: a bundle of no bytes carries nothing\nhint: at least 1 B; 1 MB suits most files".into(),
-        ));
+        return Err(CliError::Input("--bundle-size: must be at least 1 B\nhint: 1 MB suits most files".into()));
     }
     let options = SendOptions {
         to: args.to,
         bundle_size: args.bundle_size.0,
         lifetime_ms: args.lifetime.as_millis() as u64,
+        // AAP2 counts priorities from 1; 0 is the default.
         priority: ["bulk", "normal", "expedited"].iter().position(|p| **p == args.priority).unwrap_or(1) as u32 + 1,
         window: args.window,
         service: args.service,
         raw: args.raw,
         pace: match (args.rate, args.interval) {
-            (Some(rate), _) => file::Pace::Rate(rate),
-            (None, Some(interval)) => file::Pace::Interval(interval),
-            (None, None) => file::Pace::Flat,
+            (Some(rate), _) => file::SendPace::Rate(rate),
+            (None, Some(interval)) => file::SendPace::Interval(interval),
+            (None, None) => file::SendPace::Flat,
         },
         custody: args.custody,
         reports: args.report.iter().fold(0, |all, kind| all | report_flag(kind)),
         report_to: args.report_to.unwrap_or_default(),
         sizes: args.sizes.as_deref().map(read_sizes).transpose()?.unwrap_or_default(),
     };
+    // All files are opened before the first is sent: a wrong name must not interrupt a transfer.
     let mut sources = Vec::new();
     for path in &args.files {
         sources.push(
-            file::Source::open(path).map_err(|why| Failure::Input(format!("{}: {why}\n{NO_FILE}", path.display())))?,
+            file::SendSource::open(path)
+                .map_err(|why| CliError::Input(format!("{}: {why}\n{NO_FILE}", path.display())))?,
         );
     }
     if let Some(text) = args.text {
-        sources.push(file::Source::text(text));
+        sources.push(file::SendSource::text(text));
     }
     let (mut sent, at) = (Vec::new(), args.at.find()?);
     for source in sources {
         let bar = bar::bytes(source.length(), "sent", args.json);
+        // Files are sent one by one, each over a connection of its own.
         let report = file::send(&at, source, &options, |bytes| bar.set_position(bytes))?;
         bar.finish_and_clear();
         if !args.json {
@@ -128,7 +131,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bundle processing control flag of a kind of report (RFC 9171 4.2.3).
+/// Bundle processing control flag that requests this kind of report (RFC 9171 section 4.2.3).
 fn report_flag(kind: &str) -> u64 {
     match kind {
         "reception" => 0x00_4000,
@@ -138,9 +141,9 @@ fn report_flag(kind: &str) -> u64 {
     }
 }
 
-fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
+fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, CliError> {
     let bad = |why: &dyn std::fmt::Display| {
-        Failure::Input(format!(
+        CliError::Input(format!(
             "{}: {why}\nhint: --sizes takes a text file with a number of bytes on each line",
             path.display()
         ))

@@ -1,33 +1,36 @@
-//! The application socket that `ping`, `echo`, `send`, `recv` and `perf` attach at.
+//! Finds the application socket that `ping`, `echo`, `send`, `recv` and `perf` connect to.
 
-use crate::Failure;
+use crate::CliError;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// What it is called where nobody says otherwise.
+/// Default name of the socket.
 const USUAL: &str = "farlink.sock";
 
-/// Where an application attaches.
+/// Option that names the application socket.
 #[derive(clap::Args)]
-pub struct At {
-    /// The node's application socket: a path, or host:port. Without it `farlink.sock`, or the one `*.sock` of this
-    /// folder that is no control socket.
+pub struct SocketArgs {
+    /// Application socket of the node: a path, or host:port; default: `farlink.sock`, or the only `*.sock` in this
+    /// folder
+    /// that is not a control socket.
     #[arg(long = "at", value_name = "SOCKET")]
     place: Option<String>,
 }
-impl At {
-    /// The socket.
-    pub fn find(&self) -> Result<String, Failure> {
+impl SocketArgs {
+    /// Path or address of the socket.
+    pub fn find(&self) -> Result<String, CliError> {
         match &self.place {
             Some(place) => Ok(place.clone()),
+            // The usual name wins over other sockets.
             None if Path::new(USUAL).exists() => Ok(USUAL.into()),
             None => only(&sockets(Path::new("."))?),
         }
     }
 }
 
-/// The application sockets in a folder.
-fn sockets(folder: &Path) -> Result<Vec<String>, Failure> {
+/// Names of the application sockets in a folder, sorted.
+fn sockets(folder: &Path) -> Result<Vec<String>, CliError> {
+    // Files may vanish while the folder is read.
     let entries = std::fs::read_dir(folder)?.filter_map(Result::ok);
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
     let names = sockets.filter_map(|entry| entry.file_name().into_string().ok());
@@ -37,15 +40,15 @@ fn sockets(folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn only(sockets: &[String]) -> Result<String, Failure> {
+fn only(sockets: &[String]) -> Result<String, CliError> {
     match sockets {
         [only] => Ok(only.clone()),
-        [] => Err(Failure::Input(
+        [] => Err(CliError::Input(
             "no node has its application socket in this folder\n\
              hint: is it running? --at names the socket: `[app] socket` of the node's file, or host:port of its `listen`"
                 .into(),
         )),
-        several => Err(Failure::Input(format!(
+        several => Err(CliError::Input(format!(
             "several nodes have their application socket here: {}\nhint: name one with --at",
             several.join(", ")
         ))),
@@ -58,13 +61,14 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_one_application_socket_of_a_folder_is_found_and_of_several_all_are_named() {
+    fn only_socket_is_found_several_listed() {
         let dir = tempfile::tempdir().unwrap();
         let found = || match only(&sockets(dir.path()).unwrap()) {
             Ok(name) => name,
-            Err(Failure::Input(why)) => why,
-            Err(Failure::Run(why)) => panic!("{why}"),
+            Err(CliError::Input(why)) => why,
+            Err(CliError::Run(why)) => panic!("{why}"),
         };
+        // A file of that name that is not a socket is skipped.
         std::fs::write(dir.path().join("no.sock"), "").unwrap();
         assert!(found().contains("no node has its application socket in this folder\nhint: "), "{}", found());
         let _sockets = ["b.control.sock", "b.sock"].map(|name| UnixListener::bind(dir.path().join(name)).unwrap());

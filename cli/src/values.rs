@@ -1,31 +1,32 @@
-//! Values of options that are read with a reason and a hint when they are none.
+//! Parsers of option values; errors have a reason and a hint.
 
 use std::time::Duration;
 
-/// A whole number.
+/// Parses a whole number from 0.
 pub fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}\nhint: write e.g. 7", u64::MAX))
 }
 
-/// How many, of what there must be one.
+/// Parses a whole number from 1.
 pub fn some(text: &str) -> Result<u64, String> {
     match whole(text)? {
-        0 => Err("that would do nothing\nhint: at least 1".into()),
+        0 => Err("must be at least 1\nhint: write e.g. 1".into()),
         number => Ok(number),
     }
 }
 
-/// Time in which bundles can arrive.
+/// Parses the lifetime of a bundle: at least 1 ms.
 pub fn lifetime(text: &str) -> Result<Duration, String> {
     let lifetime = farlink_base::parse_duration(text)?;
     if lifetime < Duration::from_millis(1) {
-        return Err("bundles without lifetime are dropped at once\nhint: at least 1 ms; \"1 d\" suits most".into());
+        return Err("bundles with a lifetime below 1 ms expire at once\nhint: \"1 d\" suits most uses".into());
     }
     Ok(lifetime)
 }
 
-/// Seconds, of which there may be parts.
+/// Parses a number of seconds, with decimals.
 pub fn seconds(text: &str) -> Result<Duration, String> {
+    // Refuses negative numbers, NaN and infinity.
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| format!("`{text}` is not a number of seconds\nhint: write e.g. 10 or 0.5"))
 }
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_negative_and_no_nothing() {
+    fn zero_and_negative_values_are_refused() {
         assert_eq!((whole("0"), some("3")), (Ok(0), Ok(3)));
         assert_eq!(lifetime("1 ms"), Ok(Duration::from_millis(1)));
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));

@@ -1,4 +1,4 @@
-//! Benchmarks that are ended in the middle, and mistakes that cost no minutes.
+//! Benchmarks stopped in the middle, and mistakes reported before measuring.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn farlink(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// Processes that name this folder.
+/// Command lines of all processes that mention this folder.
 fn processes(folder: &Path) -> Vec<String> {
     let name = folder.display().to_string();
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
@@ -32,7 +32,8 @@ fn until(what: &str, child: &mut Child, mut so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
+fn ended_benchmark_leaves_no_process() {
+    // Nodes must also end if the benchmark cannot clean up (SIGKILL): their parent-death signal does it.
     for signal in ["-INT", "-TERM", "-KILL"] {
         let place = tempfile::tempdir().unwrap();
         let mut child = farlink(place.path(), "bench forward --seconds 60").spawn().unwrap();
@@ -45,6 +46,7 @@ fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{signal}: {:?}", processes(place.path()));
             std::thread::sleep(Duration::from_millis(20));
         }
+        // A killed benchmark cannot remove its temporary folder.
         if signal != "-KILL" {
             assert_eq!(output.status.code(), Some(1), "{signal}: {said}");
             assert!(said.contains("stopped"), "{signal}: {said}");
@@ -54,11 +56,12 @@ fn a_benchmark_that_is_ended_leaves_no_process_and_what_can_be_told_no_files() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_measured() {
+fn mistakes_are_reported_before_measuring() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("plain.md"), "no marks").unwrap();
     for folder in ["full", "kept/other-1"] {
         fs::create_dir_all(place.path().join(folder)).unwrap();
+        // Existing files in --keep must never be overwritten.
         fs::write(place.path().join(folder).join("node-1.toml"), "dear").unwrap();
     }
     for (arguments, says) in [
@@ -66,13 +69,16 @@ fn mistakes_are_told_before_anything_is_measured() {
         ("bench suite --write nowhere.md", "nowhere.md: "),
         ("bench suite --rows codec --write plain.md", "cannot be used with"),
         ("bench suite --against nowhere", "--against: nowhere: "),
-        ("bench suite --against /bin/true", "/bin/true: it does not call itself farlink\nhint: name a farlink"),
-        ("bench suite --rows nothing", "--rows: no row with it"),
+        (
+            "bench suite --against /bin/true",
+            "/bin/true: its --version does not begin with farlink\nhint: name a farlink",
+        ),
+        ("bench suite --rows nothing", "--rows: no row has this in its name"),
         ("bench forward --keep full", "--keep: full is not empty"),
         ("bench delivery --keep full", "--keep: full is not empty"),
         ("bench peer other --start x --keep kept", "--keep: kept/other-1 is not empty"),
         ("bench peer other --start ", "--start is empty"),
-        ("bench peer hdtn --program /bin/true --cla udpcl", "it is not measured over udpcl\nhint: --cla stcp"),
+        ("bench peer hdtn --program /bin/true --cla udpcl", "not measured over udpcl\nhint: --cla stcp"),
         ("bench codec --bundle-size 10GB", "--bundle-size: more than 500 MB"),
     ] {
         let output = farlink(place.path(), arguments).output().unwrap();
@@ -82,7 +88,7 @@ fn mistakes_are_told_before_anything_is_measured() {
     }
 }
 
-/// Result of a benchmark, as JSON.
+/// Runs a benchmark and returns its JSON result.
 fn measured(arguments: &[&str]) -> serde_json::Value {
     let place = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
@@ -93,7 +99,7 @@ fn measured(arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn every_node_benchmark_names_its_baseline_with_its_cost() {
+fn node_benchmarks_name_their_baseline() {
     for (arguments, baseline) in [
         ("loopback --cla ltp --seconds 0.3", "copy of 1360 B datagrams, with offload"),
         ("loopback --cla udpcl --bundle-size 1kB --seconds 0.3", "copy of 1000 B datagrams, with offload"),

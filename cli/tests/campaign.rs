@@ -1,4 +1,4 @@
-//! `farlink campaign` as a user meets it: killed and resumed, stopped, with children, and with mistakes.
+//! `farlink campaign` from the command line: killed and resumed, stopped, in child processes, and with mistakes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,22 @@ name = \"crowd\"\nscenario = \"scenario.toml\"\nrepetitions = 3\n\
 [[figure.claim]]\ntext = \"Control helps.\"\nrule = \"above\"\n\
 [[figure]]\nname = \"overhead\"\nmetric = \"overhead\"\nx = \"router\"\nseries = \"control\"\nshape = \"bars\"\n";
 
-/// A folder with the campaign, taken away in the end.
-struct Place(PathBuf);
-impl Drop for Place {
+/// A folder with the campaign, removed on drop.
+struct CampaignFixture(PathBuf);
+impl Drop for CampaignFixture {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn place(name: &str) -> Place {
+fn place(name: &str) -> CampaignFixture {
+    // Tests run in threads of one process: the name keeps their folders apart.
     let folder = std::env::temp_dir().join(format!("farlink-cli-campaign-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder.join("crowd")).unwrap();
     fs::write(folder.join("crowd/scenario.toml"), SCENARIO).unwrap();
     fs::write(folder.join("crowd/campaign.toml"), CAMPAIGN).unwrap();
-    Place(folder)
+    CampaignFixture(folder)
 }
 
 fn command(folder: &Path, arguments: &str) -> Command {
@@ -51,7 +52,7 @@ fn farlink(folder: &Path, arguments: &str) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Everything of the results that hangs on nothing but the campaign.
+/// Contents of all result files that depend on the campaign only, not on time or machine.
 fn results(folder: &Path) -> Vec<Vec<u8>> {
     let files = ["results.txt", "cells.csv", "points.csv", "cells.parquet", "points.parquet", "figures/ratio.svg"];
     files.iter().map(|file| fs::read(folder.join(file)).unwrap_or_else(|why| panic!("{file}: {why}"))).collect()
@@ -62,7 +63,7 @@ fn ended(folder: &Path) -> usize {
     entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
 }
 
-/// Waits until so many cells ended.
+/// Waits until this many cells are complete.
 fn until_ended(folder: &Path, count: usize, child: &mut Child) {
     let begun = Instant::now();
     while ended(folder) < count {
@@ -73,7 +74,7 @@ fn until_ended(folder: &Path, count: usize, child: &mut Child) {
 }
 
 #[test]
-fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_byte() {
+fn killed_and_resumed_campaign_matches_exactly() {
     let place = place("killed");
     let folder = &place.0;
     let (code, printed, said) = farlink(folder, "campaign run crowd --jobs 2 --out whole");
@@ -82,15 +83,19 @@ fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_by
     assert!(said.contains("whole/report.html"), "{said}");
     let expected = results(&folder.join("whole"));
 
-    // As kill -9 does: nothing can be tidied up.
+    // SIGKILL: the process cannot clean up.
     let mut child = command(folder, "campaign run crowd --jobs 2 --out killed").spawn().unwrap();
     until_ended(&folder.join("killed"), 3, &mut child);
     child.kill().unwrap();
     child.wait().unwrap();
     let there = ended(&folder.join("killed"));
+    // Some cells must be left, or nothing was resumed.
     assert!((3..12).contains(&there), "{there} cells");
     let (_, status, _) = farlink(folder, "campaign status killed");
-    assert!(status.starts_with(&format!("crowd: {there} of 12 cells done")) && status.contains("nobody"), "{status}");
+    assert!(
+        status.starts_with(&format!("crowd: {there} of 12 cells done")) && status.contains("running    no"),
+        "{status}"
+    );
     let (code, printed, said) = farlink(folder, "campaign resume killed --jobs 2 --json");
     assert_eq!(code, Some(0), "{said}");
     let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
@@ -106,7 +111,7 @@ fn killed_in_the_middle_and_resumed_or_with_children_it_gives_the_same_to_the_by
 }
 
 #[test]
-fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now() {
+fn repetitions_extend_a_moved_campaign() {
     let place = place("more");
     let folder = &place.0;
     let (code, _, said) = farlink(folder, "campaign run crowd --repetitions 2 --out few");
@@ -118,11 +123,12 @@ fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now
     assert_eq!(farlink(folder, "campaign run crowd --out whole").0, Some(0));
     assert!(results(&folder.join("few")) == results(&folder.join("whole")));
 
+    // The results record the campaign's folder; --campaign of `resume` updates it.
     fs::rename(folder.join("crowd"), folder.join("moved")).unwrap();
     for command in ["status", "report", "resume"] {
         let (code, _, said) = farlink(folder, &format!("campaign {command} few"));
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("is not there any more\nhint: --campaign says where it is now"), "{said}");
+        assert!(said.contains("does not exist any more\nhint: --campaign names its folder"), "{said}");
     }
     assert_eq!(farlink(folder, "campaign report few --campaign moved").0, Some(0));
     assert_eq!(farlink(folder, "campaign resume few --campaign moved").0, Some(0));
@@ -133,7 +139,7 @@ fn more_repetitions_are_added_to_those_that_ended_wherever_the_campaign_lies_now
 }
 
 #[test]
-fn each_figure_is_an_svg_and_a_pdf() {
+fn figures_are_svg_and_pdf() {
     let place = place("figures");
     assert_eq!(farlink(&place.0, "campaign run crowd --repetitions 2 --out out").0, Some(0));
     let mut names: Vec<String> = fs::read_dir(place.0.join("out/figures"))
@@ -149,9 +155,10 @@ fn each_figure_is_an_svg_and_a_pdf() {
 }
 
 #[test]
-fn control_c_leaves_what_ended_and_says_how_to_go_on() {
+fn interrupt_keeps_finished_cells_with_hint() {
     let place = place("stopped");
     let folder = &place.0;
+    // Threads stop at a flag; child processes are killed.
     for how in ["", " --isolate"] {
         let out = folder.join("out");
         let mut child = command(folder, &format!("campaign run crowd --jobs 1 --out out{how}"))
@@ -164,7 +171,7 @@ fn control_c_leaves_what_ended_and_says_how_to_go_on() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("cells left\nhint: `farlink campaign resume out` goes on"), "{said}");
+        assert!(said.contains("cells left\nhint: `farlink campaign resume out` continues"), "{said}");
         let names: Vec<_> = fs::read_dir(out.join("cells")).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert!(names.len() >= 2 && names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
         let text = fs::read_to_string(out.join("results.txt")).unwrap();
@@ -182,8 +189,8 @@ fn mistakes_are_bad_input_with_hints() {
     for (arguments, says) in [
         ("campaign run nowhere", "nowhere cannot be run"),
         ("campaign run crowd --only ratios", "there is no figure `ratios`"),
-        ("campaign run crowd --jobs 0", "that would do nothing"),
-        ("campaign run crowd --repetitions 1001", "more than 1000 runs of each point"),
+        ("campaign run crowd --jobs 0", "must be at least 1"),
+        ("campaign run crowd --repetitions 1001", "more than 1000 runs per point"),
         ("campaign run crowd --out other", "other is not empty"),
         ("campaign status other", "other is no campaign that ran"),
         ("campaign resume nowhere", "nowhere is no campaign that ran"),
@@ -204,7 +211,7 @@ fn mistakes_are_bad_input_with_hints() {
 }
 
 #[test]
-fn a_part_of_it_and_runs_that_are_kept() {
+fn selected_figures_with_kept_runs() {
     let place = place("part");
     let folder = &place.0;
     let arguments = "campaign run crowd --only overhead --repetitions 2 --keep-runs --out out --json";

@@ -1,4 +1,4 @@
-//! The program's allocator gives free pages back to the kernel, whichever thread allocated and whichever freed.
+//! The program's allocator returns free pages to the kernel, whichever thread allocated or freed them.
 
 use farlink_os::{allocator, memory};
 use std::sync::mpsc::channel;
@@ -14,10 +14,11 @@ fn anonymous() -> u64 {
 }
 
 #[test]
-fn pages_go_back_from_the_thread_that_allocated() {
+fn allocating_thread_returns_pages() {
     let ((pieces, taken), (ask, asked), (done, given)) = (channel(), channel::<()>(), channel());
     std::thread::spawn(move || {
-        // Pages with room in them are its own: those that are full belong to whoever frees something on them.
+        // mimalloc keeps partly filled pages with the allocating thread; a full page moves to the thread that frees
+        // from it.
         let all = (0..PIECES).map(|n| vec![n as u8; PIECE]);
         let (sent, kept): (Vec<_>, Vec<_>) = all.enumerate().partition(|(n, _)| n % 2 == 0);
         drop(kept);

@@ -1,5 +1,5 @@
-//! The testbed end to end: real node processes in isolated hosts, as whoever runs the tests.
-//! Skipped with the reason where the kernel lets us isolate nothing.
+//! The testbed end to end: real node processes in isolated hosts, as the user who runs the tests.
+//! Skipped with the reason if the kernel does not permit isolation.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ to = "relay"
 bundles = { count = 4, size = ["1 kB", "2 kB"], interval = "50 ms" }
 "#;
 
-/// Whether this machine can run the testbed; prints why not.
+/// Whether this machine can run the testbed; prints the reason if not.
 fn possible() -> bool {
     let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -78,7 +78,7 @@ fn run(folder: &Path, interface: &str) -> Command {
 }
 
 #[test]
-fn a_file_arrives_as_it_was_through_real_nodes() {
+fn file_arrives_intact_through_nodes() {
     if !possible() {
         return;
     }
@@ -88,6 +88,7 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
     assert!(output.status.success(), "{errors}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(10), Some(10)), "{result}");
+    // At least the delay of the first link.
     let latency = result["latency_s"]["p50"].as_f64().unwrap();
     assert!((0.05..5.0).contains(&latency), "{result}");
     let text = std::fs::read_to_string(folder.join("run/manifest.json")).unwrap();
@@ -97,7 +98,7 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
     assert_eq!(file["sent_checksum"], file["received_checksum"]);
     assert!(file["complete_s"].as_f64().is_some_and(|s| s > 0.1), "{file}");
     assert!(manifest["validity"]["emulator_lateness"]["count"].as_u64().is_some_and(|n| n > 0));
-    // Where the kernel counts how long threads wait.
+    // Only kernels with schedstat count how long threads wait for a processor.
     if std::path::Path::new("/proc/self/schedstat").exists() {
         assert!(manifest["validity"]["node_lateness"]["count"].as_u64().is_some_and(|n| n > 0), "{manifest}");
     }
@@ -106,7 +107,7 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
 }
 
 #[test]
-fn lowered_store_is_told_by_run_and_compare() {
+fn store_downgrade_is_reported() {
     if !possible() {
         return;
     }
@@ -125,7 +126,7 @@ fn lowered_store_is_told_by_run_and_compare() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Added to the scenario: TLS, security of bundles and custody.
+/// Addition to the scenario: TLS, BPSec and custody.
 const SECURED: &str = r#"
 [node_defaults]
 tcpclv4 = { tls = "require" }
@@ -153,7 +154,7 @@ key = "picture"
 "#;
 
 #[test]
-fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
+fn secured_custody_bundles_leave_no_keys() {
     if !possible() {
         return;
     }
@@ -165,6 +166,7 @@ fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
     assert!(output.status.success(), "{errors}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(10), Some(10)), "{result}");
+    // The source takes custody of all ten; the relay of the six whose destination is behind it.
     assert_eq!(result["custody"]["taken"].as_u64(), Some(10 + 6), "by its source, and by the relay: {result}");
     let nodes = folder.join("run/nodes");
     let configuration = std::fs::read_to_string(nodes.join("relay/node.toml")).unwrap();
@@ -174,7 +176,7 @@ fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
 }
 
 #[test]
-fn nothing_is_left_when_the_run_is_killed() {
+fn killed_run_leaves_nothing() {
     if !possible() {
         return;
     }
@@ -195,7 +197,7 @@ fn nothing_is_left_when_the_run_is_killed() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Processes whose working directory is in the run.
+/// Number of processes whose working directory is in the run.
 fn nodes_running(folder: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let inside = |p: &std::fs::DirEntry| {
@@ -205,7 +207,7 @@ fn nodes_running(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_mistake_in_the_scenario_is_the_users_and_says_where() {
+fn scenario_mistake_exits_two_with_place() {
     let folder = folder("mistake");
     std::fs::write(folder.join("scenario.toml"), SCENARIO.replace("delay = \"50 ms\"", "dealy = \"50 ms\"")).unwrap();
     let output = run(&folder, "packet").output().unwrap();
@@ -215,7 +217,7 @@ fn a_mistake_in_the_scenario_is_the_users_and_says_where() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Two nodes that find each other, reports in short, and quotas.
+/// Two nodes with neighbour discovery, compressed reports, and quotas.
 const FOUND: &str = r#"
 name = "found"
 duration = "12 s"
@@ -249,7 +251,7 @@ bundles = 1
 "#;
 
 #[test]
-fn nodes_that_find_each_other_exchange_bundles_over_the_link_of_the_scenario_and_report_in_short() {
+fn discovered_neighbours_use_scenario_link() {
     if !possible() {
         return;
     }
@@ -273,11 +275,12 @@ fn nodes_that_find_each_other_exchange_bundles_over_the_link_of_the_scenario_and
     });
     read.unwrap();
     assert!(over.len() >= 20 && over.iter().all(|link| link == "cable"), "whoever found whom: {over:?}");
+    // Reports are collected for one second; 20 bundles take 0.4 s.
     assert!((1..=2).contains(&told), "{told} reports on 20 deliveries");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Bundles through a relay that is killed twice as they come and cannot go on, to a destination that was killed before.
+/// Bundles through a relay that is killed twice while the onward link is down, to a destination restarted before.
 const RESTARTED: &str = r#"
 name = "restarted"
 duration = "25 s"
@@ -331,7 +334,7 @@ at = "2500 ms"
 lasts = "3500 ms"
 "#;
 
-/// What the tables of a run say of faults: when, at which node, of what.
+/// Faults in the event table of a run: time, and node with kind and link.
 fn faults(run: &Path) -> Vec<(u64, String)> {
     let mut faults = Vec::new();
     let reader = farlink_report::RunReader::open(run).unwrap();
@@ -346,7 +349,7 @@ fn faults(run: &Path) -> Vec<(u64, String)> {
     faults
 }
 
-/// The faults of a run of the same scenario in the simulator, sorted, without their times.
+/// Faults of the same scenario in simulation, sorted, without times.
 fn simulated_faults(folder: &Path) -> Vec<String> {
     let mut command = Command::new(FARLINK);
     command.current_dir(folder).args(["run", "scenario.toml", "--in", "sim", "--out", "simulated"]);
@@ -360,7 +363,7 @@ fn sorted(faults: Vec<(u64, String)>) -> Vec<String> {
 }
 
 #[test]
-fn nodes_that_are_killed_and_started_again_lose_nothing_that_they_kept() {
+fn restarted_nodes_lose_no_kept_bundle() {
     if !possible() {
         return;
     }
@@ -392,7 +395,7 @@ fn nodes_that_are_killed_and_started_again_lose_nothing_that_they_kept() {
 }
 
 #[test]
-fn a_node_that_is_down_at_the_end_is_told_of_and_keeps_nothing_that_is_counted() {
+fn node_down_at_end_is_reported() {
     if !possible() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The tests of the command line, in one program: it is linked once.
+//! Tests of the command line, in one program so that it is linked once.
 
 mod bench;
 mod campaign;

@@ -1,4 +1,4 @@
-//! What commands say when something is not there, or nobody reads on.
+//! Messages for missing files, closed pipes and `--version`.
 
 use std::process::{Command, Output, Stdio};
 
@@ -7,7 +7,7 @@ fn farlink(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_reader_that_closes_early_is_no_error() {
+fn closed_stdout_is_no_error() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
     let mut child =
         command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -17,7 +17,7 @@ fn a_reader_that_closes_early_is_no_error() {
 }
 
 #[test]
-fn a_missing_file_is_bad_input_and_comes_with_a_hint() {
+fn missing_file_is_bad_input() {
     let commands: [&[&str]; 3] = [
         &["send", "/no/such/file", "--to", "ipn:2.64"],
         &["node", "links", "add", "/no/such/file"],
@@ -32,7 +32,7 @@ fn a_missing_file_is_bad_input_and_comes_with_a_hint() {
 }
 
 #[test]
-fn the_version_names_the_commit_it_was_built_of() {
+fn version_names_build_commit() {
     let git =
         Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let commit = git.ok().filter(|output| output.status.success()).map(|output| output.stdout);

@@ -1,9 +1,9 @@
-//! `farlink one --mode fast` as a user meets it: a batch, and a folder that holds something already.
+//! `farlink one --mode fast` from the command line: batches, existing folders, and mistakes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What it ended with, printed and said.
+/// Exit status, standard output and standard error of a run.
 fn one(out: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let data = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/one"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
@@ -19,14 +19,14 @@ fn names(folder: &Path, ending: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_run_of_a_batch_has_a_scenario_of_its_own_and_all_are_one_document() {
+fn batch_runs_form_one_document() {
     let place = tempfile::tempdir().unwrap();
-    // Longer than a scenario's name may be, and different at its end only.
+    // Longer than a scenario's name may be, and different only at the end.
     let name = format!("Scenario.name={}-s%%MovementModel.rngSeed%%", "a-long-name-of-a-study".repeat(4));
     let (code, printed, said) = one(place.path(), &["-b", "3", "--json", "--set", &name]);
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("warning"), "{said}");
-    assert_eq!(said.matches("not the same world").count(), 1, "what differs is told once: {said}");
+    assert_eq!(said.matches("the simulators differ").count(), 1, "what differs is told once: {said}");
     let document: serde_json::Value = serde_json::from_str(&printed).expect("one document");
     let runs = document["runs"].as_array().unwrap();
     let of = |key: &str| runs.iter().map(|run| run[key].as_str().unwrap()).collect::<std::collections::BTreeSet<_>>();
@@ -36,21 +36,22 @@ fn each_run_of_a_batch_has_a_scenario_of_its_own_and_all_are_one_document() {
 }
 
 #[test]
-fn what_was_not_made_of_settings_is_not_written_over() {
+fn foreign_scenarios_are_not_overwritten() {
     let place = tempfile::tempdir().unwrap();
     let name = "Scenario.name=mine";
+    // A converted scenario may be replaced by the next conversion.
     for again in ["the first time", "and again"] {
         assert_eq!(one(place.path(), &["--set", name]).0, Some(0), "{again}");
     }
     std::fs::write(place.path().join("mine.toml"), "name = \"dear\"\n").unwrap();
     let (code, _, said) = one(place.path(), &["--set", name]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("mine.toml is there, and not made of settings of The ONE\nhint: --out"), "{said}");
+    assert!(said.contains("mine.toml exists and was not converted from settings of The ONE\nhint: --out"), "{said}");
     assert_eq!(std::fs::read_to_string(place.path().join("mine.toml")).unwrap(), "name = \"dear\"\n");
 }
 
 #[test]
-fn runs_of_a_batch_are_named_as_the_one_names_them() {
+fn batch_runs_use_upstream_names() {
     let place = tempfile::tempdir().unwrap();
     let seeds = |batch: &str| {
         let name = "Scenario.name=s%%MovementModel.rngSeed%%";
@@ -61,14 +62,14 @@ fn runs_of_a_batch_are_named_as_the_one_names_them() {
         names.collect::<Vec<_>>()
     };
     assert_eq!([seeds("3"), seeds("2:3"), seeds("2:2")], [vec!["s1", "s2", "s3"], vec!["s2", "s3"], vec!["s2"]]);
-    for (batch, says) in [("3:2", "comes before"), ("0:2", "do nothing"), ("1:", "hint:"), ("1:100001", "100000")] {
+    for (batch, says) in [("3:2", "comes before"), ("0:2", "at least 1"), ("1:", "hint:"), ("1:100001", "100000")] {
         let (code, _, said) = one(place.path(), &["-b", batch]);
         assert!(code == Some(2) && said.contains(says), "{batch}: {said}");
     }
 }
 
 #[test]
-fn mistakes_say_where_and_what_to_try() {
+fn mistakes_name_place_and_remedy() {
     let place = tempfile::tempdir().unwrap();
     let mine = place.path().join("mine.txt");
     let mine = mine.to_str().unwrap();
@@ -76,7 +77,7 @@ fn mistakes_say_where_and_what_to_try() {
         ("\u{feff}Scenario.name = x\n", "mine.txt:1: begins with a byte order mark\nhint: save it"),
         (
             "# talk\nGroup.nrofHost = 5\n",
-            "mine.txt:2: Group.nrofHost is no key that is read\nhint: did you mean `Group.nrofHosts`?",
+            "mine.txt:2: Group.nrofHost is not a known key\nhint: did you mean `Group.nrofHosts`?",
         ),
         (
             "Group.interface1 = wifi\n",
@@ -85,7 +86,7 @@ fn mistakes_say_where_and_what_to_try() {
         ("Group.nrofHosts = 0\nGroup1.nrofHosts = 0\n", "there are no hosts\nhint:"),
         ("Group.activeTimes = 0,5\n", "not covered\nhint: leave Group.activeTimes out"),
         ("Scenario.name =\n", "mine.txt:1: Scenario.name = : no name of a file\nhint: names of reports"),
-        ("Group2.nrofHosts = 3\n", "warning: Group2 is not read: Scenario.nrofHostGroups is 1\n"),
+        ("Group2.nrofHosts = 3\n", "warning: Group2 has no effect: Scenario.nrofHostGroups is 1\n"),
     ] {
         std::fs::write(mine, text).unwrap();
         let (_, _, said) = one(place.path(), &[mine]);

@@ -1,9 +1,9 @@
-//! `farlink plan forecast`: a plan that fills a node is told before it does.
+//! `farlink plan forecast`: congestion of a node is forecast from the plan.
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
-/// The orbiter takes 1 MB in 100 s and gives half of it later.
+/// The orbiter receives 1 MB in 100 s and later sends half of it.
 const PLAN: &str = "epoch 2026-11-20T09:00:00Z\nnode rover 1\nnode orbiter 2\nnode earth 3\n\
     contact rover orbiter +0..+100 rate 10 kB/s delay 1 s\ncontact orbiter earth +200..+300 rate 5 kB/s delay 600 s\n";
 
@@ -22,7 +22,7 @@ fn text(plan: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn every_node_of_a_plan_has_a_line() {
+fn every_plan_node_has_a_line() {
     let all = text(PLAN, &["--capacity", "600 kB"]);
     assert_eq!(
         all,
@@ -35,7 +35,7 @@ fn every_node_of_a_plan_has_a_line() {
 }
 
 #[test]
-fn one_node_is_drawn_and_each_change_is_a_line() {
+fn node_view_lists_every_change() {
     let one = text(PLAN, &["--node", "orbiter", "--capacity", "600 kB", "--occupied", "100 kB"]);
     assert!(
         one.starts_with("orbiter: congestion at +50 s (2026-11-20T09:00:50.000Z); 1.1 MB at +100 s at most\n"),
@@ -47,13 +47,13 @@ fn one_node_is_drawn_and_each_change_is_a_line() {
 }
 
 #[test]
-fn scripts_get_every_level() {
+fn json_has_every_level() {
     let arguments = ["--json", "--node", "2", "--production", "80 bit/s", "--until", "+400", "--capacity", "600 kB"];
     let document: Value = serde_json::from_str(&text(PLAN, &arguments)).expect("one document");
     assert_eq!((&document["capacity_bytes"], &document["until"]), (&600_000.into(), &400.0.into()));
     let node = &document["nodes"][0];
     assert_eq!((&node["node"], &node["name"]), (&2.into(), &"orbiter".into()));
-    // 10 B/s are made here besides: 2 kB at 200 s, from when more leaves than comes.
+    // Production of 10 B/s adds 2 kB until 200 s, when the orbiter begins to send more than it receives.
     assert_eq!((&node["congestion"], node["congestion_at"].as_f64().map(|at| at.round())), (&true.into(), Some(60.0)));
     assert_eq!((&node["peak_bytes"], &node["peak_at"]), (&1_002_000.into(), &200.0.into()));
     let levels = node["levels"].as_array().expect("a list");
@@ -63,7 +63,7 @@ fn scripts_get_every_level() {
 }
 
 #[test]
-fn what_cannot_be_understood_gets_a_hint() {
+fn unreadable_input_gets_a_hint() {
     for (arguments, part) in [
         (["--node", "venus"], "`venus` is not a node"),
         (["--capacity", "big"], "--capacity: `big` is not a data volume"),

@@ -1,4 +1,4 @@
-//! `farlink plan from-orbits`: a file becomes a plan that the other commands read.
+//! `farlink plan from-orbits`: computes plans that the other commands read.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -39,7 +39,7 @@ fn said(output: &Output) -> (String, String) {
 }
 
 #[test]
-fn a_plan_of_orbits_is_read_by_every_other_command() {
+fn every_command_reads_orbit_plan() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let (data, talk) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 2h -o polar.plan"));
@@ -54,14 +54,14 @@ fn a_plan_of_orbits_is_read_by_every_other_command() {
         route["hops"].as_u64().expect("hops") >= 4 && route["arrival"].as_f64().expect("arrival") < 7200.0,
         "{route}"
     );
-    // Without --out the same goes to standard output.
+    // Without --out the same plan goes to standard output, whatever the number of threads.
     let written = std::fs::read_to_string(folder.path().join("polar.plan")).expect("the plan");
     let (data, _) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 2h --threads 1"));
     assert_eq!(data, written);
 }
 
 #[test]
-fn one_document_of_json_has_what_the_plan_has() {
+fn json_matches_the_plan() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let arguments = "plan from-orbits polar.toml --from 2026-11-21T00:00:00Z --for 30min --json -o polar.plan";
@@ -73,11 +73,12 @@ fn one_document_of_json_has_what_the_plan_has() {
     let shown: serde_json::Value = serde_json::from_str(&data).expect("JSON");
     assert_eq!(made["contacts"], shown["contacts"]);
     assert_eq!(made["epoch"], shown["epoch"]);
+    // Mostly laser contacts: 66 satellites with up to four neighbours each.
     assert!(made["contacts"].as_array().expect("contacts").len() > 250);
 }
 
 #[test]
-fn ions_plan_says_once_what_was_rounded() {
+fn ion_plan_notes_rounding_once() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("polar.toml"), ORBITS).expect("it is written");
     let (data, talk) = said(&farlink(folder.path(), "plan from-orbits polar.toml --for 30min --to ion"));

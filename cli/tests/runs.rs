@@ -1,11 +1,11 @@
-//! `farlink run` and `farlink report` as a user meets them: what they write over, and what they say of a run
-//! that is not as expected.
+//! `farlink run`, `report` and `compare` from the command line: files they may overwrite, and messages about runs that
+//! are interrupted, damaged or miss an expectation.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Two nodes and a link that never loses anything.
+/// Two nodes and a link without loss.
 const SCENARIO: &str = "\
 name = \"pair\"\nduration = \"20 s\"\n\
 [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
@@ -28,12 +28,13 @@ fn farlink(folder: &Path, arguments: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_run_replaces_nothing_without_force() {
+fn run_without_force_replaces_nothing() {
     let folder = folder("force");
     let dear = folder.join("dear");
     std::fs::create_dir(&dear).unwrap();
     let foreign = "{\"name\": \"my web app\"}";
     std::fs::write(dear.join("manifest.json"), foreign).unwrap();
+    // --force replaces runs, never other folders.
     for force in ["", " --force"] {
         let (code, _, said) = farlink(&folder, &format!("run scenario.toml --in sim --out dear{force}"));
         assert_eq!(code, Some(2), "{said}");
@@ -55,7 +56,7 @@ fn a_run_replaces_nothing_without_force() {
 }
 
 #[test]
-fn a_report_replaces_only_reports_without_force() {
+fn report_without_force_replaces_only_reports() {
     let folder = folder("report");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
     let page = "<!doctype html>\n<p>My page.";
@@ -70,13 +71,13 @@ fn a_report_replaces_only_reports_without_force() {
 }
 
 #[test]
-fn a_missed_expectation_is_said_and_fails_the_command() {
+fn missed_expectation_fails_the_command() {
     let folder = folder("expect");
     let expect = |text: &str| std::fs::write(folder.join("scenario.toml"), format!("{SCENARIO}[expect]\n{text}\n"));
     expect("delivery_ratio = 1.0\nfinished_within = \"5 s\"").unwrap();
     let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out missed");
     assert_eq!(code, Some(1), "{said}");
-    assert!(printed.contains("10 of 10 bundles"), "the run is told all the same: {printed}");
+    assert!(printed.contains("10 of 10 bundles"), "the results are printed all the same: {printed}");
     assert!(said.contains("finished_within: expected all bundles delivered within 5 s, found the last one"), "{said}");
     assert!(!said.contains("delivery_ratio"), "{said}");
     let (code, printed, _) = farlink(&folder, "run scenario.toml --in sim --json --out json");
@@ -94,7 +95,7 @@ fn a_missed_expectation_is_said_and_fails_the_command() {
 }
 
 #[test]
-fn the_scenario_that_init_writes_meets_its_own_expectation() {
+fn init_scenario_meets_its_expectation() {
     let folder = folder("init");
     assert_eq!(farlink(&folder, "init scenario --force").0, Some(0));
     let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out run");
@@ -102,14 +103,14 @@ fn the_scenario_that_init_writes_meets_its_own_expectation() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A run that would take days, with what it is interrupted by.
+/// Starts a run that would take days and sends it a signal.
 fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
     let endless = SCENARIO.replace("20 s", "70000 d").replace("count = 10,", "count = 1000000000,");
     std::fs::write(folder.join("endless.toml"), endless).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
     command.current_dir(folder).args(["run", "endless.toml", "--in", "sim", "--out", out]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The manifest is the first that a run writes; then a moment to get going.
+    // The manifest is the first file of a run; then wait until events happen.
     while !folder.join(out).join("manifest.json").exists() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was told to");
         std::thread::sleep(Duration::from_millis(10));
@@ -121,7 +122,7 @@ fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
 }
 
 #[test]
-fn an_interrupted_run_is_a_run_that_says_so() {
+fn interrupted_run_is_marked_unfinished() {
     let folder = folder("interrupted");
     let output = interrupted(&folder, "stopped", "-INT");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -133,7 +134,7 @@ fn an_interrupted_run_is_a_run_that_says_so() {
     let page = std::fs::read_to_string(folder.join("stopped/report.html")).unwrap();
     assert!(page.contains("was interrupted after") && !page.contains("NaN"));
 
-    // What was killed could write no end of its tables: it is a run all the same, and replaced only when told.
+    // A killed run has unfinished tables: it still counts as a run, which only --force replaces.
     let output = interrupted(&folder, "killed", "-KILL");
     assert_eq!(output.status.code(), None);
     let (code, _, said) = farlink(&folder, "report killed");
@@ -149,7 +150,7 @@ fn an_interrupted_run_is_a_run_that_says_so() {
 }
 
 #[test]
-fn a_simulation_of_whole_messages_compares_with_one_of_packets() {
+fn message_and_packet_runs_compare() {
     let folder = folder("fidelity");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out full").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --fidelity message --out message").0, Some(0));
@@ -166,7 +167,7 @@ fn a_simulation_of_whole_messages_compares_with_one_of_packets() {
 }
 
 #[test]
-fn each_traffic_is_told_by_itself() {
+fn results_are_listed_per_traffic() {
     let folder = folder("traffic");
     let second = "[[traffic]]\nname = \"u\"\nfrom = \"b\"\nto = \"a\"\nstart = \"5 s\"\n\
                   bundles = { count = 3, size = \"2 kB\", interval = \"1 s\" }\n\
@@ -194,7 +195,7 @@ fn each_traffic_is_told_by_itself() {
 }
 
 #[test]
-fn a_damaged_run_is_named_with_what_makes_it_again() {
+fn damaged_run_gets_a_remedy() {
     let folder = folder("damaged");
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
     assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
@@ -216,7 +217,7 @@ fn a_damaged_run_is_named_with_what_makes_it_again() {
 }
 
 #[test]
-fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
+fn run_repeats_plan_warnings() {
     let folder = folder("plan");
     let plan = "a contact +0 +20 1 2 125000\na contact +0 +20 2 1 125000\na range +0 +20 1 2 1\nm production 1000000\n";
     std::fs::write(folder.join("ion.plan"), plan).unwrap();
@@ -231,12 +232,12 @@ fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
 
     std::fs::write(folder.join("empty.plan"), "# nothing yet\n").unwrap();
     let (code, printed, said) = farlink(&folder, "plan check --plan empty.plan");
-    assert_eq!((code, &said[..]), (Some(0), "warning: there are no contacts: nothing can be sent\n"), "{printed}");
+    assert_eq!((code, &said[..]), (Some(0), "warning: the plan has no contacts: nothing can be sent\n"), "{printed}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
-fn of_many_traffics_and_of_many_mistakes_the_first_twenty_are_told() {
+fn long_lists_stop_at_twenty() {
     let folder = folder("many");
     let traffic = |to: &str| {
         let one = |n| {

@@ -1,5 +1,5 @@
-//! Wrong command lines, scenarios, configurations, plans and bundles: each message says what is wrong,
-//! where, and what to try; nothing panics.
+//! Wrong command lines, scenarios, configurations, plans and bundles: each message names the problem and its place and
+//! gives a hint; nothing panics.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ const NODE: &str = "node_ids = [\"ipn:1.0\"]\n[store]\nkind = \"memory\"\n[layer
 
 const PLAN: &str = "contact 1 2 both +0..+3600 rate 1 Mbit/s delay 1 s\n";
 
-/// Arguments, exit status, what the message says.
+/// Arguments, exit status, part of the message.
 const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("", 2, "Usage: farlink <COMMAND>"),
     ("launch", 2, "unrecognized subcommand 'launch'"),
@@ -34,28 +34,28 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("send good.plan --to nonsense", 2, "`nonsense` is not an endpoint"),
     ("send nowhere.bin --to ipn:2.64", 2, "nowhere.bin: "),
     ("send good.plan --to ipn:2.64 --at no.sock", 1, "no node at the application socket no.sock"),
-    ("send good.plan --to ipn:2.64 --bundle-size 0", 2, "--bundle-size: a bundle of no bytes carries nothing"),
-    ("send good.plan --to ipn:2.64 --window 0", 2, "'0' for '--window <WINDOW>': that would do nothing"),
-    ("send good.plan --to ipn:2.64 --lifetime 0s", 2, "bundles without lifetime are dropped at once"),
+    ("send good.plan --to ipn:2.64 --bundle-size 0", 2, "--bundle-size: must be at least 1 B"),
+    ("send good.plan --to ipn:2.64 --window 0", 2, "'0' for '--window <WINDOW>': must be at least 1"),
+    ("send good.plan --to ipn:2.64 --lifetime 0s", 2, "bundles with a lifetime below 1 ms expire at once"),
     ("send good.plan --to ipn:2.64 --rate -1Mbit/s", 2, "`-1Mbit/s` is not a data rate"),
     ("send good.plan --to ipn:2.64 --sizes text.bin", 2, "--sizes takes a text file"),
     ("send folder --to ipn:2.64", 2, "folder: is a folder"),
     ("send good.plan --to ipn:2.64", 2, "no node has its application socket in this folder"),
-    ("ping ipn:2 --count 0", 2, "'0' for '--count <COUNT>': that would do nothing"),
+    ("ping ipn:2 --count 0", 2, "'0' for '--count <COUNT>': must be at least 1"),
     ("ping ipn:2 --at localhost:99999", 1, "the port 99999 is out of range"),
     ("recv --files 1", 2, "--files needs --out"),
     ("recv --out good.plan", 2, "good.plan is not a folder"),
-    ("recv --out /proc/x", 2, "/proc/x cannot be made: "),
+    ("recv --out /proc/x", 2, "/proc/x cannot be created: "),
     ("perf ipn:2.2000 --seconds -1", 2, "`-1` is not a number of seconds"),
-    ("run good.toml --in sim --out /proc/x", 2, "/proc/x cannot be made: "),
+    ("run good.toml --in sim --out /proc/x", 2, "/proc/x cannot be created: "),
     ("run good.toml --in sim --seed -1", 2, "`-1` is not a whole number"),
     ("run good.toml --in sim --interface tap", 2, "`--interface tap` in simulation"),
     ("init two-nodes --dir good.plan", 2, "good.plan is not a folder"),
     ("init scenario --dir /proc", 2, "/proc/scenario.toml cannot be written: "),
-    ("emulate --link geo --mtu 10", 2, "`10` is no number of bytes from 576"),
+    ("emulate --link geo --mtu 10", 2, "`10` is not a number of bytes from 576"),
     ("emulate --link delay=1s,windows=5s..2s", 2, "a start before its end, not `5 s .. 2 s`"),
     ("recv --service 64 --at no.sock", 1, "no node at the application socket no.sock"),
-    ("node", 2, "a configuration file or a question is needed"),
+    ("node", 2, "a configuration file or a subcommand is needed"),
     ("node --config nowhere.toml", 2, "nowhere.toml"),
     ("node --config folder", 2, "folder"),
     ("node status --at http://127.0.0.1:1", 1, "no control API answers at http://127.0.0.1:1"),
@@ -68,7 +68,7 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("plan from-orbits nowhere.toml --for 1d", 2, "nowhere.toml: cannot be read: "),
     ("plan from-orbits good.plan --for 1d", 2, "line 1: not TOML"),
     ("plan from-orbits good.toml --for 1d --from 2026-11-20T09:00:00Z", 2, "unknown key"),
-    ("plan from-orbits good.toml --for 0s", 2, "a plan that takes no time"),
+    ("plan from-orbits good.toml --for 0s", 2, "the plan would have no length"),
     ("plan from-orbits good.toml --for 200000d", 2, "is longer than a century"),
     ("plan from-orbits good.toml --for 1d --from noon", 2, "`noon` is not a time in UTC"),
     ("plan from-orbits good.toml", 2, "--for <DURATION>"),
@@ -84,7 +84,7 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("doctor now", 2, "unexpected argument 'now'"),
 ];
 
-/// What is replaced in [`SCENARIO`], by what, what the message says.
+/// Text in [`SCENARIO`], its replacement, part of the message.
 const SCENARIOS: &[(&str, &str, &str)] = &[
     ("\"10 s\"", "\"0 s\"", "duration (line 2)"),
     ("\"10 s\"", "\"10\"", "duration (line 2)"),
@@ -99,7 +99,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("[[traffic]]", "[[trafic]]", "trafic (line 14)"),
 ];
 
-/// The same for [`NODE`].
+/// Text in [`NODE`], its replacement, part of the message.
 const NODES: &[(&str, &str, &str)] = &[
     ("\"ipn:1.0\"", "\"ipn:x.0\"", "wrong.toml:1: node_ids: "),
     ("\"memory\"", "\"tape\"", "wrong.toml:3: store.kind: "),
@@ -112,7 +112,7 @@ const NODES: &[(&str, &str, &str)] = &[
     ("\"127.0.0.1:4557\"", "\"127.0.0.1\"", "wrong.toml:10: link.b.address: "),
 ];
 
-/// A plan, and what the message says.
+/// A plan, and part of the message.
 const PLANS: &[(&str, &str)] = &[
     ("contact 1 2 +0..+5", "line 1: this contact has no rate"),
     ("contact 1 2 +5..+0 rate 1 bit/s", "line 1: error: contact 1 ends at +0 s"),
@@ -125,7 +125,7 @@ const PLANS: &[(&str, &str)] = &[
     ("contact 1 2 +0..+5 rate 1 bit/s\ncontact 1 2 +3..+9 rate 1 bit/s", "line 2: error: contact 2 overlaps contact 1"),
 ];
 
-/// A bundle as hexadecimal text, and what the message says.
+/// A bundle in hexadecimal, and part of the message.
 const BUNDLES: &[(&str, &str)] = &[
     ("", "no bytes at all at byte 0"),
     ("00", "begins with the byte 9f at byte 0"),
@@ -138,16 +138,17 @@ const BUNDLES: &[(&str, &str)] = &[
     ("this is no hex", "not hexadecimal text at byte 0"),
 ];
 
-/// Whether the command fails as it should; what it said otherwise.
+/// Runs a command that must fail; the error is its output if it does not fail as expected.
 fn refused(folder: &Path, arguments: &str, code: i32, says: &str) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
     command.current_dir(folder).args(arguments.split_whitespace()).stdin(Stdio::null());
     let output = command.output().map_err(|error| error.to_string())?;
     let talk = String::from_utf8_lossy(&output.stderr);
-    // What is found in a plan is data.
+    // Findings in a plan are data, on standard output.
     let said = format!("{}{talk}", String::from_utf8_lossy(&output.stdout));
-    // The reader of the command line gives its own hints.
+    // clap words its own hints.
     let hint = ["hint: ", "--help", "tip: "].iter().any(|hint| said.contains(hint));
+    // A panic is a bug, whatever the input.
     let calm = !said.contains("panicked") && !said.contains("backtrace");
     let fine = output.status.code() == Some(code) && !talk.is_empty() && said.contains(says) && hint && calm;
     if fine {
@@ -158,7 +159,7 @@ fn refused(folder: &Path, arguments: &str, code: i32, says: &str) -> Result<(), 
 }
 
 #[test]
-fn each_mistake_is_answered_with_what_where_and_a_hint() {
+fn wrong_input_gets_place_and_hint() {
     let folder: PathBuf = std::env::temp_dir().join(format!("farlink-cli-wrong-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("folder")).unwrap();

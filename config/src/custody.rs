@@ -1,4 +1,4 @@
-//! Rules of custody, which node files and scenarios give alike.
+//! Rules of custody, shared by node files and scenarios.
 
 use crate::input::Input;
 use crate::keys::{Fallback, Key, Kind, key, other};
@@ -7,60 +7,65 @@ use farlink_base::{DataVolume, Duration, EndpointId};
 
 use Fallback::{Absent, Is};
 
-/// A list of patterns of endpoint IDs.
+/// Kind of value: a list of endpoint ID patterns.
 pub const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
 
-/// The keys of the rules.
+/// Keys of the rules.
 pub const RULES: &[Key] = &[
     key(
         "from",
         PATTERNS,
         Absent,
-        "Neighbours it is taken from and who are answered, by their node IDs; without it, all whose name is sure.",
+        "Neighbours from which custody is accepted, and to which signals are sent, by node ID; default: all that are configured or authenticated.",
     ),
-    key("to", PATTERNS, Absent, "Destinations of bundles it is taken of; without it, all."),
-    key("capacity", Kind::Volume, Absent, "Most bytes in custody; without it, half of the store's."),
-    key("timeout_max", Kind::Duration, Is("1 h"), "The longest that a timeout becomes as it doubles."),
+    key("to", PATTERNS, Absent, "Destinations of the bundles for which custody is accepted; default: all."),
+    key("capacity", Kind::Volume, Absent, "Most bytes in custody; default: half of the store's capacity."),
+    key("timeout_max", Kind::Duration, Is("1 h"), "Longest retransmission timeout, which doubles with each attempt."),
     key(
         "aggregate",
         Kind::Flag,
         Is("true"),
-        "Whether bundles of version 6 carry numbers, so that one signal is about many (CCSDS 734.2-B-1).",
+        "Whether BPv6 bundles carry custody IDs for aggregate custody signals (CCSDS 734.2-B-1).",
     ),
-    key("signal_delay", Kind::Duration, Is("1 s"), "How long such signals gather."),
-    key("signal_bundles", Kind::Count(1, 100_000), Is("1000"), "Bundles after which one leaves at once."),
+    key("signal_delay", Kind::Duration, Is("1 s"), "Time for which such signals are collected."),
+    key(
+        "signal_bundles",
+        Kind::Count(1, 100_000),
+        Is("1000"),
+        "Number of bundles after which a signal is sent at once.",
+    ),
 ];
-/// For which of its own bundles a node asks for custody, where a file says so in such words.
+/// Key for the destinations for which a node requests custody.
 pub const REQUEST: Key = key(
     "request",
     PATTERNS,
     Absent,
-    "Destinations for which bundles made here ask for it; without it, none. Needs a durable store.",
+    "Destinations for which bundles created here request custody; default: none. Needs a durable store.",
 );
 
-/// What custody is taken of, and how it is signalled.
+/// Rules of accepting and signalling custody.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Custody {
-    /// Patterns of the neighbours it is taken from.
+pub struct CustodyRules {
+    /// Node ID patterns of the neighbours from which custody is accepted.
     pub from: Vec<String>,
-    /// Patterns of the destinations of what it is taken of.
+    /// Destination patterns of the bundles for which custody is accepted.
     pub to: Vec<String>,
-    /// Most bytes; `None`: half of the store's.
+    /// Most bytes in custody; `None`: half of the store's capacity.
     pub capacity: Option<DataVolume>,
-    /// The longest wait for a signal.
+    /// Longest retransmission timeout.
     pub timeout_max: Duration,
-    /// Whether bundles of version 6 carry numbers.
+    /// Whether BPv6 bundles carry custody IDs.
     pub aggregate: bool,
-    /// How long signals gather.
+    /// Time for which signals are collected.
     pub signal_delay: Duration,
-    /// After how many bundles they leave at once.
+    /// Number of bundles after which a signal is sent at once.
     pub signal_bundles: u64,
 }
 
-/// Reads the rules.
-pub fn custody(reader: &Reader<'_>) -> Custody {
+/// Reads the rules of custody.
+pub fn custody(reader: &Reader<'_>) -> CustodyRules {
     let all = || vec!["*".to_string()];
-    Custody {
+    CustodyRules {
         from: patterns(reader, "from").unwrap_or_else(all),
         to: patterns(reader, "to").unwrap_or_else(all),
         capacity: reader.volume("capacity"),
@@ -71,7 +76,7 @@ pub fn custody(reader: &Reader<'_>) -> Custody {
     }
 }
 
-/// Patterns of endpoints; `None` where none are given.
+/// Reads endpoint ID patterns; `None` if the key is absent.
 pub fn patterns(reader: &Reader<'_>, key: &str) -> Option<Vec<String>> {
     reader.custom(key, |input: Input<'_, '_>| {
         let texts = input.texts()?;

@@ -1,11 +1,11 @@
-//! References made from tables of keys.
+//! Reference pages, generated from tables of keys.
 
 use crate::input::{example, list};
 use crate::keys::{Fallback, Key, Kind, Section};
 use farlink_base::{Param, Setting, Unit};
 use std::fmt::Write;
 
-/// A section as Markdown: its help, and a table of its keys.
+/// Writes a section as Markdown: its help, and a table of its keys.
 pub fn write_section(out: &mut String, title: &str, section: &Section) {
     let _ = writeln!(out, "## {title}\n\n{}\n", section.help);
     out.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
@@ -15,7 +15,7 @@ pub fn write_section(out: &mut String, title: &str, section: &Section) {
     out.push('\n');
 }
 
-/// Routers or controls with their parameters as Markdown.
+/// Writes routers or controls with their parameters as Markdown.
 pub fn write_policies<'a>(
     out: &mut String,
     title: &str,
@@ -33,15 +33,17 @@ pub fn write_policies<'a>(
     out.push('\n');
 }
 
-/// Keys as lines of TOML, each with its default (or an example of what it may be) and its help.
+/// Writes keys as lines of TOML, each with its default or an example, and its help.
 pub fn write_toml(out: &mut String, keys: &[Key]) {
     for key in keys {
         let value = match (key.kind, key.default) {
+            // Tables have sections of their own.
             (Kind::Table(_) | Kind::Tables(_), _) => continue,
             (kind, Fallback::Is(text)) if quoted(kind) => format!("\"{text}\""),
             (_, Fallback::Is(text)) => text.to_string(),
             (kind, _) => example(kind),
         };
+        // TOML has no column for it, as the Markdown table has.
         let required = if key.default == Fallback::Required { "Required. " } else { "" };
         let _ = writeln!(out, "{:<33} # {required}{}", format!("{} = {value}", key.name), key.help);
     }
@@ -56,12 +58,13 @@ fn quoted(kind: Kind) -> bool {
     }
 }
 
-/// Text inside a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
 fn kind(kind: Kind) -> String {
+    // Anchors of headings have no dots.
     let link = |name: &str| format!("[{name}](#{})", name.replace('.', ""));
     match kind {
         Kind::Text => "text".into(),
@@ -94,6 +97,7 @@ fn setting_kind(setting: &Setting) -> String {
 }
 
 fn count(min: u64, max: u64) -> String {
+    // Upper bounds that large are technical, not of interest to a reader.
     if max >= u64::from(u32::MAX) {
         format!("whole number from {min}")
     } else {
@@ -110,7 +114,7 @@ fn fallback(key: &Key) -> String {
     }
 }
 
-/// A page with what stands between two markers (`<!-- keys:begin -->`, `<!-- keys:end -->`) replaced.
+/// Replaces the text between two markers (`<!-- keys:begin -->`, `<!-- keys:end -->`) of a page.
 pub fn replace_between(page: &str, marker: &str, with: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {marker}:begin -->\n"), format!("<!-- {marker}:end -->"));
     let from = page.find(&begin)? + begin.len();
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_between_the_markers_is_replaced() {
+    fn only_text_between_markers_changes() {
         let page = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n";
         let replaced = replace_between(page, "x", "new\n").unwrap();
         assert_eq!(replaced, "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n");

@@ -1,4 +1,4 @@
-//! Mistakes, collected, and where in the file they are.
+//! Collection of mistakes and warnings, with their places in the file.
 
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
@@ -10,24 +10,24 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// Where mistakes go, and the text they point into.
+/// Collects mistakes in a text.
 #[derive(Debug)]
 pub struct Errors<'a> {
     file: Option<&'a str>,
     text: &'a str,
-    /// Offsets of the lines' first bytes.
+    /// Offset of each line's first byte.
     lines: Vec<usize>,
-    /// What is found, each with its offset: where there is none, first; what lies in another file, last.
+    /// Mistakes with their offsets: 0 for a missing key, `usize::MAX` for another file.
     list: RefCell<Vec<(usize, ConfigError)>>,
     warnings: RefCell<Vec<(usize, ConfigError)>>,
-    /// Where the tables that were looked at begin, by their paths.
+    /// Offsets of the tables read, by path.
     places: RefCell<HashMap<String, usize>>,
     work: Cell<u64>,
 }
 
 impl<'a> Errors<'a> {
-    /// For a text. Mistakes name their `file`, where there is one: `node.toml:7: link.x.rate`;
-    /// otherwise the line alone: `link[x].rate (line 7)`.
+    /// Collector for a text. With a `file`, mistakes name it: `node.toml:7: link.x.rate`; otherwise only the line:
+    /// `link[x].rate (line 7)`.
     pub fn new(file: Option<&'a str>, text: &'a str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
@@ -41,15 +41,16 @@ impl<'a> Errors<'a> {
             work: Cell::default(),
         }
     }
-    /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
+    /// Parses the text; `None` if it is not TOML, which is recorded as a mistake.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
         if self.text.len() as u64 > FILE_MAX {
-            self.push(self.file.unwrap_or("line 1"), "this is longer than 256 MiB, the most that is read", "");
+            self.push(self.file.unwrap_or("line 1"), "the file is longer than 256 MiB, the limit", "");
             return None;
         }
+        // TOML cannot begin with a brace.
         if self.text.trim_start().starts_with('{') {
             let hint = "keys are written `name = value`, tables `[name]`; `farlink init` writes working files";
-            self.push(self.file.unwrap_or("line 1"), "this is JSON, and TOML is wanted", hint);
+            self.push(self.file.unwrap_or("line 1"), "the file is JSON, TOML is expected", hint);
             return None;
         }
         let (root, syntax) = DeTable::parse_recoverable(self.text);
@@ -63,9 +64,10 @@ impl<'a> Errors<'a> {
                 "text values and quantities need double quotes; tables are `[name]`, lists of tables `[[name]]`",
             );
         }
+        // A recovered tree would cause misleading mistakes.
         syntax.is_empty().then_some(root)
     }
-    /// Adds a mistake that has no place in the file, or whose place is in `path` already.
+    /// Adds a mistake without a place in the file, or with its place in `path`.
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
         self.add(usize::MAX, path, expected, hint);
     }
@@ -73,6 +75,7 @@ impl<'a> Errors<'a> {
         let mut list = self.list.borrow_mut();
         let (at, path, expected, hint) = match list.len().cmp(&MISTAKES_MAX) {
             Ordering::Less => (at, path.into(), expected.into(), hint.into()),
+            // The entry after the last one tells that the list was cut.
             Ordering::Equal => {
                 let first = self.file.unwrap_or("the text").into();
                 (usize::MAX, first, format!("there are more than {MISTAKES_MAX} mistakes"), String::new())
@@ -80,16 +83,16 @@ impl<'a> Errors<'a> {
             Ordering::Greater => return,
         };
         let error = ConfigError { path: printable(path), expected: printable(expected), hint: printable(hint) };
-        // A key that holds for both directions of a link is read twice, the second time soon after.
+        // A key for both directions of a link is read twice, the second time soon after the first.
         if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
             list.push((at, error));
         }
     }
-    /// Adds a mistake about a key, at its place when it is in the file.
+    /// Adds a mistake about a key, with its place if it is in the file.
     pub fn at(&self, path: &str, offset: Option<usize>, expected: impl Into<String>, hint: impl Into<String>) {
         self.add(offset.unwrap_or(0), self.place(path, offset), expected, hint);
     }
-    /// Adds what is no mistake and still not what somebody meant, at its place.
+    /// Adds a warning: valid, and probably not intended.
     pub fn warn(&self, path: &str, offset: Option<usize>, what: impl Into<String>, hint: impl Into<String>) {
         let warning = ConfigError {
             path: printable(self.place(path, offset)),
@@ -106,34 +109,35 @@ impl<'a> Errors<'a> {
             (None, None) => path.to_string(),
         }
     }
-    /// Remembers where a table begins, for what is missing in it.
+    /// Records the beginning of a table, as the place of keys missing in it.
     pub(crate) fn begins(&self, path: &str, offset: usize) {
         self.places.borrow_mut().insert(path.into(), offset);
     }
-    /// Where the table of this path begins.
+    /// Offset of the table of this path.
     pub fn beginning(&self, path: &str) -> Option<usize> {
         self.places.borrow().get(path).copied()
     }
-    /// The line of a byte, from 1.
+    /// Line of a byte, counted from 1.
     pub fn line(&self, offset: usize) -> usize {
+        // Bisection: a file may have millions of mistakes to place.
         self.lines.partition_point(|start| {
             self.count();
             *start <= offset
         })
     }
-    /// The mistakes found, by their lines.
+    /// Mistakes, sorted by line.
     pub fn into_list(self) -> Vec<ConfigError> {
         self.into_findings().0
     }
-    /// The mistakes and the warnings found, each by their lines.
+    /// Mistakes and warnings, each sorted by line.
     pub fn into_findings(self) -> (Vec<ConfigError>, Vec<ConfigError>) {
         (by_line(self.list.into_inner()), by_line(self.warnings.into_inner()))
     }
-    /// Whether there are none so far.
+    /// Whether no mistake was found so far.
     pub fn is_empty(&self) -> bool {
         self.list.borrow().is_empty()
     }
-    /// Steps taken so far, looking for keys and lines: what tests hold against the size of the file.
+    /// Steps taken to find keys and lines, which tests compare with the size of the file.
     pub fn work(&self) -> u64 {
         self.work.get()
     }
@@ -147,37 +151,39 @@ fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
     list.into_iter().map(|(_, error)| error).collect()
 }
 
-/// Longest file that is read whole: a device that never ends, or a file of something else, is refused before it fills
-/// memory.
+/// Longest file read, bytes: an endless device, or another kind of file, is refused before it fills memory.
 pub const FILE_MAX: u64 = 1 << 28;
 
-/// Reads a text file, such as a scenario, a contact plan or a map.
+/// Reads a text file such as a scenario, a contact plan or a map.
 ///
 /// # Errors
-/// Why it cannot be read, as the end of a sentence about the file; it is longer than 256 MiB, or not UTF-8.
+/// The reason, as the end of a sentence about the file: unreadable, longer than 256 MiB, or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, String> {
     read_at_most(path, FILE_MAX)
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<String, String> {
     let mut bytes = Vec::new();
+    // One byte more than allowed reveals that the file is longer.
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     read.map_err(|why| format!("cannot be read: {why}"))?;
     if bytes.len() as u64 > most {
-        return Err(format!("is longer than {most} bytes, the most that is read"));
+        return Err(format!("is longer than {most} bytes, the limit"));
     }
     utf8(bytes)
 }
 
-/// Most mistakes of a file that are kept and told: a file of something else has millions.
+/// Most mistakes reported for a file: another kind of file has millions.
 const MISTAKES_MAX: usize = 200;
 
-/// Longest message, in characters, that is shown whole; a longer one loses its middle.
+/// Longest message, in characters; of a longer one the middle is cut.
 const MESSAGE_MAX: usize = 2000;
 
-/// A message fit for a terminal: what it quotes of a file can neither move the cursor nor turn the text round, nor fill
-/// the screen.
+/// Makes a message safe for a terminal: text quoted from a file cannot move the cursor, change the direction of the
+/// text
+/// or fill the screen.
 fn printable(message: String) -> String {
+    // Unicode's bidirectional control characters.
     let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let unfit = |c: char| (c.is_control() && c != '\n') || turns(c);
     if message.len() <= MESSAGE_MAX && !message.contains(unfit) {
@@ -196,10 +202,10 @@ fn printable(message: String) -> String {
     out
 }
 
-/// The bytes of a file as text, or where they are none.
+/// Converts the bytes of a file to text.
 ///
 /// # Errors
-/// The first byte that is not UTF-8, and its line.
+/// Offset and line of the first byte that is not UTF-8.
 pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|why| {
         let at = why.utf8_error().valid_up_to();
@@ -208,10 +214,11 @@ pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// The nearest of these words, when it is near enough to be meant.
+/// Most similar of these words, if it is similar enough to suggest.
 pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     words
         .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
+        // At most a third of the letters may differ.
         .filter(|(distance, w)| *distance <= w.len().max(word.len()) / 3 && *distance < w.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, w)| w)
@@ -222,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_mistakes_without_end_the_first_are_told() {
+    fn long_error_lists_are_cut() {
         let text = "a\n".repeat(100_000);
         let errors = Errors::new(Some("a.toml"), &text);
         for at in 0..100_000 {
@@ -240,14 +247,15 @@ mod tests {
         for (offset, line) in [(0, 1), (5, 1), (6, 2), (59_999, 10_000), (70_000, 10_001)] {
             assert_eq!(errors.line(offset), line);
         }
+        // log2 of 10,000 lines is 13.3.
         assert!(errors.work() < 5 * 16, "{}", errors.work());
         assert_eq!(Errors::new(None, "").line(0), 1);
     }
 
     #[test]
-    fn a_device_without_end_is_no_text_file() {
+    fn endless_device_is_refused() {
         let error = read_at_most(Path::new("/dev/zero"), 1000).unwrap_err();
-        assert_eq!(error, "is longer than 1000 bytes, the most that is read");
+        assert_eq!(error, "is longer than 1000 bytes, the limit");
         assert!(read_text(Path::new("/")).unwrap_err().starts_with("cannot be read: "));
     }
 
@@ -262,16 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn json_is_called_by_its_name() {
+    fn json_file_is_recognized() {
         let errors = Errors::new(Some("n.toml"), "\n{\"node_ids\": []}");
         assert!(errors.parse().is_none());
         let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 1, "said once");
-        assert!(said[0].starts_with("n.toml: this is JSON, and TOML is wanted\nhint: "), "{said:?}");
+        assert!(said[0].starts_with("n.toml: the file is JSON, TOML is expected\nhint: "), "{said:?}");
     }
 
     #[test]
-    fn only_words_that_are_like_it_are_nearest() {
+    fn suggestions_must_resemble_the_word() {
         for (word, near) in
             [("rte", Some("rate")), ("crc-32", Some("crc32c")), ("loop", None), ("id", None), ("node", None)]
         {
@@ -280,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_says_where() {
+    fn invalid_utf8_names_its_line() {
         assert_eq!(utf8(b"a\nb\xff".to_vec()), Err("is not UTF-8 text: byte 3, in line 2".into()));
         assert_eq!(utf8(b"a\n".to_vec()), Ok("a\n".into()));
     }
 
     #[test]
-    fn findings_come_by_their_lines() {
+    fn findings_are_sorted_by_line() {
         let errors = Errors::new(None, "a = 1\nb = 2\n");
         errors.push("plan", "wrong", "");
         errors.at("b", Some(6), "wrong", "");
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn places_name_the_file_where_there_is_one() {
+    fn places_name_their_file() {
         let said = |file, offset| {
             let errors = Errors::new(file, "a = 1\nb = 2\n");
             errors.at("b", offset, "wrong", "");

@@ -1,4 +1,4 @@
-//! One value of a file, or the text of a default, as what it should be.
+//! One value of a file, or the text of a default, converted to its type.
 
 use crate::errors::nearest;
 use crate::keys::Kind;
@@ -6,17 +6,17 @@ use farlink_base::{DataRate, DataVolume, DtnTime, Setting, Unit, parse_duration}
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// A value as given, or the text of the default.
+/// A value to convert.
 #[derive(Clone, Copy)]
 pub enum Input<'v, 'a> {
-    /// From the file.
+    /// Value from the file.
     Given(&'v DeValue<'a>),
-    /// From the table of keys.
+    /// Default from the table of keys, as text.
     Default(&'static str),
 }
 
 impl<'v, 'a> Input<'v, 'a> {
-    /// What it is, in words.
+    /// Description of the value, for messages.
     pub fn found(self) -> String {
         match self {
             Input::Given(DeValue::Integer(i)) => format!("the bare number {i}"),
@@ -25,10 +25,10 @@ impl<'v, 'a> Input<'v, 'a> {
             Input::Default(text) => format!("`{text}`"),
         }
     }
-    /// Text.
+    /// Converts to text.
     ///
     /// # Errors
-    /// What was found instead, here and below.
+    /// Description of the value found instead, here and below.
     pub fn text(self) -> Result<&'v str, String> {
         match self {
             Input::Given(DeValue::String(text)) => Ok(text),
@@ -39,7 +39,7 @@ impl<'v, 'a> Input<'v, 'a> {
             _ => Err(format!("expected text, found {}", self.found())),
         }
     }
-    /// The place of a word among these.
+    /// Index of the value among these words.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -47,7 +47,7 @@ impl<'v, 'a> Input<'v, 'a> {
         let text = self.text().map_err(|_| format!("expected one of {}, found {}", list(words), self.found()))?;
         choose(text, words)
     }
-    /// Text, or a list of it.
+    /// Converts a text, or a list of texts.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -59,7 +59,7 @@ impl<'v, 'a> Input<'v, 'a> {
             other => other.text().map(|text| vec![text.to_string()]),
         }
     }
-    /// A list.
+    /// Converts to a list of values.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -69,7 +69,7 @@ impl<'v, 'a> Input<'v, 'a> {
             other => Err(format!("expected a list, found {}", other.found())),
         }
     }
-    /// A volume with its unit; nothing needs none.
+    /// Converts to a volume; only 0 may lack a unit.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -81,7 +81,7 @@ impl<'v, 'a> Input<'v, 'a> {
         }
         Ok(volume)
     }
-    /// A table.
+    /// Converts to a table.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -91,7 +91,7 @@ impl<'v, 'a> Input<'v, 'a> {
             other => Err(format!("expected a table, found {}", other.found())),
         }
     }
-    /// A number.
+    /// Converts to a finite number.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -102,17 +102,18 @@ impl<'v, 'a> Input<'v, 'a> {
             Input::Default(text) => text,
             other => return Err(format!("expected a number, found {}", other.found())),
         };
+        // TOML allows underscores between digits, `inf` and `nan`.
         let number = text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite());
         number.ok_or_else(|| format!("`{text}` is no number"))
     }
-    /// A whole number.
+    /// Converts to a whole number.
     ///
     /// # Errors
     /// As [`Input::text`].
     pub fn integer(self) -> Result<u64, String> {
         self.integer_in(0, u64::MAX)
     }
-    /// A whole number; one that no number of ours can be is told the range it should be in.
+    /// Converts to a whole number; a number beyond 64 bits gets an error with this range.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -125,7 +126,7 @@ impl<'v, 'a> Input<'v, 'a> {
             other => Err(format!("expected a whole number, found {}", other.found())),
         }
     }
-    /// A number from 0 to 1, or a percentage.
+    /// Converts to a number from 0 to 1; percentages are allowed.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -133,25 +134,27 @@ impl<'v, 'a> Input<'v, 'a> {
         let percent = |text: &str| text.trim().strip_suffix('%').and_then(|t| t.trim().parse::<f64>().ok());
         let (number, wrong) = match self {
             Input::Given(DeValue::String(text)) => {
-                let number = percent(text).ok_or_else(|| format!("`{text}` is no share: write 0.001 or \"0.1 %\""))?;
+                let number =
+                    percent(text).ok_or_else(|| format!("`{text}` is not a share: write 0.001 or \"0.1 %\""))?;
                 (number / 100.0, format!("`{text}` is not between 0 % and 100 %"))
             }
             other => other.number().map(|number| (number, format!("{number} is not between 0 and 1")))?,
         };
         if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(wrong) }
     }
-    /// `true` or `false`.
+    /// Converts to `true` or `false`.
     ///
     /// # Errors
     /// As [`Input::text`].
     pub fn flag(self) -> Result<bool, String> {
         match self {
             Input::Given(DeValue::Boolean(flag)) => Ok(*flag),
+            // Defaults come from the program: they need no check.
             Input::Default(text) => Ok(text == "true"),
             other => Err(format!("expected `true` or `false`, found {}", other.found())),
         }
     }
-    /// A UTC time, in quotes or without.
+    /// Converts to a UTC time, quoted or not.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -162,7 +165,7 @@ impl<'v, 'a> Input<'v, 'a> {
         };
         DtnTime::parse_utc(&text).ok_or_else(|| format!("`{text}` is not a UTC time"))
     }
-    /// The value of a setting, in its unit and range.
+    /// Converts to the value of a setting, within its unit and range.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -176,7 +179,7 @@ impl<'v, 'a> Input<'v, 'a> {
         };
         setting.check(value).map(|()| value)
     }
-    /// A parameter of a policy: a number as it is; a quantity in seconds, bytes or bits per second.
+    /// Converts to a parameter of a policy: a number, or a quantity in seconds, bytes or bits per second.
     ///
     /// # Errors
     /// As [`Input::text`].
@@ -185,22 +188,24 @@ impl<'v, 'a> Input<'v, 'a> {
             Input::Given(DeValue::Boolean(flag)) => Ok(f64::from(u8::from(*flag))),
             Input::Given(DeValue::String(text)) => parse_duration(text)
                 .map(|d| d.as_secs_f64())
+                // Units distinguish the quantities.
                 .or_else(|_| text.parse::<DataVolume>().map(|v| v.0 as f64))
                 .or_else(|_| text.parse::<DataRate>().map(|r| r.0 as f64))
-                .map_err(|_| format!("`{text}` is no quantity")),
+                .map_err(|_| format!("`{text}` is not a quantity")),
             other => other.number(),
         }
     }
 }
 
 fn whole(integer: &DeInteger<'_>) -> Option<u64> {
+    // Hexadecimal, octal and binary integers are valid TOML.
     u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
 }
 
-/// The index of a word.
+/// Index of a word in a list.
 ///
 /// # Errors
-/// Names the words, and the nearest.
+/// Message with the words and the most similar one.
 pub fn choose(word: &str, words: &[&str]) -> Result<usize, String> {
     words.iter().position(|w| *w == word).ok_or_else(|| {
         let near = nearest(word, words.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
@@ -208,21 +213,21 @@ pub fn choose(word: &str, words: &[&str]) -> Result<usize, String> {
     })
 }
 
-/// Words in backquotes, with commas.
+/// Formats words in backquotes, separated by commas.
 pub(crate) fn list(words: &[&str]) -> String {
     words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// A rate that carries something.
+/// Parses a rate above zero.
 ///
 /// # Errors
-/// When it is none, or zero.
+/// If it is not a rate, or zero.
 pub fn positive_rate(text: &str) -> Result<DataRate, String> {
     let rate: DataRate = text.parse()?;
     if rate.0 == 0 { Err("a rate must be above zero; a contact plan turns links off".to_string()) } else { Ok(rate) }
 }
 
-/// A value of this kind as one would write it.
+/// Example of a value of this kind, in TOML.
 pub fn example(kind: Kind) -> String {
     match kind {
         Kind::Text | Kind::Name => "\"words\"".into(),

@@ -1,15 +1,15 @@
-//! What a table of keys is made of.
+//! Declarations of keys, from which files are read and reference pages generated.
 
 use farlink_base::Setting;
 
-/// How a value is written.
+/// Kind of value of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Free text.
+    /// Text without restrictions.
     Text,
-    /// Letters, digits, `-`, `_` and `.`; unique among its kind.
+    /// Name of letters, digits, `-`, `_` and `.`; unique among its kind.
     Name,
-    /// A file, relative to the one that is read.
+    /// Path of a file, relative to the file that is read.
     File,
     /// A duration with its unit.
     Duration,
@@ -17,9 +17,9 @@ pub enum Kind {
     Rate,
     /// A data volume with its unit.
     Volume,
-    /// A UTC time.
+    /// A point in time, UTC.
     Time,
-    /// A whole number from the first to the second.
+    /// A whole number within these bounds.
     Count(u64, u64),
     /// A number from 0 to 1, or a percentage such as `"0.1 %"`.
     Share,
@@ -31,68 +31,68 @@ pub enum Kind {
     Choices(&'static [&'static str]),
     /// A parameter of a layer, or another setting of a table.
     Setting(Setting),
-    /// A table, described in the section of this name.
+    /// A table, described by the section of this name.
     Table(&'static str),
-    /// Any number of tables, described in the section of this name.
+    /// Any number of tables, described by the section of this name.
     Tables(&'static str),
-    /// Anything else: what it is, and how one would write it.
+    /// Any other value, with a description and an example.
     Other {
-        /// In words, for references.
+        /// Description, for reference pages.
         what: &'static str,
-        /// In TOML.
+        /// Example in TOML.
         example: &'static str,
     },
 }
 
-/// What holds when a key is not given.
+/// Value of a key that is not given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The key must be given.
+    /// None: the key is required.
     Required,
-    /// Nothing, or what the help says.
+    /// None, or as its help describes.
     Absent,
-    /// This value.
+    /// This value, as in the file.
     Is(&'static str),
 }
 
-/// One key.
+/// Declaration of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As written in the file.
+    /// Name in the file.
     pub name: &'static str,
-    /// How its value is written.
+    /// Kind of value.
     pub kind: Kind,
-    /// What holds without it.
+    /// Value if the key is absent.
     pub default: Fallback,
-    /// What it does.
+    /// Meaning, for reference pages and hints.
     pub help: &'static str,
 }
 
-/// The keys of one table.
+/// Declaration of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// As written in the file.
+    /// Name of the table in the file.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the table.
     pub help: &'static str,
-    /// Its keys.
+    /// Keys that the table may have.
     pub keys: &'static [Key],
 }
 
-/// A key in one line.
+/// Declares a key in one line.
 pub const fn key(name: &'static str, kind: Kind, default: Fallback, help: &'static str) -> Key {
     Key { name, kind, default, help }
 }
 
-/// A kind of value that its reader alone understands: what it is, and one as written.
+/// Declares a kind of value that only its reader interprets: its description, and an example.
 pub const fn other(what: &'static str, example: &'static str) -> Kind {
     Kind::Other { what, example }
 }
 
-/// The keys of settings, for tables of keys that are made once and kept: the texts of their defaults
-/// are never freed.
+/// Declares keys for settings. For tables built once: the texts of the defaults are leaked.
 pub fn setting_keys(settings: &[Setting]) -> Vec<Key> {
     let one = |setting: &Setting| {
+        // Keys hold static texts; this runs once per table.
         let default = Fallback::Is(setting.text(setting.default).leak());
         key(setting.name, Kind::Setting(*setting), default, setting.help)
     };
@@ -100,10 +100,10 @@ pub fn setting_keys(settings: &[Setting]) -> Vec<Key> {
 }
 
 impl Section {
-    /// The key of this name.
+    /// Key of this name.
     ///
     /// # Panics
-    /// When there is none: whoever asks is in the program, not in the file.
+    /// If the section does not declare it: names come from the program, not from the file.
     pub fn key(&self, name: &str) -> &'static Key {
         let found = self.keys.iter().find(|key| key.name == name);
         found.unwrap_or_else(|| panic!("section {} declares no key {name}", self.name))

@@ -1,8 +1,10 @@
-//! Reads TOML files by tables of keys: typed values with their units, and every mistake at once, each
-//! with its line, what was expected and the nearest key that exists.
+//! Reader of TOML files by declared keys: typed values with units, and all mistakes at once, each with its line, the
+//! expected value and the most similar key.
 //!
-//! It knows no key itself but those that node files and scenarios share: of [`security`], [`custody`], [`reports`] and
-//! [`quota`]. Both bring theirs, and their references are made from the same tables ([`docs`]). It opens no file but with [`read_text`]. Read [`Key`] and [`Reader`] first.
+//! It declares only the keys that node files and scenarios share: those of [`security`], [`custody`], [`reports`] and
+//! [`quota`]. Reference pages are generated from the same declarations ([`docs`]). It opens files only in
+//! [`read_text`].
+//! Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod custody;
@@ -18,4 +20,4 @@ pub mod security;
 pub use errors::{Errors, FILE_MAX, nearest, read_text, utf8};
 pub use input::{Input, choose, example, positive_rate};
 pub use keys::{Fallback, Key, Kind, Section, key, other, setting_keys};
-pub use reader::{Reader, Tables, Value};
+pub use reader::{Reader, SpannedValue, Tables};

@@ -1,4 +1,4 @@
-//! Typed values out of TOML tables, by the keys of a section.
+//! Reader of typed values from TOML tables, by the keys of a section.
 
 use crate::errors::{Errors, nearest};
 use crate::input::{Input, example, list, positive_rate};
@@ -7,15 +7,15 @@ use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value with its place in the file.
-pub type Value<'a> = Spanned<DeValue<'a>>;
+/// Value with its place in the file.
+pub type SpannedValue<'a> = Spanned<DeValue<'a>>;
 
-/// Tables laid over each other, each with its path: the first that has a key wins.
+/// Overlaid tables with their paths; the first one with a key wins.
 pub type Tables<'a> = Vec<(String, &'a DeTable<'a>)>;
 
-/// One table (or several laid over each other) of one section.
+/// Reader of one table, or of several overlaid ones, of one section.
 pub struct Reader<'a> {
-    /// Where mistakes go.
+    /// Collector of mistakes.
     pub errors: &'a Errors<'a>,
     section: &'static Section,
     tables: Tables<'a>,
@@ -26,17 +26,17 @@ fn joined(path: &str, name: &str) -> String {
 }
 
 impl<'a> Reader<'a> {
-    /// Over these tables, the first winning; keys are not checked yet.
+    /// Reader of overlaid tables, whose keys are not checked.
     pub fn new(errors: &'a Errors<'a>, section: &'static Section, tables: Tables<'a>) -> Self {
         Reader { errors, section, tables }
     }
-    /// Over one table, with its keys checked.
+    /// Reader of one table; unknown keys are reported.
     pub fn checked(errors: &'a Errors<'a>, section: &'static Section, path: &str, table: &'a DeTable<'a>) -> Self {
         Reader::check_keys(errors, path, table, &[section]);
         Reader::new(errors, section, vec![(path.into(), table)])
     }
 
-    /// Reports keys of `table` that none of `sections` has.
+    /// Reports keys of `table` that no section declares.
     pub fn check_keys(errors: &Errors<'_>, path: &str, table: &DeTable<'_>, sections: &[&'static Section]) {
         let known = || sections.iter().flat_map(|s| s.keys).map(|k| k.name);
         for key in table.keys() {
@@ -53,28 +53,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The table's own path, for mistakes about the whole of it.
+    /// Path of the table, for mistakes about the table as a whole.
     pub fn path(&self) -> &str {
         self.tables.first().map_or("", |(path, _)| path)
     }
-    /// The path of the table that has a key, and the key's value.
-    fn find(&self, name: &str) -> Option<(&str, &'a Value<'a>)> {
+    /// Value of a key, and path of the table that has it.
+    fn find(&self, name: &str) -> Option<(&str, &'a SpannedValue<'a>)> {
         self.errors.count();
         self.tables.iter().find_map(|(path, table)| table.get(name).map(|value| (path.as_str(), value)))
     }
-    /// The value of a key that is given.
-    pub fn get(&self, name: &str) -> Option<&'a Value<'a>> {
+    /// Value of a key, if given.
+    pub fn get(&self, name: &str) -> Option<&'a SpannedValue<'a>> {
         self.find(name).map(|(_, value)| value)
     }
     /// Whether a key is given.
     pub fn given(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
-    /// Whether the first of the tables has a key, not one it lies over.
+    /// Whether the first table itself has a key.
     pub fn given_here(&self, name: &str) -> bool {
         self.tables.first().is_some_and(|(_, table)| table.contains_key(name))
     }
-    /// Reports a mistake in a key, or its absence.
+    /// Reports a mistake in a key, or that it is missing.
     pub fn fail(&self, name: &str, expected: impl Into<String>, hint: impl Into<String>) {
         match self.find(name) {
             Some((path, value)) => self.errors.at(&joined(path, name), Some(value.span().start), expected, hint),
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reports what is odd about a key, and no mistake.
+    /// Reports a warning about a key.
     pub fn warn(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
         match self.find(name) {
             Some((path, value)) => self.errors.warn(&joined(path, name), Some(value.span().start), what, hint),
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a key with `read`; what is wrong is reported and `None` returned. Absent keys take
-    /// the default of the section; required ones are reported.
+    /// Reads a key with `read`; errors are reported and give `None`. An absent key has its default; a required one is
+    /// reported.
     fn value<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>, &Key) -> Result<T, String>) -> Option<T> {
         let key = self.section.key(name);
         let result = match (self.get(name), key.default) {
@@ -104,40 +104,43 @@ impl<'a> Reader<'a> {
             (None, Fallback::Is(text)) => read(Input::Default(text), key),
         };
         let report = |expected: &String| {
+            // A suggestion is more useful as the hint than an example.
             if let Some((found, near)) = expected.split_once("; did you mean ") {
                 return self.fail(name, found, format!("did you mean {near}"));
             }
-            // Quantities say themselves how to write them; here the hint does, with the key.
+            // Errors of quantities end with an example: the hint has one with the key instead.
             let found = expected.split("; write e.g.").next().unwrap_or(expected);
             self.fail(name, found, format!("write e.g. `{name} = {}`", example(key.kind)));
         };
         result.inspect_err(report).ok()
     }
 
-    /// Text.
+    /// Text of a key.
     pub fn text(&self, name: &str) -> Option<String> {
         self.value(name, |input, _| input.text().map(str::to_string))
     }
-    /// Text, or a list of it.
+    /// Text, or a list of texts.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         self.value(name, |input, _| input.texts())
     }
-    /// A name: reported when it has other characters than letters, digits, `-`, `_`, `.`.
+    /// A name of letters, digits, `-`, `_` and `.`; others are reported.
     pub fn name(&self, name: &str) -> Option<String> {
         self.value(name, |input, _| {
             let text = input.text()?;
             let fine = !text.is_empty()
+                // Names become parts of file names.
                 && text.len() <= 64
                 && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+            // Letters of any script: names are shown to people.
             let why = "must be 1 to 64 letters, digits, `-`, `_` or `.`";
             if fine { Ok(text.to_string()) } else { Err(format!("`{text}` {why}")) }
         })
     }
-    /// A duration.
+    /// Duration with its unit.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         self.value(name, |input, _| parse_duration(input.text()?))
     }
-    /// A duration with a sign, in nanoseconds: `-1 h`; without a sign it is positive.
+    /// Signed duration in ns, e.g. `-1 h`; without a sign it is positive.
     pub fn offset(&self, name: &str) -> Option<i64> {
         self.value(name, |input, _| {
             let text = input.text()?.trim();
@@ -145,61 +148,63 @@ impl<'a> Reader<'a> {
                 Some(rest) => (-1, rest),
                 None => (1, text.strip_prefix('+').unwrap_or(text)),
             };
+            // 2^63 ns are 292 years.
             let length = i64::try_from(parse_duration(rest)?.as_nanos());
             length.map(|length| sign * length).map_err(|_| format!("`{text}` is longer than 292 years"))
         })
     }
-    /// A rate above zero.
+    /// Data rate above zero.
     pub fn rate(&self, name: &str) -> Option<DataRate> {
         self.value(name, |input, _| positive_rate(input.text()?))
     }
-    /// A volume.
+    /// Volume with its unit.
     pub fn volume(&self, name: &str) -> Option<DataVolume> {
         self.value(name, |input, _| input.volume())
     }
-    /// A volume that must fit 32 bits.
+    /// Volume of at most 32 bits.
     pub fn volume_u32(&self, name: &str) -> Option<u32> {
         self.value(name, |input, _| {
             let volume = input.volume()?;
             u32::try_from(volume.0).map_err(|_| format!("{volume} is more than {}", DataVolume(u64::from(u32::MAX))))
         })
     }
-    /// A UTC time.
+    /// Point in time, UTC.
     pub fn time(&self, name: &str) -> Option<DtnTime> {
         self.value(name, |input, _| input.time())
     }
-    /// A whole number in the range of its key.
+    /// Whole number within the bounds of its key.
     pub fn count(&self, name: &str) -> Option<u64> {
         self.value(name, |input, key| {
+            // Reader and declaration are both in the program: a mismatch is a bug.
             let Kind::Count(min, max) = key.kind else { panic!("{name} is not a count") };
             let number = input.integer_in(min, max)?;
             let fits = (min..=max).contains(&number);
             if fits { Ok(number) } else { Err(format!("{number} is not between {min} and {max}")) }
         })
     }
-    /// A number from 0 to 1.
+    /// Number from 0 to 1.
     pub fn share(&self, name: &str) -> Option<f64> {
         self.value(name, |input, _| input.share())
     }
-    /// `true` or `false`.
+    /// Boolean, `true` or `false`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.value(name, |input, _| input.flag())
     }
-    /// Index of the word chosen.
+    /// Index of the chosen word.
     pub fn choice(&self, name: &str) -> Option<usize> {
         self.value(name, |input, key| {
             let Kind::Choice(words) = key.kind else { panic!("{name} is not a choice") };
             input.word(words)
         })
     }
-    /// Indices of the words chosen.
+    /// Indices of the chosen words.
     pub fn choices(&self, name: &str) -> Option<Vec<usize>> {
         self.value(name, |input, key| {
             let Kind::Choices(words) = key.kind else { panic!("{name} is not a list of choices") };
             input.items()?.iter().map(|v| Input::Given(v.get_ref()).word(words)).collect()
         })
     }
-    /// The settings of the section that are given, with their values.
+    /// Settings of the section that are given, with their values.
     pub fn settings(&self) -> Vec<(&'static str, u64)> {
         let settings = self.section.keys.iter().filter(|key| matches!(key.kind, Kind::Setting(_)));
         let given = settings.filter(|key| self.given(key.name));
@@ -212,13 +217,13 @@ impl<'a> Reader<'a> {
         };
         given.filter_map(read).collect()
     }
-    /// Reports that one setting is above another that bounds it, where it is: both as given, or their defaults.
+    /// Reports if one setting, or its default, exceeds another that bounds it.
     pub fn ascending(&self, least: &str, most: &str) {
         let value = |name: &str| {
             let key = self.section.keys.iter().find(|key| key.name == name)?;
             let Kind::Setting(setting) = key.kind else { return None };
             let given = self.get(name).map(|value| Input::Given(value.get_ref()).setting(&setting));
-            // One that cannot be read was reported.
+            // A value that cannot be read was reported.
             given.unwrap_or(Ok(setting.default)).ok().map(|value| (value, setting.text(value)))
         };
         let (Some((low, low_text)), Some((high, high_text))) = (value(least), value(most)) else { return };
@@ -230,26 +235,26 @@ impl<'a> Reader<'a> {
             self.fail(name, what, format!("write `{least}` and `{most}` so that the first is not above the second"));
         }
     }
-    /// Anything else, read by the caller.
+    /// Any other value, converted by the caller.
     pub fn custom<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>) -> Result<T, String>) -> Option<T> {
         self.value(name, |input, _| read(input))
     }
 
-    /// A table inside, with its keys checked.
+    /// Nested table; unknown keys are reported.
     pub fn table(&self, name: &str, section: &'static Section) -> Option<Reader<'a>> {
         let (path, table) = self.raw_table(name)?;
         Some(Reader::checked(self.errors, section, &path, table))
     }
-    /// A table inside, which lacks everything when it is not there.
+    /// Nested table, or an empty one if absent.
     pub fn table_or_empty(&self, name: &str, section: &'static Section) -> Reader<'a> {
         let empty = || Reader::new(self.errors, section, Vec::new());
         self.table(name, section).unwrap_or_else(empty)
     }
-    /// A table inside, with its path.
+    /// Nested table with its path.
     pub fn raw_table(&self, name: &str) -> Option<(String, &'a DeTable<'a>)> {
         self.table_written(name, "")
     }
-    /// A table inside; the hint of what is none has `more` after the name.
+    /// Nested table; the hint for a value of another type has `more` after the name.
     fn table_written(&self, name: &str, more: &str) -> Option<(String, &'a DeTable<'a>)> {
         self.section.key(name);
         let (path, value) = self.find(name)?;
@@ -261,6 +266,7 @@ impl<'a> Reader<'a> {
             }
             other => {
                 let found = match other {
+                    // Most likely `[[name]]` was written for `[name]`.
                     DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => "an array of tables",
                     other => other.type_str(),
                 };
@@ -270,7 +276,7 @@ impl<'a> Reader<'a> {
             }
         }
     }
-    /// The tables inside the table `name`, by their names, in the order of the file.
+    /// Tables inside the table `name`: name, path and table, in the order of the file.
     pub fn named_tables(&self, name: &str) -> Vec<(String, String, &'a DeTable<'a>)> {
         let Some((path, outer)) = self.table_written(name, ".NAME") else { return Vec::new() };
         let mut found = Vec::new();
@@ -288,12 +294,12 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        // The parser sorts by name.
         found.sort_by_key(|(start, ..)| *start);
         found.into_iter().map(|(_, name, path, table)| (name, path, table)).collect()
     }
 
-    /// The tables of an array of tables, each with the path it is called by in mistakes:
-    /// `link[space]`, or `link[2]` when it has no name.
+    /// Tables of an array of tables, with their paths in mistakes: `link[space]`, or `link[2]` without a name.
     pub fn tables(&self, name: &str) -> Tables<'a> {
         self.section.key(name);
         let Some((outer, value)) = self.find(name) else { return Vec::new() };
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_where_what_and_what_to_try() {
+    fn errors_give_place_problem_and_hint() {
         let text = "nam = \"x\"\ncount = 10\nmode = \"fats\"\n[inner]\nwait = \"2 min\"\n[inner.more]\n";
         let (_, said) = read(text, |top| {
             let inner = top.table("inner", &INNER).map(|inner| inner.settings());
@@ -389,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_every_range_are_told_the_range_and_shares_as_they_were_written() {
+    fn range_errors_quote_range_and_input() {
         let (_, said) = read("name = \"a\"\ncount = 99999999999999999999999\n", |top| top.count("count"));
         assert!(said[0].contains("`99999999999999999999999` is not a whole number from 1 to 9"), "{said:?}");
         for (given, wanted) in
@@ -402,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_a_table_has_the_line_where_it_begins() {
+    fn missing_key_points_at_its_table() {
         let text = "name = \"a\"\n\n[inner]\n[thing.a]\n[thing.b]\n";
         let (_, said) = read(text, |top| {
             top.table("inner", &INNER).unwrap().fail("wait", "missing", "");
@@ -418,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_come_in_the_order_of_the_file() {
+    fn tables_keep_file_order() {
         let text = "name = \"a\"\n[thing.zebra]\n[thing.ant]\n[thing]\nbee = 1\n";
         let (names, said) = read(text, |top| top.named_tables("thing").into_iter().map(|t| t.1).collect::<Vec<_>>());
         assert_eq!(names, ["thing.zebra", "thing.ant"]);

@@ -1,4 +1,4 @@
-//! Compressed reporting (CCSDS 734.6-O-1), which node files and scenarios give alike.
+//! Compressed reporting (CCSDS 734.6-O-1), shared by node files and scenarios.
 
 use crate::custody::{PATTERNS, patterns};
 use crate::keys::{Fallback, Key, Kind, key};
@@ -7,35 +7,35 @@ use farlink_base::Duration;
 
 use Fallback::{Absent, Is};
 
-/// The keys of the rules.
+/// Keys of the rules.
 pub const RULES: &[Key] = &[
-    key("to", PATTERNS, Absent, "Who may be told; without it, whoever a bundle names."),
+    key("to", PATTERNS, Absent, "Endpoint IDs that reports may be sent to; default: any report-to endpoint ID."),
     key(
         "request",
         PATTERNS,
         Absent,
-        "Destinations for which bundles made here that ask for status reports ask for these instead; without it, none.",
+        "Destinations for which bundles created here request compressed reports instead of status reports; default: none.",
     ),
-    key("delay", Kind::Duration, Is("10 s"), "How long reports gather."),
-    key("bundles", Kind::Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
+    key("delay", Kind::Duration, Is("10 s"), "Time for which reports are collected."),
+    key("bundles", Kind::Count(1, 100_000), Is("1000"), "Number of bundles after which reports are sent at once."),
 ];
 
-/// Who is told of many bundles at once, and when.
+/// Rules of compressed reporting.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reports {
-    /// Patterns of those who may be told.
+pub struct ReportRules {
+    /// Endpoint ID patterns that reports may be sent to.
     pub to: Vec<String>,
-    /// Patterns of the destinations of bundles made here that ask for them.
+    /// Destination patterns of the bundles created here that request compressed reports.
     pub request: Vec<String>,
-    /// How long reports gather.
+    /// Time for which reports are collected.
     pub delay: Duration,
-    /// After how many bundles they leave at once.
+    /// Number of bundles after which reports are sent at once.
     pub bundles: u64,
 }
 
-/// Reads the rules.
-pub fn reports(reader: &Reader<'_>) -> Reports {
-    Reports {
+/// Reads the rules of compressed reporting.
+pub fn reports(reader: &Reader<'_>) -> ReportRules {
+    ReportRules {
         to: patterns(reader, "to").unwrap_or_else(|| vec!["*".into()]),
         request: patterns(reader, "request").unwrap_or_default(),
         delay: reader.duration("delay").unwrap_or_default(),

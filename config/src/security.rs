@@ -1,4 +1,4 @@
-//! Rules for the security of bundles, which node files and scenarios give alike.
+//! Rules of bundle security (BPSec), shared by node files and scenarios.
 
 use crate::input::{Input, choose};
 use crate::keys::{Fallback, Key, Kind, key, other};
@@ -8,72 +8,72 @@ use farlink_base::{EndpointId, pattern_covers};
 
 use Fallback::{Absent, Is, Required};
 
-/// What may be covered besides a target, in the order of its bits (RFC 9173 3.3.3).
+/// Integrity scope: data covered besides the target, in the order of its bits (RFC 9173 section 3.3.3).
 const SCOPE: &[&str] = &["primary", "target", "security"];
-/// What becomes of fragments that cannot be checked.
+/// Treatment of fragments that cannot be verified.
 const FRAGMENTS: &[&str] = &["refuse", "pass"];
 const HASHES: &[&str] = &["256", "384", "512"];
 const CIPHERS: &[&str] = &["128", "256"];
 const TARGETS: Kind = other("list of \"payload\", \"primary\" and numbers of types", "[\"payload\"]");
 const PATTERN: Kind = other("pattern of endpoint IDs", "\"ipn:1.*\"");
 
-/// The keys of a rule.
+/// Keys of a rule.
 pub const RULE: &[Key] = &[
     key(
         "role",
         Kind::Choice(Role::WORDS),
         Required,
-        "\"source\" adds operations, to bundles made here and to those that pass without; \"verifier\" checks them; \"acceptor\" checks them and takes them out. Where a bundle ends, every verifier is an acceptor.",
+        "\"source\" adds security operations, to bundles created here and to forwarded ones without them; \"verifier\" verifies them; \"acceptor\" verifies and removes them. At a bundle's destination every verifier is an acceptor.",
     ),
     key(
         "service",
         Kind::Choice(Service::WORDS),
         Required,
-        "\"integrity\" (BIB-HMAC-SHA2), or \"confidentiality\" (BCB-AES-GCM), which is integrity, too.",
+        "\"integrity\" (BIB-HMAC-SHA2), or \"confidentiality\" (BCB-AES-GCM), which includes integrity.",
     ),
     key("from", PATTERN, Is("*"), "Sources of the bundles: `ipn:1.*`, `dtn://node/` or `*`."),
-    key("to", PATTERN, Is("*"), "Their destinations."),
+    key("to", PATTERN, Is("*"), "Destinations of the bundles."),
     key(
         "targets",
         TARGETS,
         Absent,
-        "What is protected: \"payload\", \"primary\", or numbers of block types; without it, the payload.",
+        "Blocks to protect: \"payload\", \"primary\", or block type numbers; default: the payload.",
     ),
     key("key", Kind::Text, Required, "Name of a key."),
     key(
         "wrap",
         Kind::Flag,
         Is("false"),
-        "As source: a key made for each block, which this one wraps (16, 24 or 32 bytes) and the block carries.",
+        "As source: use a new key for each block, which this key wraps (16, 24 or 32 bytes) and the block carries.",
     ),
-    key("hash", Kind::Choice(HASHES), Is("384"), "As source of integrity: bits of SHA-2."),
+    key("hash", Kind::Choice(HASHES), Is("384"), "As source of integrity: length of the SHA-2 hash in bits."),
     key(
         "cipher",
         Kind::Choice(CIPHERS),
         Is("256"),
-        "As source of confidentiality that wraps: bits of the AES key made; without `wrap` the key says it.",
+        "As source of confidentiality with `wrap`: length of the new AES key in bits; without `wrap`, the length of the key counts.",
     ),
     key(
         "scope",
         Kind::Choices(SCOPE),
         Absent,
-        "As source: what is covered besides the target: the \"primary\" block, the heads of \"target\" and \"security\" block; without it, all three.",
+        "As source: data covered besides the target: the \"primary\" block, the headers of the \"target\" and \"security\" blocks; default: all three.",
     ),
     key(
         "required",
         Kind::Flag,
         Is("true"),
-        "As verifier or acceptor: bundles without the operation are deleted; a block that is neither payload nor primary is left out instead.",
+        "As verifier or acceptor: bundles without the operation are deleted; if the target is neither payload nor primary block, only that block is removed.",
     ),
     key(
         "fragments",
         Kind::Choice(FRAGMENTS),
         Is("refuse"),
-        "As verifier or acceptor of integrity that is required: what becomes of fragments on their way, which nobody can check before they are whole. \"pass\" leaves that to their destination.",
+        "As verifier or acceptor of required integrity: treatment of forwarded fragments, which cannot be verified before reassembly. \"pass\" leaves verification to their destination.",
     ),
 ];
 
-/// Reads one rule and says what contradicts itself in it.
+/// Reads one rule and reports contradictions.
 pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
     let role = Role::ALL[reader.choice("role")?];
     let service = Service::ALL[reader.choice("service")?];
@@ -84,6 +84,7 @@ pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
     // 9173-3.3.3-3, 9173-4.3.4-3
     let scope = match reader.given("scope") {
         true => reader.choices("scope")?.into_iter().fold(0, |bits, place| bits | 1 << place),
+        // All three bits: the default of RFC 9173.
         false => 7,
     };
     let rule = Rule {
@@ -109,19 +110,20 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     let source = rule.role == Role::Source;
     let changing = rule.targets.iter().find(|target| CHANGING.contains(target));
     if let Some(target) = changing.filter(|_| source) {
-        let what = format!("blocks of type {target} change at every hop: no protection of theirs would hold");
+        let what = format!("blocks of type {target} change at every hop and cannot be protected end to end");
         reader.fail("targets", what, "protect \"payload\", \"primary\" or other types");
     }
     if rule.targets.iter().any(|target| SECURITY.contains(target)) {
-        let what = "security blocks are no targets: a hash is enciphered with what it is of";
+        let what = "security blocks are no targets: a BCB on a block also encrypts its BIB";
         reader.fail("targets", what, "name what they protect");
     }
     if rule.service == Service::Confidentiality && rule.targets.contains(&PRIMARY) {
-        reader.fail("targets", "a primary block cannot be enciphered (RFC 9172 3.8)", "take \"primary\" out");
+        reader.fail("targets", "a primary block cannot be encrypted (RFC 9172 3.8)", "take \"primary\" out");
     }
     if rule.targets.is_empty() {
         reader.fail("targets", "protects nothing", "name \"payload\"");
     }
+    // Keys that have no effect for this role and service.
     let without_use: &[(&str, bool)] = &[
         ("wrap", !source),
         ("hash", !source || rule.service != Service::Integrity),
@@ -135,8 +137,9 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     }
 }
 
-/// Refuses a rule whose key, the same as that of the rule at `first` by the name `other`, serves another security context
-/// there (RFC 9173 6.2).
+/// Refuses a rule whose key is used in another security context by the rule at `first`, under the name `other` (RFC
+/// 9173
+/// section 6.2).
 pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, first: &str) {
     let other = if other == rule.key { String::new() } else { format!(", the same as `{other}`,") };
     let (key, service) = (&rule.key, Service::WORDS[rule.service as usize]);
@@ -146,7 +149,7 @@ pub fn refuse_second_service(reader: &Reader<'_>, rule: &Rule, other: &str, firs
     reader.fail("key", what, "give each service a key of its own");
 }
 
-/// Tells of each rule that is never asked, for earlier ones take all it could: each rule with its reader.
+/// Reports each rule that no bundle reaches, as earlier rules match first.
 pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
     for (place, (rule, reader)) in rules.iter().enumerate() {
         if is_shadowed(rule, rules[..place].iter().map(|(earlier, _)| earlier)) {
@@ -154,16 +157,17 @@ pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
         }
     }
 }
-/// Says that a rule is never asked.
+/// Reports that no bundle reaches a rule.
 pub fn shadowed(reader: &Reader<'_>) {
     let what = "no bundle comes to this rule: rules before it take them all";
     reader.fail("from", what, "put it before them, or take it out");
 }
-/// Whether a rule is never asked after these.
+/// Whether earlier rules match every bundle that the rule matches.
 pub fn is_shadowed<'a>(rule: &Rule, earlier: impl Iterator<Item = &'a Rule> + Clone) -> bool {
     let taken = |target: &u64| {
         earlier.clone().any(|earlier| {
             earlier.service == rule.service
+                // Verifiers and acceptors compete for the same blocks; sources are separate.
                 && (earlier.role == Role::Source) == (rule.role == Role::Source)
                 && earlier.targets.contains(target)
                 && pattern_covers(&earlier.from, &rule.from)
@@ -227,7 +231,7 @@ mod tests {
 
     /// Keeps 9173-3.3.3-3, 9173-4.3.4-3.
     #[test]
-    fn a_rule_needs_role_service_and_key() {
+    fn security_rule_requires_its_keys() {
         let (rules, said) = read(&of(""));
         let rule = &rules[0];
         assert_eq!((said.len(), rules.len(), rule.role, &*rule.from, rule.sha_bits), (0, 1, Role::Source, "*", 384));
@@ -243,7 +247,7 @@ mod tests {
 
     /// Keeps 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
     #[test]
-    fn what_contradicts_itself_is_named() {
+    fn contradictory_rules_are_reported() {
         for (more, part) in [
             ("targets = [7]", "blocks of type 7 change at every hop"),
             ("targets = [12]", "security blocks are no targets"),
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_never_asked_is_a_mistake() {
+    fn unreachable_security_rule_is_refused() {
         let two = |first: &str, second: &str| read(&format!("{}{}", of(first), of(second))).1;
         let said = two("from = \"ipn:1.*\"", "from = \"ipn:1.7\"");
         assert!(

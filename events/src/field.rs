@@ -1,34 +1,34 @@
-//! Each type of field, with how it is written and read back.
+//! Types of event fields, and how each is written and read back.
 
 use crate::names::{self};
-use crate::read::{Line, interned};
+use crate::read::{EventLine, interned};
 use crate::words::Word;
-use crate::write::{Out, identity};
+use crate::write::{FieldWriter, identity};
 use farlink_base::{BundleHandle, BundleKey, DeleteReason, LinkId, LtpSegmentEvent, NodeId, Priority, Refusal};
 
-/// A field of an event.
-pub trait Field: Sized {
-    fn write(&self, name: &str, out: &mut Out<'_>);
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String>;
+/// A type of event field.
+pub trait EventField: Sized {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>);
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String>;
 }
 
-impl Field for u64 {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for u64 {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.number(name, *self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.number(name)
     }
 }
 
-/// Numbers that fit 64 bits.
+/// Implements the trait for numbers narrower than 64 bits.
 macro_rules! narrow {
     ($($kind:ty),*) => {$(
-        impl Field for $kind {
-            fn write(&self, name: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
                 out.raw(name, self);
             }
-            fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+            fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
                 let number = line.number(name)?;
                 <$kind>::try_from(number).map_err(|_| format!("`{name}`: {number} is too large"))
             }
@@ -37,79 +37,81 @@ macro_rules! narrow {
 }
 narrow!(u8, u32);
 
-impl Field for i64 {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for i64 {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.raw(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.signed(name)
     }
 }
 
-impl Field for bool {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for bool {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.raw(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.flag(name)
     }
 }
 
-impl Field for &'static str {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for &'static str {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, self);
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.text(name, "why").map(|text| interned(&text))
     }
 }
 
-impl Field for BundleHandle {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for BundleHandle {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.number(name, self.0);
+        // Handles mean nothing to readers of a log: add the identity.
         if !out.is_json() && name == "bundle" {
             if let Some(identity) = out.names.identity(*self) {
                 out.text("id", &identity);
             }
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.number(name).map(BundleHandle)
     }
 }
 
-impl Field for LinkId {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for LinkId {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, &out.names.link(*self));
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let text = line.text(name, "dynamic:4")?;
         line.names.link_named(&text).ok_or_else(|| format!("`{name}`: no link is called `{text}`"))
     }
 }
 
-impl Field for Option<LinkId> {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for Option<LinkId> {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         if let Some(link) = self {
             link.write(name, out);
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
+        // An absent link is written as no field at all.
         line.has(name).then(|| LinkId::read(name, line)).transpose()
     }
 }
 
-impl Field for NodeId {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for NodeId {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         out.text(name, &names::node(*self));
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         line.endpoint(name).map(|(node, _)| node)
     }
 }
 
-impl Field for BundleKey {
-    fn write(&self, _: &str, out: &mut Out<'_>) {
+impl EventField for BundleKey {
+    fn write(&self, _: &str, out: &mut FieldWriter<'_>) {
         if !out.is_json() {
             out.text("id", &identity(self));
             return;
@@ -122,35 +124,36 @@ impl Field for BundleKey {
             out.number("fragment_length", length);
         }
     }
-    fn read(_: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
         let (source, service) = line.endpoint("source")?;
         let (time, sequence) = (line.number("created_ms")?, line.number("sequence")?);
-        // Asked for one after the other, so that both are known as optional.
+        // `&` does not short-circuit: a sample records both fields as optional.
         let fragment = line.has("fragment_offset") & line.has("fragment_length");
         let part = || Ok::<_, String>((line.number("fragment_offset")?, line.number("fragment_length")?));
         Ok(BundleKey { source, service, time, sequence, fragment: fragment.then(part).transpose()? })
     }
 }
 
-impl Field for Option<BundleKey> {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
+impl EventField for Option<BundleKey> {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
         if let Some(key) = self {
             key.write(name, out);
         }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
+        // The key is written as several fields; its source stands for all.
         line.has("source").then(|| BundleKey::read(name, line)).transpose()
     }
 }
 
-/// Enumerations, each by its word.
+/// Implements the trait for enumerations, written as words.
 macro_rules! worded {
     ($($kind:ty),*) => {$(
-        impl Field for $kind {
-            fn write(&self, name: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
                 out.text(name, self.word());
             }
-            fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+            fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
                 read_word(name, line)
             }
         }
@@ -158,30 +161,30 @@ macro_rules! worded {
 }
 worded!(Priority, DeleteReason);
 
-impl Field for Refusal {
-    fn write(&self, name: &str, out: &mut Out<'_>) {
-        // A person is told more than the word.
+impl EventField for Refusal {
+    fn write(&self, name: &str, out: &mut FieldWriter<'_>) {
+        // Log lines have the full sentence instead of the word.
         if out.is_json() { out.text(name, self.word()) } else { out.text(name, &self.to_string()) }
     }
-    fn read(name: &str, line: &Line<'_>) -> Result<Self, String> {
+    fn read(name: &str, line: &EventLine<'_>) -> Result<Self, String> {
         read_word(name, line)
     }
 }
 
-fn read_word<T: Word>(name: &str, line: &Line<'_>) -> Result<T, String> {
+fn read_word<T: Word>(name: &str, line: &EventLine<'_>) -> Result<T, String> {
     let text = line.text(name, T::ALL.last().map_or("", |(_, word)| word))?;
     T::from_word(&text).ok_or_else(|| format!("`{name}`: `{text}` is no word for it"))
 }
 
-/// A struct whose fields stand in the event like its own.
+/// Implements the trait for a struct whose fields are written like the event's own.
 macro_rules! group {
     ($kind:ident: $($field:ident),*) => {
-        impl Field for $kind {
-            fn write(&self, _: &str, out: &mut Out<'_>) {
+        impl EventField for $kind {
+            fn write(&self, _: &str, out: &mut FieldWriter<'_>) {
                 $( self.$field.write(stringify!($field), out); )*
             }
-            fn read(_: &str, line: &Line<'_>) -> Result<Self, String> {
-                $( let $field = Field::read(stringify!($field), line)?; )*
+            fn read(_: &str, line: &EventLine<'_>) -> Result<Self, String> {
+                $( let $field = EventField::read(stringify!($field), line)?; )*
                 Ok($kind { $($field),* })
             }
         }

@@ -1,10 +1,8 @@
-//! What an event is called and which fields it has, said once: the node writes JSON lines and log
-//! lines by it, the testbed reads the lines back to the same [`farlink_base::Event`], and references
-//! are made from it.
+//! Names and fields of events, defined once: the node writes JSON lines and log lines from them, the testbed reads the
+//! lines back into [`farlink_base::Event`], and the reference pages are generated.
 //!
-//! It opens no file and keeps nothing but the identity of bundles that are still there; rows and
-//! tables are `report`'s, which gets events whether they were simulated or read. Read the table in
-//! [`schema`], then [`Names`].
+//! It opens no file and stores only the identities of bundles that a node holds. Rows and tables are in `report`, which
+//! gets events from simulations and files alike. Read the table in [`schema`], then [`EventNames`].
 #![forbid(unsafe_code)]
 
 mod field;
@@ -14,6 +12,6 @@ pub mod schema;
 mod words;
 mod write;
 
-pub use names::Names;
+pub use names::EventNames;
 pub use schema::{EVENTS, EventInfo, info, is_event, reference};
 pub use words::Word;

@@ -1,47 +1,50 @@
-//! Names for the numbers in events: of the node, its links, and the bundles it holds.
+//! Names for the numbers in events: of the node, its links, and the bundles that it holds.
 
-use crate::read::Line;
-use crate::write::Out;
+use crate::read::EventLine;
+use crate::write::FieldWriter;
 use crate::{schema, write};
 use farlink_base::{BundleHandle, BundleKey, Event, Instant, LinkId, NodeId};
 use std::collections::HashMap;
 
-/// How links opened by unconfigured peers are called.
+/// Prefix of the names of links that unconfigured peers opened.
 const DYNAMIC: &str = "dynamic:";
-/// The way of bundles that travel in others.
+/// Name of the pseudo-link of bundles sent inside others (BIBE).
 const TUNNEL: &str = "tunnel";
 
-/// What is needed to name things in the events of one node, and to find them by name.
+/// Maps the numbers in the events of one node to names and back.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct EventNames {
     pub(crate) node: String,
     links: Vec<String>,
     bundles: HashMap<BundleHandle, BundleKey>,
 }
 
-impl Names {
-    /// For a node and its links by number.
+impl EventNames {
+    /// Names for a node and its links, in the order of their numbers.
     pub fn new(node: String, links: Vec<String>) -> Self {
-        Names { node, links, bundles: HashMap::new() }
+        EventNames { node, links, bundles: HashMap::new() }
     }
-    /// A link that came later.
+    /// Adds the name of a link that was configured later.
     pub fn name_link(&mut self, link: LinkId, name: String) {
+        // Named by its number: the list has a place per configured link only.
         if link.is_dynamic() {
             return;
         }
         let place = link.0 as usize;
         if self.links.len() <= place {
+            // Links may be named in any order.
             self.links.resize(place + 1, String::new());
         }
         self.links[place] = name;
     }
     pub(crate) fn sample() -> Self {
-        Names::new("ipn:1.0".into(), vec!["space".into()])
+        EventNames::new("ipn:1.0".into(), vec!["space".into()])
     }
     pub(crate) fn link(&self, link: LinkId) -> String {
         match self.links.get(link.0 as usize) {
             Some(name) => name.clone(),
             None if link == LinkId::TUNNEL => TUNNEL.into(),
+            // Without the flag the numbers are short.
             None => format!("{DYNAMIC}{}", link.0 & !LinkId::DYNAMIC),
         }
     }
@@ -58,21 +61,22 @@ impl Names {
     pub(crate) fn identity(&self, bundle: BundleHandle) -> Option<String> {
         self.bundles.get(&bundle).map(write::identity)
     }
-    /// Learns and forgets bundles; to be told every event, after it was written.
+    /// Updates the identities of bundles held; call it with every event, after writing it.
     pub fn after(&mut self, event: &Event) {
         match event {
             Event::Seen { bundle, key, .. } => {
                 self.bundles.insert(*bundle, *key);
             }
+            // No later event is about this bundle.
             Event::Deleted { bundle, .. } => {
                 self.bundles.remove(bundle);
             }
             _ => {}
         }
     }
-    /// The event as one line of JSON.
+    /// Formats an event as one line of JSON.
     pub fn json(&self, at: Instant, utc_ns: u64, event: &Event) -> String {
-        let mut out = Out::json(self);
+        let mut out = FieldWriter::json(self);
         out.number("time_ns", at.0);
         out.number("utc_ns", utc_ns);
         out.text("node", &self.node);
@@ -80,33 +84,33 @@ impl Names {
         schema::write(event, &mut out);
         out.finish()
     }
-    /// The event as a sentence.
+    /// Formats an event as a log line.
     pub fn text(&self, event: &Event) -> String {
-        let mut out = Out::sentence(self, schema::info(event).sentence);
+        let mut out = FieldWriter::sentence(self, schema::info(event).sentence);
         schema::write(event, &mut out);
         out.finish()
     }
-    /// The event of one line of JSON, as [`Names::json`] writes it, and its time.
+    /// Reads an event and its time from a line of JSON as written by [`EventNames::json`].
     ///
     /// # Errors
-    /// What is wrong with the line.
+    /// Description of the first problem of the line.
     pub fn read(&self, json: &str) -> Result<(Instant, Event), String> {
-        let line = Line::parse(json, self)?;
+        let line = EventLine::parse(json, self)?;
         Ok((Instant(line.number("time_ns")?), schema::read(&line.text("event", "")?, &line)?))
     }
 }
 
-/// `ipn:2.0`, or `dtn#5f3a…` with the hash of a dtn node's name.
+/// Formats a node ID: `ipn:2.0`, or `dtn#5f3a…` with the hash of a dtn node's name.
 pub(crate) fn node(node: NodeId) -> String {
     if node.is_named() { node.to_string() } else { format!("ipn:{}.0", node.0) }
 }
 
-/// `ipn:2.64`, or `dtn#5f3a…/2a` with the hash of the demux.
+/// Formats an endpoint ID: `ipn:2.64`, or `dtn#5f3a…/2a` with the hash of the demux.
 pub(crate) fn endpoint(node: NodeId, service: u64) -> String {
     if node.is_named() { format!("{node}/{service:x}") } else { format!("ipn:{}.{service}", node.0) }
 }
 
-/// The inverse of [`endpoint`] and of [`node`].
+/// Inverse of [`endpoint`] and [`node`].
 pub(crate) fn parse_endpoint(text: &str) -> Option<(NodeId, u64)> {
     if let Some((node, service)) = text.strip_prefix("ipn:").and_then(|rest| rest.rsplit_once('.')) {
         return Some((NodeId(node.parse().ok()?), service.parse().ok()?));
@@ -137,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_json_and_names_links_and_endpoints() {
-        let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
+    fn lines_are_json_with_names() {
+        let mut names = EventNames::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
-        let read = |names: &Names, event: &Event| -> serde_json::Value {
+        let read = |names: &EventNames, event: &Event| -> serde_json::Value {
             serde_json::from_str(&names.json(Instant(9), 11, event)).unwrap()
         };
         let json = read(&names, &seen(bundle));
@@ -158,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn sentences_carry_the_identity_while_the_bundle_is_here() {
-        let mut names = Names::new("ipn:1.0".into(), vec!["moon".into()]);
+    fn sentences_name_held_bundles() {
+        let mut names = EventNames::new("ipn:1.0".into(), vec!["moon".into()]);
         let (bundle, link) = (BundleHandle(7), LinkId(0));
         assert!(names.text(&seen(bundle)).starts_with("bundle seen bundle=7 id=ipn:1.64/5/3/0+10 destination=ipn:2.9"));
         names.after(&seen(bundle));
@@ -177,6 +181,7 @@ mod tests {
             assert_eq!(parse_endpoint(&endpoint(node, service)), Some((node, service)));
             assert_eq!(parse_endpoint(&super::node(node)), Some((node, 0)));
         }
+        // Names of dtn nodes are hashed: their text cannot be read back.
         for bad in ["", "ipn:2", "ipn:x.0", "dtn#", "dtn#1/xyz", "dtn://a/"] {
             assert_eq!(parse_endpoint(bad), None, "{bad}");
         }

@@ -1,6 +1,6 @@
-//! An event being read: the fields of one line, or made-up ones that tell which were asked for.
+//! Reader of one event: the fields of a line, or sample values that record which fields were requested.
 
-use crate::names::{self, Names};
+use crate::names::{self, EventNames};
 use farlink_base::NodeId;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -8,24 +8,24 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// The fields of one event.
-pub struct Line<'a> {
-    /// Absent in a sample.
+/// Fields of one event.
+pub struct EventLine<'a> {
+    /// Fields of the line; `None` for a sample.
     fields: Option<Map<String, Value>>,
     asked: RefCell<Vec<String>>,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a EventNames,
 }
 
-impl<'a> Line<'a> {
-    pub fn parse(json: &str, names: &'a Names) -> Result<Self, String> {
+impl<'a> EventLine<'a> {
+    pub fn parse(json: &str, names: &'a EventNames) -> Result<Self, String> {
         let fields = serde_json::from_str(json).map_err(|why| why.to_string())?;
-        Ok(Line { fields: Some(fields), asked: RefCell::default(), names })
+        Ok(EventLine { fields: Some(fields), asked: RefCell::default(), names })
     }
-    /// Answers every question with something that fits, no number twice.
-    pub fn sample(names: &'a Names) -> Self {
-        Line { fields: None, asked: RefCell::default(), names }
+    /// Reader that returns a valid value for every field, each number once.
+    pub fn sample(names: &'a EventNames) -> Self {
+        EventLine { fields: None, asked: RefCell::default(), names }
     }
-    /// The fields asked for, a `?` behind those that may be absent.
+    /// Fields requested so far; a `?` follows those that may be absent.
     pub fn asked(&self) -> Vec<String> {
         self.asked.borrow().clone()
     }
@@ -34,14 +34,16 @@ impl<'a> Line<'a> {
             Some(fields) => fields.get(name).and_then(read).ok_or_else(|| format!("`{name}` is missing or wrong")),
             None => {
                 let mut asked = self.asked.borrow_mut();
+                // `has` and the value request the same field.
                 if !asked.iter().any(|known| known.trim_end_matches('?') == name) {
                     asked.push(name.into());
                 }
+                // The count of fields so far makes each number unique.
                 Ok(sample(asked.len() as u64))
             }
         }
     }
-    /// Whether an optional field is there.
+    /// Whether an optional field is present.
     pub fn has(&self, name: &str) -> bool {
         match &self.fields {
             Some(fields) => fields.contains_key(name),
@@ -70,10 +72,10 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reasons kept for good at most; an events file has a few dozen.
+/// Most distinct reasons interned; an events file has a few dozen.
 const REASONS: usize = 1000;
 
-/// The text as one that lives as long as the process: events carry reasons as such.
+/// Interns a text for the lifetime of the process, as events carry reasons as `&'static str`.
 pub fn interned(text: &str) -> &'static str {
     static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -84,6 +86,7 @@ pub fn interned(text: &str) -> &'static str {
     if known.len() >= REASONS {
         return "one reason more than are kept";
     }
+    // Leaks are bounded by `REASONS`: a hostile file cannot fill memory.
     let kept: &'static str = Box::leak(text.to_string().into_boxed_str());
     known.insert(kept);
     kept
@@ -94,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_line_is_said() {
-        let names = Names::sample();
+    fn unreadable_line_is_explained() {
+        let names = EventNames::sample();
         let said = |json: &str| names.read(json).unwrap_err();
         assert!(said("not json").contains("expected"), "{}", said("not json"));
         assert!(said("{}").contains("`time_ns` is missing"));
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_reason_is_kept_once() {
+    fn equal_reasons_are_interned_once() {
         let (one, two) = (interned("why"), interned(&String::from("why")));
         assert!(std::ptr::eq(one, two));
     }

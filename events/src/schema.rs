@@ -1,20 +1,20 @@
-//! The table of events: name, what a log says, what it means, and fields.
+//! Table of events: name, log text, meaning and fields.
 
-use crate::field::Field;
-use crate::names::Names;
-use crate::read::Line;
-use crate::write::Out;
+use crate::field::EventField;
+use crate::names::EventNames;
+use crate::read::EventLine;
+use crate::write::FieldWriter;
 use farlink_base::Event;
 use std::fmt::Write;
 
-/// An event as people and programs know it.
+/// Name and description of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventInfo {
-    /// Name in files and tables.
+    /// Name in event files and tables.
     pub name: &'static str,
-    /// The beginning of its log line.
+    /// First words of its log line.
     pub sentence: &'static str,
-    /// What it means.
+    /// Meaning, for reference pages.
     pub help: &'static str,
 }
 
@@ -22,19 +22,19 @@ pub struct EventInfo {
 macro_rules! schema {
     ($( $variant:ident $name:literal $sentence:literal $help:literal
         { $( $field:ident $(/ $service:ident)? ),* } $(($group:ident))?; )*) => {
-        /// All events, in the order of references.
+        /// All events, in the order of the reference pages.
         pub const EVENTS: &[EventInfo] =
             &[$( EventInfo { name: $name, sentence: $sentence, help: $help } ),*];
 
-        /// What an event is called, and what that means.
+        /// Name and description of an event.
         pub fn info(event: &Event) -> EventInfo {
             match event {
                 $( Event::$variant { .. } => EventInfo { name: $name, sentence: $sentence, help: $help }, )*
             }
         }
 
-        /// Writes all fields of an event.
-        pub(crate) fn write(event: &Event, out: &mut Out<'_>) {
+        /// Writes every field of an event.
+        pub(crate) fn write(event: &Event, out: &mut FieldWriter<'_>) {
             match event {
                 $( Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? } => {
                     $( schema!(@write out, $field $(, $service)?); )*
@@ -43,12 +43,12 @@ macro_rules! schema {
             }
         }
 
-        /// Reads the fields of the event of this name.
-        pub(crate) fn read(name: &str, line: &Line<'_>) -> Result<Event, String> {
+        /// Reads the event of this name with its fields.
+        pub(crate) fn read(name: &str, line: &EventLine<'_>) -> Result<Event, String> {
             match name {
                 $( $name => {
                     $( schema!(@read line, $field $(, $service)?); )*
-                    $( let $group = Field::read("", line)?; )?
+                    $( let $group = EventField::read("", line)?; )?
                     Ok(Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? })
                 } )*
                 other => Err(format!("there is no event `{other}`")),
@@ -57,7 +57,7 @@ macro_rules! schema {
     };
     (@write $out:ident, $field:ident) => { $field.write(stringify!($field), $out) };
     (@write $out:ident, $node:ident, $service:ident) => { $out.endpoint(stringify!($node), *$node, *$service) };
-    (@read $line:ident, $field:ident) => { let $field = Field::read(stringify!($field), $line)?; };
+    (@read $line:ident, $field:ident) => { let $field = EventField::read(stringify!($field), $line)?; };
     (@read $line:ident, $node:ident, $service:ident) => {
         let ($node, $service) = $line.endpoint(stringify!($node))?;
     };
@@ -65,20 +65,20 @@ macro_rules! schema {
 
 schema! {
     Seen "seen" "bundle seen"
-        "The bundle got its number here: always the first event about it, and the only one with its identity."
+        "The node learned of the bundle and gave it a number: always its first event, and the only one with its identity."
         { bundle, key, destination / destination_service, payload, size, priority, lifetime_ms };
     Created "created" "bundle created" "An application here created the bundle." { bundle };
     Received "received" "bundle received" "The bundle arrived whole over a link." { bundle, link, from };
     Recovered "recovered" "bundle recovered" "The bundle was found in the store after a restart." { bundle };
     Accepted "accepted" "bundle accepted" "The bundle is kept, and was acknowledged." { bundle };
     Routed "routed" "bundle routed" "The router chose a link and a neighbour." { bundle, link, next_hop };
-    Waiting "waiting" "bundle waits" "There is no way to go for now." { bundle };
-    Returned "returned" "bundle returned" "It came back after it was forwarded, and is held back for a while: routes may form a loop." { bundle };
-    Transmitting "transmitting" "bundle handed to its layer" "The bundle was handed to the convergence layer."
+    Waiting "waiting" "bundle waits" "No route to the destination at present." { bundle };
+    Returned "returned" "bundle returned" "The bundle returned after it was forwarded, and is held back for a while: routes may form a loop." { bundle };
+    Transmitting "transmitting" "bundle passed to its layer" "The bundle was handed to the convergence layer."
         { bundle, link };
-    Forwarded "forwarded" "bundle forwarded" "The neighbour confirmed it, or the layer cannot know and it left."
+    Forwarded "forwarded" "bundle forwarded" "The neighbour confirmed the bundle, or it was sent over a layer without acknowledgments."
         { bundle, link };
-    ForwardFailed "forward_failed" "bundle came back" "The layer gave it back; it will be routed again."
+    ForwardFailed "forward_failed" "forwarding failed" "The convergence layer could not send the bundle; it will be routed again."
         { bundle, link };
     Delivered "delivered" "bundle delivered" "An application here took the bundle." { bundle };
     Deleted "deleted" "bundle deleted"
@@ -86,64 +86,67 @@ schema! {
     CustodyTaken "custody_taken" "custody taken" "This node keeps the bundle until another one has custody of it." { bundle };
     CustodyReleased "custody_released" "custody released" "Another node has custody of the bundle." { bundle };
     CustodyRepeated "custody_repeated" "custody repeated"
-        "No node said that it took custody of the bundle: it is sent again." { bundle };
+        "No custody signal arrived in time: the bundle is retransmitted." { bundle };
     CustodySignalled "custody_signalled" "custody signal sent"
-        "A custodian is told about bundles it handed over: whether another node has custody of them, and how many." { to, taken, bundles };
+        "A custody signal is sent to a custodian: whether custody of its bundles was accepted, and of how many." { to, taken, bundles };
     CustodySignalIgnored "custody_signal_ignored" "custody signal ignored"
-        "A custody signal came from somebody who has no say in it; it ends nothing." { from };
+        "A custody signal arrived from a node that may not send it; it has no effect." { from };
     ReportsCompressed "reports_compressed" "compressed reports sent"
-        "Somebody is told in short what became of bundles, and of how many." { to, bundles };
-    Fragmented "fragmented" "piece of a bundle leaves" "A piece of the bundle's payload leaves as a fragment."
+        "A compressed report on bundles was sent; `bundles` is their number." { to, bundles };
+    Fragmented "fragmented" "fragment sent" "Part of the bundle's payload was sent as a fragment."
         { bundle, link, offset, length };
-    Reassembled "reassembled" "bundle joined from fragments" "Fragments were joined to this bundle." { bundle };
-    Refused "refused" "bundle refused" "Something offered was not taken." { link, key, reason };
+    Reassembled "reassembled" "bundle reassembled" "The bundle was reassembled from fragments." { bundle };
+    Refused "refused" "bundle refused" "An offered bundle was refused." { link, key, reason };
     LinkUp "link_up" "link up" "A link may carry bundles." { link, peer };
     LinkDown "link_down" "link down" "A link may not." { link };
-    Malformed "malformed" "malformed data thrown away" "Wire data that did not parse was thrown away."
+    Malformed "malformed" "malformed data discarded" "Received data that is not valid was discarded."
         { link, offset, reason };
-    SessionRefused "session_refused" "session refused" "A session that a peer wants was not taken up."
+    SessionRefused "session_refused" "session refused" "A session requested by a peer was refused."
         { link, reason };
     LtpSegment "ltp_segment" "LTP segment"
-        "An LTP segment left or arrived; only when the scenario asks for segments." {} (segment);
+        "An LTP segment was sent or received; only if the scenario requests segments." {} (segment);
     LtpSessionEnd "ltp_session_end" "LTP session ended"
         "An LTP session ended; the reason says whether it was cancelled, by which side and why."
         { link, engine, session, cancelled, why };
     ClockStepped "clock_stepped" "the wall clock stepped" "The wall clock jumped." { step_ms };
     ClockDoubted "clock_doubted" "the wall clock is not believed"
-        "The clock is before what the store kept, or further ahead of the last run than `downtime_max`: until it is set right, or that is gone, \
-         lifetimes run on ages." { off_ms };
+        "The clock is behind the time in the store, or further ahead of the last run than `downtime_max`: until it is corrected or confirmed, \
+         lifetimes are counted by bundle age." { off_ms };
     StoreDamage "store_damage" "damaged record left out of the store"
         "A damaged record was found in the store and left out." { file, offset, len };
     StoreFailed "store_failed" "disk operation failed"
-        "A disk operation failed; the store refuses work until the disk answers again." { file };
+        "A disk operation failed; the store refuses bundles until the disk works again." { file };
     Fault "fault" "a fault of the scenario"
-        "Something went wrong because the scenario says so, or is right again: `node down`, `node up`, `link down`, \
-         `link up`, `clock`. Whoever runs the node tells it, not the node." { link, what };
+        "A fault of the scenario began or ended: `node down`, `node up`, `link down`, \
+         `link up`, `clock`. Recorded by the simulator or testbed, not by the node." { link, what };
 }
 
-/// Whether a line of an events file is about this event, without reading the rest of it.
+/// Whether a line of an events file holds this event, without parsing the line.
 pub fn is_event(line: &[u8], name: &str) -> bool {
+    // As the writer formats it, without spaces.
     let word = format!("\"event\":\"{name}\"");
     line.windows(word.len()).any(|window| window == word.as_bytes())
 }
 
-/// The fields of every event as a Markdown table.
+/// Markdown table of all events with their fields.
 pub fn reference() -> String {
     let mut out = String::from("| event | fields | meaning |\n|---|---|---|\n");
-    let names = Names::sample();
+    let names = EventNames::sample();
     for event in EVENTS {
-        let line = Line::sample(&names);
+        let line = EventLine::sample(&names);
+        // Reading a sample requests every field, in the order of the event.
         let known = read(event.name, &line).is_ok();
+        // A sample fits every field: reading it cannot fail.
         debug_assert!(known, "{}", event.name);
         let _ = writeln!(out, "| `{}` | {} | {} |", event.name, line.asked().join(", "), event.help);
     }
     out
 }
 
-/// One event of each kind, no two numbers in it alike: for tests of whoever tells events.
+/// One event of each kind with distinct numbers, for tests.
 pub fn samples() -> Vec<Event> {
-    let names = Names::sample();
-    EVENTS.iter().filter_map(|event| read(event.name, &Line::sample(&names)).ok()).collect()
+    let names = EventNames::sample();
+    EVENTS.iter().filter_map(|event| read(event.name, &EventLine::sample(&names)).ok()).collect()
 }
 
 #[cfg(test)]
@@ -152,8 +155,8 @@ mod tests {
     use farlink_base::{BundleHandle, BundleKey, Instant, LinkId, NodeId, Refusal};
 
     #[test]
-    fn every_event_that_is_written_is_read_back() {
-        let names = Names::sample();
+    fn written_events_are_read_back() {
+        let names = EventNames::sample();
         let samples = samples();
         assert_eq!(samples.len(), EVENTS.len());
         for (event, known) in samples.iter().zip(EVENTS) {
@@ -165,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_may_lack_is_read_back_as_absent() {
-        let names = Names::sample();
+    fn optional_fields_read_back_absent() {
+        let names = EventNames::sample();
         let key = BundleKey { source: NodeId::named("mars"), service: 0x2a, time: 0, sequence: 0, fragment: None };
         for event in [
             Event::Refused { link: None, key: None, reason: Refusal::Duplicate },
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn references_name_every_field_and_which_may_be_absent() {
+    fn reference_marks_optional_fields() {
         let text = reference();
         assert_eq!(text.lines().count(), EVENTS.len() + 2);
         for row in [

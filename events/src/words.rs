@@ -1,14 +1,14 @@
-//! Words for small enumerations, the same in files, tables and references.
+//! Words for enumerations, the same in event files, tables and reference pages.
 
 use farlink_base::{DeleteReason, Priority, Refusal};
 
 /// An enumeration with a word for each value.
 pub trait Word: Copy + Sized + 'static {
-    /// All values with their words.
+    /// Every value with its word.
     const ALL: &'static [(Self, &'static str)];
-    /// Its word.
+    /// Word of this value.
     fn word(self) -> &'static str;
-    /// The value with this word.
+    /// Value of this word.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
     }

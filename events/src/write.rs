@@ -1,30 +1,31 @@
-//! An event being written: a JSON object, or the words of a log line.
+//! Writer of one event, as a JSON object or a log line.
 
-use crate::names::{self, Names};
+use crate::names::{self, EventNames};
 use farlink_base::{BundleKey, NodeId};
 use std::fmt::{Display, Write};
 
-/// Takes the fields of one event.
-pub struct Out<'a> {
+/// Collects the fields of one event.
+pub struct FieldWriter<'a> {
     text: String,
     is_json: bool,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a EventNames,
 }
 
-impl<'a> Out<'a> {
-    pub fn json(names: &'a Names) -> Self {
+impl<'a> FieldWriter<'a> {
+    pub fn json(names: &'a EventNames) -> Self {
+        // Holds most events without growing.
         let mut text = String::with_capacity(256);
         text.push('{');
-        Out { text, is_json: true, names }
+        FieldWriter { text, is_json: true, names }
     }
-    pub fn sentence(names: &'a Names, beginning: &str) -> Self {
-        Out { text: beginning.into(), is_json: false, names }
+    pub fn sentence(names: &'a EventNames, beginning: &str) -> Self {
+        FieldWriter { text: beginning.into(), is_json: false, names }
     }
     pub fn is_json(&self) -> bool {
         self.is_json
     }
     pub fn raw(&mut self, name: &str, value: impl Display) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = match (self.is_json, self.text.len()) {
             (true, 1) => write!(self.text, "\"{name}\":{value}"),
             (true, _) => write!(self.text, ",\"{name}\":{value}"),
@@ -35,6 +36,7 @@ impl<'a> Out<'a> {
         self.raw(name, value);
     }
     pub fn text(&mut self, name: &str, value: &str) {
+        // JSON quoting also keeps a log line parseable.
         if self.is_json || value.contains([' ', '"']) {
             self.raw(name, serde_json::Value::from(value));
         } else {
@@ -52,7 +54,7 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Identity of a bundle in one word.
+/// Identity of a bundle as one word: source, creation time, sequence number and fragment.
 pub fn identity(key: &BundleKey) -> String {
     let fragment = key.fragment.map(|(offset, length)| format!("/{offset}+{length}")).unwrap_or_default();
     format!("{}/{}/{}{fragment}", names::endpoint(key.source, key.service), key.time, key.sequence)

@@ -260,7 +260,7 @@ mod tests {
                 payload.resize(payload.len() + 98, 0);
             }
             for train in payload.chunks(if batched { 4000 } else { 100 }) {
-                let (sent, result) = a.send_train(&B.parse().unwrap(), 100, &[io::IoSlice::new(train)]);
+                let (sent, result) = a.send_batch(&B.parse().unwrap(), 100, &[io::IoSlice::new(train)]);
                 result.unwrap();
                 assert_eq!(sent, train.len());
             }

@@ -8,7 +8,7 @@ use farlink_base::layer::{DatagramBatch, Destination};
 use farlink_base::socket;
 use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, Payload};
 use farlink_os::poll::{Poller, Readiness};
-use farlink_os::udp::{Batch, DatagramSocket, MESSAGE_MAX};
+use farlink_os::udp::{DatagramSlots, DatagramSocket, MESSAGE_MAX};
 use farlink_stack::Input;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -37,7 +37,7 @@ pub struct Datagrams {
     /// Links whose address is new, to be told to their layers.
     moved: Vec<(LayerId, LinkId, SocketAddr)>,
     readable: VecDeque<usize>,
-    batch: Batch,
+    batch: DatagramSlots,
     resolve_at: Option<Instant>,
     /// Bytes received and sent since the start.
     pub bytes: (u64, u64),
@@ -95,7 +95,7 @@ impl Datagrams {
             lookups: 0,
             moved: Vec::new(),
             readable: VecDeque::new(),
-            batch: Batch::default(),
+            batch: DatagramSlots::default(),
             resolve_at: None,
             bytes: (0, 0),
             dropped: 0,
@@ -341,7 +341,7 @@ impl Socket {
             made = vec![train.data.to_bytes().unwrap_or_default()];
             made.iter().map(|bytes| IoSlice::new(bytes)).collect()
         };
-        let (sent, result) = self.socket.send_train(&to, train.stride as usize, &slices);
+        let (sent, result) = self.socket.send_batch(&to, train.stride as usize, &slices);
         (sent as u64, result)
     }
     /// One message straight into the buffer pool.
@@ -359,7 +359,7 @@ impl Socket {
     /// train.
     fn read_batch(
         &mut self,
-        batch: &mut Batch,
+        batch: &mut DatagramSlots,
         buffers: &mut Buffers,
         inputs: &mut VecDeque<Input>,
     ) -> io::Result<u64> {

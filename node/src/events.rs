@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-pub use farlink_events::Names;
+pub use farlink_events::EventNames;
 
 /// What is written waits for the disk no longer than this.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
@@ -70,7 +70,7 @@ impl EventHub {
     /// When the events file cannot be made.
     pub fn start(
         metrics: Arc<crate::metrics::Metrics>,
-        names: Names,
+        names: EventNames,
         settings: Option<&EventsSettings>,
     ) -> std::io::Result<EventHub> {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
@@ -170,7 +170,7 @@ impl EventHub {
 }
 
 struct Writer {
-    names: Names,
+    names: EventNames,
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     repeats: Repeats<Fault>,

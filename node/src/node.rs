@@ -8,7 +8,7 @@ use crate::config::{LayerSettings, NodeConfig, needs_restart};
 use crate::datagrams::{Datagrams, Lookup};
 use crate::discovery::Discovery;
 use crate::disk::Disk;
-use crate::events::{EventHub, Names};
+use crate::events::{EventHub, EventNames};
 use crate::lists::Lists;
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
@@ -226,7 +226,7 @@ impl Node {
         let apps = Apps::new(&config.app, &config.stack.node_ids, bounds)?;
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
-        let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
+        let names = EventNames::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
         let events = match hub {
             Some(hub) => hub.beside(metrics.clone()),
             None => EventHub::start(metrics.clone(), names, config.events.as_ref()).map_err(|why| {

@@ -1,5 +1,4 @@
-//! What a process and all its descendants use, read from `/proc`: the account of machines without
-//! a cgroup to give.
+//! Resource usage of a process and all its descendants, read from `/proc`, for machines without a usable control group.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,29 +8,28 @@ use std::time::Duration;
 /// Kernel ticks per second in `/proc/<pid>/stat`: `USER_HZ`, 100 on every Linux port we build for.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The use of a process tree.
+/// Resource usage of a process tree.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Processor time, ended and awaited children included.
+pub struct TreeUsage {
+    /// Processor time, including children that ended and were awaited.
     pub cpu: Duration,
-    /// Memory resident now, bytes; pages shared between processes count for each.
+    /// Resident memory, bytes; pages shared by processes count for each.
     pub resident: u64,
-    /// Sum of each living process's own peak, bytes.
+    /// Sum of the resident peaks of living processes, bytes.
     pub resident_peak: u64,
-    /// Living processes.
+    /// Number of living processes.
     pub processes: u32,
-    /// Living threads.
+    /// Number of living threads.
     pub threads: u32,
 }
 
-/// Use of `root` and its living descendants. Reads the whole process table: call it a few times a
-/// second, not more.
-pub fn tree_usage(root: u32) -> io::Result<Usage> {
+/// Usage of `root` and its living descendants. Reads the whole process table: call it a few times per second at most.
+pub fn tree_usage(root: u32) -> io::Result<TreeUsage> {
     let parents = parents()?;
     if !parents.contains_key(&root) {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("no process {root}")));
     }
-    let mut usage = Usage::default();
+    let mut usage = TreeUsage::default();
     for process in parents.keys().copied().filter(|p| descends(*p, root, &parents)) {
         // A process may end between the listing and the reading.
         if let Ok(one) = process_usage(process) {
@@ -45,15 +43,15 @@ pub fn tree_usage(root: u32) -> io::Result<Usage> {
     Ok(usage)
 }
 
-/// Use of one process.
-pub fn process_usage(process: u32) -> io::Result<Usage> {
+/// Usage of one process.
+pub fn process_usage(process: u32) -> io::Result<TreeUsage> {
     let stat = Stat::read(process)?;
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let kilobytes = |name: &str| {
         let line = status.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
-    Ok(Usage {
+    Ok(TreeUsage {
         cpu: Duration::from_millis(stat.ticks * 1000 / TICKS_PER_SECOND),
         resident: kilobytes("VmRSS:").unwrap_or(0) * 1024,
         resident_peak: kilobytes("VmHWM:").unwrap_or(0) * 1024,
@@ -62,22 +60,22 @@ pub fn process_usage(process: u32) -> io::Result<Usage> {
     })
 }
 
-/// How long a thread was ready to run and had to wait for a processor.
+/// Time that a thread waited for a processor while ready to run.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// All that time together.
+    /// Total waiting time.
     pub total: Duration,
-    /// How often it was given a processor.
+    /// Number of times it was scheduled.
     pub turns: u64,
 }
 
 impl Waits {
-    /// What was added since `before`.
+    /// Difference since `before`.
     pub fn since(self, before: Waits) -> Waits {
         Waits { total: self.total.saturating_sub(before.total), turns: self.turns.saturating_sub(before.turns) }
     }
 
-    /// The second and third number of `/proc/<pid>/schedstat`: nanoseconds waited, times run.
+    /// Parses `/proc/<pid>/schedstat`: the second and third number are nanoseconds waited and times run.
     fn parse(text: &str) -> Option<Waits> {
         let mut numbers = text.split_whitespace().map(str::parse::<u64>);
         let _running = numbers.next()?.ok()?;
@@ -85,7 +83,7 @@ impl Waits {
     }
 }
 
-/// Waits of each thread of a process so far, by thread ID; empty where the kernel does not count them.
+/// Waits of each thread of a process so far, by thread ID; empty if the kernel does not count them.
 pub fn thread_waits(process: u32) -> io::Result<BTreeMap<u32, Waits>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -98,12 +96,12 @@ pub fn thread_waits(process: u32) -> io::Result<BTreeMap<u32, Waits>> {
     Ok(found)
 }
 
-/// Sets the memory peak of a process back to what it uses now; needs `/proc/<pid>/clear_refs`.
+/// Resets the memory peak of a process to its current usage; needs `/proc/<pid>/clear_refs`.
 pub fn reset_peak(process: u32) -> io::Result<()> {
     fs::write(format!("/proc/{process}/clear_refs"), "5")
 }
 
-/// The living descendants of `root`, itself left out.
+/// Living descendants of `root`, without `root`.
 pub fn descendants(root: u32) -> io::Result<Vec<u32>> {
     let parents = parents()?;
     Ok(parents.keys().copied().filter(|p| *p != root && descends(*p, root, &parents)).collect())
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
+    fn name_with_brackets_parses() {
         let text = "7 (a) b) (c) S 3 7 7 0 -1 4194304 9 0 0 0 10 20 30 40 20 0 5 0 100 1 2";
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.parent, stat.ticks, stat.threads), (3, 100, 5));
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_processor_is_counted_by_thread() {
+    fn run_queue_wait_is_per_thread() {
         let before = Waits::parse("77 1000 3").unwrap();
         let after = Waits::parse("99 5000 5").unwrap();
         assert_eq!(after.since(before), Waits { total: Duration::from_nanos(4000), turns: 2 });
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_counts_its_children() {
+    fn tree_usage_includes_children() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let me = std::process::id();
         let usage = tree_usage(me).unwrap();

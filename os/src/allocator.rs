@@ -1,37 +1,38 @@
-//! Counting what a process has allocated: the truth a memory budget is held against.
+//! Counting allocator: the memory in use, which a memory budget is compared with.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 
-/// Bytes a thread allocates or frees before it tells the others.
+/// Bytes a thread may allocate or free before it updates the shared count.
 const UNTOLD: usize = 64 << 10;
 
 static IN_USE: AtomicIsize = AtomicIsize::new(0);
-/// Times that free pages were given back.
+/// Number of calls of [`give_back`].
 static ASKED: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     static OWN: Cell<isize> = const { Cell::new(0) };
-    /// [`ASKED`] when this thread last gave back what it had.
+    /// [`ASKED`] when this thread last returned its free pages.
     static GIVEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Bytes allocated and not freed, to within 64 KiB a thread; `None` in a process whose allocator is not
+/// Bytes allocated and not freed, with an error of up to 64 KiB per thread; `None` in a process whose allocator is not
 /// [`Counting`].
 pub fn in_use() -> Option<u64> {
     let bytes = IN_USE.load(Relaxed);
     (bytes != 0).then_some(bytes.max(0) as u64)
 }
 
-/// Has the allocator of the `farlink` command give the kernel all pages nobody uses, which it otherwise keeps for a
-/// second for use again. It takes some hundred microseconds. Without effect in a process with another allocator.
+/// Makes the allocator of the `farlink` command return its free pages to the kernel at once, rather than after a
+/// second.
+/// Takes some hundred microseconds. No effect in a process with another allocator.
 pub fn give_back() {
     ASKED.fetch_add(1, Relaxed);
     collect();
 }
 
-/// Gives back the free pages of this thread if [`give_back`] was called elsewhere since the last time. The allocator keeps
-/// pages with the thread that allocated them, even when another thread freed their contents.
+/// Returns the free pages of this thread if another one called [`give_back`] since the last time. The allocator keeps
+/// pages with the thread that allocated them, even if another thread freed their contents.
 pub fn give_back_if_asked() {
     let asked = ASKED.load(Relaxed);
     if GIVEN.replace(asked) != asked {
@@ -45,7 +46,7 @@ fn collect() {
 }
 
 fn count(bytes: isize) {
-    // A thread that is ending has no count of its own any more.
+    // The count of an ending thread is destroyed already.
     let told = OWN.try_with(|own| {
         let sum = own.get() + bytes;
         let tell = sum.unsigned_abs() >= UNTOLD;
@@ -59,7 +60,7 @@ fn count(bytes: isize) {
     }
 }
 
-/// An allocator that counts, around the one that does the work.
+/// Allocator that counts bytes and passes each call to another allocator.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
@@ -103,7 +104,7 @@ mod tests {
     use std::alloc::System;
 
     #[test]
-    fn what_is_allocated_is_counted_until_it_is_freed_by_whichever_thread() {
+    fn allocations_count_across_threads() {
         assert_eq!(in_use(), None, "this process counts nothing yet");
         let allocator = Counting(System);
         let layout = |bytes| Layout::from_size_align(bytes, 8).unwrap();

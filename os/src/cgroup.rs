@@ -1,5 +1,4 @@
-//! Control groups, version 1 and 2: the exact account of a host's processes, where the machine
-//! gives us one.
+//! Control groups, versions 1 and 2: exact accounting of a host's processes, if the machine permits groups.
 
 use crate::context;
 use std::fs;
@@ -7,19 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The control group hierarchies mounted here, with this process's place in each.
+/// Control group hierarchies mounted, with this process's group in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hierarchies {
-    /// Version 2: this process's directory and the controllers it may use.
+    /// Version 2: directory of this process's group, and the controllers available.
     pub unified: Option<(PathBuf, Vec<String>)>,
-    /// Version 1 processor account.
+    /// Version 1: directory of the processor accounting controller.
     pub cpuacct: Option<PathBuf>,
-    /// Version 1 memory.
+    /// Version 1: directory of the memory controller.
     pub memory: Option<PathBuf>,
 }
 
 impl Hierarchies {
-    /// Reads what is mounted.
+    /// Finds the mounted hierarchies.
     pub fn detect() -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -31,7 +30,7 @@ impl Hierarchies {
         found
     }
 
-    /// The least memory that this process's groups may use, those above its own included.
+    /// Smallest memory limit, bytes, of this process's groups and their ancestors.
     pub fn memory_limit(&self) -> Option<u64> {
         let least = |directory: &Path, file: &str| {
             let up = directory.ancestors().filter_map(|place| fs::read_to_string(place.join(file)).ok());
@@ -66,16 +65,18 @@ impl Hierarchies {
         }
     }
 
-    /// Makes a group below this process's own in every hierarchy that lets us. An error when none
-    /// accounts for processor time.
-    pub fn create(&self, name: &str) -> io::Result<Group> {
+    /// Creates a group below this process's own in every hierarchy that permits it. Fails if none accounts for
+    /// processor
+    /// time.
+    pub fn create(&self, name: &str) -> io::Result<ControlGroup> {
         let make = |parent: &Path| -> io::Result<PathBuf> {
             let directory = parent.join(name);
             fs::create_dir(&directory).map_err(|e| context(e, &directory.display().to_string()))?;
             Ok(directory)
         };
-        let mut group = Group::default();
+        let mut group = ControlGroup::default();
         let mut refusal = None;
+        // On hybrid systems version 2 is mounted without controllers: try all three.
         for (parent, slot) in [
             (self.unified.as_ref().map(|(d, _)| d), &mut group.unified),
             (self.cpuacct.as_ref(), &mut group.cpuacct),
@@ -94,38 +95,37 @@ impl Hierarchies {
     }
 }
 
-/// A group of this process's making; its directories are removed when it is dropped, which
-/// succeeds once its processes have ended.
+/// A group created by this process. Its directories are removed on drop, which succeeds once its processes have ended.
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct ControlGroup {
     unified: Option<PathBuf>,
     cpuacct: Option<PathBuf>,
     memory: Option<PathBuf>,
 }
 
-/// What a group has used.
+/// Resource usage of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// Processor time.
+    /// Processor time of its processes.
     pub cpu: Duration,
-    /// Memory charged now, page cache included.
+    /// Memory charged now, including the page cache, bytes.
     pub memory: Option<u64>,
-    /// Most memory charged at once.
+    /// Peak memory charged, bytes.
     pub memory_peak: Option<u64>,
-    /// Anonymous memory (what the processes themselves hold).
+    /// Anonymous memory, bytes: heaps and stacks of the processes.
     pub anonymous: Option<u64>,
-    /// Shared memory segments.
+    /// Shared memory segments, bytes.
     pub shared: Option<u64>,
-    /// Page cache.
+    /// Page cache, bytes.
     pub cache: Option<u64>,
 }
 
-impl Group {
+impl ControlGroup {
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.unified, &self.cpuacct, &self.memory].into_iter().flatten()
     }
 
-    /// Puts a process (and what it starts from now on) into the group.
+    /// Moves a process, with the children it starts from now on, into the group.
     pub fn add(&self, process: u32) -> io::Result<()> {
         for directory in self.directories() {
             let file = directory.join("cgroup.procs");
@@ -134,7 +134,7 @@ impl Group {
         Ok(())
     }
 
-    /// Reads the account.
+    /// Reads the usage of the group.
     pub fn usage(&self) -> GroupUsage {
         let mut usage = GroupUsage::default();
         if let Some(directory) = &self.unified {
@@ -161,7 +161,7 @@ impl Group {
         usage
     }
 
-    /// Starts a new memory peak (version 1, and version 2 since Linux 6.12).
+    /// Resets the memory peak (version 1 only).
     pub fn reset_peak(&self) -> io::Result<()> {
         if let Some(directory) = &self.memory {
             return fs::write(directory.join("memory.max_usage_in_bytes"), "0");
@@ -170,7 +170,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         for directory in self.directories() {
             let _ = fs::remove_dir(directory);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hybrid_mounts_are_told_apart() {
+    fn hybrid_mounts_are_distinguished() {
         let mounts = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n\
                       cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_limit_does_not_hide_those_above_it() {
+    fn unlimited_group_inherits_parent_limit() {
         let top = std::env::temp_dir().join(format!("farlink-limits-{}", std::process::id()));
         let own = top.join("a/b");
         fs::create_dir_all(&own).unwrap();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_accounts_for_its_process_and_goes() {
+    fn group_accounts_then_is_removed() {
         let group = match Hierarchies::detect().create(&format!("farlink-test-{}", std::process::id())) {
             Ok(group) => group,
             Err(e) => return println!("skipped: no cgroup may be made: {e}"),

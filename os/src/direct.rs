@@ -1,42 +1,43 @@
-//! Long writes that go around the page cache: the kernel copies nothing, keeps nothing and has nothing to write back
-//! later, which on a fast disk costs more than all else a store does.
+//! Direct I/O (O_DIRECT) for long writes: the kernel neither copies nor caches the bytes nor writes them back later,
+//! which
+//! on a fast disk costs more than the rest of a store's work.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 
-/// Offsets, lengths and memory are multiples of it: what disks and file systems ask for at most.
+/// Alignment of offsets, lengths and memory: the largest that disks and file systems require.
 pub(crate) const BLOCK: usize = 4096;
-/// Shorter writes go through the page cache: they are too few blocks to be worth it.
+/// Shortest direct write, bytes; shorter ones have too few blocks to be worth it.
 const LEAST: usize = 64 << 10;
-/// Bytes of one write.
+/// Most bytes per write.
 const ROOM: usize = 1 << 20;
 
-/// The way around the page cache.
+/// State of direct I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Direct {
-    /// Memory with a multiple of [`BLOCK`] somewhere in its first bytes; made with the first write.
+    /// Buffer with room to align to [`BLOCK`]; allocated with the first write.
     room: Vec<u8>,
-    /// The file system does not do it.
+    /// Set if the file system does not support direct I/O.
     pub refused: bool,
 }
 
 impl Direct {
-    /// Finds out, with a file that is there, whether the file system does it.
+    /// Checks with an existing file whether the file system supports direct I/O.
     pub fn probe(file: &File) -> Direct {
         let refused = set_direct(file, true).is_err();
         let _ = set_direct(file, false);
         Direct { refused, ..Direct::default() }
     }
-    /// Whether a write of so many bytes is for it.
+    /// Whether a write of this length uses direct I/O.
     pub fn is_for(&self, len: usize) -> bool {
         !self.refused && len >= LEAST
     }
-    /// Writes the slices end to end at `offset`: whole blocks directly, and what is beside them as usual.
+    /// Writes the slices in sequence at `offset`: whole blocks directly, the rest through the page cache.
     ///
     /// # Errors
-    /// What the kernel says; some of the bytes may have been written.
+    /// System call errors; some of the bytes may have been written.
     pub fn write(&mut self, file: &File, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         if self.room.is_empty() {
             self.room = vec![0; ROOM + BLOCK];
@@ -45,6 +46,7 @@ impl Direct {
         let room = &mut self.room[begin..begin + ROOM];
         let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
         while left > 0 {
+            // Bytes up to the next block boundary.
             let before = (offset as usize).wrapping_neg() % BLOCK;
             let (len, whole) = match (before, left / BLOCK * BLOCK) {
                 (0, 0) => (left, false),
@@ -68,7 +70,7 @@ impl Direct {
     }
 }
 
-/// The last `len` bytes of the slices, or all.
+/// Last `len` bytes of the slices, or all of them.
 pub(crate) fn last_bytes(slices: &[IoSlice<'_>], len: usize) -> Vec<u8> {
     let mut parts = Vec::new();
     let mut left = len;
@@ -86,7 +88,7 @@ fn set_direct(file: &File, direct: bool) -> io::Result<()> {
     Ok(fcntl_setfl(file, flags)?)
 }
 
-/// Fills `part` from the slices, which are advanced.
+/// Fills `part` from the slices and advances them.
 fn gather(slices: &mut &mut [IoSlice<'_>], part: &mut [u8]) {
     let mut filled = 0;
     while let Some(first) = slices.first().filter(|_| filled < part.len()) {
@@ -97,8 +99,9 @@ fn gather(slices: &mut &mut [IoSlice<'_>], part: &mut [u8]) {
     }
 }
 
-/// Writes whole blocks, and how many bytes it could: what is left goes the other way, and all of it where the file
-/// system turns out to ask for more than [`BLOCK`].
+/// Writes whole blocks; returns the bytes written. The caller writes the rest through the page cache: also everything
+/// if
+/// the file system requires a larger alignment than [`BLOCK`].
 fn write_blocks(file: &File, offset: u64, part: &[u8], refused: &mut bool) -> io::Result<usize> {
     let mut done = 0;
     while done < part.len() {
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
     use std::fs::OpenOptions;
 
-    /// Writes through both ways, in pieces, and gives what the file holds.
+    /// Writes pieces to a file; returns its content and the expected content.
     fn written(name: &str, direct: &mut Direct, offset: usize, pieces: &[usize]) -> (Vec<u8>, Vec<u8>) {
         let path = std::env::temp_dir().join(format!("farlink-direct-{name}-{}", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_directly_is_what_was_to_be_written() {
+    fn direct_writes_match_their_input() {
         let mut direct = Direct::default();
         for offset in [0, 1, 4095, 4096, 5000, 100_001] {
             for pieces in [&[65_536][..], &[1], &[70_000, 1, 0, 4096, 3], &[3 << 20, 17], &[4096; 100]] {
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_is_refused_everything_goes_the_other_way() {
+    fn refused_direct_io_falls_back() {
         let mut direct = Direct { refused: true, ..Direct::default() };
         assert!(!direct.is_for(ROOM) && Direct::default().is_for(ROOM) && !Direct::default().is_for(1000));
         let (found, expected) = written("refused", &mut direct, 77, &[200_000]);
@@ -159,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bytes_are_those_of_the_last_slices() {
+    fn tail_comes_from_last_slices() {
         let slices = [&b"abc"[..], b"", b"defg"].map(IoSlice::new);
         let last = |len| last_bytes(&slices, len);
         assert_eq!([last(0), last(3), last(6), last(9)], [&b""[..], b"efg", b"bcdefg", b"abcdefg"]);
     }
 
     #[test]
-    fn a_full_device_is_told() {
+    fn full_device_is_an_error() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let why = write_blocks(&full, 0, &[0; BLOCK], &mut false).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::StorageFull);

@@ -1,9 +1,10 @@
-//! The numbered files of a store: vectored writes, data made durable with its directory entry,
-//! reads into fresh memory, files kept to be written over, one process at a time.
+//! Numbered files of a store: vectored writes, data synced together with its directory entry, reads into new memory,
+//! files kept for reuse, and a lock against other processes.
 //!
-//! What [`DiskFiles::sync`] (or [`Syncing::run`], which another thread may do) returned from is on the device, the file's name included; what
-//! [`DiskFiles::remove`] returned from stays removed. Both hold through power loss as far as the
-//! device keeps its promises.
+//! After [`DiskFiles::sync`] (or [`Syncing::run`], on another thread) returns, data and name of the file are on the
+//! device;
+//! after [`DiskFiles::remove`] and [`DiskFiles::syncing_names`], a removed file stays removed. Both hold through power
+//! loss, as far as the device is honest about flushes.
 
 use crate::direct::{BLOCK, Direct, last_bytes};
 use bytes::Bytes;
@@ -15,47 +16,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Slices per `pwritev` (IOV_MAX).
+/// Most slices per `pwritev` (IOV_MAX).
 const SLICES_MAX: usize = 1024;
-/// Files held open; others are opened again when needed.
+/// Most files kept open; others are reopened when needed.
 const OPEN_MAX: usize = 64;
-/// Every file's name ends so.
+/// Suffix of file names.
 const SUFFIX: &str = ".farlink";
-/// Every kept file's.
+/// Suffix of the names of files kept for reuse.
 const KEPT: &str = ".kept";
-/// What is kept for a full disk, also for the next run: it may find the disk full.
+/// Name of the file reserved for a full disk; it is kept for the next run, which may find the disk full.
 const RESERVE: &str = "reserve.kept";
 const LOCK: &str = "lock";
 
-/// The files `NNNNNNNNNN.farlink` of one folder, locked against other processes.
+/// Files `NNNNNNNNNN.farlink` of one folder, locked against other processes.
 #[derive(Debug)]
 pub struct DiskFiles {
     entries: Arc<Entries>,
-    /// Holds the lock until dropped; the kernel frees it however the process ends.
+    /// Holds the lock until dropped; the kernel releases it however the process ends.
     _lock: File,
     open: BTreeMap<u32, Arc<File>>,
-    /// Files written since their last sync; they stay open so that no error is missed.
+    /// Files written since their last sync; they stay open, so that no write error is missed.
     written: BTreeSet<u32>,
-    /// Files that were made of others, and the bytes those had.
+    /// Bytes allocated to files that reuse others.
     room: BTreeMap<u32, u64>,
-    /// Where the last write into one of them ended.
-    end: Option<End>,
-    /// The number of what is kept for a full disk.
+    /// End of the last write to one of these.
+    end: Option<WriteEnd>,
+    /// Number of the reserved file.
     reserved: Option<u32>,
     direct: Direct,
-    /// What an earlier run kept to be written over is gone.
+    /// Whether files kept by an earlier run were removed.
     tidy: bool,
 }
 
-/// Where a write ended, and what is in front of that in its block: the next is written with it.
+/// End of a write, with the bytes before it in its block, which the next direct write repeats.
 #[derive(Debug)]
-struct End {
+struct WriteEnd {
     file: u32,
     offset: u64,
     bytes: Vec<u8>,
 }
 
-/// The names in a folder, and how many of their changes are durable.
+/// Directory entries of a folder, with counts of their changes and of the durable ones.
 #[derive(Debug)]
 struct Entries {
     dir: PathBuf,
@@ -64,7 +65,7 @@ struct Entries {
     synced: AtomicU64,
 }
 impl Entries {
-    /// To be said after the change: whoever syncs meanwhile would take it for durable.
+    /// Counts a change; call it after the change, or a concurrent sync would count it as durable.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -76,24 +77,24 @@ impl Entries {
         }
         Ok(())
     }
-    /// Whether the folder is still where it was.
+    /// Whether the folder is still at its path.
     fn is_in_place(&self) -> io::Result<bool> {
         let (ours, there) = (self.folder.metadata()?, std::fs::metadata(&self.dir));
         Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
     }
 }
 
-/// What has yet to be done to make durable what was done before.
+/// A pending sync of earlier writes and changes.
 #[derive(Debug)]
 pub struct Syncing {
     file: Option<(Arc<File>, PathBuf)>,
     entries: Arc<Entries>,
 }
 impl Syncing {
-    /// Does it.
+    /// Performs the sync.
     ///
     /// # Errors
-    /// As of [`DiskFiles::sync`].
+    /// As for [`DiskFiles::sync`].
     pub fn run(self) -> io::Result<()> {
         let Some((file, path)) = self.file else { return self.entries.sync() };
         file.sync_data()?;
@@ -107,13 +108,13 @@ impl Syncing {
 }
 
 impl DiskFiles {
-    /// Opens the folder, which is made if absent, and locks it.
+    /// Opens and locks the folder, creating it if absent.
     ///
     /// # Errors
-    /// When it cannot be made or opened; `WouldBlock` when another process has it.
+    /// If it cannot be created or opened; `WouldBlock` if another process holds the lock.
     pub fn open(dir: &Path) -> io::Result<DiskFiles> {
         let doing = |what: &str| format!("{what} {}", dir.display());
-        // What others sent is nobody's business on this machine.
+        // Created for the owner only: bundles are private.
         make_folder(dir).map_err(|e| crate::context(e, &doing("making the store folder")))?;
         let folder = File::open(dir).map_err(|e| crate::context(e, &doing("opening the store folder")))?;
         let lock = open_regular(OpenOptions::new().write(true).create(true).truncate(false), &dir.join(LOCK))
@@ -131,7 +132,7 @@ impl DiskFiles {
             crate::context(error, &doing("locking the store folder"))
         })?;
         let direct = Direct::probe(&lock);
-        // Names may not be durable: those of a run that was killed.
+        // Directory entries of a killed run may not be durable: the first sync covers them.
         let (changes, synced) = (AtomicU64::new(1), AtomicU64::new(0));
         let files = DiskFiles {
             entries: Arc::new(Entries { dir: dir.to_path_buf(), folder, changes, synced }),
@@ -146,8 +147,9 @@ impl DiskFiles {
         };
         Ok(files)
     }
-    /// Removes what an earlier run kept to be written over, before the first change of files: a run that only reads
-    /// removes nothing. What was kept for a full disk stays.
+    /// Removes files that an earlier run kept for reuse, before the first change: a run that only reads removes
+    /// nothing.
+    /// The reserved file stays.
     fn remove_kept(&mut self) -> io::Result<()> {
         if self.tidy {
             return Ok(());
@@ -161,15 +163,15 @@ impl DiskFiles {
         self.tidy = true;
         Ok(())
     }
-    /// Whether long writes go around the page cache; some file systems do not do it.
+    /// Whether long writes use direct I/O, which some file systems do not support.
     pub fn is_direct(&self) -> bool {
         !self.direct.refused
     }
-    /// The folder.
+    /// Path of the folder.
     pub fn dir(&self) -> &Path {
         &self.entries.dir
     }
-    /// Where a file is.
+    /// Path of a file.
     pub fn path(&self, file: u32) -> PathBuf {
         self.entries.dir.join(format!("{file:010}{SUFFIX}"))
     }
@@ -195,10 +197,10 @@ impl DiskFiles {
         self.open.insert(file, Arc::new(opened));
     }
 
-    /// Numbers and lengths of all files, in ascending order.
+    /// Numbers and lengths of all files, by ascending number.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<(u32, u64)>> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&self.entries.dir)? {
@@ -212,11 +214,12 @@ impl DiskFiles {
         files.sort_unstable();
         Ok(files)
     }
-    /// Makes a file of one that was kept, where there is that, or an empty one, and tells how many bytes it has; durable
-    /// with the next [`DiskFiles::sync`].
+    /// Creates a file, reusing the kept file `of` if there is one; returns the bytes allocated to it. Durable with the
+    /// next
+    /// [`DiskFiles::sync`].
     ///
     /// # Errors
-    /// When it exists, or there is no space for it.
+    /// If it exists, or there is no space.
     pub fn create(&mut self, file: u32, of: Option<u32>) -> io::Result<u64> {
         self.remove_kept()?;
         let path = self.path(file);
@@ -239,10 +242,10 @@ impl DiskFiles {
         self.hold(file, made);
         Ok(0)
     }
-    /// Writes the slices end to end at `offset`. They are advanced over what was written.
+    /// Writes the slices in sequence at `offset`, and advances them over the bytes written.
     ///
     /// # Errors
-    /// What the kernel says; some of the bytes may have been written.
+    /// System call errors; some of the bytes may have been written.
     pub fn write(&mut self, file: u32, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.written.insert(file);
         let end = self.end.take().filter(|end| end.file == file && end.offset == offset);
@@ -256,8 +259,9 @@ impl DiskFiles {
             _ => self.write_on(file, offset, slices),
         }
     }
-    /// Writes into what a kept file had: whole blocks, with what was written of the first `before`, and zeros to the end
-    /// of the last, so that nothing is read first.
+    /// Writes within the allocated bytes of a reused file: whole blocks, the first one completed by `before`, the last
+    /// one by
+    /// zeros, so that nothing needs to be read first.
     fn write_over(&mut self, file: u32, offset: u64, before: &[u8], slices: &[IoSlice<'_>], to: u64) -> io::Result<()> {
         let block = BLOCK as u64;
         let zeros = [0; BLOCK];
@@ -274,7 +278,7 @@ impl DiskFiles {
             let target = self.file(file)?.clone();
             self.direct.write(&target, from, &mut whole)?;
         }
-        self.end = Some(End { file, offset: to, bytes });
+        self.end = Some(WriteEnd { file, offset: to, bytes });
         Ok(())
     }
     fn write_on(&mut self, file: u32, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
@@ -297,39 +301,39 @@ impl DiskFiles {
         }
         Ok(())
     }
-    /// Makes everything written to the file, and its directory entry, durable.
+    /// Makes everything written to the file and its directory entry durable.
     ///
     /// # Errors
-    /// When it is unknown what of it is durable, or the file or the folder was removed meanwhile: what
-    /// has no name any more goes with this process. Syncing once more proves nothing: write it again,
-    /// elsewhere.
+    /// If some of the data may not be durable, or the file or folder was removed, as an unlinked file vanishes with
+    /// this
+    /// process. A second sync proves nothing: write the data again, to another file.
     pub fn sync(&mut self, file: u32) -> io::Result<()> {
         self.syncing(file)?.run()
     }
-    /// The same for another thread to do: it is for what was written before.
+    /// Prepares a sync of everything written so far, for another thread.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// If the file cannot be opened.
     pub fn syncing(&mut self, file: u32) -> io::Result<Syncing> {
         let opened = self.file(file)?.clone();
-        // Whoever syncs has it open, and hears of errors.
+        // The pending sync holds the file open, so that it sees write errors.
         self.written.remove(&file);
         Ok(Syncing { file: Some((opened, self.path(file))), entries: self.entries.clone() })
     }
-    /// The same of what an earlier run wrote, and drops what the kernel holds of it: what is read from then on is what the
-    /// device has. Where an earlier sync failed, the cache may show, as clean, pages that never reached the device.
+    /// Syncs data of an earlier run and drops it from the page cache, so that later reads come from the device. After a
+    /// failed sync, the cache may hold clean pages that never reached the device.
     ///
     /// # Errors
-    /// As of [`DiskFiles::sync`]; the cache is dropped all the same.
+    /// As for [`DiskFiles::sync`]; the cache is dropped in any case.
     pub fn settle(&mut self, file: u32) -> io::Result<()> {
         let synced = self.sync(file);
         rustix::fs::fadvise(self.file(file)?, 0, None, rustix::fs::Advice::DontNeed)?;
         synced
     }
-    /// Reads up to `len` bytes from `offset`; fewer at the end of the file.
+    /// Reads `len` bytes from `offset`, or fewer at the end of the file.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn read(&mut self, file: u32, offset: u64, len: u64) -> io::Result<Bytes> {
         let source = self.file(file)?;
         let end = source.metadata()?.len().min(offset.saturating_add(len));
@@ -337,19 +341,20 @@ impl DiskFiles {
         source.read_exact_at(&mut bytes, offset)?;
         Ok(bytes.into())
     }
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn truncate(&mut self, file: u32, len: u64) -> io::Result<()> {
         self.written.insert(file);
         self.file(file)?.set_len(len)
     }
-    /// Deletes the file, also a kept one, or keeps its bytes for [`DiskFiles::create`]; how many those are, then. It is gone
-    /// for good once [`DiskFiles::syncing_names`] is done. One that does not exist is deleted already.
+    /// Deletes the file, also a kept one, or keeps it for reuse by [`DiskFiles::create`] and returns its length.
+    /// Durable once
+    /// [`DiskFiles::syncing_names`] has run. A missing file is no error.
     ///
     /// # Errors
-    /// When it may come back.
+    /// If the file may reappear.
     pub fn remove(&mut self, file: u32, keep: bool) -> io::Result<Option<u64>> {
         self.remove_kept()?;
         self.open.remove(&file);
@@ -370,11 +375,12 @@ impl DiskFiles {
         }
         Ok(None)
     }
-    /// Makes a kept file of so many bytes, all written: [`DiskFiles::create`] has them, whatever fills the disk later. Where
-    /// an earlier run has left its own it is that, though shorter where the disk has no more. Tells how many they are.
+    /// Reserves a kept file of this many bytes, all written, for [`DiskFiles::create`] on a full disk. Reuses the
+    /// reserved file
+    /// of an earlier run, which may remain shorter if the disk is full. Returns its length.
     ///
     /// # Errors
-    /// What the kernel says; there is no file then. `AlreadyExists` where there is one of this run.
+    /// System call errors; then no file is reserved. `AlreadyExists` if this run has reserved one.
     pub fn reserve(&mut self, file: u32, bytes: u64) -> io::Result<u64> {
         self.remove_kept()?;
         let path = self.entries.dir.join(RESERVE);
@@ -383,7 +389,7 @@ impl DiskFiles {
         }
         let made = open_regular(OpenOptions::new().write(true).create(true).truncate(false), &path)?;
         self.entries.changed();
-        // What an earlier run wrote is not written again: that may need room.
+        // Bytes written by an earlier run are not written again: on some file systems that needs space.
         let before = made.metadata()?.len().min(bytes) / BLOCK as u64 * BLOCK as u64;
         let filled = made
             .set_len(before)
@@ -401,20 +407,20 @@ impl DiskFiles {
         self.reserved = Some(file);
         Ok(len)
     }
-    /// Makes durable which files there are.
+    /// Prepares a sync of the directory entries.
     pub fn syncing_names(&self) -> Syncing {
         Syncing { file: None, entries: self.entries.clone() }
     }
 }
 
-/// Opens a regular file, and nothing else of that name: who opens or reads a pipe waits, perhaps for ever.
+/// Opens a regular file and refuses anything else: opening or reading a pipe might block for ever.
 ///
 /// # Errors
-/// `InvalidInput`, which says what it is instead, and as of [`OpenOptions::open`].
+/// `InvalidInput` with the actual type, or as for [`OpenOptions::open`].
 pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     let opened = opening.clone().custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
-    // Nobody reads the pipe, or it is a socket.
+    // ENXIO: a pipe without a reader, or a socket.
     let is_none = |why: &io::Error| why.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
     let kind = match &opened {
         Err(why) if !is_none(why) => return opened,
@@ -432,15 +438,15 @@ pub fn open_regular(opening: &OpenOptions, path: &Path) -> io::Result<File> {
         _ if kind.is_dir() => "a folder",
         _ => "a device",
     };
-    let text = format!("it is {what}, not a regular file\nhint: move it away; nothing that a store writes is one");
+    let text = format!("it is {what}, not a regular file\nhint: move it away; a store consists of regular files");
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Bytes that the disk of this folder, which need not exist yet, has for its files: those they have, and those that are free.
-/// And the most that one file of this process may have.
+/// Bytes available to the files of this folder, which need not exist: those in use and those free on its disk. Also the
+/// largest file size permitted to this process.
 ///
 /// # Errors
-/// What the kernel says.
+/// System call errors.
 pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
     let absolute = std::path::absolute(dir)?;
     let there = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
@@ -455,13 +461,13 @@ pub fn room(dir: &Path) -> io::Result<(u64, u64)> {
     Ok((room, longest.unwrap_or(u64::MAX)))
 }
 
-/// Bytes free of a disk of so many blocks. One that does not say how many they are (as one in memory may) has no end.
+/// Free bytes of a disk. One that reports no blocks at all, as some in memory do, counts as unlimited.
 fn free(blocks: u64, available: u64, block: u64) -> u64 {
     if blocks == 0 { u64::MAX } else { available.saturating_mul(block) }
 }
 
-/// Writes zeros from there up to so many bytes, if there is room for all of them. Where a file system can say that beforehand nobody else is
-/// short of room meanwhile.
+/// Fills a file with zeros up to `bytes`, if there is space for all of them. Allocates first where the file system
+/// supports it, so that a failed attempt does not fill the disk for others.
 fn fill(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     if from == bytes {
         return Ok(());
@@ -478,7 +484,7 @@ fn fill(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     })
 }
 
-/// Makes a folder and those above it, as far as they are absent, their names durable.
+/// Creates a folder and its missing parents, with durable directory entries.
 fn make_folder(dir: &Path) -> io::Result<()> {
     let absolute = std::path::absolute(dir)?;
     let mut above: Vec<&Path> = Vec::new();
@@ -490,13 +496,13 @@ fn make_folder(dir: &Path) -> io::Result<()> {
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     above.into_iter().try_for_each(|folder| match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Nobody can sync a folder that may be entered and not read.
+        // A folder with execute permission only cannot be opened for a sync.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other,
     })
 }
 
-/// Whether the error says that there is no space (or none left to this user).
+/// Whether the error means that the disk, or the user's quota, is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -505,16 +511,16 @@ pub fn is_full(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder that goes with the test.
-    struct Folder(PathBuf);
-    impl Folder {
-        fn new(name: &str) -> Folder {
+    /// Folder that is removed after the test.
+    struct TestFolder(PathBuf);
+    impl TestFolder {
+        fn new(name: &str) -> TestFolder {
             let dir = std::env::temp_dir().join(format!("farlink-disk-{name}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&dir);
-            Folder(dir)
+            TestFolder(dir)
         }
     }
-    impl Drop for Folder {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -524,8 +530,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_listed_and_removed() {
-        let folder = Folder::new("plain");
+    fn files_are_written_listed_and_removed() {
+        let folder = TestFolder::new("plain");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(7, None).unwrap();
         assert!(files.create(7, None).is_err(), "never over what exists");
@@ -546,15 +552,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_has_its_bytes_and_is_no_file_until_one_is_made_of_it() {
-        let folder = Folder::new("reserved");
+    fn reserve_is_hidden_until_renamed() {
+        let folder = TestFolder::new("reserved");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.reserve(5, 100_000).unwrap();
         let kept = files.kept_path(5);
         let blocks = std::fs::metadata(&kept).unwrap().blocks();
         assert!(blocks * 512 >= 100_000 && files.list().unwrap().is_empty(), "{blocks} blocks");
         assert!(files.reserve(5, 10).is_err(), "not twice");
-        // A disk that is full when the next run begins has them still, however many it wants.
+        // The next run reuses the reserved file, shortened or extended: it may find the disk full.
         for wanted in [100_000, 30_000, 100_000] {
             let inode = std::fs::metadata(&kept).unwrap().ino();
             drop(files);
@@ -584,8 +590,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_any_more_is_not_durable() {
-        let folder = Folder::new("gone");
+    fn unlinked_file_is_not_durable() {
+        let folder = TestFolder::new("gone");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let private = std::fs::metadata(&folder.0).unwrap().mode() & 0o777;
         assert_eq!(private, 0o700);
@@ -611,8 +617,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_and_never_waited_for() {
-        let folder = Folder::new("pipes");
+    fn irregular_files_are_refused_without_waiting() {
+        let folder = TestFolder::new("pipes");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for (n, path) in [files.path(1), folder.0.join(RESERVE)].into_iter().enumerate() {
             let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -639,8 +645,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_returned_from_is_data_and_every_name_before() {
-        let folder = Folder::new("names");
+    fn sync_covers_data_and_earlier_names() {
+        let folder = TestFolder::new("names");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         let unsure = |files: &DiskFiles| {
             let Entries { changes, synced, .. } = &*files.entries;
@@ -660,16 +666,16 @@ mod tests {
         }
         files.reserve(9, 10_000).unwrap();
         assert!(!unsure(&files), "what is kept for a full disk has its name");
-        // It has a name, and nothing that could be synced.
+        // /dev/null has a name but cannot be synced.
         let null = Arc::new(File::open("/dev/null").unwrap());
         let syncing = Syncing { file: Some((null, "/dev/null".into())), entries: files.entries.clone() };
         assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
-    fn a_kept_file_is_written_over_whatever_the_lengths() {
+    fn replaced_file_may_shrink_or_grow() {
         const LEN: usize = 300_000;
-        let folder = Folder::new("kept");
+        let folder = TestFolder::new("kept");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for (file, steps) in [&[5000, 70_000, 1, 4095, 3, 100_000][..], &[4096, 1, 8191], &[1; 50], &[299_000, 2000, 7]]
             .into_iter()
@@ -696,7 +702,7 @@ mod tests {
                 assert_eq!(found.len(), LEN.max(written.len()), "no longer than what was written");
             }
         }
-        // Somewhere else than where the last write ended.
+        // Not at the end of the last write.
         write(&mut files, 2, 10, &[b"elsewhere"]).unwrap();
         assert_eq!(files.read(2, 9, 11).unwrap(), &b"\0elsewhere\0"[..]);
         files.remove(2, true).unwrap();
@@ -710,8 +716,8 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_syncs_while_more_is_written() {
-        let folder = Folder::new("threads");
+    fn sync_runs_beside_writes() {
+        let folder = TestFolder::new("threads");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         for n in 0..20u64 {
@@ -726,7 +732,7 @@ mod tests {
         assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
-    /// Whether a read finds the beginning of the file in the page cache; `None` where the file system does not say.
+    /// Whether the beginning of the file is in the page cache; `None` if the file system does not tell.
     fn is_cached(path: &Path) -> Option<bool> {
         let (file, mut byte) = (File::open(path).unwrap(), [0; 1]);
         let read =
@@ -739,9 +745,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_is_read_from_the_device() {
+    fn settled_bytes_leave_page_cache() {
         const TMPFS: u64 = 0x0102_1994;
-        let folder = Folder::new("settled");
+        let folder = TestFolder::new("settled");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         write(&mut files, 1, 0, &[&[7; 5000]]).unwrap();
@@ -758,8 +764,8 @@ mod tests {
     }
 
     #[test]
-    fn more_slices_than_one_call_takes_are_written_whole() {
-        let folder = Folder::new("slices");
+    fn slices_beyond_iov_max_are_written() {
+        let folder = TestFolder::new("slices");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         files.create(1, None).unwrap();
         let pieces: Vec<[u8; 3]> = (0..3000u32).map(|n| [n as u8, (n >> 8) as u8, 7]).collect();
@@ -769,8 +775,8 @@ mod tests {
     }
 
     #[test]
-    fn more_files_than_stay_open_can_be_used() {
-        let folder = Folder::new("many");
+    fn more_files_than_open_limit_work() {
+        let folder = TestFolder::new("many");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for file in 1..=200 {
             files.create(file, None).unwrap();
@@ -784,8 +790,8 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_never_share_a_store() {
-        let folder = Folder::new("lock");
+    fn store_lock_excludes_other_nodes() {
+        let folder = TestFolder::new("lock");
         let first = DiskFiles::open(&folder.0).unwrap();
         let refused = DiskFiles::open(&folder.0).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
@@ -795,7 +801,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_says_so() {
+    fn full_device_is_recognized() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let error = rustix::io::pwritev(&full, &[IoSlice::new(b"x")], 0).map_err(io::Error::from).unwrap_err();
         assert!(is_full(&error));

@@ -1,9 +1,8 @@
-//! Safe wrappers of the Linux system calls that Farlink needs and the standard library lacks:
-//! batched datagrams, readiness, namespaces, virtual interfaces, packet sockets, scheduling, memory,
-//! its count, and accounting.
-//! It holds no protocol and no policy, knows nothing of bundles, and is the only crate of the
-//! project with `unsafe` in it: every unsafe block says why it is sound.
-//! Read [`namespace`] and [`packet`] first: isolation and packets are what the testbed stands on.
+//! Safe wrappers of Linux system calls that the standard library lacks: batched datagrams, readiness, namespaces,
+//! virtual
+//! interfaces, packet sockets, scheduling, memory, its counting, and accounting.
+//! It contains no protocol and no policy, knows nothing of bundles, and is the only crate with `unsafe`; every unsafe
+//! block has its reason. Read [`namespace`] and [`packet`] first, on which the testbed is built.
 
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -28,18 +27,17 @@ pub mod udp;
 
 use std::io;
 
-/// Turns the `-1` of a system call into the error in `errno`.
+/// Converts the result -1 of a system call to the error in `errno`.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Adds what was being done to an error, keeping its kind (so that "permission denied" stays
-/// recognisable).
+/// Adds the failed operation to an error, keeping its kind, so that e.g. "permission denied" stays recognizable.
 pub fn context(error: io::Error, doing: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{doing}: {error}"))
 }
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: one clock for every process and namespace of this machine.
+/// Nanoseconds of `CLOCK_MONOTONIC`, the same clock for all processes and namespaces of this machine.
 pub fn monotonic_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
@@ -51,7 +49,7 @@ pub fn realtime_ns() -> u64 {
     (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
 }
 
-/// Reads once from a descriptor, without a buffer in between; 0 at the end.
+/// Reads once from a descriptor, unbuffered; returns 0 at the end.
 pub fn read(fd: std::os::fd::BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(fd, buffer)?)
 }

@@ -1,5 +1,5 @@
-//! How much memory there is, and memory that is there before it is needed: a page fault in the middle
-//! of a packet costs more than the packet.
+//! Available memory, and regions populated in advance: a page fault while a packet is handled costs more than the
+//! packet.
 
 use crate::{check, context};
 use std::io;
@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 /// `MADV_POPULATE_WRITE` of linux/mman.h, since Linux 5.14.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
 
-/// Bytes of memory this process may use: the machine's, or what its control group is given.
+/// Bytes of memory this process may use: the machine's, or the limit of its control group.
 pub fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -17,12 +17,12 @@ pub fn available() -> u64 {
     crate::cgroup::Hierarchies::detect().memory_limit().map_or(machine, |limit| limit.min(machine))
 }
 
-/// Bytes of this process that are in memory now.
+/// Resident memory of this process, bytes.
 pub fn resident() -> u64 {
     resident_and_anonymous().0
 }
 
-/// The same, and those of them that no file is behind: without its program and libraries.
+/// Resident memory, and the part of it not backed by files, i.e. without program and libraries; bytes.
 pub fn resident_and_anonymous() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let mut pages = text.split_whitespace().skip(1).map(|n| n.parse::<u64>().unwrap_or(0));
@@ -31,7 +31,7 @@ pub fn resident_and_anonymous() -> (u64, u64) {
     (bytes(resident), bytes(resident.saturating_sub(shared)))
 }
 
-/// A region of zeroed memory of its own, not copied into children of this process.
+/// A private region of zeroed memory, not inherited by child processes.
 #[derive(Debug)]
 pub struct Region {
     start: std::ptr::NonNull<u8>,
@@ -44,7 +44,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Reserves `length` bytes (at least one); the kernel finds pages for them as they are touched.
+    /// Reserves `length` bytes, at least one; pages are allocated on first access.
     pub fn reserve(length: usize) -> io::Result<Self> {
         let length = length.max(1);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -56,13 +56,13 @@ impl Region {
         }
         let start = std::ptr::NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let region = Region { start, length };
-        // A fork would make every page copy-on-write again.
+        // A fork would make every page copy-on-write.
         region.advise(libc::MADV_DONTFORK, length).ok();
         region.advise(libc::MADV_HUGEPAGE, length).ok();
         Ok(region)
     }
 
-    /// Has the first `length` bytes backed by pages now.
+    /// Allocates the pages of the first `length` bytes now.
     pub fn populate(&self, length: usize) -> io::Result<()> {
         self.advise(MADV_POPULATE_WRITE, length.min(self.length))
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_is_zero_and_keeps_what_is_written() {
+    fn region_is_zeroed_and_writable() {
         let mut region = Region::reserve(3 << 20).unwrap();
         region.populate(1 << 20).unwrap();
         assert_eq!(region.len(), 3 << 20);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_program_are_not_among_the_anonymous_ones() {
+    fn anonymous_memory_excludes_program_pages() {
         let region = Region::reserve(64 << 20).unwrap();
         region.populate(64 << 20).unwrap();
         let (resident, anonymous) = resident_and_anonymous();

@@ -1,5 +1,5 @@
-//! UDP sockets for announcements to whoever is near: multicast groups and broadcast, of one interface or of those the
-//! kernel chooses, several sockets at one port.
+//! UDP sockets for announcements by multicast and broadcast, on one interface or on those the kernel chooses, with
+//! several sockets per port.
 
 use crate::context;
 use rustix::net::netdevice::name_to_index;
@@ -8,12 +8,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Opens a socket that never blocks, which others may share the port with, and joins the groups of its family. What is
-/// sent to a group goes no further than the networks joined by the interface, and to sockets of this machine. With an
-/// `interface` only that one is used, by whatever is sent and heard.
+/// Opens a non-blocking socket that may share its port, and joins the groups of its address family. Datagrams to a
+/// group
+/// have a hop limit of 1 and also reach sockets of this machine. With an `interface`, only that one is used, in both
+/// directions.
 ///
 /// # Errors
-/// What cannot be had, and what the kernel says.
+/// System call errors, with the interface or group they concern.
 pub fn open(at: &SocketAddr, groups: &[IpAddr], interface: Option<&str>) -> io::Result<UdpSocket> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -34,7 +35,7 @@ pub fn open(at: &SocketAddr, groups: &[IpAddr], interface: Option<&str>) -> io::
             sockopt::set_ip_multicast_if_with_ifindex(&socket, &any, &any, index)?;
         }
     } else {
-        // Another socket serves IPv4.
+        // IPv4 has a socket of its own.
         sockopt::set_ipv6_v6only(&socket, true)?;
         sockopt::set_ipv6_multicast_hops(&socket, 1)?;
         if index > 0 {
@@ -54,7 +55,7 @@ pub fn open(at: &SocketAddr, groups: &[IpAddr], interface: Option<&str>) -> io::
     Ok(UdpSocket::from(socket))
 }
 
-/// Only what comes and goes by this interface is of the socket (SO_BINDTODEVICE, socket(7)).
+/// Restricts the socket to this interface (SO_BINDTODEVICE, socket(7)).
 fn bind_to_device(socket: &OwnedFd, name: &str) -> io::Result<()> {
     let length = libc::socklen_t::try_from(name.len()).unwrap_or(libc::socklen_t::MAX);
     // SAFETY: the kernel reads `length` bytes of a name that outlives the call.
@@ -71,7 +72,7 @@ mod tests {
 
     const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(224, 0, 0, 26));
 
-    /// What comes within a second.
+    /// Datagram that arrives within a second, if any.
     fn heard(socket: &UdpSocket) -> Option<Vec<u8>> {
         let (begun, mut bytes) = (Instant::now(), [0; 100]);
         while begun.elapsed() < Duration::from_secs(1) {
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn several_sockets_of_one_port_hear_what_is_said_to_a_group_they_joined() {
+    fn sockets_sharing_port_receive_multicast() {
         let first = open(&"0.0.0.0:0".parse().unwrap(), &[GROUP], Some("lo")).unwrap();
         let port = first.local_addr().unwrap().port();
         let at = SocketAddr::from(([0, 0, 0, 0], port));
@@ -94,9 +95,9 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_ipv6_is_heard_on_the_interface_named() {
+    fn ipv6_group_joins_named_interface() {
         let Ok(first) = open(&"[::]:0".parse().unwrap(), &["ff02::1".parse().unwrap()], Some("lo")) else {
-            // A machine without IPv6.
+            // The machine has no IPv6.
             return;
         };
         let port = first.local_addr().unwrap().port();
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named() {
+    fn missing_interface_is_named() {
         let why = open(&"0.0.0.0:0".parse().unwrap(), &[GROUP], Some("nosuch0")).unwrap_err();
         assert!(why.to_string().contains("interface nosuch0"), "{why}");
     }

@@ -1,24 +1,24 @@
-//! Namespaces: isolated hosts without an engine, a daemon or a name that could be left behind.
+//! Namespaces: isolated hosts without a container engine, a daemon or names that could be left behind.
 
 use crate::{check, context};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Which namespaces to leave for new ones.
+/// Set of namespaces to create.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Namespaces {
-    /// User and group IDs; gives every capability inside, also to an ordinary user.
+    /// User and group IDs; gives all capabilities inside, also to ordinary users.
     pub user: bool,
-    /// Interfaces, addresses, sockets.
+    /// Network interfaces, addresses and sockets.
     pub network: bool,
-    /// Mounts.
+    /// Mounted file systems.
     pub mount: bool,
-    /// Process IDs, for the children made afterwards.
+    /// Process IDs of later children.
     pub process: bool,
     /// System V and POSIX message queues and shared memory.
     pub ipc: bool,
-    /// Host name.
+    /// Host and domain name.
     pub host_name: bool,
 }
 
@@ -38,8 +38,8 @@ impl Namespaces {
     }
 }
 
-/// Moves the calling thread into new namespaces. User and mount namespaces need a process with a
-/// single thread; the kernel says `EINVAL` otherwise.
+/// Moves the calling thread into new namespaces. User and mount namespaces require a single-threaded process (`EINVAL`
+/// otherwise).
 pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
     // SAFETY: unshare takes no pointers; none of these flags stops file descriptors from being
     // shared between threads, so no other code's view of its descriptors changes.
@@ -48,8 +48,7 @@ pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
         .map_err(|e| context(e, &format!("new namespaces ({namespaces:?})")))
 }
 
-/// Maps the caller's user and group to root inside the user namespace it has just unshared.
-/// `uid` and `gid` are those it had outside.
+/// Maps the caller's outer user and group to root inside the user namespace it has just created.
 pub fn map_self_to_root(uid: u32, gid: u32) -> io::Result<()> {
     // Without this the kernel refuses an unprivileged gid_map (user_namespaces(7)).
     fs::write("/proc/self/setgroups", "deny").map_err(|e| context(e, "/proc/self/setgroups"))?;
@@ -57,20 +56,19 @@ pub fn map_self_to_root(uid: u32, gid: u32) -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("0 {gid} 1\n")).map_err(|e| context(e, "/proc/self/gid_map"))
 }
 
-/// The caller's effective user and group.
+/// Effective user and group IDs of the caller.
 pub fn user_and_group() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// A network namespace held open by a descriptor: it has no name and goes when the last holder
-/// goes.
+/// An unnamed network namespace, held open by a descriptor; it vanishes with the last holder.
 #[derive(Debug)]
 pub struct NetworkNamespace {
     fd: OwnedFd,
 }
 
 impl NetworkNamespace {
-    /// The one the calling thread is in.
+    /// Namespace of the calling thread.
     pub fn current() -> io::Result<Self> {
         let file = fs::File::open("/proc/thread-self/ns/net")
             .or_else(|_| fs::File::open("/proc/self/ns/net"))
@@ -78,7 +76,7 @@ impl NetworkNamespace {
         Ok(NetworkNamespace { fd: file.into() })
     }
 
-    /// Makes a new one; the calling thread stays where it is.
+    /// Creates a namespace; the calling thread stays in its own.
     pub fn create() -> io::Result<Self> {
         let home = NetworkNamespace::current()?;
         unshare(Namespaces { network: true, ..Namespaces::default() })?;
@@ -87,12 +85,12 @@ impl NetworkNamespace {
         made
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     pub fn enter(&self) -> io::Result<()> {
         enter_network(self.fd.as_fd())
     }
 
-    /// Runs `work` inside it and comes back.
+    /// Runs `work` inside the namespace and returns to the previous one.
     pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let home = NetworkNamespace::current()?;
         self.enter()?;
@@ -108,14 +106,15 @@ impl AsFd for NetworkNamespace {
     }
 }
 
-/// Moves the calling thread into the network namespace behind `fd`. Safe between fork and exec.
+/// Moves the calling thread into the network namespace of a descriptor. Safe between fork and exec.
 pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: setns takes no pointers; the descriptor is open for the length of the call.
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Stops mounts made here from reaching the machine, then puts a fresh `/proc` of this process ID
-/// namespace over the old one. Fails in containers that mask parts of `/proc`.
+/// Makes all mounts private, then mounts a `/proc` for this process ID namespace. Fails in containers that mask parts
+/// of
+/// `/proc`.
 pub fn mount_private_proc() -> io::Result<()> {
     mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
     mount_call(c"proc", c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
@@ -140,14 +139,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_name_exactly_what_is_wanted() {
+    fn flags_match_requested_namespaces() {
         assert_eq!(Namespaces::default().flags(), 0);
         let both = Namespaces { network: true, process: true, ..Default::default() };
         assert_eq!(both.flags(), libc::CLONE_NEWNET | libc::CLONE_NEWPID);
     }
 
     #[test]
-    fn a_new_network_namespace_is_empty_and_the_thread_comes_home() {
+    fn new_namespace_is_empty() {
         let home = fs::read_link("/proc/thread-self/ns/net").unwrap();
         let made = match NetworkNamespace::create() {
             Ok(made) => made,

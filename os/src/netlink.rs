@@ -1,12 +1,12 @@
-//! The few requests of rtnetlink(7) the testbed needs: make a pair of interfaces, move one into a
-//! namespace, give it an address, a permanent neighbour, a size and life.
+//! Requests of rtnetlink(7) for the testbed: create a pair of interfaces, move one to a namespace, and set addresses,
+//! permanent neighbours, routes, MTU and state.
 
 use crate::{check, context};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Of linux/rtnetlink.h: the name of a congestion control among the metrics of a route.
+/// `RTAX_CC_ALGO` of linux/rtnetlink.h: name of the congestion control among the metrics of a route.
 const RTAX_CC_ALGO: u16 = 16;
 const NLMSG_HEADER: usize = 16;
 const INTERFACE_HEADER: usize = 16;
@@ -16,7 +16,7 @@ const VETH_INFO_PEER: u16 = 1;
 /// `IFA_F_NODAD` of linux/if_addr.h: usable at once, no duplicate address detection.
 const IFA_F_NODAD: u8 = 0x02;
 
-/// A hardware address.
+/// Hardware address of an Ethernet interface.
 pub type Mac = [u8; 6];
 
 /// An rtnetlink socket of the network namespace it was opened in.
@@ -26,12 +26,12 @@ pub struct Netlink {
     sequence: u32,
 }
 
-/// What the kernel says of an interface.
+/// State of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number in the namespace.
+    /// Index in its namespace.
     pub index: u32,
-    /// Its hardware address.
+    /// Hardware address of the interface.
     pub mac: Mac,
     /// Whether it has a carrier and is up.
     pub running: bool,
@@ -47,9 +47,9 @@ impl Netlink {
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(fd) }, sequence: 0 })
     }
 
-    /// Makes a pair of joined Ethernet interfaces here.
+    /// Creates a pair of connected Ethernet interfaces in this namespace.
     pub fn create_veth(&mut self, name: &str, peer: &str) -> io::Result<()> {
-        let mut m = Message::link(0, 0, 0);
+        let mut m = RequestBody::link(0, 0, 0);
         m.text(libc::IFLA_IFNAME, name);
         m.nest(libc::IFLA_LINKINFO, |m| {
             m.text(libc::IFLA_INFO_KIND, "veth");
@@ -64,14 +64,14 @@ impl Netlink {
         self.request(libc::RTM_NEWLINK, flags, m, &format!("making interfaces {name} and {peer}")).map(drop)
     }
 
-    /// Removes an interface (and the other end of a pair).
+    /// Removes an interface, and the other end of a pair.
     pub fn delete(&mut self, index: u32) -> io::Result<()> {
-        self.request(libc::RTM_DELLINK, 0, Message::link(index, 0, 0), "removing an interface").map(drop)
+        self.request(libc::RTM_DELLINK, 0, RequestBody::link(index, 0, 0), "removing an interface").map(drop)
     }
 
-    /// Finds an interface by its name; `None` when there is none.
+    /// Finds an interface by name; `None` if it does not exist.
     pub fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
-        let mut m = Message::link(0, 0, 0);
+        let mut m = RequestBody::link(0, 0, 0);
         m.text(libc::IFLA_IFNAME, name);
         match self.request(libc::RTM_GETLINK, 0, m, "looking for an interface") {
             Ok(reply) => Ok(parse_interface(&reply)),
@@ -82,7 +82,7 @@ impl Netlink {
 
     /// Moves an interface into another network namespace.
     pub fn move_to_namespace(&mut self, index: u32, namespace: BorrowedFd<'_>) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, "moving an interface to its host").map(drop)
     }
@@ -90,35 +90,35 @@ impl Netlink {
     /// Brings an interface up or down.
     pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
         let flag = libc::IFF_UP as u32;
-        let m = Message::link(index, if up { flag } else { 0 }, flag);
+        let m = RequestBody::link(index, if up { flag } else { 0 }, flag);
         self.request(libc::RTM_NEWLINK, 0, m, "bringing an interface up").map(drop)
     }
 
-    /// Largest IP packet.
+    /// Sets the MTU: the largest IP packet, bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, &format!("setting MTU {mtu}")).map(drop)
     }
 
-    /// Packets that may wait in the interface.
+    /// Sets the length of the transmit queue, packets.
     pub fn set_queue_length(&mut self, index: u32, packets: u32) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
         self.request(libc::RTM_NEWLINK, 0, m, "setting the interface's queue").map(drop)
     }
 
-    /// Hardware address.
+    /// Sets the hardware address.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
-        let mut m = Message::link(index, 0, 0);
+        let mut m = RequestBody::link(index, 0, 0);
         m.attribute(libc::IFLA_ADDRESS, &mac);
         self.request(libc::RTM_NEWLINK, 0, m, "setting a hardware address").map(drop)
     }
 
-    /// Gives an interface an address, usable at once.
+    /// Adds an address to an interface, usable at once.
     pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
         let (family, octets) = family_and_octets(address);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, prefix, IFA_F_NODAD, 0]);
         m.bytes.extend_from_slice(&index.to_ne_bytes());
         m.attribute(libc::IFA_LOCAL, &octets);
@@ -127,11 +127,12 @@ impl Netlink {
         self.request(libc::RTM_NEWADDR, flags, m, &format!("adding address {address}/{prefix}")).map(drop)
     }
 
-    /// Says once and for all which hardware address an IP address has: over a link of seconds the
-    /// kernel's own question (three tries, one second apart) would never be answered in time.
+    /// Sets a permanent hardware address for a neighbour: with a delay of seconds, the kernel's address resolution
+    /// (three
+    /// attempts, one second apart) would time out.
     pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
         let (family, octets) = family_and_octets(address);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, 0, 0, 0]);
         m.bytes.extend_from_slice(&index.to_ne_bytes());
         m.bytes.extend_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
@@ -142,10 +143,10 @@ impl Netlink {
         self.request(libc::RTM_NEWNEIGH, flags, m, &format!("adding neighbour {address}")).map(drop)
     }
 
-    /// Routes a network through a neighbour.
+    /// Adds a route to a network through a neighbour.
     pub fn add_route(&mut self, network: IpAddr, prefix: u8, via: IpAddr) -> io::Result<()> {
         let (family, octets) = family_and_octets(network);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, prefix, 0, 0, libc::RT_TABLE_MAIN]);
         m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
         m.bytes.extend_from_slice(&[0; 4]);
@@ -155,11 +156,12 @@ impl Netlink {
         self.request(libc::RTM_NEWROUTE, flags, m, &format!("adding a route to {network}/{prefix}")).map(drop)
     }
 
-    /// Has TCP to and from a neighbour at an interface use a congestion control, by the kernel's name. Unlike
-    /// the default of a network namespace, a route may name any control that the kernel has.
+    /// Sets the TCP congestion control, by its kernel name, for connections with a neighbour. Unlike the default of a
+    /// network
+    /// namespace, a route may name any control that the kernel has.
     pub fn set_congestion_control(&mut self, index: u32, neighbour: IpAddr, control: &str) -> io::Result<()> {
         let (family, octets) = family_and_octets(neighbour);
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.bytes.extend_from_slice(&[family, (octets.len() * 8) as u8, 0, 0, libc::RT_TABLE_MAIN]);
         m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
         m.bytes.extend_from_slice(&[0; 4]);
@@ -171,12 +173,12 @@ impl Netlink {
         self.request(libc::RTM_NEWROUTE, flags, m, &doing).map(drop)
     }
 
-    /// Sends one request and waits for its answer or acknowledgment; gives the answer's body.
-    fn request(&mut self, kind: u16, flags: libc::c_int, m: Message, doing: &str) -> io::Result<Vec<u8>> {
+    /// Sends a request and waits for its response or acknowledgment; returns the response's body.
+    fn request(&mut self, kind: u16, flags: libc::c_int, m: RequestBody, doing: &str) -> io::Result<Vec<u8>> {
         self.exchange(kind, flags, m).map_err(|e| context(e, doing))
     }
 
-    fn exchange(&mut self, kind: u16, flags: libc::c_int, m: Message) -> io::Result<Vec<u8>> {
+    fn exchange(&mut self, kind: u16, flags: libc::c_int, m: RequestBody) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let acknowledge = if kind == libc::RTM_GETLINK { 0 } else { libc::NLM_F_ACK };
         let mut packet = Vec::with_capacity(NLMSG_HEADER + m.bytes.len());
@@ -198,7 +200,7 @@ impl Netlink {
     }
 }
 
-/// Sequence number of an answer, and its body or the error in it.
+/// Sequence number of a response, with its body or error.
 fn parse_answer(bytes: &[u8]) -> Option<(u32, io::Result<Vec<u8>>)> {
     let length = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
@@ -238,19 +240,19 @@ fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// The body of a request: a fixed header, then attributes.
+/// Body of a request: a fixed header, then attributes.
 #[derive(Default)]
-struct Message {
+struct RequestBody {
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl RequestBody {
     fn link(index: u32, flags: u32, change: u32) -> Self {
         let mut bytes = vec![0u8; 4];
         bytes.extend_from_slice(&index.to_ne_bytes());
         bytes.extend_from_slice(&flags.to_ne_bytes());
         bytes.extend_from_slice(&change.to_ne_bytes());
-        Message { bytes }
+        RequestBody { bytes }
     }
 
     fn attribute(&mut self, kind: u16, value: &[u8]) {
@@ -266,7 +268,7 @@ impl Message {
         self.attribute(kind, &bytes);
     }
 
-    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut RequestBody)) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
         self.bytes.extend_from_slice(&(kind | NLA_F_NESTED).to_ne_bytes());
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn attributes_are_aligned_and_nested() {
-        let mut m = Message::default();
+        let mut m = RequestBody::default();
         m.nest(1, |m| m.text(2, "abc"));
         m.attribute(3, &[9]);
         let expected: [u8; 20] = [12, 0, 1, 0x80, 8, 0, 2, 0, b'a', b'b', b'c', 0, 5, 0, 3, 0, 9, 0, 0, 0];
@@ -294,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn short_answers_are_no_answers() {
+    fn truncated_answers_are_ignored() {
         assert!(parse_answer(&[0; 3]).is_none());
         assert!(parse_interface(&[0; 3]).is_none());
     }
 
     #[test]
-    fn a_pair_is_made_moved_addressed_and_found() {
+    fn veth_pair_moves_and_gets_addresses() {
         let hosts = NetworkNamespace::create().and_then(|a| Ok((a, NetworkNamespace::create()?)));
         let (a, b) = match hosts {
             Ok(hosts) => hosts,

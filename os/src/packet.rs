@@ -1,18 +1,19 @@
-//! Packet sockets with virtio-net headers: whole frames of an interface, super-packets uncut, many
-//! in one system call. What the emulator stands on where TAP is not permitted.
+//! Packet sockets with virtio-net headers: complete frames of an interface, including unsegmented super-packets, many
+//! per
+//! system call. Used by the link emulator if TAP is not permitted.
 
 use crate::tap::VNET_HEADER;
 use crate::{check, context};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Frames moved by one system call.
+/// Most frames per system call.
 pub const BATCH: usize = 64;
-/// Bytes kept for one frame: a 64 kB IP packet with its Ethernet and virtio-net headers.
+/// Bytes reserved per frame: a 64 kB IP packet with Ethernet and virtio-net headers.
 pub const FRAME_MAX: usize = 65_536 + 128;
 
 const ETH_P_ALL: u16 = 0x0003;
-/// Constants of linux/if_packet.h.
+/// `PACKET_IGNORE_OUTGOING` of linux/if_packet.h, like the constants below.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const PACKET_STATISTICS: libc::c_int = 6;
@@ -25,12 +26,12 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens one on interface `index` of the calling thread's network namespace; it takes every
-    /// arriving frame and none of those it sends. `buffer` is the wanted room in bytes for frames
-    /// that wait.
+    /// Opens a socket on interface `index` of the calling thread's network namespace. It receives every arriving frame,
+    /// but
+    /// not those it sends. `buffer` is the size requested for the receive and send buffers, bytes.
     pub fn open(index: u32, buffer: usize) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // Protocol 0: nothing arrives before the socket is set up and bound.
+        // Protocol 0: no frame arrives before the socket is configured and bound.
         // SAFETY: socket takes no pointers.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(|e| context(e, "packet socket"))?;
         // SAFETY: the descriptor is new and owned by nobody else.
@@ -38,7 +39,7 @@ impl PacketSocket {
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32).map_err(|e| context(e, "PACKET_VNET_HDR"))?;
         set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
         set_option(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32)?;
-        // When each frame was sent: a reader that comes late can still tell.
+        // Time stamps let a late reader reconstruct when each frame was sent.
         set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
         let receive_buffer = set_buffer(&fd, buffer)?;
         // SAFETY: sockaddr_ll and packet_mreq are plain old data; all zeros is a value of them.
@@ -59,15 +60,15 @@ impl PacketSocket {
         Ok(PacketSocket { fd, receive_buffer })
     }
 
-    /// Bytes the kernel granted for waiting frames.
+    /// Size of the receive buffer granted by the kernel, bytes.
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
 
-    /// Takes what has arrived, at most [`BATCH`] frames; `WouldBlock` when nothing has.
-    pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
+    /// Receives at most [`BATCH`] frames; `WouldBlock` if there are none.
+    pub fn receive(&self, batch: &mut FrameBatch) -> io::Result<usize> {
         batch.count = 0;
-        let mut controls = [const { Control([0; CONTROL]) }; BATCH];
+        let mut controls = [const { StampBuffer([0; CONTROL]) }; BATCH];
         let mut pieces = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
@@ -95,15 +96,16 @@ impl PacketSocket {
         for (index, message) in messages[..count].iter().enumerate() {
             batch.lengths[index] = (message.msg_len as usize).min(FRAME_MAX);
             let age = stamp(&message.msg_hdr).map_or(0, |sent| wall.saturating_sub(sent));
-            // A wall clock that stepped must not send frames into the past.
+            // Bounded, as a step of the wall clock must not date frames into the past.
             batch.sent_ns[index] = now - age.min(STAMP_AGE_MAX_NS).min(now);
         }
         batch.count = count;
         Ok(count)
     }
 
-    /// Sends frames, each of two pieces (one may be empty) that begin with a virtio-net header;
-    /// gives how many the kernel took, in order. At most [`BATCH`] are looked at.
+    /// Sends at most [`BATCH`] frames, each a virtio-net header and frame in two pieces, of which the second may be
+    /// empty.
+    /// Returns the number the kernel accepted, in order.
     pub fn send(&self, frames: &[(&[u8], &[u8])]) -> io::Result<usize> {
         let mut pieces = [const { [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2] }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
@@ -124,7 +126,7 @@ impl PacketSocket {
         Ok(sent as usize)
     }
 
-    /// Frames the kernel threw away since the last call because this socket's buffer was full.
+    /// Frames dropped by the kernel since the last call because the receive buffer was full.
     pub fn take_drops(&self) -> io::Result<u64> {
         let mut statistics = [0u32; 2];
         let mut length = size_of_val(&statistics) as libc::socklen_t;
@@ -148,23 +150,23 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Room for the frames of one [`PacketSocket::receive`].
+/// Buffer for the frames of one [`PacketSocket::receive`].
 #[derive(Debug)]
-pub struct Batch {
+pub struct FrameBatch {
     frames: Vec<u8>,
     lengths: [usize; BATCH],
     sent_ns: [u64; BATCH],
     count: usize,
 }
 
-impl Batch {
-    /// Room for [`BATCH`] frames (about 4 MB).
+impl FrameBatch {
+    /// Buffer for [`BATCH`] frames, about 4 MB.
     pub fn new() -> Self {
-        Batch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], sent_ns: [0; BATCH], count: 0 }
+        FrameBatch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], sent_ns: [0; BATCH], count: 0 }
     }
 
-    /// The frames of the last receive, each with its virtio-net header and the time (monotonic
-    /// nanoseconds) at which the other end sent it.
+    /// Frames of the last receive, with virtio-net header, and the monotonic time, ns, at which the other end sent
+    /// each.
     pub fn frames(&mut self) -> impl Iterator<Item = (&mut [u8], u64)> {
         self.frames
             .chunks_exact_mut(FRAME_MAX)
@@ -176,21 +178,21 @@ impl Batch {
     }
 }
 
-impl Default for Batch {
+impl Default for FrameBatch {
     fn default() -> Self {
-        Batch::new()
+        FrameBatch::new()
     }
 }
 
-/// Room for one time stamp as the kernel hands it over.
+/// Bytes for one time stamp control message.
 const CONTROL: usize = 64;
-/// A frame is not older than this when it is taken; more means that the wall clock stepped.
+/// Largest plausible age of a received frame, ns; a larger one means that the wall clock stepped.
 const STAMP_AGE_MAX_NS: u64 = 1_000_000_000;
 
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct StampBuffer([u8; CONTROL]);
 
-/// Wall time at which the kernel saw a frame, in nanoseconds since 1970.
+/// Wall clock time stamp of a frame, ns since 1970.
 fn stamp(header: &libc::msghdr) -> Option<u64> {
     // SAFETY: the kernel has set msg_controllen to what it wrote to the buffer msg_control names;
     // CMSG_FIRSTHDR gives null when that is less than a header.
@@ -218,7 +220,7 @@ fn set_option<T>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T)
     .map(drop)
 }
 
-/// Asks for room beyond the system's limit where permitted, up to it where not.
+/// Requests buffers of this size: beyond the system's limit if permitted, else up to it.
 fn set_buffer(fd: &OwnedFd, bytes: usize) -> io::Result<usize> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     for (forced, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
@@ -236,7 +238,7 @@ mod tests {
     use crate::netlink::Netlink;
 
     #[test]
-    fn frames_cross_a_pair_both_ways_with_their_header() {
+    fn frames_cross_veth_pair_with_header() {
         let host = match NetworkNamespace::create() {
             Ok(host) => host,
             Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),
@@ -253,16 +255,16 @@ mod tests {
             let mut frame = vec![0u8; VNET_HEADER];
             frame.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
             let frames: Vec<(&[u8], &[u8])> = vec![(&frame, b"one"), (&frame, b"two"), (&frame, b"")];
-            let mut batch = Batch::new();
+            let mut batch = FrameBatch::new();
             let mut late = true;
-            // The kernel switches its time stamps on a moment after they are asked for.
+            // The kernel enables time stamps a moment after the request.
             for _ in 0..40 {
                 assert_eq!(a.send(&frames)?, 3);
                 let sent = crate::monotonic_ns();
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 let mut seen = Vec::new();
                 while b.receive(&mut batch).is_ok() {
-                    // The kernel's own neighbour discovery crosses the pair too.
+                    // The kernel's own neighbour discovery also crosses the pair.
                     let ours = batch.frames().filter(|(f, _)| f[VNET_HEADER..][12..14] == [0x88, 0xb5]);
                     seen.extend(ours.map(|(f, at)| (f[VNET_HEADER..].to_vec(), at)));
                 }
@@ -275,7 +277,7 @@ mod tests {
             }
             assert!(!late, "frames are stamped when sent, not when read");
             assert_eq!(b.take_drops()?, 0);
-            // Nothing of ours comes back; once the kernel's own frames are read, there is nothing.
+            // The sender does not receive its own frames, only those of the kernel.
             while a.receive(&mut batch).is_ok() {
                 assert!(batch.frames().all(|(f, _)| f[VNET_HEADER..][12..14] != [0x88, 0xb5]));
             }

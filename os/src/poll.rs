@@ -1,5 +1,5 @@
-//! Readiness of many file descriptors at once (epoll, edge-triggered), with nanosecond timeouts and
-//! a wake-up from other threads.
+//! Readiness of many file descriptors (epoll, edge-triggered), with nanosecond timeouts and wake-ups from other
+//! threads.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -8,22 +8,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What happened to a file descriptor.
+/// State of a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The number it was added under.
+    /// Token of the descriptor.
     pub token: u64,
-    /// Reading will give something: bytes, a connection, the end or an error.
+    /// Reading returns bytes, a connection, the end or an error.
     pub readable: bool,
-    /// Writing will do something.
+    /// Writing makes progress or returns an error.
     pub writable: bool,
-    /// The other side sends no more, or the connection failed: a short read does not mean that the
-    /// next one would block, and no other report will come.
+    /// The peer sends no more, or the connection failed: read to the end, even after a short read, as no other report
+    /// follows.
     pub ended: bool,
 }
 
-/// A set of watched file descriptors. Edge-triggered: after a report, read or write until
-/// `WouldBlock` before waiting for the next one.
+/// Set of watched file descriptors. Edge-triggered: after a report, read or write until `WouldBlock` before the next
+/// wait.
 pub struct Poller {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
@@ -38,7 +38,7 @@ unsafe impl Send for Poller {}
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<OwnedFd>);
 impl Waker {
-    /// Makes the poller's `wait` return; several calls before it does count as one.
+    /// Makes the poller's `wait` return; several calls before that count as one.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -47,52 +47,54 @@ impl Waker {
 const WAKE: u64 = u64::MAX;
 
 impl Poller {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn new() -> io::Result<Poller> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         Ok(Poller { epoll, wake, events: Vec::with_capacity(256) })
     }
-    /// Something other threads can wake this poller with.
+    /// Handle for other threads to wake this poller.
     pub fn waker(&self) -> Waker {
         Waker(self.wake.clone())
     }
-    /// Watches a descriptor both ways under a number (not `u64::MAX`), until it is closed.
+    /// Watches a descriptor for reading and writing under a token (not `u64::MAX`), until it is closed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
-    /// Watches a descriptor for what comes, and not for room to write: readers of a Unix socket make room with each
-    /// read, and each time it would be reported.
+    /// Watches a descriptor for reading only: on a Unix socket, every read by the peer would be reported as room to
+    /// write.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn add_reader(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
-    /// Watches one that [`Poller::add_reader`] added for room to write, too, or no longer. What is so already is
+    /// Starts or stops watching a descriptor from [`Poller::add_reader`] for writing, too. A state that holds already
+    /// is
     /// reported.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn watch_room(&self, fd: impl AsFd, token: u64, room: bool) -> io::Result<()> {
         let reads = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         let flags = if room { reads | EventFlags::OUT } else { reads };
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), flags)?)
     }
-    /// Waits until something is ready or `timeout` passed (`None`: for ever); calls `each` for what
-    /// is. An interrupted wait returns early.
+    /// Waits until a descriptor is ready or `timeout` has passed (`None`: for ever); calls `each` for every ready one.
+    /// An
+    /// interrupted wait returns early.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn wait(&mut self, timeout: Option<Duration>, mut each: impl FnMut(Readiness)) -> io::Result<()> {
         let timeout = timeout.map(|t| rustix::event::Timespec {
             tv_sec: t.as_secs().min(1 << 30) as i64,
@@ -124,7 +126,7 @@ impl Poller {
     }
 }
 
-/// Makes this thread's timed waits end when they should rather than up to 50 us later.
+/// Makes this thread's timed waits end on time rather than up to 50 us late.
 pub fn precise_timers() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

@@ -1,30 +1,30 @@
-//! How much the machine itself was in the way: pressure stall information and stolen time.
+//! Disturbances by the machine itself: pressure stall information and stolen time.
 
 use std::fs;
 use std::time::Duration;
 
-/// What processes wait for.
+/// Resource that tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// A processor.
+    /// Processor time.
     Cpu,
-    /// Memory.
+    /// Main memory.
     Memory,
-    /// Disk.
+    /// Disk input and output.
     Io,
 }
 
-/// Time lost to waiting, as the kernel counts it (Documentation/accounting/psi.rst).
+/// Time lost to waiting (Documentation/accounting/psi.rst of the kernel).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Pressure {
-    /// Time in which at least one task waited.
+pub struct StallTime {
+    /// Time during which at least one task waited.
     pub some: Duration,
-    /// Time in which all tasks waited.
+    /// Time during which all tasks waited.
     pub full: Duration,
 }
 
-/// Pressure of the machine; `None` on kernels that do not count it.
-pub fn pressure(resource: Resource) -> Option<Pressure> {
+/// Stall time of the machine; `None` on kernels that do not count it.
+pub fn pressure(resource: Resource) -> Option<StallTime> {
     let name = match resource {
         Resource::Cpu => "cpu",
         Resource::Memory => "memory",
@@ -33,22 +33,22 @@ pub fn pressure(resource: Resource) -> Option<Pressure> {
     parse_pressure(&fs::read_to_string(format!("/proc/pressure/{name}")).ok()?)
 }
 
-fn parse_pressure(text: &str) -> Option<Pressure> {
+fn parse_pressure(text: &str) -> Option<StallTime> {
     let total = |kind: &str| {
         let line = text.lines().find(|l| l.starts_with(kind))?;
         line.split_whitespace().find_map(|f| f.strip_prefix("total="))?.parse().ok().map(Duration::from_micros)
     };
-    Some(Pressure { some: total("some")?, full: total("full").unwrap_or_default() })
+    Some(StallTime { some: total("some")?, full: total("full").unwrap_or_default() })
 }
 
-/// Processor time of the whole machine since it started.
+/// Processor time of the whole machine since its start.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct MachineTime {
-    /// Spent working.
+    /// Time spent working.
     pub busy: Duration,
-    /// Spent idle.
+    /// Time spent idle.
     pub idle: Duration,
-    /// Wanted, but given to other virtual machines by the hypervisor.
+    /// Time that the hypervisor gave to other virtual machines.
     pub stolen: Duration,
 }
 
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn pressure_text_is_read() {
         let text = "some avg10=3.99 avg60=1.68 avg300=0.52 total=5325750\nfull avg10=0.00 total=7\n";
-        let expected = Pressure { some: Duration::from_micros(5_325_750), full: Duration::from_micros(7) };
+        let expected = StallTime { some: Duration::from_micros(5_325_750), full: Duration::from_micros(7) };
         assert_eq!(parse_pressure(text), Some(expected));
         assert_eq!(parse_pressure("nothing"), None);
     }

@@ -1,4 +1,4 @@
-//! Processes that end with their parent, live in another host's network, and are accounted for.
+//! Child processes that end with their parent, run in another network namespace, and are accounted for.
 
 use crate::namespace::enter_network;
 use crate::schedule::set_real_time_in_turns;
@@ -10,29 +10,28 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Has the kernel kill this process when the thread that started it ends. Changing credentials
-/// (also entering a new user namespace) forgets it: ask again then.
+/// Makes the kernel kill this process when the thread that started it ends. A change of credentials, such as entering a
+/// user namespace, clears this: call it again.
 pub fn die_with_parent() -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes its argument by value.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) }).map(drop)
 }
 
-/// Threads of this process.
+/// Number of threads of this process.
 pub fn thread_count() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Which side of a fork the caller is on.
+/// Side of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
-    /// In the parent; the child's process ID.
+    /// Parent, with the child's process ID.
     Parent(u32),
-    /// In the child.
+    /// The child process.
     Child,
 }
 
-/// Splits this process in two. Refused when it has more than one thread: the child of such a
-/// process could find any lock held for ever.
+/// Forks this process. Refused with more than one thread, as the child could find any lock held for ever.
 pub fn fork() -> io::Result<Fork> {
     let threads = thread_count()?;
     if threads != 1 {
@@ -46,8 +45,8 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Makes `command` start in the network namespace behind `namespace`, with default signals, with this
-/// real-time priority if one is given, and die when the calling thread ends.
+/// Makes `command` start in the given network namespace and real-time priority, if any, and die when the calling thread
+/// ends.
 pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>, real_time: Option<i32>) {
     let start = move || {
         if let Some(namespace) = &namespace {
@@ -63,25 +62,25 @@ pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>, real_time: Op
     unsafe { command.pre_exec(start) };
 }
 
-/// What is known of a child that ended.
+/// Status and resource usage of a child that ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    /// Its process ID.
+pub struct EndedChild {
+    /// Process ID of the child.
     pub process: u32,
-    /// Exit status; `None` when a signal ended it.
+    /// Exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it, if any.
     pub signal: Option<i32>,
-    /// Processor time in user mode, of it and of the children it waited for.
+    /// Processor time in user mode, including awaited children.
     pub cpu_user: Duration,
-    /// Processor time in the kernel, likewise.
+    /// Processor time in the kernel, including awaited children.
     pub cpu_system: Duration,
-    /// Most memory it ever had resident, bytes.
+    /// Peak resident memory, bytes.
     pub resident_peak: u64,
 }
 
-/// Takes the account of one ended child, if there is one.
-pub fn reap() -> io::Result<Option<Ended>> {
+/// Reaps one ended child, if there is one.
+pub fn reap() -> io::Result<Option<EndedChild>> {
     let mut status: libc::c_int = 0;
     // SAFETY: rusage is plain old data; all zeros is a value of it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -89,7 +88,7 @@ pub fn reap() -> io::Result<Option<Ended>> {
     let child = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
     match check(child) {
         Ok(0) => Ok(None),
-        Ok(child) => Ok(Some(Ended {
+        Ok(child) => Ok(Some(EndedChild {
             process: child as u32,
             code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
@@ -106,13 +105,13 @@ fn duration(t: libc::timeval) -> Duration {
     Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
 }
 
-/// Processor time the calling thread has used.
+/// Processor time used by the calling thread.
 pub fn thread_cpu() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// Waits for a child to end.
+/// Waits until a child ends; returns its exit status, or 128 plus the signal.
 pub fn wait_for(process: u32) -> io::Result<i32> {
     let pid = pid(process)?;
     loop {
@@ -126,7 +125,7 @@ pub fn wait_for(process: u32) -> io::Result<i32> {
     }
 }
 
-/// Set by the handler of [`watch_termination`].
+/// Flag set by the handler of [`watch_termination`].
 static TERMINATION: std::sync::OnceLock<std::sync::Arc<std::sync::atomic::AtomicBool>> = std::sync::OnceLock::new();
 
 extern "C" fn note_termination(_signal: libc::c_int) {
@@ -135,8 +134,8 @@ extern "C" fn note_termination(_signal: libc::c_int) {
     }
 }
 
-/// From now on SIGTERM, SIGINT and SIGHUP (a terminal that is gone) only set the flag this gives. SIGHUP stays ignored
-/// where it is: `nohup` wants a program to go on.
+/// Makes SIGTERM, SIGINT and SIGHUP (terminal closed) set the returned flag instead of ending the process. An ignored
+/// SIGHUP stays ignored, as `nohup` expects.
 pub fn watch_termination() -> io::Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
     let flag = std::sync::Arc::clone(TERMINATION.get_or_init(std::sync::Arc::default));
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
@@ -153,27 +152,27 @@ pub fn watch_termination() -> io::Result<std::sync::Arc<std::sync::atomic::Atomi
     Ok(flag)
 }
 
-/// Whether a signal does nothing to this process.
+/// Whether this process ignores a signal.
 fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
     // SAFETY: sigaction is plain old data; all zeros is a value of it.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: nothing is changed, and action has room for what is told.
+    // SAFETY: nothing is changed, and action has room for the result.
     check(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) })?;
     Ok(action.sa_sigaction == libc::SIG_IGN)
 }
 
-/// Which signal to send.
+/// Signal to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Please end (`SIGTERM`).
+    /// Request to end (`SIGTERM`).
     Terminate,
-    /// End now (`SIGKILL`).
+    /// Immediate end (`SIGKILL`).
     Kill,
-    /// Control-C (`SIGINT`).
+    /// Interrupt, as by Control-C (`SIGINT`).
     Interrupt,
-    /// Stand still (`SIGSTOP`).
+    /// Suspend (`SIGSTOP`).
     Stop,
-    /// Go on (`SIGCONT`).
+    /// Resume (`SIGCONT`).
     Continue,
 }
 
@@ -197,7 +196,7 @@ fn pid(process: u32) -> io::Result<rustix::process::Pid> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "process ID 0"))
 }
 
-/// Lets this process open as many files and sockets as it may; gives how many that is.
+/// Raises the limit of open files and sockets to the maximum permitted; returns the limit.
 pub fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -212,13 +211,13 @@ mod tests {
 
     #[test]
     fn fork_is_refused_with_threads() {
-        // The test harness itself has several.
+        // The test harness has several threads.
         let error = fork().unwrap_err().to_string();
         assert!(error.contains("single-threaded"), "{error}");
     }
 
     #[test]
-    fn a_terminal_that_is_gone_ends_as_it_is_asked_to_unless_nobody_cares() {
+    fn hangup_ends_unless_ignored() {
         let hang_up =
             || rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
         // SAFETY: ignoring a signal touches no memory.
@@ -230,14 +229,14 @@ mod tests {
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         let flag = watch_termination().unwrap();
         hang_up();
-        // Some thread of this process takes the signal, perhaps not at once.
+        // Any thread may handle the signal, perhaps after a delay.
         while !flag.load(std::sync::atomic::Ordering::Relaxed) {
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn a_child_started_so_ends_with_its_starter() {
+    fn child_ends_with_its_starter() {
         let (send, receive) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut command = Command::new("sleep");
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_the_priority_it_was_started_with() {
+    fn child_keeps_its_start_priority() {
         if !crate::schedule::may_be_real_time() {
             return println!("skipped: real-time scheduling is not permitted");
         }

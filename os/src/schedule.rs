@@ -1,10 +1,10 @@
-//! When this thread runs: real-time priority, timer slack, processors, and waiting to a deadline.
+//! Scheduling of this thread: real-time priority, timer slack, processors, and waiting until a deadline.
 
 use crate::{check, context, monotonic_ns};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Gives the calling thread first-in-first-out real-time scheduling; priority 1 (least) to 99.
+/// Sets first-in-first-out real-time scheduling (`SCHED_FIFO`) for the calling thread; priority 1 (lowest) to 99.
 pub fn set_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
@@ -13,45 +13,46 @@ pub fn set_real_time(priority: i32) -> io::Result<()> {
         .map_err(|e| context(e, "real-time scheduling"))
 }
 
-/// Gives the calling thread, and all it starts from now on, real-time scheduling in turns (`SCHED_RR`);
-/// priority 1 (least) to 99. For programs that share a processor with their like.
+/// Sets round-robin real-time scheduling (`SCHED_RR`) for the calling thread and its later children; priority 1
+/// (lowest)
+/// to 99. For programs that share a processor with others of the same priority.
 pub fn set_real_time_in_turns(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) }).map(drop)
 }
 
-/// Gives the calling thread ordinary scheduling back.
+/// Sets ordinary scheduling for the calling thread.
 pub fn set_ordinary() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) }).map(drop)
 }
 
-/// Whether this process may give programs it starts real-time scheduling.
+/// Whether this process may start programs with real-time scheduling.
 pub fn may_be_real_time() -> bool {
     set_real_time_in_turns(1).and_then(|()| set_ordinary()).is_ok()
 }
 
-/// Sets the nice value of the calling thread, for machines that refuse real-time scheduling.
+/// Sets the nice value of the calling thread, for machines that do not permit real-time scheduling.
 pub fn set_nice(value: i32) -> io::Result<()> {
     rustix::process::setpriority_process(None, value).map_err(|e| context(e.into(), "nice value"))
 }
 
-/// How late the kernel may wake the calling thread to save wake-ups, in nanoseconds (50,000 by
-/// default; at least 1).
+/// Sets the delay in ns by which the kernel may combine wake-ups of the calling thread: at least 1, by default 50,000.
 pub fn set_timer_slack(nanoseconds: u64) -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes its argument by value.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds.max(1) as libc::c_ulong, 0, 0, 0) }).map(drop)
 }
 
-/// Processors the calling thread may use.
+/// Number of processors that the calling thread may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Sleeps until one of `fds` can be read or the monotonic clock reads `deadline_ns`; tells whether
-/// one can be read. A signal ends the wait early.
+/// Sleeps until one of `fds` is readable or the monotonic clock reaches `deadline_ns`; returns whether one is readable.
+/// A
+/// signal ends the wait early.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], deadline_ns: Option<u64>) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = deadline_ns.map(|deadline| {
@@ -72,7 +73,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn waiting_ends_at_the_deadline_and_not_before() {
+    fn wait_ends_at_deadline() {
         set_timer_slack(1).unwrap();
         let (reader, _writer) = std::io::pipe().unwrap();
         let deadline = monotonic_ns() + 5_000_000;
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_when_something_can_be_read() {
+    fn wait_ends_when_readable() {
         use std::io::Write;
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"x").unwrap();
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_is_granted_or_refused_in_words() {
+    fn real_time_refusal_is_explained() {
         std::thread::spawn(|| match set_real_time(1) {
             Ok(()) => println!("real-time scheduling is permitted"),
             Err(e) => assert!(e.to_string().contains("real-time")),

@@ -1,6 +1,6 @@
-//! Code compiled for the widest vectors this processor has.
+//! Code compiled for the widest vector instructions of this processor.
 
-/// Runs `f` compiled for AVX-512 or AVX2 where the processor has them. Whatever is to be faster must be inlined into `f`.
+/// Runs `f` compiled for AVX-512 or AVX2 if the processor has them. Only code inlined into `f` benefits.
 #[inline]
 pub fn widest<R>(f: impl Fn() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -34,7 +34,7 @@ unsafe fn with_avx2<R>(f: impl Fn() -> R) -> R {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn result_is_that_of_the_function() {
+    fn result_matches_plain_call() {
         let numbers: Vec<u64> = (0..1000).collect();
         let sum = || numbers.iter().fold(0u64, |sum, number| sum.wrapping_add(number * number));
         assert_eq!(super::widest(sum), sum());

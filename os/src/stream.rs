@@ -1,4 +1,4 @@
-//! Byte streams: connecting without waiting, reading into spare capacity, writing ropes.
+//! Byte streams: non-blocking connects, Unix sockets, reads into spare capacity, and queue lengths of TCP.
 
 use bytes::BytesMut;
 use rustix::fs::Mode;
@@ -11,11 +11,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Begins to connect, from the address given (port 0: any) or the one the kernel chooses; the socket becomes
-/// writable when it is connected or failed ([`TcpStream::take_error`] then tells which).
+/// Starts to connect, from the given address (port 0: any) or one chosen by the kernel. The socket becomes writable
+/// when
+/// it is connected or has failed ([`TcpStream::take_error`]).
 ///
 /// # Errors
-/// When the kernel refuses at once.
+/// If the kernel refuses at once.
 pub fn connect(to: &SocketAddr, from: Option<&SocketAddr>) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -28,33 +29,32 @@ pub fn connect(to: &SocketAddr, from: Option<&SocketAddr>) -> io::Result<TcpStre
         Err(error) => return Err(error.into()),
     }
     let stream = TcpStream::from(socket);
-    // Small acknowledgments must not wait for one another (Nagle).
+    // Nagle's algorithm would delay small acknowledgments.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// A listening socket that never blocks; an address in TIME_WAIT may be used again.
+/// Opens a non-blocking listening socket; an address in TIME_WAIT may be reused.
 ///
 /// # Errors
-/// What the kernel says, such as "address in use".
+/// System call errors such as "address in use".
 pub fn listen(at: &SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// A listening Unix socket that never blocks, with these permission bits from its first moment on. A socket
-/// that a killed process left there is replaced; anything else at `path` stays as it is.
+/// Opens a non-blocking listening Unix socket, with these permission bits from the start. Replaces a socket left by a
+/// killed process, but nothing else at `path`.
 ///
 /// # Errors
-/// `AddrInUse` when somebody listens there, `AlreadyExists` when there is something that is no socket, else
-/// what the kernel says.
+/// `AddrInUse` if a process listens there, `AlreadyExists` if the file is not a socket, and system call errors.
 pub fn listen_unix(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     if let Ok(there) = std::fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something else, not a socket"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket exists there"));
         }
-        // Only a socket nobody answers at is left over; one that is merely busy or not ours is in use.
+        // Only a refused connection proves that no process listens: a busy or forbidden socket is in use.
         match UnixStream::connect(path) {
             Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
             _ => return Err(io::ErrorKind::AddrInUse.into()),
@@ -62,7 +62,7 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFi
     }
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Linux gives the file the socket's own mode, less the umask: nobody can connect in between.
+    // Linux gives the file the mode of the socket less the umask: no other user can connect before `set_permissions`.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode & 0o600))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let there = std::fs::symlink_metadata(path)?;
@@ -72,7 +72,7 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFi
     Ok((UnixListener::from(socket), file))
 }
 
-/// The file of a listening Unix socket: removed when dropped, unless something else is there by then.
+/// File of a listening Unix socket; removed on drop, unless it was replaced meanwhile.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -88,10 +88,10 @@ impl Drop for SocketFile {
     }
 }
 
-/// Reads what is there into the spare capacity of `buffer`, at most `limit` bytes; 0 is the end.
+/// Reads available bytes into the spare capacity of `buffer`, at most `limit`; 0 means the end.
 ///
 /// # Errors
-/// `WouldBlock` when nothing is there.
+/// `WouldBlock` if nothing is available.
 pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Result<usize> {
     let spare = buffer.spare_capacity_mut();
     let room = spare.len().min(limit);
@@ -103,11 +103,12 @@ pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Re
     Ok(n)
 }
 
-/// The kernel takes bytes of a TCP socket only while fewer than so many of those before wait to be sent
-/// (TCP_NOTSENT_LOWAT, tcp(7)): what is sent and not acknowledged does not count.
+/// Limits the bytes of a TCP socket that wait to be sent (TCP_NOTSENT_LOWAT, tcp(7)); bytes sent and not acknowledged
+/// do
+/// not count.
 ///
 /// # Errors
-/// What the kernel says of a socket that is no TCP connection.
+/// System call errors, e.g. if the socket is not a TCP connection.
 pub fn bound_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     let (name, size) = (libc::TCP_NOTSENT_LOWAT, size_of::<u32>() as libc::socklen_t);
     // SAFETY: the option is one number of 32 bits, which lives until the call returns.
@@ -117,10 +118,10 @@ pub fn bound_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes written to a connected TCP socket that were not sent yet (SIOCOUTQNSD, linux/sockios.h).
+/// Bytes written to a connected TCP socket and not sent yet (SIOCOUTQNSD, linux/sockios.h).
 ///
 /// # Errors
-/// The kernel's error for a socket that is not connected.
+/// System call errors, e.g. if the socket is not connected.
 pub fn unsent(socket: &TcpStream) -> io::Result<u64> {
     const SIOCOUTQNSD: libc::Ioctl = 0x894B;
     let mut bytes: libc::c_int = 0;
@@ -129,10 +130,10 @@ pub fn unsent(socket: &TcpStream) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// Bytes written to a connected TCP socket that the other host has not acknowledged, sent or not (SIOCOUTQ, tcp(7)).
+/// Bytes written to a connected TCP socket that the peer has not acknowledged, sent or not (SIOCOUTQ, tcp(7)).
 ///
 /// # Errors
-/// What the kernel says of a socket that is no TCP connection.
+/// System call errors, e.g. if the socket is not a TCP connection.
 pub fn unacknowledged(socket: &TcpStream) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: SIOCOUTQ, which Linux calls TIOCOUTQ too, writes one int.
@@ -146,13 +147,13 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn small_writes_of_who_connects_do_not_wait_for_one_another() {
+    fn connected_stream_disables_nagle() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(connect(&listener.local_addr().unwrap(), None).unwrap().nodelay().unwrap());
     }
 
     #[test]
-    fn what_the_other_host_has_is_acknowledged_though_nobody_read_it() {
+    fn unread_bytes_count_as_acknowledged() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = loop {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_has_its_mode_and_replaces_only_what_a_killed_process_left() {
+    fn unix_socket_replaces_only_stale_sockets() {
         let folder = std::env::temp_dir().join(format!("farlink-os-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_took_the_place_of_another_stays_when_that_one_ends() {
+    fn replaced_socket_does_not_unlink_successor() {
         let folder = std::env::temp_dir().join(format!("farlink-os-heir-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_into_spare_capacity_and_reports_the_end() {
+    fn read_fills_capacity_and_reports_end() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let client = connect(&listener.local_addr().unwrap(), "127.0.0.7:0".parse().ok().as_ref()).unwrap();
         let mut server = loop {

@@ -1,4 +1,4 @@
-//! TAP interfaces: Ethernet frames of a host in and out of this process, up to 64 kB at a time.
+//! TAP interfaces: exchange Ethernet frames of up to 64 kB between a host and this process.
 
 use crate::{check, context};
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Bytes of the virtio-net header in front of each frame.
+/// Length of the virtio-net header before each frame, bytes.
 pub const VNET_HEADER: usize = 10;
 
 /// `TUNSETCARRIER` of linux/if_tun.h, `_IOW('T', 226, int)`.
@@ -14,7 +14,7 @@ const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 /// `TUN_F_USO4 | TUN_F_USO6`: UDP segmentation, since Linux 6.2.
 const TUN_F_USO: libc::c_uint = 0x20 | 0x40;
 
-/// A TAP interface; it goes when this is dropped.
+/// A TAP interface, removed on drop.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -22,8 +22,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes an interface in the calling thread's network namespace. Frames carry a virtio-net
-    /// header and may be super-packets that were never cut to the MTU.
+    /// Creates an interface in the calling thread's network namespace. Frames have a virtio-net header and may be
+    /// super-packets, not segmented to the MTU.
     pub fn create(name: &str) -> io::Result<Tap> {
         let file = OpenOptions::new()
             .read(true)
@@ -47,24 +47,24 @@ impl Tap {
         Ok(Tap { file, udp_segmentation })
     }
 
-    /// Whether UDP trains also pass uncut.
+    /// Whether UDP super-packets also pass unsegmented.
     pub fn udp_segmentation(&self) -> bool {
         self.udp_segmentation
     }
 
-    /// Shows the host a plugged or an unplugged cable.
+    /// Sets the carrier, as if a cable were plugged or unplugged.
     pub fn set_carrier(&self, on: bool) -> io::Result<()> {
         let value = libc::c_int::from(on);
         // SAFETY: TUNSETCARRIER reads one int.
         check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETCARRIER, &raw const value) }).map(drop)
     }
 
-    /// Takes one frame, with its header; `WouldBlock` when there is none.
+    /// Receives one frame with its header; `WouldBlock` if there is none.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(buffer)
     }
 
-    /// Gives one frame (header and frame, in pieces) to the host.
+    /// Sends one frame with its header, in pieces, to the host.
     pub fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         (&self.file).write_vectored(pieces)
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_the_host_arrives_here_and_the_carrier_shows() {
+    fn tap_receives_frames_and_shows_carrier() {
         let host = match NetworkNamespace::create() {
             Ok(host) => host,
             Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),

@@ -1,7 +1,7 @@
-//! Batched datagrams: segmentation offload and receive coalescing (UDP_SEGMENT, UDP_GRO), several
-//! messages per system call, large buffers; plain calls where the kernel has none of it.
+//! Batched datagrams: segmentation offload and receive coalescing (UDP_SEGMENT, UDP_GRO), several messages per system
+//! call, and large buffers, with plain calls as the fallback.
 //!
-//! A *train* is datagrams laid end to end, all `stride` bytes but the last.
+//! A *batch* is a sequence of datagrams laid end to end, each `stride` bytes long except the last.
 
 use bytes::BytesMut;
 use std::cell::Cell;
@@ -10,47 +10,48 @@ use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Most bytes of one message (IPv4's limit on a datagram's payload).
+/// Most bytes per message: IPv4's limit on the payload of a UDP datagram.
 pub const MESSAGE_MAX: usize = 65_507;
-/// Most datagrams the kernel cuts one message into (UDP_MAX_SEGMENTS before Linux 6.9).
+/// Most datagrams that the kernel segments one message into (UDP_MAX_SEGMENTS before Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 /// Messages per `sendmmsg` and `recvmmsg`.
 const BATCH: usize = 32;
-/// Most pieces of one message (IOV_MAX is 1024).
+/// Most pieces per message (IOV_MAX is 1024).
 const PIECES_MAX: usize = 1000;
 
-/// A UDP socket that never blocks.
+/// Non-blocking UDP socket.
 #[derive(Debug)]
 pub struct DatagramSocket {
     socket: UdpSocket,
-    /// Largest stride the kernel segments for us; 0 when it does not at all.
+    /// Largest stride for which the kernel segments; 0 without offload.
     segment_max: Cell<usize>,
     coalesces: bool,
 }
 
-/// A message that arrived: one datagram, or several the kernel joined.
+/// A received message: one datagram, or several coalesced by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// From where.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// Length of each datagram but the last.
+    /// Length of each datagram except the last.
     pub stride: usize,
 }
 
 impl DatagramSocket {
-    /// Binds a socket; `offload` asks for segmentation and coalescing where the kernel has them.
-    /// Receive and send buffers are asked to hold `buffer` bytes.
+    /// Binds a socket. `offload` requests segmentation and coalescing, if the kernel has them; `buffer` is the size
+    /// requested
+    /// for receive and send buffers, bytes.
     ///
     /// # Errors
-    /// What the kernel says, such as "address in use".
+    /// System call errors such as "address in use".
     pub fn bind(at: &SocketAddr, offload: bool, buffer: usize) -> io::Result<DatagramSocket> {
         let socket = UdpSocket::bind(at)?;
         socket.set_nonblocking(true)?;
         let wanted = i32::try_from(buffer).unwrap_or(i32::MAX);
         for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
-            // Beyond the system's limit with the capability, up to it without.
+            // With CAP_NET_ADMIN beyond the system's limit, otherwise up to it.
             if set_option(&socket, libc::SOL_SOCKET, force, wanted).is_err() {
                 let _ = set_option(&socket, libc::SOL_SOCKET, plain, wanted);
             }
@@ -59,26 +60,26 @@ impl DatagramSocket {
         let segments = offload && set_option(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         Ok(DatagramSocket { socket, segment_max: Cell::new(if segments { MESSAGE_MAX } else { 0 }), coalesces })
     }
-    /// Where it is bound.
+    /// Local address of the socket.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// System call errors.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
-    /// Whether the kernel joins arriving datagrams.
+    /// Whether the kernel coalesces arriving datagrams.
     pub fn coalesces(&self) -> bool {
         self.coalesces
     }
-    /// Whether the kernel cuts messages into datagrams.
+    /// Whether the kernel segments messages.
     pub fn segments(&self) -> bool {
         self.segment_max.get() > 0
     }
 
-    /// Sends a train; gives the bytes that left, always whole datagrams, and why it stopped early.
-    pub fn send_train(&self, to: &SocketAddr, stride: usize, pieces: &[IoSlice<'_>]) -> (usize, io::Result<()>) {
+    /// Sends a batch. Returns the bytes sent, always whole datagrams, and the error that stopped it, if any.
+    pub fn send_batch(&self, to: &SocketAddr, stride: usize, pieces: &[IoSlice<'_>]) -> (usize, io::Result<()>) {
         let stride = stride.clamp(1, MESSAGE_MAX);
-        let mut cursor = Cursor { pieces, index: 0, inside: 0 };
+        let mut cursor = PieceCursor { pieces, index: 0, inside: 0 };
         let mut left: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut sent = 0;
         while left > 0 {
@@ -98,7 +99,7 @@ impl DatagramSocket {
                     }
                 }
                 Err(error) if stride <= self.segment_max.get() && left > stride && not_offloadable(&error) => {
-                    // The path or the device cannot: larger strides will not work either.
+                    // The path or device does not support it: larger strides will fail, too.
                     self.segment_max.set(if error.raw_os_error() == Some(libc::EIO) { 0 } else { stride - 1 });
                     cursor = before;
                 }
@@ -109,13 +110,13 @@ impl DatagramSocket {
         (sent, Ok(()))
     }
 
-    /// One message which the kernel cuts.
+    /// Sends one message that the kernel segments.
     fn send_segmented(
         &self,
         to: &SocketAddr,
         stride: usize,
         left: usize,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut PieceCursor<'_>,
     ) -> io::Result<usize> {
         let datagrams = SEGMENTS_MAX.min(MESSAGE_MAX / stride).max(1);
         let mut vectors = Vec::with_capacity(2 * datagrams + 2);
@@ -134,7 +135,7 @@ impl DatagramSocket {
             }
         }
         let (mut address, length) = encode(to);
-        let mut control = Control::new();
+        let mut control = ControlBuffer::new();
         // SAFETY: zero is a valid msghdr; every pointer put in outlives the call.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_name = (&raw mut address).cast();
@@ -149,8 +150,14 @@ impl DatagramSocket {
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(taken) }
     }
 
-    /// Up to [`BATCH`] datagrams in one call.
-    fn send_plain(&self, to: &SocketAddr, stride: usize, left: usize, cursor: &mut Cursor<'_>) -> io::Result<usize> {
+    /// Sends up to [`BATCH`] datagrams with one call.
+    fn send_plain(
+        &self,
+        to: &SocketAddr,
+        stride: usize,
+        left: usize,
+        cursor: &mut PieceCursor<'_>,
+    ) -> io::Result<usize> {
         let (mut address, length) = encode(to);
         let mut vectors: Vec<libc::iovec> = Vec::with_capacity(3 * BATCH);
         let mut parts = Vec::with_capacity(BATCH);
@@ -183,18 +190,18 @@ impl DatagramSocket {
         Ok(parts.iter().take(n as usize).map(|(_, _, n)| n).sum())
     }
 
-    /// Receives one message into the spare capacity of `buffer`, which must have [`MESSAGE_MAX`] to
-    /// lose nothing.
+    /// Receives one message into the spare capacity of `buffer`; with less than [`MESSAGE_MAX`] bytes it may be
+    /// truncated.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` if nothing is available.
     pub fn receive(&self, buffer: &mut BytesMut) -> io::Result<Received> {
         let spare = buffer.spare_capacity_mut();
         let mut vector =
             libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len().min(MESSAGE_MAX + 28) };
         // SAFETY: zero is a valid sockaddr_storage and msghdr.
         let (mut address, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
-        let mut control = Control::new();
+        let mut control = ControlBuffer::new();
         message.msg_name = (&raw mut address).cast();
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
         message.msg_iov = &raw mut vector;
@@ -214,12 +221,12 @@ impl DatagramSocket {
         Ok(Received { from, len, stride })
     }
 
-    /// Receives up to 32 messages with one call, for traffic the kernel does not join.
+    /// Receives up to 32 messages with one call, for traffic that the kernel does not coalesce.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there.
-    pub fn receive_batch(&self, batch: &mut Batch, mut each: impl FnMut(Received, &[u8])) -> io::Result<usize> {
-        let mut controls: [Control; BATCH] = std::array::from_fn(|_| Control::new());
+    /// `WouldBlock` if nothing is available.
+    pub fn receive_batch(&self, batch: &mut DatagramSlots, mut each: impl FnMut(Received, &[u8])) -> io::Result<usize> {
+        let mut controls: [ControlBuffer; BATCH] = std::array::from_fn(|_| ControlBuffer::new());
         // SAFETY: zero is valid for these plain structures.
         let (mut addresses, mut headers): ([libc::sockaddr_storage; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
@@ -259,26 +266,26 @@ impl AsFd for DatagramSocket {
 
 const SLOT: usize = 65_536;
 
-/// Memory for [`DatagramSocket::receive_batch`], used again by each call.
-pub struct Batch {
+/// Buffer for [`DatagramSocket::receive_batch`], reused by each call.
+pub struct DatagramSlots {
     memory: Vec<u8>,
 }
-impl Default for Batch {
+impl Default for DatagramSlots {
     fn default() -> Self {
         // Zeroed lazily by the kernel: pages never touched cost nothing.
-        Batch { memory: vec![0; SLOT * BATCH] }
+        DatagramSlots { memory: vec![0; SLOT * BATCH] }
     }
 }
 
-/// Walks pieces in steps of datagrams.
+/// Position within the pieces of a batch.
 #[derive(Clone, Copy)]
-struct Cursor<'a> {
+struct PieceCursor<'a> {
     pieces: &'a [IoSlice<'a>],
     index: usize,
     inside: usize,
 }
-impl Cursor<'_> {
-    /// Appends the vectors of the next `want` bytes; gives how many there were.
+impl PieceCursor<'_> {
+    /// Appends vectors for the next `want` bytes; returns the number of bytes found.
     fn take(&mut self, want: usize, vectors: &mut Vec<libc::iovec>) -> usize {
         let mut left = want;
         while left > 0 {
@@ -308,7 +315,7 @@ impl Cursor<'_> {
             n -= here;
         }
     }
-    /// Whether this is not `n` bytes after `start` (a batch left only in part).
+    /// Whether the position is not `n` bytes after `start`, as the kernel accepted only part of the datagrams.
     fn position_differs(&self, start: &Self, n: usize) -> bool {
         let mut expected = *start;
         expected.skip(n);
@@ -331,14 +338,14 @@ fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Re
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Room for one small control message, aligned as the kernel wants.
+/// Buffer for one small control message, aligned as the kernel requires.
 #[repr(C, align(8))]
-struct Control([MaybeUninit<u8>; 64]);
-impl Control {
+struct ControlBuffer([MaybeUninit<u8>; 64]);
+impl ControlBuffer {
     fn new() -> Self {
-        Control([MaybeUninit::uninit(); 64])
+        ControlBuffer([MaybeUninit::uninit(); 64])
     }
-    /// Lets the kernel write control messages here.
+    /// Makes this the control buffer of a message.
     fn offer(&mut self, message: &mut libc::msghdr) {
         message.msg_control = self.0.as_mut_ptr().cast();
         message.msg_controllen = self.0.len() as _;
@@ -358,7 +365,7 @@ impl Control {
     }
 }
 
-/// The datagram length the kernel reports for a joined message.
+/// Datagram length that the kernel reports for a coalesced message.
 fn segment_size(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel filled the control buffer and its length.
     unsafe {
@@ -431,7 +438,7 @@ mod tests {
         let make = || DatagramSocket::bind(&at, offload, 4 << 20).unwrap();
         (make(), make())
     }
-    /// All bytes that arrive, as datagrams.
+    /// Receives everything available, split into datagrams.
     fn drain(socket: &DatagramSocket) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         let mut buffer = BytesMut::new();
@@ -450,13 +457,13 @@ mod tests {
     }
 
     #[test]
-    fn a_train_arrives_as_its_datagrams_with_and_without_offload() {
+    fn batch_arrives_with_and_without_offload() {
         for (offload, v6) in [(true, false), (false, false), (true, true)] {
             let (a, b) = pair(offload, v6);
             let bytes = train(1000 * 130 + 17);
-            // Pieces that do not end where datagrams do.
+            // Pieces whose boundaries differ from those of the datagrams.
             let pieces: Vec<_> = bytes.chunks(333).map(IoSlice::new).collect();
-            let (sent, result) = a.send_train(&b.local_addr().unwrap(), 1000, &pieces);
+            let (sent, result) = a.send_batch(&b.local_addr().unwrap(), 1000, &pieces);
             result.unwrap();
             assert_eq!(sent, bytes.len());
             let want: Vec<_> = bytes.chunks(1000).map(<[u8]>::to_vec).collect();
@@ -468,9 +475,9 @@ mod tests {
     fn batches_give_the_same_datagrams() {
         let (a, b) = pair(false, false);
         let bytes = train(700 * 40);
-        a.send_train(&b.local_addr().unwrap(), 700, &[IoSlice::new(&bytes)]).1.unwrap();
+        a.send_batch(&b.local_addr().unwrap(), 700, &[IoSlice::new(&bytes)]).1.unwrap();
         let mut got = Vec::new();
-        let mut batch = Batch::default();
+        let mut batch = DatagramSlots::default();
         while let Ok(n) = b.receive_batch(&mut batch, |message, data| {
             assert_eq!(message.from, a.local_addr().unwrap());
             got.push(data.to_vec());
@@ -481,27 +488,27 @@ mod tests {
     }
 
     #[test]
-    fn strides_beyond_the_path_fall_back_to_plain_calls() {
+    fn oversized_segments_fall_back() {
         let (a, b) = pair(true, false);
         // Loopback's MTU is 65536: one datagram of 40000 twice cannot be one message.
         let bytes = train(80_000);
-        let (sent, result) = a.send_train(&b.local_addr().unwrap(), 40_000, &[IoSlice::new(&bytes)]);
+        let (sent, result) = a.send_batch(&b.local_addr().unwrap(), 40_000, &[IoSlice::new(&bytes)]);
         result.unwrap();
         assert_eq!((sent, drain(&b).len()), (80_000, 2));
     }
 
     #[test]
-    fn an_empty_datagram_and_an_unreachable_peer_do_no_harm() {
+    fn empty_and_unreachable_datagrams_are_harmless() {
         let (a, b) = pair(true, false);
         let target = b.local_addr().unwrap();
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[], target).unwrap();
         assert_eq!(drain(&b), Vec::<Vec<u8>>::new());
         drop(b);
         for _ in 0..3 {
-            let _ = a.send_train(&target, 10, &[IoSlice::new(b"nobody")]);
+            let _ = a.send_batch(&target, 10, &[IoSlice::new(b"nobody")]);
         }
         let (_, c) = pair(true, false);
-        a.send_train(&c.local_addr().unwrap(), 10, &[IoSlice::new(b"somebody")]).1.unwrap();
+        a.send_batch(&c.local_addr().unwrap(), 10, &[IoSlice::new(b"somebody")]).1.unwrap();
         assert_eq!(drain(&c), [b"somebody".to_vec()]);
     }
 }

@@ -6,7 +6,7 @@ use crate::parse::defaults;
 use crate::types::{ConnectSide, Layer, Link};
 use farlink_base::{Duration, exact_volume, parse_duration};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
-use farlink_config::{Errors, Input, Reader, Tables, Value, positive_rate};
+use farlink_config::{Errors, Input, Reader, SpannedValue, Tables, positive_rate};
 use farlink_link::UDP_IPV4_HEADERS;
 use farlink_link::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread};
 use toml::de::DeValue;
@@ -196,7 +196,7 @@ fn delay(input: Input<'_, '_>) -> Result<Delay, String> {
 
 /// `[["0 s", VALUE], ["60 s", VALUE]]`.
 fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
-    let pair = |item: &Value<'_>| {
+    let pair = |item: &SpannedValue<'_>| {
         let items = Input::Given(item.get_ref()).items()?;
         let [time, value] = items else { return Err(format!("expected [time, value], found {} entries", items.len())) };
         Ok((parse_duration(Input::Given(time.get_ref()).text()?)?, read(Input::Given(value.get_ref()).text()?)?))

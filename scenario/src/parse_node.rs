@@ -9,10 +9,10 @@ use crate::parse_moving::Equipment;
 use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
-use farlink_config::custody::Custody as CustodyRules;
+use farlink_config::custody::CustodyRules;
 use farlink_config::reports::reports;
 use farlink_config::security::{is_shadowed, refuse_second_service, rule, shadowed};
-use farlink_config::{Input, Reader, Value, choose};
+use farlink_config::{Input, Reader, SpannedValue, choose};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -279,7 +279,7 @@ fn endpoint_ids(input: Input<'_, '_>) -> Result<Vec<String>, String> {
 
 /// Parameters of a policy by name.
 fn params(input: Input<'_, '_>) -> Result<Vec<(String, f64)>, String> {
-    let one = |(key, value): (&Spanned<Cow<'_, str>>, &Value<'_>)| {
+    let one = |(key, value): (&Spanned<Cow<'_, str>>, &SpannedValue<'_>)| {
         let read = Input::Given(value.get_ref()).parameter();
         Ok((key.get_ref().to_string(), read.map_err(|why| format!("`{}`: {why}", key.get_ref()))?))
     };
@@ -287,7 +287,7 @@ fn params(input: Input<'_, '_>) -> Result<Vec<(String, f64)>, String> {
 }
 
 fn routes(input: Input<'_, '_>, names: &Names) -> Result<Vec<Route>, String> {
-    let route = |(pattern, via): (&Spanned<Cow<'_, str>>, &Value<'_>)| {
+    let route = |(pattern, via): (&Spanned<Cow<'_, str>>, &SpannedValue<'_>)| {
         let name = Input::Given(via.get_ref()).text()?;
         if !EndpointId::is_pattern(pattern.get_ref()) {
             let given = pattern.get_ref();

@@ -6,7 +6,7 @@ use crate::motion::{Group, GroupTraffic};
 use crate::names::Names;
 use crate::types::{Node, Pace, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Duration, Priority};
-use farlink_config::{Input, Reader, Value};
+use farlink_config::{Input, Reader, SpannedValue};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -258,7 +258,7 @@ fn size_range(input: Input<'_, '_>) -> Result<SizeRange, String> {
         let [min, max] = &items[..] else {
             return Err(format!("expected [smallest, largest], found {} entries", items.len()));
         };
-        let volume = |v: &Value<'_>| Input::Given(v.get_ref()).volume();
+        let volume = |v: &SpannedValue<'_>| Input::Given(v.get_ref()).volume();
         let range = SizeRange { min: volume(min)?, max: volume(max)? };
         return if range.min <= range.max { Ok(range) } else { Err("the smallest is larger than the largest".into()) };
     }

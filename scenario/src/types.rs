@@ -6,9 +6,9 @@ use farlink_base::security::Rule;
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
-use farlink_config::custody::Custody as CustodyRules;
+use farlink_config::custody::CustodyRules;
 use farlink_config::quota::Quota;
-use farlink_config::reports::Reports;
+use farlink_config::reports::ReportRules;
 use farlink_link::stream::Congestion;
 use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ pub struct Node {
     /// Whether status reports are generated.
     pub status_reports: bool,
     /// Reports on many bundles at once.
-    pub compressed_reports: Option<Reports>,
+    pub compressed_reports: Option<ReportRules>,
     /// What some may fill of its store.
     pub quotas: Vec<Quota>,
     /// Lifetime of bundles created here whose traffic entry names none.

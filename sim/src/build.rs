@@ -16,8 +16,8 @@ use farlink_cla::ltp::{Authentication, LinkKey};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Reports, Scenario, StoreKind,
-    first_delay, first_rate,
+    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, ReportRules, Scenario,
+    StoreKind, first_delay, first_rate,
 };
 use farlink_stack::{
     CompressedConfig, CompressedSettings, Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig,
@@ -310,8 +310,8 @@ fn custody(node: &Node) -> Option<CustodyConfig> {
 }
 
 /// Reports on many bundles at once; as its configuration file says in the testbed.
-fn compressed(reports: &Reports) -> CompressedConfig {
-    let Reports { to, request, delay, bundles } = reports.clone();
+fn compressed(reports: &ReportRules) -> CompressedConfig {
+    let ReportRules { to, request, delay, bundles } = reports.clone();
     CompressedConfig { settings: CompressedSettings { to, request, delay, bundles }, ..CompressedConfig::default() }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::node_support::{Pair, farlink, run};
 use bytes::BytesMut;
-use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapStatus, BundleAdu, ConnectionConfig, adu_flag};
 use farlink_apps::client::Client;
 use farlink_apps::http;
 use std::io::{Read, Write};
@@ -41,7 +41,7 @@ fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
     let mut sender = node.client("99", 0);
     for text in ["one", "two"] {
         sender.send(BundleAdu { dst_eid: "dtn://any/~news".into(), ..Default::default() }, text.as_bytes()).unwrap();
-        assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+        assert_eq!(sender.response().unwrap().response_status(), AapStatus::Success);
         for member in &mut members {
             let delivery = member.delivery().unwrap();
             assert_eq!((&delivery.adu.dst_eid[..], &delivery.payload[..]), ("dtn://any/~news", text.as_bytes()));
@@ -68,7 +68,7 @@ fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
         let mut sharer = Client::connect(&node.socket).unwrap();
         sharer.configure(alias, "test", 0).unwrap();
         sharer.send(BundleAdu { dst_eid: "ipn:9.77".into(), ..Default::default() }, alias.as_bytes()).unwrap();
-        assert_eq!(sharer.response().unwrap().response_status(), Status::Success);
+        assert_eq!(sharer.response().unwrap().response_status(), AapStatus::Success);
         assert_eq!(owner.delivery().unwrap().payload, alias.as_bytes(), "by any of the node's names");
         owner.taken(true).unwrap();
     }
@@ -87,7 +87,8 @@ fn what_the_node_does_not_do_for_applications_it_refuses() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
     let mut sender = node.client("99", 0);
-    let asks = [(vec![adu_flag::WITH_BDM_AUTH], Status::Unauthorized), (vec![adu_flag::BPDU], Status::InvalidRequest)];
+    let asks =
+        [(vec![adu_flag::WITH_BDM_AUTH], AapStatus::Unauthorized), (vec![adu_flag::BPDU], AapStatus::InvalidRequest)];
     for (adu_flags, status) in asks {
         let adu = BundleAdu { dst_eid: "ipn:2.64".into(), adu_flags, ..Default::default() };
         sender.send(adu, b"x").unwrap();
@@ -99,13 +100,13 @@ fn what_the_node_does_not_do_for_applications_it_refuses() {
 
 #[test]
 fn applications_turn_links_only_where_the_node_says_so() {
-    for (may, status) in [(false, Status::Unauthorized), (true, Status::Success)] {
+    for (may, status) in [(false, AapStatus::Unauthorized), (true, AapStatus::Success)] {
         let pair = Pair::new("tcpclv4", false);
         let node = pair.start(1, if may { "links = true" } else { "" });
         let mut socket = UnixStream::connect(&node.socket).unwrap();
         let mut out = configuration("ipn:1.5");
-        let down = proto::Link { status: 4, peer_node_id: "ipn:2.0".into(), ..Default::default() };
-        proto::frame(&AapMessage::new(Body::Link(down)), &mut out);
+        let down = proto::LinkNotice { status: 4, peer_node_id: "ipn:2.0".into(), ..Default::default() };
+        proto::frame(&AapMessage::new(AapBody::Link(down)), &mut out);
         socket.write_all(&out).unwrap();
         let state = || http::request("GET", &pair.control(1), "/links", "").unwrap().1;
         let mut answers = vec![0; proto::greeting("ipn:1.0").len() + 6];
@@ -125,7 +126,7 @@ fn resident(id: u32) -> u64 {
 fn configuration(endpoint: &str) -> BytesMut {
     let config = ConnectionConfig { endpoint_id: endpoint.into(), secret: "s".into(), ..Default::default() };
     let mut out = BytesMut::new();
-    proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+    proto::frame(&AapMessage::new(AapBody::Config(config)), &mut out);
     out
 }
 
@@ -142,7 +143,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
     };
     // Keepalives whose answers are never read.
     let mut keepalives = BytesMut::new();
-    (0..100_000).for_each(|_| proto::frame(&AapMessage::new(Body::Keepalive(proto::Keepalive {})), &mut keepalives));
+    (0..100_000).for_each(|_| proto::frame(&AapMessage::new(AapBody::Keepalive(proto::Keepalive {})), &mut keepalives));
     let deaf = configured("ipn:1.5");
     let taken = (0..100).take_while(|_| (&deaf).write_all(&keepalives).is_ok()).count();
     assert!(taken < 20, "{taken} times 100,000 keepalives are taken from one that reads no answer");
@@ -153,7 +154,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
         let socket = configured(&format!("ipn:1.{}", 10 + n));
         let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: (100 << 20) + 1, ..Default::default() };
         let mut out = BytesMut::new();
-        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
         (&socket).write_all(&out).unwrap();
         let _ = (0..100).take_while(|_| (&socket).write_all(&part).is_ok()).count();
         halves.push(socket);
@@ -163,7 +164,7 @@ fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
     // Somebody else still sends, and one that waited goes on when there is room.
     let mut other = node.client("99", 0);
     other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, b"small").unwrap();
-    assert_eq!(other.response().unwrap().response_status(), Status::Success);
+    assert_eq!(other.response().unwrap().response_status(), AapStatus::Success);
     halves.drain(..5);
     let last = halves.pop().unwrap();
     last.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -199,7 +200,7 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
     sender.send(forged, b"x").unwrap();
     let answers: Vec<_> = (0..4).map(|_| sender.response().unwrap()).collect();
     let statuses: Vec<_> = answers.iter().map(|answer| answer.response_status()).collect();
-    assert_eq!(statuses, [Status::Success, Status::InvalidRequest, Status::Success, Status::Unauthorized]);
+    assert_eq!(statuses, [AapStatus::Success, AapStatus::InvalidRequest, AapStatus::Success, AapStatus::Unauthorized]);
     let headers = answers[0].bundle_headers.as_ref().unwrap();
     assert_eq!((headers.src_eid.as_str(), headers.payload_length), ("ipn:1.99", 1));
     // Two deliveries before the first answer: the window that was asked for.
@@ -244,7 +245,7 @@ fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
     let output = run(&["ping", "ipn:2", "--timeout", "2 s", "--at", &node.socket]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("nothing from ipn:2 in 2 s (tried 128, 7, 2047)\nhint: is it running?"), "{said}");
+    assert!(said.contains("no answer from ipn:2 in 2 s (tried 128, 7, 2047)\nhint: is it running?"), "{said}");
 }
 
 #[test]

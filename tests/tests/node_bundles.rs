@@ -3,13 +3,13 @@
 use crate::node_support;
 
 use crate::node_support::{Pair, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 
 fn send(client: &mut Client, to: &str, payload: &[u8]) {
     let adu = BundleAdu { dst_eid: to.into(), ..Default::default() };
     client.send(adu, payload).unwrap();
-    assert_eq!(client.response().unwrap().response_status(), Status::Success);
+    assert_eq!(client.response().unwrap().response_status(), AapStatus::Success);
 }
 
 fn crosses(layer: &'static str) {

@@ -30,7 +30,7 @@ fn fewer_than_were_wanted_and_no_answer_are_failures() {
     assert!(run(&["send", "--raw", "--text", "one", "--to", "ipn:1.64", "--at", &node.socket]).status.success());
     let (code, talk) = said(&run(&["recv", "--count", "2", "--timeout", "500 ms", "--at", &node.socket]));
     assert_eq!(code, Some(1), "{talk}");
-    assert!(talk.contains("1 of 2 bundles came, then nothing for 0.5 s\nhint: "), "{talk}");
+    assert!(talk.contains("1 of 2 bundles received, then nothing for 0.5 s\nhint: "), "{talk}");
     let (code, talk) = said(&run(&["recv", "--timeout", "200 ms", "--at", &node.socket]));
     assert_eq!(code, Some(0), "no number was wanted: {talk}");
     let perf = ["perf", "ipn:2.2000", "--count", "1", "--timeout", "300 ms", "--at", &node.socket];
@@ -92,10 +92,16 @@ fn what_a_node_refuses_is_said_in_words() {
     for (arguments, says) in [
         (
             ["send", "--text", "x", "--to", "dtn:none"],
-            "does not take a bundle for dtn:none: no bundle can go there\nhint: ",
+            "refuses a bundle for dtn:none: the destination is not valid\nhint: ",
         ),
-        (["recv", "--timeout", "1 s", "--service", "128"], "another secret\nhint: choose another --service; 128, 7"),
-        (["echo", "--rate", "9", "--service", "128"], "another secret\nhint: choose another --service; 128, 7"),
+        (
+            ["recv", "--timeout", "1 s", "--service", "128"],
+            "another secret\nhint: choose another --service; the node itself uses 128, 7",
+        ),
+        (
+            ["echo", "--rate", "9", "--service", "128"],
+            "another secret\nhint: choose another --service; the node itself uses 128, 7",
+        ),
     ] {
         let (code, talk) = said(&run(&[&arguments[..], &["--at", &node.socket]].concat()));
         assert_eq!(code, Some(1), "{talk}");

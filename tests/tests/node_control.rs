@@ -202,7 +202,7 @@ fn lists_come_in_pages_and_say_when_there_is_more() {
     };
     assert_eq!(said("7"), (8, String::new()));
     let (lines, more) = said("5");
-    assert!(lines == 6 && more.contains(&format!("there are more: --after {}", numbers[4])), "{more}");
+    assert!(lines == 6 && more.contains(&format!("more bundles follow: --after {}", numbers[4])), "{more}");
     for n in 0..5 {
         let route = format!("{{\"pattern\":\"ipn:{}.*\",\"next_hop\":\"ipn:2.0\"}}", 100 + n);
         assert_eq!(http::request("POST", &at, "/routes", &route).unwrap().0, 200);
@@ -245,7 +245,7 @@ fn a_route_whose_next_hop_has_no_link_is_warned_of() {
     };
     assert_eq!(said(&["add", "ipn:9.*", "ipn:2.0"]), "done\n");
     let warning =
-        "done\nwarning: no link leads to ipn:7.0: its bundles wait\nhint: `farlink node links add` adds one\n";
+        "done\nwarning: no link leads to ipn:7.0: bundles for it wait\nhint: `farlink node links add` adds one\n";
     assert_eq!(said(&["add", "ipn:8.*", "ipn:7.0"]), warning);
     assert_eq!(said(&["replace", "ipn:8.*=ipn:7.0", "ipn:6.*=ipn:7.0", "ipn:2.*=ipn:2.0"]), warning, "once");
     assert_eq!(said(&["remove", "ipn:8.*"]), "done\n");

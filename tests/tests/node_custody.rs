@@ -1,7 +1,7 @@
 //! Custody between real node processes, one of which is killed while it has it.
 
 use crate::node_support::{Node, Pair, run, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 
 const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
 
@@ -23,7 +23,7 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
         for i in 0..4u8 {
             let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
             sender.send(adu, &vec![i; 5000]).unwrap();
-            assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+            assert_eq!(sender.response().unwrap().response_status(), AapStatus::Success);
         }
         a.kill();
         let a = start(&pair, 1, version);
@@ -59,10 +59,10 @@ fn send_asks_for_custody_and_hears_where_it_cannot_be_had() {
     until("the bundle is in custody", || bundles(&pair, 1).contains("ipn:2.64"));
     let refused = send(&a, "dtn://any/~news");
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && text.contains("cannot ask for custody"), "groups have none: {text}");
+    assert!(!refused.status.success() && text.contains("cannot request custody"), "groups have none: {text}");
     a.kill();
     let plain = pair.start(1, "");
     let text = String::from_utf8_lossy(&send(&plain, "ipn:2.64").stderr).into_owned();
-    assert!(text.contains("cannot ask for custody") && text.contains("it needs [custody]"), "{text}");
+    assert!(text.contains("cannot request custody") && text.contains("it needs [custody]"), "{text}");
     drop(plain);
 }

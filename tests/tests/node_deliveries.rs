@@ -2,8 +2,8 @@
 //! in the middle.
 
 use crate::node_support::{Node, Pair, farlink, until};
-use farlink_aap2::proto::{BundleAdu, Status};
-use farlink_apps::client::{Client, Delivered};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
+use farlink_apps::client::{Client, DeliveredBundle};
 use farlink_apps::http;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn fill(node: &Node, numbers: std::ops::Range<u32>) {
             sender.send(BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() }, &payload).unwrap();
         }
         for _ in group {
-            assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+            assert_eq!(sender.response().unwrap().response_status(), AapStatus::Success);
         }
     }
 }
@@ -27,7 +27,7 @@ fn number(payload: &[u8]) -> u32 {
     u32::from_be_bytes(payload[..4].try_into().unwrap())
 }
 /// All that comes without an answer.
-fn ahead(client: &mut Client) -> Vec<Delivered> {
+fn ahead(client: &mut Client) -> Vec<DeliveredBundle> {
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut came = vec![client.delivery().expect("a delivery")];
     client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -36,7 +36,7 @@ fn ahead(client: &mut Client) -> Vec<Delivered> {
     }
     came
 }
-fn numbers(came: &[Delivered]) -> Vec<u32> {
+fn numbers(came: &[DeliveredBundle]) -> Vec<u32> {
     came.iter().map(|delivered| number(&delivered.payload)).collect()
 }
 fn nothing_left(pair: &Pair) {
@@ -59,7 +59,10 @@ fn who_asks_for_no_window_gets_one_after_the_other_and_who_asks_as_many_as_the_n
     let mut ours = node.client("64", 4096);
     let came = ahead(&mut ours);
     assert_eq!(numbers(&came), (3..9).collect::<Vec<_>>());
-    assert!(!came[1..].iter().any(Delivered::redelivered), "the first may have been with the other when that left");
+    assert!(
+        !came[1..].iter().any(DeliveredBundle::redelivered),
+        "the first may have been with the other when that left"
+    );
     ours.taken_all(4).unwrap();
     assert_eq!(numbers(&ahead(&mut ours)), [9, 10, 11, 12], "each answer makes room for one");
     ours.taken(false).unwrap();

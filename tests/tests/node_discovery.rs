@@ -82,7 +82,7 @@ fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted
     let control = dir.path().join(format!("{}.control.sock", finder.number)).display().to_string();
     let said = run(&["node", "links", "--at", &control]);
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.contains(&format!("found:ipn:{other}.0@")) && said.contains("s ago, said so"), "{said}");
+    assert!(said.contains(&format!("found:ipn:{other}.0@")) && said.contains("s ago, last heard"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A real node on a disk that goes wrong: what it acknowledged is kept, what it cannot keep it refuses.
 
 use crate::node_support::{Node, accepts, configure, farlink, held, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::http;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -41,7 +41,7 @@ fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
             sender.send(adu, &vec![round ^ n; 10_000 + 1000 * usize::from(n)]).expect("the node takes requests");
         }
         for _ in 0..16 {
-            assert_eq!(sender.response().expect("an answer").response_status(), Status::Success);
+            assert_eq!(sender.response().expect("an answer").response_status(), AapStatus::Success);
         }
         for n in 0..16u8 {
             let payload = receiver.delivery().expect("a delivery").payload;
@@ -70,7 +70,7 @@ fn a_disk_that_is_full_delivers_what_it_holds_and_is_used_again() {
     let mut accepts = |bytes: usize| {
         let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
         sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
-        sender.response().expect("the node answers").response_status() == Status::Success
+        sender.response().expect("the node answers").response_status() == AapStatus::Success
     };
     for round in 0..3 {
         // Until nothing fits, however short.
@@ -167,6 +167,6 @@ fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_
     BufReader::new(send.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
     send.kill().expect("it still waits");
     send.wait().expect("it ends");
-    assert!(said.contains("the node has not taken the bundle yet") && said.contains("waiting"), "{said}");
+    assert!(said.contains("the node has not accepted the bundle yet") && said.contains("waiting"), "{said}");
     assert_eq!(again.log().matches("the store holds").count(), 1);
 }

@@ -1,7 +1,7 @@
 //! Bundles longer than the memory of the nodes they cross, from an application to another.
 
 use crate::node_support::{Node, Pair, farlink, run, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -88,7 +88,7 @@ fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() 
     let mut other = node.client("99", 0);
     for _ in 0..20 {
         other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, &[1; 100_000]).unwrap();
-        assert_eq!(other.response().unwrap().response_status(), Status::Success);
+        assert_eq!(other.response().unwrap().response_status(), AapStatus::Success);
     }
     drop(half.join().expect("half of it is taken"));
     // What was written of the long one is given back: there is room for as much again, and again.
@@ -96,7 +96,7 @@ fn a_sender_that_stops_in_the_middle_leaves_nothing_and_others_send_meanwhile() 
         let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
         let mut again = node.client("98", 0);
         again.send_from(adu, (b"", &mut std::io::repeat(9)), LONG as u64, |_| {}).unwrap();
-        assert_eq!(again.response().unwrap().response_status(), Status::Success);
+        assert_eq!(again.response().unwrap().response_status(), AapStatus::Success);
     }
     assert!(most_resident(&node) < MEMORY + CODE, "{} B", most_resident(&node));
     let status = farlink_apps::http::request("GET", &pair.control(1), "/status", "").unwrap().1;
@@ -112,7 +112,7 @@ fn a_ping_longer_than_memory_is_answered() {
     for round in 1..=2_u8 {
         let adu = BundleAdu { dst_eid: "ipn:1.7".into(), ..Default::default() };
         ping.send_from(adu, (b"", &mut std::io::repeat(round)), LONG as u64, |_| {}).unwrap();
-        assert_eq!(ping.response().unwrap().response_status(), Status::Success);
+        assert_eq!(ping.response().unwrap().response_status(), AapStatus::Success);
     }
     for _ in 0..2 {
         let answer = answers.delivery().expect("an answer");
@@ -135,7 +135,7 @@ fn applications_that_do_not_read_leave_room_for_others() {
         for service in 100..112 {
             let adu = BundleAdu { dst_eid: format!("ipn:1.{service}"), lifetime_ms: 600_000, ..Default::default() };
             sender.send_from(adu, (b"", &mut std::io::repeat(round)), 15 << 20, |_| {}).unwrap();
-            assert_eq!(sender.response().unwrap().response_status(), Status::Success, "{service}");
+            assert_eq!(sender.response().unwrap().response_status(), AapStatus::Success, "{service}");
         }
     }
     assert!(most_resident(&node) < MEMORY + CODE, "{} B", most_resident(&node));
@@ -169,5 +169,5 @@ fn a_long_bundle_that_does_not_fit_is_refused_and_the_node_goes_on() {
     let mut nobody = farlink_apps::client::Client::connect(&node.socket).unwrap();
     let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
     nobody.send_from(adu, (b"", &mut std::io::repeat(7)), LONG as u64, |_| {}).unwrap();
-    assert_eq!(nobody.response().unwrap().response_status(), Status::InvalidRequest);
+    assert_eq!(nobody.response().unwrap().response_status(), AapStatus::InvalidRequest);
 }

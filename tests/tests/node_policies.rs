@@ -2,7 +2,7 @@
 //! a neighbour from being sent what it has, labels are split on the wire, and controls hear each other.
 
 use crate::node_support::{Node, port, run, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::http;
 use farlink_base::{Accel, Bytes, Payload};
 use farlink_bundle::{Bundle, Profile, decode, decode_prefix};
@@ -21,7 +21,7 @@ fn send(node: &Node, to: &str, count: u8) {
     let mut client = node.client("99", 0);
     for n in 0..count {
         client.send(BundleAdu { dst_eid: to.into(), ..Default::default() }, &[n; 700]).unwrap();
-        assert_eq!(client.response().unwrap().response_status(), Status::Success);
+        assert_eq!(client.response().unwrap().response_status(), AapStatus::Success);
     }
 }
 /// Bundles a node keeps.

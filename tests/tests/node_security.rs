@@ -2,7 +2,7 @@
 //! operations, rotation, and IVs across kills.
 
 use crate::node_support::{Node, Pair, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 use farlink_apps::http;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ fn write_keys(pair: &Pair, number: usize, keys: &[String]) {
 fn send(client: &mut Client, to: &str, payload: &[u8]) -> bool {
     let adu = BundleAdu { dst_eid: to.into(), ..Default::default() };
     client.send(adu, payload).expect("the node is there");
-    client.response().expect("an answer").response_status() == Status::Success
+    client.response().expect("an answer").response_status() == AapStatus::Success
 }
 fn receive(client: &mut Client) -> Vec<u8> {
     let delivered = client.delivery().expect("a bundle");

@@ -1,7 +1,7 @@
 //! A relay of several shards between two neighbours, as real processes: each neighbour's link is in a shard of its own.
 
 use crate::node_support::{Node, port, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 use farlink_apps::http;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl Chain {
 fn send(client: &mut Client, to: &str, payload: &[u8]) {
     let adu = BundleAdu { dst_eid: to.into(), ..Default::default() };
     client.send(adu, payload).unwrap();
-    assert_eq!(client.response().unwrap().response_status(), Status::Success);
+    assert_eq!(client.response().unwrap().response_status(), AapStatus::Success);
 }
 fn payload(n: usize, len: usize) -> Vec<u8> {
     let mut bytes = n.to_be_bytes().to_vec();

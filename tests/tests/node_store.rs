@@ -1,7 +1,7 @@
 //! A real node at the start: a store that it cannot read, may not use, or is of another; and a clock that is ahead.
 
 use crate::node_support::{Node, accepts, configure, farlink, held, until};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::http;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ fn exported_store_is_imported_whole_and_remembers_what_was_delivered() {
         let mut receiver = node.client("64", 16);
         let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
         sender.send(adu, &[7; 100]).expect("the node takes requests");
-        assert_eq!(sender.response().expect("an answer").response_status(), Status::Success);
+        assert_eq!(sender.response().expect("an answer").response_status(), AapStatus::Success);
         receiver.delivery().expect("a delivery");
         receiver.taken(true).expect("the node is there");
         until("it went", || held(&at) == 4);

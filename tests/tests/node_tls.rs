@@ -164,7 +164,7 @@ fn certificates_that_cannot_be_used_are_told_before_the_start() {
     let again = nodes.dir.path().join("certs").display().to_string();
     let output = run(&["node", "certs", "--out", &again, "ipn:1.0"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && said.contains("is there already") && said.contains("--force"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("exists already") && said.contains("--force"), "{said}");
     nodes.certs("certs", &["ipn:3.0"]);
     assert!(run(&["node", "certs", "--out", &again, "--force", "ipn:1.0"]).status.success());
     assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0), "of the same authority");

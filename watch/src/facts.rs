@@ -1,26 +1,26 @@
-//! What a scenario says that does not change while it runs.
+//! Constant properties of a scenario.
 
 use farlink_base::{CreationTimestamp, EndpointId, Instant, LinkId};
 use farlink_scenario::{Fidelity, Scenario};
 use std::collections::HashMap;
 
-/// Names and places of a scenario.
+/// Names and topology of a scenario.
 pub struct Facts {
     pub name: String,
     pub seed: u64,
     pub fidelity: &'static str,
     pub end: Instant,
-    /// Milliseconds since 2000 at which the run begins.
+    /// Start of the run, DTN ms.
     epoch_ms: u64,
     pub nodes: Vec<String>,
-    /// Of each node, the links of the scenario it has, in the order of its numbers for them, and whether it is their
-    /// first end.
+    /// Links of each node, in the order of its link numbers: index in the scenario, and whether the node is the first
+    /// end.
     ends: Vec<Vec<(usize, bool)>>,
-    /// Name and nodes of each link.
+    /// Name and end nodes of each link.
     pub links: Vec<(String, [usize; 2])>,
-    /// When the plan has each link up, in either direction; empty: always.
+    /// Contacts of each link in the plan, in either direction; if empty, the link is always up.
     pub planned: Vec<Vec<(Instant, Instant)>>,
-    /// Names by node ID.
+    /// Index of each node by node ID.
     names: HashMap<EndpointId, usize>,
 }
 
@@ -30,6 +30,7 @@ impl Facts {
         let mut names = HashMap::new();
         for (place, node) in scenario.nodes.iter().enumerate() {
             let ids = node.ids.iter().filter_map(|id| id.parse::<EndpointId>().ok());
+            // A node may have several IDs.
             names.extend(ids.map(|id| (id.node_id(), place)));
         }
         let mut planned = vec![Vec::new(); scenario.links.len()];
@@ -49,22 +50,24 @@ impl Facts {
             names,
         }
     }
-    /// The link of the scenario that a node calls so, and whether it is its first end; `None`: one by a radio.
+    /// Link of the scenario for a node's link number, and whether the node is its first end; `None` for a radio link.
     pub fn link(&self, node: usize, link: LinkId) -> Option<(usize, bool)> {
         self.ends.get(node)?.get(link.0 as usize).copied()
     }
-    /// What people call the node of an endpoint.
+    /// Name of the node of an endpoint ID.
     pub fn node_of(&self, endpoint: &EndpointId) -> String {
         let place = self.names.get(&endpoint.node_id());
         place.map_or_else(|| endpoint.to_string(), |place| self.nodes[*place].clone())
     }
-    /// When in the run a bundle was made, which tells those of a node apart: with its number, where several were at once.
+    /// Creation time of a bundle within the run; the sequence number follows if it is not 0. Distinguishes the bundles
+    /// of a
+    /// node.
     pub fn made_at(&self, creation: &CreationTimestamp) -> String {
         let seconds = creation.time.0.saturating_sub(self.epoch_ms) as f64 / 1e3;
         let at = crate::clock(seconds, self.tenths());
         if creation.sequence > 0 { format!("{at} #{}", creation.sequence) } else { at }
     }
-    /// Whether times are so short that tenths of seconds matter.
+    /// Whether the run is shorter than two minutes, so that times are shown with tenths of seconds.
     pub fn tenths(&self) -> bool {
         self.end.as_secs_f64() < 120.0
     }

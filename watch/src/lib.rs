@@ -1,9 +1,9 @@
-//! The live view of a simulation in a terminal: where nodes are and whom they hear, or when links are up; how full
-//! their stores are, what one of them holds and why; the virtual clock, and how fast it goes.
+//! Live view of a simulation in a terminal: positions and contacts of nodes, or a timeline of links; store occupancy;
+//! the bundles that one node holds and why; the virtual clock and its speed.
 //!
-//! It simulates nothing and changes nothing of a run but how long it takes: it is told what happens, as any
-//! [`farlink_sim::Observer`], and keeps the simulation waiting where somebody wants to see it slowly or stand still.
-//! Read [`Watch`] first, then `view/`, which draws.
+//! It observes a run as a [`farlink_sim::Observer`] and affects only its duration: the simulation waits while the view
+//! is
+//! slowed down or paused. Read [`RunWatch`] first, then `view/`, which draws.
 #![forbid(unsafe_code)]
 
 mod facts;
@@ -13,10 +13,10 @@ mod tally;
 mod view;
 mod watch;
 
-pub use screen::{Key, Screen, TerminalScreen, hindrance};
-pub use watch::Watch;
+pub use screen::{KeyCommand, Screen, TerminalScreen, hindrance};
+pub use watch::RunWatch;
 
-/// A time of a run as a clock shows it: `1 d 03:20:05`, or `12.5 s` of short ones.
+/// Formats a time of a run as a clock, `1 d 03:20:05`, or in seconds, `12.5 s`.
 fn clock(seconds: f64, tenths: bool) -> String {
     if tenths {
         return format!("{seconds:.1} s");
@@ -32,7 +32,7 @@ mod tests {
     use super::clock;
 
     #[test]
-    fn times_are_as_on_a_clock_and_short_ones_in_seconds() {
+    fn times_show_clock_or_seconds() {
         assert_eq!(clock(90_061.9, false), "1 d 01:01:01");
         assert_eq!((clock(12.34, true), clock(59.0, false)), ("12.3 s".into(), "00:00:59".into()));
         assert_eq!(clock(-1.0, false), "00:00:00");

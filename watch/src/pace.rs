@@ -1,38 +1,37 @@
-//! How fast virtual time passes: so many of its seconds in one of ours, or as fast as it can, or not at all. Real time
-//! is passed in.
+//! Speed of virtual time relative to real time: a limit, unlimited, or paused. Real time is passed in.
 
 use farlink_base::{Duration, Instant};
 
-/// Changes of pace are by this factor.
+/// Factor of one change of speed.
 const STEP: f64 = 2.0;
-/// At first a run takes so long,
+/// Real time that a run takes at the initial speed.
 const FIRST: Duration = Duration::from_secs(60);
-/// and at its slowest at most so much of a virtual second passes in one of ours.
+/// Least speed, virtual seconds per second.
 const SLOWEST: f64 = 1e-6;
-/// Who is behind by more does not try to catch up.
+/// Lag in real time beyond which the view does not catch up.
 const BEHIND: Duration = Duration::from_millis(250);
 
-/// The relation of the two times.
+/// Relation of virtual to real time.
 #[derive(Clone, Debug)]
-pub struct Pace {
-    /// Virtual seconds a second.
+pub struct RunPace {
+    /// Speed limit, virtual seconds per second.
     speed: f64,
-    /// A limit beyond which there is none.
+    /// Highest speed limit; the next step removes the limit.
     fastest: f64,
     free: bool,
     paused: bool,
-    /// A moment of both times, from which on the pace has been what it is.
+    /// Real and virtual time of the last change.
     origin: (Duration, Instant),
 }
 
-impl Pace {
-    /// Of a run that lasts so long: it would take a minute.
-    pub fn new(duration: Duration) -> Pace {
+impl RunPace {
+    /// Pace at which a run of this length takes one minute.
+    pub fn new(duration: Duration) -> RunPace {
         let whole = duration.as_secs_f64();
         let speed = (whole / FIRST.as_secs_f64()).max(SLOWEST);
-        Pace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
+        RunPace { speed, fastest: speed * 1024.0, free: false, paused: false, origin: (Duration::ZERO, Instant::ZERO) }
     }
-    /// What the clock shows at a real time, if nothing else keeps it.
+    /// Virtual time at a real time, if the simulation keeps up.
     pub fn at(&self, real: Duration) -> Instant {
         if self.paused {
             return self.origin.1;
@@ -41,10 +40,10 @@ impl Pace {
             return Instant::MAX;
         }
         let passed = real.saturating_sub(self.origin.0).as_secs_f64() * self.speed;
-        // Casts saturate.
+        // Float-to-integer casts saturate.
         Instant(self.origin.1.0.saturating_add((passed * 1e9) as u64))
     }
-    /// How long to wait for a virtual time; `None`: it does not come by itself.
+    /// Time to wait for a virtual time; `None` while paused.
     pub fn until(&self, real: Duration, at: Instant) -> Option<Duration> {
         if at <= self.at(real) {
             return Some(Duration::ZERO);
@@ -55,44 +54,45 @@ impl Pace {
         let wait = at.since(self.at(real)).as_secs_f64() / self.speed;
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
-    /// The simulation has come so far: what it is behind it stays behind.
+    /// Records the simulation's progress; a large lag is accepted, not caught up.
     pub fn keep_up(&mut self, real: Duration, at: Instant) {
         let due = self.at(real);
         if self.free || due.since(at).as_secs_f64() / self.speed > BEHIND.as_secs_f64() {
             self.origin = (real, at);
         }
     }
-    /// Stands still, or goes on.
+    /// Pauses or resumes.
     pub fn pause(&mut self, real: Duration, at: Instant) {
         self.origin = (real, at);
         self.paused = !self.paused;
     }
-    /// Faster, or slower. Beyond a thousand times the first pace there is no limit.
+    /// Doubles or halves the speed limit. Beyond about a thousand times the initial speed the limit is removed.
     pub fn change(&mut self, real: Duration, at: Instant, faster: bool) {
         self.origin = (real, at);
         if faster {
             self.free = self.free || self.speed * STEP > self.fastest;
             self.speed = (self.speed * STEP).min(self.fastest);
+        // Slowing an unlimited run restores the last limit.
         } else if self.free {
             self.free = false;
         } else {
             self.speed = (self.speed / STEP).max(SLOWEST);
         }
     }
-    /// As fast as it can; or at the limit again.
+    /// Removes or restores the speed limit.
     pub fn release(&mut self, real: Duration, at: Instant) {
         self.origin = (real, at);
         self.free = !self.free;
     }
-    /// Whether nothing limits it.
+    /// Whether the speed is unlimited.
     pub fn is_free(&self) -> bool {
         self.free && !self.paused
     }
-    /// Whether it stands still.
+    /// Whether virtual time is paused.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
-    /// Virtual seconds a second, at most; `None`: as many as can be.
+    /// Speed limit, virtual seconds per second; `None` if unlimited.
     pub fn limit(&self) -> Option<f64> {
         (!self.free).then_some(self.speed)
     }
@@ -108,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_a_minute_unless_told_otherwise() {
-        let mut pace = Pace::new(s(600));
+    fn default_pace_takes_one_minute() {
+        let mut pace = RunPace::new(s(600));
         assert_eq!((pace.at(s(0)), pace.at(s(6)), pace.limit()), (Instant(0), Instant(60 * S), Some(10.0)));
         assert_eq!(pace.until(s(6), Instant(80 * S)), Some(s(2)));
         assert_eq!(pace.until(s(6), Instant(40 * S)), Some(s(0)));
@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn paused_it_waits_for_ever_and_goes_on_where_it_was() {
-        let mut pace = Pace::new(s(600));
+    fn paused_run_resumes_where_it_stopped() {
+        let mut pace = RunPace::new(s(600));
         pace.pause(s(3), Instant(30 * S));
         assert_eq!((pace.at(s(100)), pace.until(s(100), Instant(31 * S))), (Instant(30 * S), None));
         pace.pause(s(100), Instant(30 * S));
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_waited_for_and_slower_brings_the_limit_back() {
-        let mut pace = Pace::new(s(600));
+    fn slowing_restores_pace_limit() {
+        let mut pace = RunPace::new(s(600));
         pace.release(s(0), Instant(0));
         assert!(pace.is_free() && pace.limit().is_none() && pace.until(s(0), Instant(u64::MAX - 1)) == Some(s(0)));
         pace.change(s(1), Instant(500 * S), false);
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_keep_up_does_not_hurry_later() {
-        let mut pace = Pace::new(s(600));
+    fn late_run_does_not_catch_up() {
+        let mut pace = RunPace::new(s(600));
         pace.keep_up(s(10), Instant(99 * S));
         assert_eq!(pace.at(s(11)), Instant(110 * S), "a little behind is nothing");
         pace.keep_up(s(10), Instant(20 * S));
@@ -153,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_takes_no_time_has_a_pace_all_the_same() {
-        let pace = Pace::new(Duration::ZERO);
+    fn zero_length_run_has_pace() {
+        let pace = RunPace::new(Duration::ZERO);
         assert!(pace.limit().is_some_and(|speed| speed > 0.0));
         assert!(pace.until(s(0), Instant(u64::MAX - 1)).is_some());
     }

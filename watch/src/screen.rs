@@ -1,4 +1,4 @@
-//! The terminal: what is drawn, which keys are pressed, and how time passes meanwhile.
+//! Terminal: drawing, key presses, and real time.
 
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -11,80 +11,80 @@ use std::io::{self, IsTerminal};
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the terminal has another size. Shorter than a second.
+/// Interval at which the size of the terminal is checked; below a second, as `is_pressed` passes only nanoseconds.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What somebody wants.
+/// Command of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Key {
-    /// Stand still, or go on.
+pub enum KeyCommand {
+    /// Pause or resume.
     Pause,
-    /// A higher limit of speed.
+    /// Raise the speed limit.
     Faster,
-    /// A lower one.
+    /// Lower the speed limit.
     Slower,
-    /// As fast as it can, or not.
+    /// Remove or restore the speed limit.
     Free,
-    /// The next node.
+    /// Choose the next node.
     Next,
-    /// The one before.
+    /// Choose the previous node.
     Previous,
-    /// Ten nodes on.
+    /// Choose the tenth node ahead.
     FarNext,
-    /// Ten back.
+    /// Choose the tenth node back.
     FarPrevious,
-    /// No node.
+    /// Choose no node.
     Nobody,
-    /// The end, with the results so far.
+    /// End the run with its results so far.
     Quit,
-    /// Nothing, but the picture is to be drawn anew.
+    /// Redraw the picture.
     Redraw,
 }
 
-/// Where a view is drawn.
+/// Screen on which the view is drawn.
 pub trait Screen {
-    /// Real time since some moment.
+    /// Real time since a fixed moment.
     fn now(&mut self) -> Duration;
-    /// Draws a picture.
+    /// Draws one picture.
     ///
     /// # Errors
-    /// A screen that is there no more.
+    /// If the screen is lost.
     fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()>;
-    /// The next key, if one is pressed within this time.
+    /// Waits for the next key, at most this long.
     ///
     /// # Errors
-    /// As [`Screen::draw`].
-    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>>;
+    /// As for [`Screen::draw`].
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyCommand>>;
 }
 
-/// Why a run cannot be watched here, and what to do.
+/// Reason, with a hint, why a run cannot be watched here.
 pub fn hindrance() -> Option<&'static str> {
     if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
         return Some(
-            "`--watch` needs a terminal, and standard input or output is none\n\
-             hint: leave it out; the report's map plays the run afterwards: `farlink report RUN`",
+            "`--watch` needs a terminal for standard input and output\n\
+             hint: leave it out; the map of `farlink report RUN` shows the run afterwards",
         );
     }
     if std::env::var("TERM").is_ok_and(|kind| kind == "dumb") {
-        return Some("`--watch` needs a terminal that can place text, and TERM is `dumb`\nhint: leave it out");
+        return Some("`--watch` needs a terminal with cursor control, but TERM is `dumb`\nhint: leave it out");
     }
     None
 }
 
-/// The terminal of this process. It is as before when this is dropped, and when anything panics.
+/// Terminal of this process, restored on drop and on a panic.
 pub struct TerminalScreen {
-    /// Never dropped: of a terminal that is gone it would say so, to that terminal, and panic for it.
+    /// Never dropped: with a lost terminal its destructor would print an error to that terminal and panic.
     terminal: ManuallyDrop<DefaultTerminal>,
     begun: Instant,
-    /// Columns and lines as they were last.
+    /// Last known columns and lines.
     size: (u16, u16),
 }
 
 impl TerminalScreen {
-    /// Takes the terminal.
+    /// Switches the terminal to the view.
     ///
     /// # Errors
-    /// A terminal that does not allow it; it is as before.
+    /// If the terminal does not support it; it is restored.
     pub fn open() -> io::Result<TerminalScreen> {
         match ratatui::try_init() {
             Ok(terminal) => Ok(TerminalScreen {
@@ -106,7 +106,7 @@ impl Drop for TerminalScreen {
 }
 
 fn give_back() {
-    // A terminal that is gone needs nothing.
+    // A lost terminal needs no restoring: errors are ignored.
     let _ = ratatui::try_restore();
     let _ = execute!(io::stdout(), Show);
 }
@@ -118,22 +118,22 @@ impl Screen for TerminalScreen {
     fn draw(&mut self, picture: &mut dyn FnMut(&mut Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(drop)
     }
-    fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
+    fn key(&mut self, wait: Duration) -> io::Result<Option<KeyCommand>> {
         let end = Instant::now() + wait;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // What reads the keys would wait for ever for those of a terminal that is gone: it is asked only where there
-            // are some.
+            // crossterm would wait for ever on a lost terminal: ask it only when input is there.
             if is_pressed(left.min(LOOK))? && event::poll(Duration::ZERO)? {
                 return Ok(match event::read()? {
                     Event::Key(key) if key.kind != KeyEventKind::Release => meaning(key),
-                    Event::Resize(..) => Some(Key::Redraw),
+                    // Not every terminal reports this, which is why the size is polled, too.
+                    Event::Resize(..) => Some(KeyCommand::Redraw),
                     _ => None,
                 });
             }
             let size = size()?;
             if std::mem::replace(&mut self.size, size) != size {
-                return Ok(Some(Key::Redraw));
+                return Ok(Some(KeyCommand::Redraw));
             }
             if left.is_zero() {
                 return Ok(None);
@@ -142,10 +142,10 @@ impl Screen for TerminalScreen {
     }
 }
 
-/// Whether a key is pressed within this time.
+/// Whether input arrives within this time.
 ///
 /// # Errors
-/// A terminal that is gone.
+/// If the terminal is lost.
 fn is_pressed(wait: Duration) -> io::Result<bool> {
     let keys = io::stdin();
     let mut asked = [PollFd::new(&keys, PollFlags::IN)];
@@ -156,30 +156,31 @@ fn is_pressed(wait: Duration) -> io::Result<bool> {
     }
     let told = asked[0].revents();
     if told.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        return Err(io::Error::new(io::ErrorKind::NotConnected, "it is gone"));
+        return Err(io::Error::new(io::ErrorKind::NotConnected, "the terminal was closed"));
     }
     Ok(told.contains(PollFlags::IN))
 }
 
-fn meaning(key: KeyEvent) -> Option<Key> {
+fn meaning(key: KeyEvent) -> Option<KeyCommand> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
-            KeyCode::Char('c') => Some(Key::Quit),
-            KeyCode::Char('l') => Some(Key::Redraw),
+            KeyCode::Char('c') => Some(KeyCommand::Quit),
+            KeyCode::Char('l') => Some(KeyCommand::Redraw),
             _ => None,
         };
     }
     Some(match key.code {
-        KeyCode::Char(' ') => Key::Pause,
-        KeyCode::Char('+' | '=') => Key::Faster,
-        KeyCode::Char('-') => Key::Slower,
-        KeyCode::Char('m') => Key::Free,
-        KeyCode::Tab | KeyCode::Down | KeyCode::Right => Key::Next,
-        KeyCode::BackTab | KeyCode::Up | KeyCode::Left => Key::Previous,
-        KeyCode::PageDown => Key::FarNext,
-        KeyCode::PageUp => Key::FarPrevious,
-        KeyCode::Esc => Key::Nobody,
-        KeyCode::Char('q' | 'Q') => Key::Quit,
+        KeyCode::Char(' ') => KeyCommand::Pause,
+        // `=` is the unshifted `+` on many keyboards.
+        KeyCode::Char('+' | '=') => KeyCommand::Faster,
+        KeyCode::Char('-') => KeyCommand::Slower,
+        KeyCode::Char('m') => KeyCommand::Free,
+        KeyCode::Tab | KeyCode::Down | KeyCode::Right => KeyCommand::Next,
+        KeyCode::BackTab | KeyCode::Up | KeyCode::Left => KeyCommand::Previous,
+        KeyCode::PageDown => KeyCommand::FarNext,
+        KeyCode::PageUp => KeyCommand::FarPrevious,
+        KeyCode::Esc => KeyCommand::Nobody,
+        KeyCode::Char('q' | 'Q') => KeyCommand::Quit,
         _ => return None,
     })
 }
@@ -189,17 +190,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_c_ends_as_q_does_and_other_control_keys_do_nothing() {
+    fn control_c_quits_other_controls_ignored() {
         let of = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
-        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Quit));
-        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(Key::Quit));
+        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(KeyCommand::Quit));
+        assert_eq!(of(KeyCode::Char('q'), KeyModifiers::NONE), Some(KeyCommand::Quit));
         assert_eq!(of(KeyCode::Char('z'), KeyModifiers::CONTROL), None);
         assert_eq!(of(KeyCode::Char('x'), KeyModifiers::NONE), None);
     }
 
     #[test]
-    fn tests_have_no_terminal_and_are_told_so() {
-        // A test may be run by hand, in one.
+    fn missing_terminal_is_an_error() {
+        // Tests may also be run by hand, in a terminal.
         if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
             assert!(hindrance().is_some_and(|why| why.contains("hint:")));
         }

@@ -1,4 +1,4 @@
-//! What happened so far, as far as the view shows it: counters, who hears whom, when links were up.
+//! State of a run so far, as shown by the view: counters, contacts, and the times links were up.
 
 use crate::facts::Facts;
 use farlink_base::{BundleHandle, BundleKey, DeleteReason, Event, Instant};
@@ -6,83 +6,85 @@ use farlink_events::Word as _;
 use farlink_sim::contacts::ContactEdge;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Parts of the run for which it is known whether a link was up.
+/// Number of equal parts of the run for which the state of a link is recorded.
 pub const PARTS: usize = 600;
-/// Pairs of nodes with a lane of their own at most: the first that meet.
+/// Most pairs of nodes with a lane: the first that meet.
 const LANES: usize = 2000;
 
-/// When a link, or a pair of nodes, was up.
+/// Times at which a link, or the contact of a pair of nodes, was up.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct TimelineLane {
     pub name: String,
     pub nodes: [usize; 2],
-    /// Since when it is up; none: it is down.
+    /// Time since it is up; `None` if down.
     pub since: Option<Instant>,
-    /// In which parts of the run it was.
+    /// Parts of the run in which it was up.
     parts: Vec<bool>,
 }
-impl Lane {
-    fn new(name: String, nodes: [usize; 2]) -> Lane {
-        Lane { name, nodes, since: None, parts: vec![false; PARTS] }
+impl TimelineLane {
+    fn new(name: String, nodes: [usize; 2]) -> TimelineLane {
+        TimelineLane { name, nodes, since: None, parts: vec![false; PARTS] }
     }
     fn set(&mut self, at: Instant, up: bool, end: Instant) {
         match (up, self.since) {
             (true, None) => self.since = Some(at),
             (false, Some(since)) => {
                 let (from, to) = (part(since, end), part(at, end));
+                // Short contacts mark at least one part.
                 self.parts[from..=to].fill(true);
                 self.since = None;
             }
             _ => {}
         }
     }
-    /// Whether it was up in any of these parts, as seen at this time.
+    /// Whether it was up in any of these parts until `now`.
     pub fn was_up(&self, parts: std::ops::Range<usize>, now: Instant, end: Instant) -> bool {
         let open = self.since.is_some_and(|since| part(since, end) < parts.end && parts.start <= part(now, end));
         open || self.parts.get(parts).is_some_and(|parts| parts.contains(&true))
     }
 }
 
-/// The part of a run that a time lies in.
+/// Index of the part that a time lies in.
 pub fn part(at: Instant, end: Instant) -> usize {
     let share = at.as_secs_f64() / end.as_secs_f64().max(1e-9);
     ((share * PARTS as f64) as usize).min(PARTS - 1)
 }
 
-/// Everything counted.
+/// Counters and timelines of a run.
 #[derive(Default)]
-pub struct Tally {
+pub struct WatchTally {
     pub created: u64,
-    /// Bundles delivered, each once.
+    /// Bundles delivered, counted once each.
     pub delivered: u64,
-    /// Bundles that arrived over links, copies and all.
+    /// Arrivals of bundles over links, including copies.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of these arrivals.
     pub received_bytes: u64,
-    /// Copies that nodes hold.
+    /// Copies held by nodes.
     pub copies: u64,
     pub refused: u64,
-    /// Copies given up, by reason.
+    /// Copies dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Who hears whom: radio and nodes.
+    /// Current contacts: radio and both nodes.
     pub hears: BTreeSet<(u16, u32, u32)>,
     pub contacts: u64,
-    /// Links, then pairs of nodes that have met.
-    pub lanes: Vec<Lane>,
+    /// Lanes of the links, then of pairs of nodes that have met.
+    pub lanes: Vec<TimelineLane>,
     pairs: HashMap<(u16, u32, u32), usize>,
-    /// Ends of links that are up, of each lane.
+    /// State of each link at both of its ends.
     ups: Vec<[bool; 2]>,
     known: HashMap<(usize, BundleHandle), (BundleKey, u64)>,
     arrived: HashSet<BundleKey>,
 }
 
-impl Tally {
-    pub fn new(facts: &Facts) -> Tally {
-        let lanes: Vec<Lane> = facts.links.iter().map(|(name, nodes)| Lane::new(name.clone(), *nodes)).collect();
-        Tally { ups: vec![[false; 2]; lanes.len()], lanes, ..Tally::default() }
+impl WatchTally {
+    pub fn new(facts: &Facts) -> WatchTally {
+        let lanes: Vec<TimelineLane> =
+            facts.links.iter().map(|(name, nodes)| TimelineLane::new(name.clone(), *nodes)).collect();
+        WatchTally { ups: vec![[false; 2]; lanes.len()], lanes, ..WatchTally::default() }
     }
 
-    /// A node said something.
+    /// Records an event of a node.
     pub fn event(&mut self, facts: &Facts, at: Instant, node: usize, event: &Event) {
         match event {
             Event::Seen { bundle, key, size, .. } => {
@@ -103,6 +105,7 @@ impl Tally {
                 if self.known.remove(&(node, *bundle)).is_some() {
                     self.copies -= 1;
                 }
+                // `Done` follows delivery or forwarding: not a loss.
                 if *reason != DeleteReason::Done {
                     *self.dropped.entry(reason.word()).or_default() += 1;
                 }
@@ -111,7 +114,7 @@ impl Tally {
             Event::LinkUp { link, .. } => self.link(facts, at, node, *link, true),
             Event::LinkDown { link } => self.link(facts, at, node, *link, false),
             Event::Fault { what: "node down", .. } => {
-                // Nobody says any more what it had.
+                // A killed node reports no deletions.
                 self.known.retain(|(of, _), _| *of != node);
                 self.copies = self.known.len() as u64;
             }
@@ -123,11 +126,12 @@ impl Tally {
         let Some((link, first)) = facts.link(node, link) else { return };
         if let (Some(ends), Some(lane)) = (self.ups.get_mut(link), self.lanes.get_mut(link)) {
             ends[usize::from(!first)] = up;
+            // Up while either end is up.
             lane.set(at, ends[0] || ends[1], facts.end);
         }
     }
 
-    /// Two nodes begin to hear each other, or cease to.
+    /// Records the beginning or end of a contact.
     pub fn contact(&mut self, facts: &Facts, edge: &ContactEdge) {
         let pair = (edge.radio, edge.a, edge.b);
         if edge.up {
@@ -140,14 +144,14 @@ impl Tally {
             let nodes = [edge.a as usize, edge.b as usize];
             let [a, b] = nodes.map(|node| facts.nodes[node].as_str());
             self.pairs.insert(pair, self.lanes.len());
-            self.lanes.push(Lane::new(format!("{a} - {b}"), nodes));
+            self.lanes.push(TimelineLane::new(format!("{a} - {b}"), nodes));
         }
         if let Some(lane) = self.pairs.get(&pair).and_then(|place| self.lanes.get_mut(*place)) {
             lane.set(edge.at, edge.up, facts.end);
         }
     }
 
-    /// Whom a node hears by radio.
+    /// Nodes that a node is in contact with.
     pub fn neighbours(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         self.hears.iter().filter_map(move |(_, a, b)| match (*a as usize == node, *b as usize == node) {
             (true, _) => Some(*b as usize),
@@ -179,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_counts_once_as_created_and_delivered_and_each_copy_as_held() {
+    fn bundles_count_once_copies_each() {
         let (facts, bundle) = (facts(), BundleHandle(1));
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let mut say = |node, event: Event| tally.event(&facts, Instant(1), node, &event);
         say(0, seen(bundle));
         say(0, Event::Created { bundle });
@@ -199,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_up_while_either_end_says_so_and_its_lane_remembers() {
+    fn either_end_keeps_link_up() {
         let facts = facts();
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let up = |link| Event::LinkUp { link: LinkId(link), peer: NodeId(2) };
         tally.event(&facts, Instant(100 * S), 0, &up(0));
         tally.event(&facts, Instant(101 * S), 1, &up(0));
         tally.event(&facts, Instant(150 * S), 0, &Event::LinkDown { link: LinkId(0) });
-        let was_up = |tally: &Tally, part| tally.lanes[0].was_up(part..part + 1, Instant(200 * S), facts.end);
+        let was_up = |tally: &WatchTally, part| tally.lanes[0].was_up(part..part + 1, Instant(200 * S), facts.end);
         assert!(was_up(&tally, 100) && was_up(&tally, 200) && !was_up(&tally, 99) && !was_up(&tally, 201));
         tally.event(&facts, Instant(160 * S), 1, &Event::LinkDown { link: LinkId(0) });
         assert!(was_up(&tally, 160) && !was_up(&tally, 161), "part {}", part(Instant(160 * S), facts.end));
@@ -215,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn who_meets_has_a_lane_and_neighbours() {
+    fn contacts_create_lanes_and_neighbours() {
         let facts = facts();
-        let mut tally = Tally::new(&facts);
+        let mut tally = WatchTally::new(&facts);
         let edge = |at: u64, up| ContactEdge { at: Instant(at * S), a: 0, b: 1, radio: 0, up };
         tally.contact(&facts, &edge(10, true));
         assert_eq!(

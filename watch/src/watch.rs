@@ -1,10 +1,10 @@
-//! What is called as a run goes: keeps its count, draws it some times a second, obeys keys, and keeps the run waiting
-//! where it would go too fast to be seen.
+//! Observer of a run: counts events, draws twenty pictures a second, handles keys, and delays the simulation to the
+//! chosen speed.
 
 use crate::facts::Facts;
-use crate::pace::Pace;
-use crate::screen::{Key, Screen, TerminalScreen};
-use crate::tally::Tally;
+use crate::pace::RunPace;
+use crate::screen::{KeyCommand, Screen, TerminalScreen};
+use crate::tally::WatchTally;
 use crate::view::{self, Picture, Theme};
 use farlink_base::{Event, EventClass, Instant};
 use farlink_scenario::Scenario;
@@ -15,56 +15,62 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Real time between two pictures.
+/// Interval between pictures in real time.
 const FRAME: Duration = Duration::from_millis(50);
-/// Happenings after which the time is looked at, whatever it was.
+/// Events after which the clock is read in any case.
 const LOOK: u32 = 32;
-/// Bundles of the chosen node that are asked for.
+/// Most bundles of the chosen node that are queried.
 const HELD: usize = 64;
-/// Real time over which speed is measured.
+/// Interval over which speed is measured, real time.
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// Watches a run. The screen is taken as it begins, and given back when this is dropped.
-pub struct Watch<S> {
+/// Live view of a run. The screen is opened when the run begins, and restored on drop.
+pub struct RunWatch<S> {
     facts: Facts,
-    tally: Tally,
+    tally: WatchTally,
     ways: Ways,
     bounds: Option<[[f64; 2]; 2]>,
-    pace: Pace,
+    pace: RunPace,
     theme: Theme,
     open: fn() -> std::io::Result<S>,
     screen: Option<S>,
-    /// What went wrong with it: from then on the run goes on unseen.
+    /// Error of the screen, after which the run continues without a view.
     lost: Option<std::io::Error>,
     stop: Arc<AtomicBool>,
     chosen: Option<usize>,
     steps: u32,
-    /// Until this virtual time no picture is due.
+    /// Virtual time of the next picture.
     quiet_until: Instant,
     next_frame: Duration,
     redraw: bool,
-    /// Virtual seconds a second, and since when they are counted.
+    /// Measured speed, virtual seconds per second.
     speed: Option<f64>,
+    /// Real and virtual time since which speed is measured.
     mark: (Duration, Instant),
 }
 
-impl Watch<TerminalScreen> {
-    /// Of a scenario, in the terminal of this process. Whoever watches may end the run: `stop` is set then, and when
-    /// somebody else sets it, the view ends.
-    pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> Watch<TerminalScreen> {
+impl RunWatch<TerminalScreen> {
+    /// View of a scenario in the terminal of this process. The key `q` sets `stop`, which ends the run; if it is set
+    /// elsewhere, the view ends.
+    pub fn in_terminal(scenario: &Scenario, stop: Arc<AtomicBool>) -> RunWatch<TerminalScreen> {
         let theme = Theme { colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
-        Watch::new(scenario, stop, theme.colour, TerminalScreen::open)
+        RunWatch::new(scenario, stop, theme.colour, TerminalScreen::open)
     }
 }
 
-impl<S: Screen> Watch<S> {
-    /// The same on a screen that is opened as the run begins.
-    pub fn new(scenario: &Scenario, stop: Arc<AtomicBool>, colour: bool, open: fn() -> std::io::Result<S>) -> Watch<S> {
+impl<S: Screen> RunWatch<S> {
+    /// View on a screen that is opened when the run begins.
+    pub fn new(
+        scenario: &Scenario,
+        stop: Arc<AtomicBool>,
+        colour: bool,
+        open: fn() -> std::io::Result<S>,
+    ) -> RunWatch<S> {
         let facts = Facts::new(scenario);
         let ways = Ways::of_scenario(scenario);
-        Watch {
-            tally: Tally::new(&facts),
-            pace: Pace::new(scenario.duration),
+        RunWatch {
+            tally: WatchTally::new(&facts),
+            pace: RunPace::new(scenario.duration),
             theme: Theme { colour },
             bounds: ways.bounds(),
             facts,
@@ -82,26 +88,26 @@ impl<S: Screen> Watch<S> {
             mark: (Duration::ZERO, Instant::ZERO),
         }
     }
-    /// Gives the screen back; what went wrong with it, if anything did.
+    /// Restores the screen; returns its error, if any.
     pub fn finish(self) -> Option<std::io::Error> {
         self.lost
     }
-    /// The screen, while there is one.
+    /// Screen, while it is open.
     pub fn screen(&mut self) -> Option<&mut S> {
         self.screen.as_mut()
     }
 
-    /// Shows what there is until it is time for what happens at `at`.
+    /// Draws and handles keys until the event at virtual time `at` is due.
     ///
     /// # Errors
-    /// A screen that is there no more.
+    /// If the screen is lost.
     fn show(&mut self, screen: &mut S, at: Instant, nodes: &Nodes<'_>) -> std::io::Result<()> {
         loop {
             let real = screen.now();
             self.pace.keep_up(real, at);
             let mut shown = self.pace.at(real).min(at);
             if real >= self.next_frame || self.redraw {
-                // A key that is held down must not keep all else from happening.
+                // Bounded, so that a key held down does not block the run.
                 for _ in 0..64 {
                     let Some(key) = screen.key(Duration::ZERO)? else { break };
                     self.press(key, real, shown);
@@ -111,6 +117,7 @@ impl<S: Screen> Watch<S> {
                     self.draw(screen, real, shown, nodes)?;
                 }
                 self.next_frame = real + FRAME;
+                // Events before this virtual time need no look at the clock.
                 self.quiet_until = self.pace.at(self.next_frame);
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -127,7 +134,7 @@ impl<S: Screen> Watch<S> {
         }
     }
 
-    fn press(&mut self, key: Key, real: Duration, shown: Instant) {
+    fn press(&mut self, key: KeyCommand, real: Duration, shown: Instant) {
         self.redraw = true;
         let count = self.facts.nodes.len();
         let step = |chosen: Option<usize>, by: usize| match chosen {
@@ -135,19 +142,20 @@ impl<S: Screen> Watch<S> {
             Some(node) => Some((node + by) % count.max(1)),
         };
         match key {
-            Key::Pause => self.pace.pause(real, shown),
-            Key::Faster => self.pace.change(real, shown, true),
-            Key::Slower => self.pace.change(real, shown, false),
-            Key::Free => self.pace.release(real, shown),
-            Key::Next => self.chosen = step(self.chosen, 1),
-            Key::Previous => self.chosen = step(self.chosen, count.saturating_sub(1)),
-            Key::FarNext => self.chosen = step(self.chosen, 10),
-            Key::FarPrevious => self.chosen = step(self.chosen, count.saturating_sub(10 % count.max(1))),
-            Key::Nobody => self.chosen = None,
-            Key::Quit => self.stop.store(true, Ordering::Relaxed),
-            Key::Redraw => {}
+            KeyCommand::Pause => self.pace.pause(real, shown),
+            KeyCommand::Faster => self.pace.change(real, shown, true),
+            KeyCommand::Slower => self.pace.change(real, shown, false),
+            KeyCommand::Free => self.pace.release(real, shown),
+            KeyCommand::Next => self.chosen = step(self.chosen, 1),
+            KeyCommand::Previous => self.chosen = step(self.chosen, count.saturating_sub(1)),
+            KeyCommand::FarNext => self.chosen = step(self.chosen, 10),
+            KeyCommand::FarPrevious => self.chosen = step(self.chosen, count.saturating_sub(10 % count.max(1))),
+            KeyCommand::Nobody => self.chosen = None,
+            KeyCommand::Quit => self.stop.store(true, Ordering::Relaxed),
+            KeyCommand::Redraw => {}
         }
         self.mark = (real, shown);
+        // Keys change the pace: restart the measurement.
         self.speed = None;
     }
 
@@ -165,7 +173,7 @@ impl<S: Screen> Watch<S> {
             false => (0..count).map(|node| self.ways.at(node, time_s)).collect(),
         };
         for place in places.iter().flatten() {
-            // Bounds are about so.
+            // The bounds of the movement models are approximate.
             let [low, high] = self.bounds.get_or_insert([*place; 2]);
             for axis in 0..2 {
                 (low[axis], high[axis]) = (low[axis].min(place[axis]), high[axis].max(place[axis]));
@@ -190,8 +198,9 @@ impl<S: Screen> Watch<S> {
     }
 }
 
-impl<S: Screen> Observer for Watch<S> {
+impl<S: Screen> Observer for RunWatch<S> {
     fn wants(&self, class: EventClass) -> bool {
+        // The view shows bundles and links, not segments.
         class != EventClass::Segment
     }
     fn samples(&self) -> bool {
@@ -205,10 +214,12 @@ impl<S: Screen> Observer for Watch<S> {
     }
     fn reach(&mut self, at: Instant, nodes: &Nodes<'_>) {
         self.steps = self.steps.wrapping_add(1);
+        // Reading the clock for every event would slow an unlimited run.
         let soon = self.pace.is_free() || at < self.quiet_until;
         if self.lost.is_some() || soon && !self.steps.is_multiple_of(LOOK) {
             return;
         }
+        // Taken out, as drawing needs both the screen and this view.
         let opened = self.screen.take().map_or_else(self.open, Ok);
         let shown = opened.and_then(|mut screen| {
             let shown = self.show(&mut screen, at, nodes);

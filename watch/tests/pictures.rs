@@ -1,8 +1,10 @@
-//! What is drawn of a run, on a screen of 80 by 24 with a clock of its own, to the letter: `FARLINK_BLESS=1` writes it.
+//! Pictures of runs on a screen of 80 by 24 with a simulated clock, compared letter by letter. `FARLINK_BLESS=1`
+//! updates
+//! the file.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Options, run_watched};
-use farlink_watch::{Key, Screen, Watch};
+use farlink_watch::{KeyCommand, RunWatch, Screen};
 use ratatui::backend::TestBackend;
 use ratatui::{Frame, Terminal};
 use std::cell::RefCell;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Three that walk, and hear each other.
+/// Three nodes that walk and meet by radio.
 const WALK: &str = r#"
 name = "walk"
 seed = 1
@@ -43,7 +45,7 @@ to = "walker"
 bundles = { count = 1000, size = "10 kB", interval = "20 s" }
 "#;
 
-/// Two nodes and a link with gaps.
+/// Two nodes and an intermittent link.
 const LINK: &str = r#"
 name = "link"
 seed = 1
@@ -78,10 +80,10 @@ bundles = { count = 20, size = "20 kB", interval = "500 ms" }
 
 thread_local! {
     static PICTURES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    static KEYS: RefCell<Vec<(usize, Key)>> = const { RefCell::new(Vec::new()) };
+    static KEYS: RefCell<Vec<(usize, KeyCommand)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A screen whose time passes as somebody waits.
+/// Screen whose clock advances with each wait.
 struct Fake {
     terminal: Terminal<TestBackend>,
     now: Duration,
@@ -102,7 +104,7 @@ impl Screen for Fake {
         PICTURES.with_borrow_mut(|all| all.push(text));
         Ok(())
     }
-    fn key(&mut self, wait: Duration) -> std::io::Result<Option<Key>> {
+    fn key(&mut self, wait: Duration) -> std::io::Result<Option<KeyCommand>> {
         let drawn = PICTURES.with_borrow(Vec::len);
         let due = KEYS.with_borrow_mut(|keys| match keys.first() {
             Some((after, _)) if *after <= drawn => Some(keys.remove(0).1),
@@ -115,8 +117,10 @@ impl Screen for Fake {
     }
 }
 
-/// The pictures of a run in which these keys are pressed after so many of them, and whether it went to its end.
-fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
+/// Runs a scenario, pressing keys after the given numbers of pictures. Returns the pictures, and whether the run
+/// reached
+/// its end.
+fn pictures(text: &str, keys: &[(usize, KeyCommand)]) -> (Vec<String>, bool) {
     let scenario = Scenario::parse_in(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     PICTURES.with_borrow_mut(Vec::clear);
     KEYS.set(keys.to_vec());
@@ -124,17 +128,18 @@ fn pictures(text: &str, keys: &[(usize, Key)]) -> (Vec<String>, bool) {
     let stop = Arc::new(AtomicBool::new(false));
     let options = Options { folder: folder.path().join("run"), command: String::new(), stop: stop.clone() };
     std::fs::create_dir(&options.folder).expect("a folder");
-    let mut watch = Watch::new(&scenario, stop.clone(), false, Fake::open);
+    let mut watch = RunWatch::new(&scenario, stop.clone(), false, Fake::open);
     run_watched(&scenario, &options, &mut watch).expect("it runs");
     assert!(watch.finish().is_none(), "the screen stays");
     (PICTURES.take(), !stop.load(std::sync::atomic::Ordering::Relaxed))
 }
 
 #[test]
-fn a_map_and_what_a_node_holds_and_a_timeline_are_drawn_as_written_down() {
-    let (walk, whole) = pictures(WALK, &[(200, Key::Next), (600, Key::Pause), (601, Key::Quit)]);
+fn map_held_and_timeline_match_pictures() {
+    // Pictures are drawn every 50 ms of the simulated clock.
+    let (walk, whole) = pictures(WALK, &[(200, KeyCommand::Next), (600, KeyCommand::Pause), (601, KeyCommand::Quit)]);
     assert!(!whole, "somebody ended it");
-    let (link, whole) = pictures(LINK, &[(10, Key::Next)]);
+    let (link, whole) = pictures(LINK, &[(10, KeyCommand::Next)]);
     assert!(whole, "it went to its end by itself");
     let found = [&walk[150], &walk[500], walk.last().expect("pictures"), &link[600]].map(String::as_str).join("\n");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pictures.txt");

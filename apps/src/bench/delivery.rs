@@ -1,56 +1,59 @@
-//! The delivery benchmark: one node with a durable store, an application that fills it, and one that takes all of it
-//! over its socket.
+//! Delivery benchmark: one application fills the durable store of a node, another receives all bundles over the
+//! application socket.
 
 use super::baseline;
-use super::nodes::Node;
+use super::nodes::NodeProcess;
 use crate::answers::Answers;
 use crate::client::Client;
 use crate::file::{self, ReceiveOptions};
 use crate::http;
 use anyhow::{Context, bail, ensure};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Where bundles go.
+/// Endpoint of the receiving application.
 const ENDPOINT: &str = "ipn:1.9";
-/// Bytes of bundles that wait, and how many of them, where nothing else is said.
+/// Default volume of the bundles that wait, bytes.
 const BACKLOG: u64 = 400_000_000;
+/// Least and most bundles that wait by default.
 const BUNDLES: (u64, u64) = (1_000, 100_000);
-/// A receiver that hears nothing for so long has lost something.
+/// Silence after which the receiver assumes that a bundle is lost.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What to measure.
+/// Parameters of the delivery benchmark.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DeliveryOptions {
     /// Payload of each bundle, bytes.
     pub bundle_size: u64,
-    /// Bundles that wait when the receiver comes; `None`: 400 MB of them.
+    /// Bundles that wait when the receiver connects; `None`: 400 MB of them.
     pub bundles: Option<u64>,
-    /// Deliveries it takes before it answers the first.
+    /// Deliveries received before the first is acknowledged.
     pub window: u32,
-    /// Whether it writes them as files, as `farlink recv --out` does.
+    /// Whether payloads are written to files, as by `farlink recv --out`.
     pub files: bool,
-    /// Whether the node is killed and started again before: payloads then come from disk.
+    /// Whether the node is killed and restarted before delivery: payloads are then read from disk.
     pub restart: bool,
-    /// Where to keep files of the run (configuration, log, store, what was received).
+    /// Folder of configuration, log, store and received files.
     pub folder: PathBuf,
-    /// Whether plain copies are measured beside the node.
+    /// Whether the baseline is measured, too.
     pub baseline: bool,
-    /// The `farlink` binary.
+    /// Path of the `farlink` binary.
     pub program: PathBuf,
 }
 
 /// Runs the benchmark.
 ///
 /// # Errors
-/// When the node cannot be started, or a bundle is lost or comes twice.
-pub fn delivery(options: &Options) -> anyhow::Result<Value> {
+/// If the node cannot be started, or a bundle is lost or delivered twice.
+pub fn delivery(options: &DeliveryOptions) -> anyhow::Result<Value> {
     let bundles = options.bundles.unwrap_or((BACKLOG / options.bundle_size.max(1)).clamp(BUNDLES.0, BUNDLES.1));
+    // Twice the volume with 1000 B of headers per bundle: the store must never refuse one.
     let capacity = (bundles * (options.bundle_size + 1000) * 2).max(1 << 30);
+    // A generous memory budget: the benchmark measures delivery, not refusals.
     let text = format!(
         "node_ids = [\"ipn:1.0\"]\n\n[store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"{capacity} B\"\nreserved = \
          \"0 B\"\n\n[app]\nsocket = \"app.sock\"\necho = false\nwindow = {}\n\n[limits]\nmemory = \"8 GiB\"\n\n[log]\nlevel = \
@@ -62,7 +65,7 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
     let mut node = Filled::start(options, &file)?;
     fill(&node.at, options.bundle_size, bundles)?;
     if options.restart {
-        // It is killed.
+        // Dropping the process kills it.
         drop(node);
         node = Filled::start(options, &file)?;
     }
@@ -73,10 +76,12 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
     };
     let (seconds, taking) = (begun.elapsed().as_secs_f64(), own_cpu_s() - before.1);
     let Filled { process, control, .. } = &mut node;
-    process.until("all of it is forgotten", || {
+    process.until("the store is empty", || {
+        // Deleting delivered bundles is part of the node's work.
         let status = http::request("GET", control, "/status", "").map(|(_, status)| status);
         Ok(status.is_ok_and(|status| status.contains("\"bundles\":0,")))
     })?;
+    // Only the time of the delivery counts, not that of filling the store.
     let cpu_s = node.process.cpu_s() - before.0;
     let bytes = (bundles * options.bundle_size) as f64;
     let mut result = json!({
@@ -104,32 +109,34 @@ pub fn delivery(options: &Options) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-/// Processor time of this process, which is the application, s.
+/// Processor time of this process, the application, in s.
 fn own_cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Sends so many bundles, all of which the node keeps.
+/// Sends this many bundles and waits until the node has accepted each.
 fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
     let mut client = crate::connect(at)?;
     client.configure("ipn:1.1", "bench", 0)?;
+    // A window of 0 registers a sender.
     let (mut sender, mut answers) = client.split()?;
     let payload = vec![0x5a; usize::try_from(size)?];
+    // Sending and reading answers overlap: one thread would deadlock once both socket buffers are full.
     let sending = std::thread::spawn(move || {
         let adu = BundleAdu { dst_eid: ENDPOINT.into(), lifetime_ms: 3_600_000, ..Default::default() };
         (0..bundles).try_for_each(|_| sender.send(adu.clone(), &payload))
     });
     for n in 0..bundles {
         let status = answers.response()?.response_status();
-        ensure!(status == Status::Success, "bundle {n} of {bundles} is refused: {}", crate::refusal(status));
+        ensure!(status == AapStatus::Success, "bundle {n} of {bundles} is refused: {}", crate::refusal(status));
     }
     sending.join().map_err(|_| anyhow::anyhow!("the sender ended"))??;
     Ok(())
 }
 
-/// Takes all of them and throws them away; how many came marked.
-fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
+/// Receives and discards all bundles; returns how many were marked as possibly delivered before.
+fn take(at: &str, options: &DeliveryOptions, bundles: u64) -> anyhow::Result<u64> {
     let mut client = crate::connect(at)?;
     client.configure(ENDPOINT, "bench", options.window.max(1))?;
     client.set_read_timeout(Some(SILENCE))?;
@@ -138,6 +145,7 @@ fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
         let delivered = client.delivery().with_context(|| format!("after {} of {bundles} bundles", seen.len()))?;
         ensure!(delivered.payload.len() as u64 == options.bundle_size, "a bundle of another length");
         let adu = &delivered.adu;
+        // All bundles have the same source: the timestamp identifies them.
         if !seen.insert((adu.creation_timestamp_ms, adu.sequence_number)) {
             bail!("a bundle came twice");
         }
@@ -150,7 +158,7 @@ fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
     Ok(marked)
 }
 
-/// Has them written by `farlink recv`; none is told apart.
+/// Receives all bundles into files, as `farlink recv` does; repeated deliveries are not counted.
 fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
     let options = ReceiveOptions {
         service: ENDPOINT.into(),
@@ -163,23 +171,24 @@ fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
     file::receive(at, &options, |_| Ok(()))?;
     let files = std::fs::read_dir(inbox)?.filter_map(Result::ok);
     let files = files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"bundle-")).count() as u64;
+    // A repeated delivery would have added a file.
     ensure!(files == bundles, "{files} files of {bundles} bundles");
     Ok(0)
 }
 
-/// The node that is measured.
+/// Node under test, with its sockets.
 struct Filled {
-    process: Node,
+    process: NodeProcess,
     at: String,
     control: String,
 }
 impl Filled {
-    fn start(options: &Options, file: &Path) -> anyhow::Result<Filled> {
+    fn start(options: &DeliveryOptions, file: &Path) -> anyhow::Result<Filled> {
         let mut command = Command::new(&options.program);
         command.args(["node", "--config"]).arg(file);
         let place = |name: &str| options.folder.join(name).display().to_string();
         let (at, control) = (place("app.sock"), place("node.control.sock"));
-        let mut process = Node::start(command, &options.folder, "node")?;
+        let mut process = NodeProcess::start(command, &options.folder, "node")?;
         process.until("the node starts", || Ok(Client::connect(&at).is_ok()))?;
         Ok(Filled { process, at, control })
     }

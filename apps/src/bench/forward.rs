@@ -1,8 +1,8 @@
-//! The forwarding benchmark: a generator, a node between, and a sink, all on this machine; the node between is ours or
-//! anyone's. Beside it, a thread that copies from socket to socket.
+//! Forwarding benchmark: a generator, a forwarding node and a sink, all on this machine. The forwarding node is Farlink
+//! or another implementation. Baseline: a thread that copies from socket to socket.
 
 use super::baseline;
-use super::nodes::{DRAIN, GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
+use super::nodes::{BenchOptions, DRAIN, GENERATOR, MIDDLE, Middle, NodeProcess, Ports, SINK};
 use crate::http;
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -12,29 +12,32 @@ use std::time::{Duration, Instant};
 
 pub use super::nodes::Farlink;
 
-/// A sink that counts nothing more for so long has everything there is.
+/// Time without new bundles after which the sink is considered done.
 const STILL: Duration = Duration::from_millis(700);
 
-/// Runs the benchmark with this node between.
+/// Runs the benchmark with this implementation as the forwarding node.
 ///
 /// # Errors
-/// When a node cannot be started or says nothing.
-pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Value> {
+/// If a node cannot be started or gives no report.
+pub fn forward(options: &BenchOptions, middle: &mut dyn Middle) -> anyhow::Result<Value> {
+    // Before the nodes start, so that they do not compete for processors.
     let copied = options.baseline.then(|| baseline::between(options)).transpose()?;
     let ports = Ports::free()?;
     let mut sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
     let control = options.folder.join(format!("node-{SINK}.control.sock")).display().to_string();
     sink.until("the sink serves", || Ok(counted(&control).is_ok()))?;
     let command = middle.prepare(options, &ports, &options.folder)?;
-    let mut between = Node::start(command, &options.folder, "middle")?;
+    let mut between = NodeProcess::start(command, &options.folder, "middle")?;
+    // A bound UDP socket cannot be seen from outside.
     let serves = || Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok());
     between.until("the node between serves", serves).with_context(|| middle.name())?;
     std::thread::sleep(Duration::from_millis(500));
+    // Half a second for sessions to open; the time spent on that is not the benchmark's.
     let idle = between.cpu_s();
     let mut generator = options.generator(&options.write(GENERATOR, &ports, &[(MIDDLE, true)])?)?;
     generator.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;
     let (mut count, mut since) = (counted(&control)?, Instant::now());
-    // What comes later still is not counted.
+    // Bundles that arrive after the drain time are not counted.
     let last = Instant::now() + DRAIN;
     while since.elapsed() < STILL && Instant::now() < last {
         std::thread::sleep(Duration::from_millis(50));
@@ -54,13 +57,13 @@ pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Val
     Ok(result)
 }
 
-/// Of the node between.
+/// Processor time (s) and peak memory (bytes) of the forwarding node.
 struct Cost {
     cpu_s: f64,
     memory: u64,
 }
 
-fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost) -> Value {
+fn result(options: &BenchOptions, name: &str, sent: &Value, got: &Value, cost: &Cost) -> Value {
     let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
     let received = got["received"].as_f64().unwrap_or(0.0);
     let gigabytes = got["received_bytes"].as_f64().unwrap_or(0.0) / 1e9;
@@ -81,9 +84,9 @@ fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost)
     })
 }
 
-/// Bundles that the sink's node delivered so far.
+/// Bundles that the sink's node has delivered so far.
 fn counted(control: &str) -> anyhow::Result<u64> {
     let (_, text) = http::request("GET", control, "/metrics", "")?;
     let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));
-    line.and_then(|count| count.parse().ok()).context("the sink does not say what it took")
+    line.and_then(|count| count.parse().ok()).context("the sink's metrics lack the count of delivered bundles")
 }

@@ -1,18 +1,19 @@
-//! The loopback benchmark: two node processes, load inside them, and the fastest plain copy measured in the same call.
+//! Loopback benchmark: two node processes that generate and count bundles themselves. Baseline: the fastest plain copy.
 
 use super::baseline;
-use super::nodes::{DRAIN, GENERATOR, Options, Ports, SINK};
+use super::nodes::{BenchOptions, DRAIN, GENERATOR, Ports, SINK};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Runs the benchmark.
 ///
 /// # Errors
-/// When a node cannot be started or says nothing.
-pub fn loopback(options: &Options) -> anyhow::Result<Value> {
+/// If a node cannot be started or gives no report.
+pub fn loopback(options: &BenchOptions) -> anyhow::Result<Value> {
     let copied = options.baseline.then(|| baseline::one_hop(options)).transpose()?;
     let ports = Ports::free()?;
     let receiver = options.sink(&options.write(SINK, &ports, &[(GENERATOR, false)])?)?;
+    // The receiver must listen before the sender's first attempt to connect, or the retry delay would count.
     std::thread::sleep(Duration::from_millis(300));
     let mut sender = options.generator(&options.write(GENERATOR, &ports, &[(SINK, true)])?)?;
     sender.wait(Duration::from_secs_f64(options.seconds) + DRAIN)?;
@@ -25,8 +26,9 @@ pub fn loopback(options: &Options) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-fn result(options: &Options, sent: &Value, got: &Value) -> Value {
+fn result(options: &BenchOptions, sent: &Value, got: &Value) -> Value {
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or(0.0);
+    // Only bundles that arrived count, while all processor time does.
     let gigabytes = number(got, "received") * options.bundle_size as f64 / 1e9;
     let cpu_s = number(sent, "cpu_s") + number(got, "cpu_s");
     json!({

@@ -1,4 +1,4 @@
-//! The nodes of a benchmark: their files, their processes, and what those cost.
+//! Nodes of a benchmark: configuration files, processes, processor time and memory.
 
 use anyhow::{Context, bail, ensure};
 use farlink_base::DataRate;
@@ -12,72 +12,72 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Numbers of the node that generates, the one that takes, and the one between them.
+/// Node number of the generator.
 pub const GENERATOR: u32 = 1;
-/// See [`GENERATOR`].
+/// Node number of the sink.
 pub const SINK: u32 = 2;
-/// See [`GENERATOR`].
+/// Node number of the forwarding node.
 pub const MIDDLE: u32 = 3;
 /// Service of the sink.
 pub const SERVICE: u32 = 9;
-/// Bytes a second that UDPCL sends: what is received without loss on most machines.
+/// Rate of UDPCL, bytes per second, that most machines receive without loss.
 const UDPCL_PACE: u64 = 125_000_000;
-/// Bytes the generator keeps in its node.
+/// Payload bytes that the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
 
-/// How long what is on the way at the end may take.
+/// Time for bundles in flight to arrive after the generator has stopped.
 pub(super) const DRAIN: Duration = Duration::from_secs(10);
-/// How long a program has until it serves, or has done what is waited for.
+/// Time a program gets to start serving or to reach an awaited state.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to measure.
+/// Parameters of benchmarks with several nodes.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The convergence layer, as files call it.
+pub struct BenchOptions {
+    /// Convergence layer, by its name in configuration files.
     pub layer: &'static str,
-    /// What carries it.
+    /// Medium of the layer: streams or datagrams.
     pub medium: Medium,
     /// Payload of each bundle, bytes.
     pub bundle_size: u64,
-    /// How long, s.
+    /// Seconds to send.
     pub seconds: f64,
-    /// Whether bundles are kept on disk.
+    /// Whether the stores are on disk.
     pub durable: bool,
-    /// Lines for the layer of each node (generator, sink, the one between), beside those of the benchmark.
+    /// Further lines of the layer table of each node (generator, sink, forwarding node).
     pub layer_lines: [String; 3],
-    /// Further tables of each node's file.
+    /// Further tables in the file of each node, in the same order.
     pub tables: [String; 3],
-    /// Certificate of a node (for `localhost`, too), its key, and its authority, where sessions are secured.
+    /// Certificate of a node (also for `localhost`), its key, and the authority, if sessions use TLS.
     pub tls: Option<[PathBuf; 3]>,
-    /// Whether the node between enciphers each payload.
+    /// Whether the forwarding node encrypts each payload.
     pub enciphers: bool,
-    /// Whether plain copies are measured beside the nodes.
+    /// Whether the baseline is measured, too.
     pub baseline: bool,
-    /// Bytes of one datagram.
+    /// Bytes per datagram.
     pub mtu: u32,
-    /// Payload rate of the generator; as fast as it goes when `None`.
+    /// Payload rate of the generator; `None`: unlimited.
     pub rate: Option<DataRate>,
-    /// Where to keep files of the run (configuration, logs, store).
+    /// Folder of configuration files, logs and stores.
     pub folder: PathBuf,
-    /// The `farlink` binary.
+    /// Path of the `farlink` binary.
     pub program: PathBuf,
 }
 
-/// Ports on loopback, of the layer that is measured.
+/// Ports on loopback at which the measured layer listens.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// Where the generator serves, node 1.
+    /// Port of the generator, node 1.
     pub generator: u16,
-    /// Where the sink serves, node 2.
+    /// Port of the sink, node 2.
     pub sink: u16,
-    /// Where the node between them shall serve, node 3.
+    /// Port of the forwarding node, node 3.
     pub middle: u16,
 }
 impl Ports {
-    /// Ports that are free for TCP and UDP right now.
+    /// Chooses ports that are currently free for both TCP and UDP.
     ///
     /// # Errors
-    /// When there are none.
+    /// If no port is free.
     pub fn free() -> anyhow::Result<Ports> {
         Ok(Ports { generator: free_port()?, sink: free_port()?, middle: free_port()? })
     }
@@ -90,27 +90,26 @@ impl Ports {
     }
 }
 
-/// An implementation between generator and sink: node `ipn:3.0`, which hands bundles for `ipn:2.*` to its neighbour
-/// `ipn:2.0`.
+/// An implementation that forwards from generator to sink: node `ipn:3.0`, which sends bundles for `ipn:2.*` to its
+/// neighbour `ipn:2.0`.
 pub trait Middle {
-    /// What it is called in the result.
+    /// Name in the result.
     fn name(&self) -> String;
-    /// Gives the program that serves at `ports.middle` and connects to `ports.sink`, and whether the generator connects
-    /// to it (it to the generator otherwise); its files go into `folder`.
+    /// Command of a program that listens at `ports.middle` and connects to `ports.sink`; its files go into `folder`.
     ///
     /// # Errors
-    /// When it cannot do what is measured, or a file cannot be written.
-    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command>;
+    /// If it does not support the options, or a file cannot be written.
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command>;
 }
 
-/// Ours.
+/// Farlink's own node.
 #[derive(Clone, Copy, Debug)]
 pub struct Farlink;
 impl Middle for Farlink {
     fn name(&self) -> String {
         "farlink".into()
     }
-    fn prepare(&mut self, options: &Options, ports: &Ports, _: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, _: &Path) -> anyhow::Result<Command> {
         let file = options.write(MIDDLE, ports, &[(GENERATOR, false), (SINK, true)])?;
         let mut command = Command::new(&options.program);
         command.args(["node", "--config"]).arg(file);
@@ -118,8 +117,8 @@ impl Middle for Farlink {
     }
 }
 
-impl Options {
-    /// Writes the file of a node with these neighbours, and whether it connects to them.
+impl BenchOptions {
+    /// Writes the file of a node with these neighbours; the flag of each tells whether this node connects to it.
     pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
         let at = node as usize - 1;
         let mut text = format!(
@@ -137,9 +136,10 @@ impl Options {
                 self.link_lines(*connects)
             );
         }
-        // Whoever is no neighbour is behind the one there is.
+        // A node that is not a neighbour is reached through the first neighbour.
         text += "[routes]\n";
         for other in [GENERATOR, SINK].into_iter().filter(|other| *other != node) {
+            // Direct neighbours are reached directly.
             let through = neighbours.iter().map(|(neighbour, _)| *neighbour).find(|neighbour| neighbour == &other);
             if let Some(through) = through.or(neighbours.first().map(|(neighbour, _)| *neighbour)) {
                 text += &format!("\"ipn:{other}.*\" = \"ipn:{through}.0\"\n");
@@ -147,13 +147,14 @@ impl Options {
         }
         self.keep(node, &text)
     }
-    /// What the file of every node begins with.
+    /// First part of every node's file.
     pub(super) fn head(&self, node: u32) -> String {
         let store = match self.durable {
             true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
             false => "kind = \"memory\"".to_string(),
         };
         format!(
+            // With hop_limit 0, bundles have no hop count block.
             "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
              capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n"
         )
@@ -167,39 +168,42 @@ impl Options {
     pub(super) fn link_lines(&self, connects: bool) -> String {
         match self.medium {
             Medium::Streams => format!("connect = {connects}"),
-            // Nothing tells this layer what the other end takes.
+            // UDPCL has no flow control: pace the sender.
             Medium::Datagrams if self.layer == "udpcl" => {
                 format!("version = 2\ndatagram = \"{} B\"\npace = \"{UDPCL_PACE} B\"", self.mtu)
             }
-            // The window is what the receiver's socket buffer surely holds: loopback has no rate.
+            // Loopback has no rate to pace by: limit the window to what the receiver's socket buffer holds.
             Medium::Datagrams => {
                 format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.window())
             }
         }
     }
-    /// Bytes of one datagram of a plain copy: the payload of a bundle that fits one.
+    /// Bytes per datagram of a plain copy: the MTU, or the payload if it is smaller.
     pub(super) fn datagram(&self) -> usize {
         u64::from(self.mtu).min(self.bundle_size).max(1) as usize
     }
-    /// Bytes in flight over LTP, and of a plain copy of datagrams: what fits the receiver's socket buffer, whose limit an ordinary user
-    /// cannot raise; each datagram is charged about 2.3 kB there.
+    /// Most bytes in flight over LTP, and in a plain copy of datagrams: a quarter of the receiver's socket buffer,
+    /// whose
+    /// limit ordinary users cannot raise. The kernel charges about 2.3 kB per datagram.
     pub(super) fn window(&self) -> u64 {
         let root = rustix::process::geteuid().is_root();
         let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
         let limit = limit.and_then(|text| text.trim().parse().ok());
+        // Root may exceed the limit (SO_RCVBUFFORCE); 212,992 is Linux's default limit.
         let buffer: u64 = if root { 64 << 20 } else { limit.unwrap_or(212_992) };
         (buffer / 4).clamp(64 << 10, 8 << 20).max(2 * u64::from(self.mtu))
     }
-    /// Starts a node that takes and counts.
-    pub(super) fn sink(&self, file: &Path) -> anyhow::Result<Node> {
+    /// Starts a node that counts and discards bundles.
+    pub(super) fn sink(&self, file: &Path) -> anyhow::Result<NodeProcess> {
         self.start(file, "sink", &["--sink".into(), SERVICE.to_string()])
     }
-    /// Starts a node that sends to the sink; it ends by itself when everything has left it.
-    pub(super) fn generator(&self, file: &Path) -> anyhow::Result<Node> {
+    /// Starts a node that sends to the sink and exits when all its bundles have left.
+    pub(super) fn generator(&self, file: &Path) -> anyhow::Result<NodeProcess> {
         self.generate(file, "generator", SINK)
     }
-    /// The same, to the sink at this node.
-    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<Node> {
+    /// Starts a generator that sends to the sink at this node.
+    pub(super) fn generate(&self, file: &Path, name: &str, sink: u32) -> anyhow::Result<NodeProcess> {
+        // Bounds for very long and for very short bundles.
         let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
         let mut load: Vec<String> = Vec::new();
         for (name, value) in [
@@ -215,47 +219,48 @@ impl Options {
         }
         self.start(file, name, &load)
     }
-    /// Starts a node.
-    pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<Node> {
+    /// Starts a node with these options for its load.
+    pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<NodeProcess> {
         let mut command = Command::new(&self.program);
         command.args(["node", "--config"]).arg(file).args(load);
-        Node::start(command, &self.folder, name)
+        NodeProcess::start(command, &self.folder, name)
     }
 }
 
-/// A process of a benchmark; it ends with this value, and with this process however that ends.
-pub struct Node {
+/// A process of a benchmark; killed on drop, and by the kernel if this process ends in any way.
+pub struct NodeProcess {
     child: Child,
-    /// Control-C: this process is to end, which takes its folder along.
+    /// Set by Control-C: the benchmark ends, and its temporary folder is removed.
     stop: Arc<AtomicBool>,
     log: PathBuf,
     report: PathBuf,
 }
-impl Node {
-    /// Starts a program; what it says goes into files called after it.
-    pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<Node> {
+impl NodeProcess {
+    /// Starts a program; its standard output and error go to files of this name.
+    pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<NodeProcess> {
         let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
         let said = std::fs::File::create(&report)?;
-        // A node that is started again goes on with its log.
+        // A restarted node appends to its log.
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
-        // Some end where their input does.
+        // Some programs exit when standard input ends: keep the pipe open.
         command.stdin(Stdio::piped()).stdout(said).stderr(errors);
         let stop = farlink_os::process::watch_termination()?;
+        // The kernel kills the child if this process dies.
         farlink_os::process::start_in(&mut command, None, None);
         let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
-        Ok(Node { child, stop, log, report })
+        Ok(NodeProcess { child, stop, log, report })
     }
-    /// A moment; fails when it is to end.
+    /// Sleeps; fails if Control-C was pressed.
     fn pause(&self, moment: Duration) -> anyhow::Result<()> {
         std::thread::sleep(moment);
         ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
         Ok(())
     }
-    /// Whether it has ended.
+    /// Whether the process has exited.
     pub fn ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
-    /// Waits until it ends by itself, so long at most.
+    /// Waits until the process exits, at most this long.
     pub fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !self.ended()? && begun.elapsed() < patience {
@@ -263,7 +268,7 @@ impl Node {
         }
         Ok(())
     }
-    /// Waits until something is so of it.
+    /// Waits until the condition holds.
     pub fn until(&mut self, what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
         let begun = Instant::now();
         while !so()? {
@@ -273,12 +278,12 @@ impl Node {
         }
         Ok(())
     }
-    /// The last it wrote to its log, or to its output where the log is empty.
+    /// Last error or line of its log, or of its output if the log is empty.
     pub fn last_words(&self) -> String {
         let last = |file: &Path| last_words(&std::fs::read_to_string(file).ok()?).map(str::to_string);
         last(&self.log).or_else(|| last(&self.report)).unwrap_or_default()
     }
-    /// Processor time it took so far, s.
+    /// Processor time so far, s.
     pub fn cpu_s(&self) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         // proc(5): user and system time in ticks, of which there are 100 a second.
@@ -286,11 +291,11 @@ impl Node {
         let ticks = after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
         ticks.sum::<f64>() / 100.0
     }
-    /// Processor time of each thread that owns a stack, s: the first thread of the process, and those of its shards.
+    /// Processor time of each owner thread, s: the first thread of the process, and those of its shards.
     pub fn owners_cpu_s(&self) -> Vec<f64> {
         self.threads_cpu_s().into_iter().filter_map(|(owner, cpu_s)| owner.then_some(cpu_s)).collect()
     }
-    /// Processor time of each thread there is, s, finer than [`Node::cpu_s`], and whether it owns a stack.
+    /// Processor time of each living thread, s, and whether it owns a stack; finer than [`NodeProcess::cpu_s`].
     pub fn threads_cpu_s(&self) -> Vec<(bool, f64)> {
         let folder = format!("/proc/{}/task", self.child.id());
         let mut threads = Vec::new();
@@ -304,42 +309,46 @@ impl Node {
         }
         threads
     }
-    /// The most memory it had at once, bytes.
+    /// Peak resident memory, bytes.
     pub fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("");
         peak.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
-    /// Ends it, and gives the report of its load.
+    /// Terminates the process and returns the report of its load.
     pub fn finish(mut self) -> anyhow::Result<Value> {
         if self.child.try_wait()?.is_none() {
+            // SIGTERM lets the node print the report of its load.
             kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         }
         let status = self.child.wait()?;
         let text = std::fs::read_to_string(&self.report)?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("a node ended with {status} and no report; it said: {}", self.last_words()))
+        serde_json::from_str(&text).with_context(|| {
+            format!("a node ended with {status} and no report; its last message: {}", self.last_words())
+        })
     }
 }
-impl Drop for Node {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The last error of a text with its hint, or the last line.
+/// Last error in a text, with its hint, or the last line.
 fn last_words(text: &str) -> Option<&str> {
     let text = text.trim_end();
+    // From the last error to the end, so that its hint is included.
     let error = text.rfind("\nerror: ").map(|at| at + 1).or(text.starts_with("error: ").then_some(0));
     error.map(|at| &text[at..]).or(text.lines().last())
 }
 
-/// A port free for both protocols right now.
+/// Finds a port that is currently free for both TCP and UDP.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     for _ in 0..100 {
         let tcp = TcpListener::bind("127.0.0.1:0")?;
         let port = tcp.local_addr()?.port();
+        // The sockets close here: another program could take the port, which is unlikely within the moment.
         if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
@@ -352,7 +361,7 @@ mod tests {
     use super::last_words;
 
     #[test]
-    fn an_error_is_told_with_its_hint_and_not_by_its_hint_alone() {
+    fn log_excerpt_keeps_error_with_hint() {
         let told = "error: `10 B` is not between 64 B and 64 kB\nhint: write e.g. `datagram = \"1360 B\"`";
         assert_eq!(last_words(&format!("{told}\n")), Some(told));
         assert_eq!(last_words(&format!("error: first\nwarning: so\n{told}\n")), Some(told));

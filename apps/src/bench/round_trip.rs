@@ -1,9 +1,9 @@
-//! The round-trip benchmark: bundles to the echo of a neighbour, one at a time, and beside it the same bytes through a
-//! chain of plain sockets with as many threads to wake. Both are measured one after another, and with a pause between
-//! two: a machine that had nothing to do is slower to wake, and what it knew has left its caches.
+//! Round-trip benchmark: bundles to the echo service of a neighbour, one at a time. Baseline: the same bytes through a
+//! chain of plain sockets with as many threads to wake. Both are measured back to back, and with pauses, as an idle
+//! machine is slower to wake and its caches are cold.
 
 use super::baseline;
-use super::nodes::{GENERATOR, Node, Options, Ports, SINK};
+use super::nodes::{BenchOptions, GENERATOR, NodeProcess, Ports, SINK};
 use crate::client::Client;
 use crate::{Quantiles, ping};
 use anyhow::ensure;
@@ -11,19 +11,20 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The pause: longer than nearly all answers take.
+/// Pause between paced pings: longer than nearly all round trips.
 const INTERVAL: Duration = Duration::from_millis(3);
 
-/// Runs the benchmark: so many bundles of `options.bundle_size`.
+/// Runs the benchmark with this many bundles of `options.bundle_size`.
 ///
 /// # Errors
-/// When a node cannot be started, or an answer is missing.
-pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
+/// If a node cannot be started, or an answer is missing.
+pub fn round_trip(options: &BenchOptions, count: u64) -> anyhow::Result<Value> {
     let folder = options.durable.then_some(options.folder.as_path());
     let chain = |count: u64, pause: Duration| match options.baseline {
         true => baseline::chain(options.bundle_size, count, pause, folder).map(Some),
         false => Ok(None),
     };
+    // 2,000 messages give stable quantiles.
     let floor = chain(count.min(2_000), Duration::ZERO)?;
     let floor_paced = chain(count.min(1_000), INTERVAL)?;
     let ports = Ports::free()?;
@@ -35,7 +36,7 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         nodes.push(process);
     }
     let at = options.folder.join(format!("node-{GENERATOR}.sock")).display().to_string();
-    let mut pings = ping::Options {
+    let mut pings = ping::PingOptions {
         destination: format!("ipn:{SINK}.7"),
         count: 200,
         interval: INTERVAL,
@@ -43,11 +44,14 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         timeout: Duration::from_secs(10),
     };
     let stop = AtomicBool::new(false);
+    // 200 pings warm caches and sessions up; their times are dropped.
     ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     pings.count = count;
     let paced = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
+    // Back to back: each ping follows the answer to the previous one.
     pings.interval = Duration::ZERO;
-    let cpu_s = |nodes: &[Node]| nodes.iter().flat_map(Node::threads_cpu_s).map(|(_, cpu_s)| cpu_s).sum::<f64>();
+    let cpu_s =
+        |nodes: &[NodeProcess]| nodes.iter().flat_map(NodeProcess::threads_cpu_s).map(|(_, cpu_s)| cpu_s).sum::<f64>();
     let before = cpu_s(&nodes);
     let report = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
     let gigabytes = |count: u64| (count * options.bundle_size) as f64 / 1e9;
@@ -63,7 +67,7 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
         "rtt_ms": report.rtt.json(),
         "rtt_paced_ms": paced.rtt.json(),
         "cpu_s_per_gb": cpu_s_per_gb,
-        "rss_bytes_node": nodes.iter().map(Node::memory).max(),
+        "rss_bytes_node": nodes.iter().map(NodeProcess::memory).max(),
     });
     if let (Some((floor, cpu)), Some((floor_paced, _))) = (floor, floor_paced) {
         let (messages, floor) = (floor.len() as u64, Quantiles::new(&floor).json());
@@ -77,7 +81,7 @@ pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-/// Of the medians.
+/// Ratio of the medians; 0 without a baseline.
 fn ratio(ours: &Value, floor: &Value) -> f64 {
     let median = |value: &Value| value["p50"].as_f64().unwrap_or(0.0);
     if median(floor) > 0.0 { median(ours) / median(floor) } else { 0.0 }

@@ -1,8 +1,8 @@
-//! The benchmark of shards: pairs of a generator and a sink with one node between them all, whose pairs have a layer
-//! each. Once with one shard and once with more; beside it, as many copies from socket to socket at once.
+//! Benchmark of shards: one node forwards for several pairs of generator and sink, with a layer per pair. Measured with
+//! one shard and with several. Baseline: as many copies from socket to socket at once.
 
 use super::baseline;
-use super::nodes::{DRAIN, Node, Options, SERVICE, free_port};
+use super::nodes::{BenchOptions, DRAIN, NodeProcess, SERVICE, free_port};
 use crate::http;
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -11,34 +11,35 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A sink that counts nothing more for so long has everything there is.
+/// Time without new bundles after which the sinks are considered done.
 const STILL: Duration = Duration::from_millis(700);
-/// Number of the node between.
+/// Node number of the forwarding node.
 const BETWEEN: u32 = 1;
 
-/// What is varied.
+/// Parameters varied by this benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Shards {
-    /// Shards of the node between, and pairs.
+    /// Shards of the forwarding node, and number of pairs.
     pub shards: u32,
-    /// Whether what comes from a generator is for the next pair's sink, so that every bundle changes the shard.
+    /// Whether each generator sends to the next pair's sink, so that every bundle crosses shards.
     pub cross: bool,
 }
 
-/// One pair: numbers of its nodes, ports of theirs and of the node between.
+/// Node numbers and ports of a generator and a sink, and the forwarding node's port for them.
 #[derive(Clone, Copy)]
-struct Pair {
+struct ShardPair {
     generator: (u32, u16),
     sink: (u32, u16),
     between: u16,
 }
 
-/// Runs it with one shard and with more.
+/// Runs the benchmark with one shard and with several.
 ///
 /// # Errors
-/// When a node cannot be started or says nothing.
-pub fn shards(options: &Options, wanted: Shards) -> anyhow::Result<Value> {
+/// If a node cannot be started or gives no report.
+pub fn shards(options: &BenchOptions, wanted: Shards) -> anyhow::Result<Value> {
     let time = Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0));
+    // There is no such copy over datagrams.
     let copies = match options.medium {
         Medium::Streams => Some((copies(1, time)?, copies(wanted.shards, time)?)),
         Medium::Datagrams => None,
@@ -66,7 +67,7 @@ pub fn shards(options: &Options, wanted: Shards) -> anyhow::Result<Value> {
     Ok(result)
 }
 
-/// So many copies at once, together, bit/s.
+/// Total rate of this many copies at once, bit/s.
 fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
     let threads: Vec<_> =
         (0..count).map(|_| std::thread::spawn(move || baseline::two_hops(256 << 10, false, time))).collect();
@@ -76,11 +77,11 @@ fn copies(count: u32, time: Duration) -> anyhow::Result<f64> {
     threads.into_iter().map(rate).sum()
 }
 
-fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
-    let pair = |n: u32| -> anyhow::Result<Pair> {
-        Ok(Pair { generator: (10 + 2 * n, free_port()?), sink: (11 + 2 * n, free_port()?), between: free_port()? })
+fn run(options: &BenchOptions, Shards { shards, cross }: Shards, count: u32) -> anyhow::Result<Value> {
+    let pair = |n: u32| -> anyhow::Result<ShardPair> {
+        Ok(ShardPair { generator: (10 + 2 * n, free_port()?), sink: (11 + 2 * n, free_port()?), between: free_port()? })
     };
-    let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<Pair>>>()?;
+    let pairs = (0..count).map(pair).collect::<anyhow::Result<Vec<ShardPair>>>()?;
     let mut sinks = Vec::new();
     for pair in &pairs {
         let file = outer(options, pair.sink, pair.between, false)?;
@@ -90,12 +91,13 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
         sinks.push(sink);
     }
     let mut between = options.start(&between(options, shards, &pairs)?, "middle", &[])?;
-    let served = |pair: &Pair| options.medium == Medium::Datagrams || connects(pair.between);
+    let served = |pair: &ShardPair| options.medium == Medium::Datagrams || connects(pair.between);
     between.until("the node between serves", || Ok(pairs.iter().all(served)))?;
     std::thread::sleep(Duration::from_millis(500));
     let (idle, owners_idle) = (between.cpu_s(), between.owners_cpu_s());
     let mut generators = Vec::new();
     for (n, pair) in pairs.iter().enumerate() {
+        // With `cross` the next pair's sink, whose link is in another shard.
         let to = &pairs[(n + usize::from(cross)) % pairs.len()];
         let file = outer(options, pair.generator, pair.between, true)?;
         generators.push(options.generate(&file, &format!("generator-{}", pair.generator.0), to.sink.0)?);
@@ -113,10 +115,11 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
         }
     }
     let (cpu_s, memory) = (between.cpu_s() - idle, between.memory());
-    // Where there are cores enough, the busiest bounds the node.
+    // With enough cores, the busiest owner thread bounds the node's throughput.
     let owners = between.owners_cpu_s().into_iter().zip(owners_idle).map(|(now, before)| now - before);
     let busiest = owners.fold(0.0, f64::max);
-    let reports = |nodes: Vec<Node>| nodes.into_iter().map(Node::finish).collect::<anyhow::Result<Vec<Value>>>();
+    let reports =
+        |nodes: Vec<NodeProcess>| nodes.into_iter().map(NodeProcess::finish).collect::<anyhow::Result<Vec<Value>>>();
     let (sent, got) = (reports(generators)?, reports(sinks)?);
     let sum = |of: &[Value], key: &str| of.iter().filter_map(|one| one[key].as_f64()).sum::<f64>();
     let received = sum(&got, "received");
@@ -133,7 +136,7 @@ fn run(options: &Options, Shards { shards, cross }: Shards, count: u32) -> anyho
     }))
 }
 
-/// Of nothing, nothing.
+/// Quotient, or 0 if the divisor is 0.
 fn each(whole: f64, of: f64) -> f64 {
     if of > 0.0 { whole / of } else { 0.0 }
 }
@@ -141,16 +144,16 @@ fn connects(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
 }
 
-/// The file of a generator or sink, whose one neighbour is the node between.
-fn outer(options: &Options, (number, port): (u32, u16), between: u16, connect: bool) -> anyhow::Result<PathBuf> {
+/// Writes the file of a generator or sink, whose only neighbour is the forwarding node.
+fn outer(options: &BenchOptions, (number, port): (u32, u16), between: u16, connect: bool) -> anyhow::Result<PathBuf> {
     let mut text = options.head(number);
     text += &layer(options, "main", port, "");
     text += &link(options, "between", "main", BETWEEN, between, connect);
     text += &format!("[routes]\n\"*\" = \"ipn:{BETWEEN}.0\"\n");
     options.keep(number, &text)
 }
-/// The file of the node between: a layer for each pair, which are dealt to its shards.
-fn between(options: &Options, shards: u32, pairs: &[Pair]) -> anyhow::Result<PathBuf> {
+/// Writes the file of the forwarding node: one layer per pair, distributed over its shards.
+fn between(options: &BenchOptions, shards: u32, pairs: &[ShardPair]) -> anyhow::Result<PathBuf> {
     let mut text = format!("shards = {shards}\n{}", options.head(BETWEEN));
     for (n, pair) in pairs.iter().enumerate() {
         let name = format!("pair-{n}");
@@ -165,19 +168,19 @@ fn between(options: &Options, shards: u32, pairs: &[Pair]) -> anyhow::Result<Pat
     }
     options.keep(BETWEEN, &text)
 }
-fn layer(options: &Options, name: &str, port: u16, more: &str) -> String {
+fn layer(options: &BenchOptions, name: &str, port: u16, more: &str) -> String {
     let kind = options.layer;
     format!("[layer.{name}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{port}\"]\n{more}\n")
 }
-fn link(options: &Options, name: &str, layer: &str, peer: u32, port: u16, connect: bool) -> String {
+fn link(options: &BenchOptions, name: &str, layer: &str, peer: u32, port: u16, connect: bool) -> String {
     let lines = options.link_lines(connect);
     format!("[link.{name}]\nlayer = \"{layer}\"\npeer = \"ipn:{peer}.0\"\naddress = \"127.0.0.1:{port}\"\n{lines}\n\n")
 }
 
-/// Bundles that a sink's node delivered so far.
-fn delivered(options: &Options, number: u32) -> anyhow::Result<u64> {
+/// Bundles that a sink's node has delivered so far.
+fn delivered(options: &BenchOptions, number: u32) -> anyhow::Result<u64> {
     let control = options.folder.join(format!("node-{number}.control.sock")).display().to_string();
     let (_, text) = http::request("GET", &control, "/metrics", "")?;
     let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));
-    line.and_then(|count| count.parse().ok()).context("a sink does not say what it took")
+    line.and_then(|count| count.parse().ok()).context("a sink's metrics lack the count of delivered bundles")
 }

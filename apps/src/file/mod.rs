@@ -1,8 +1,8 @@
-//! Files in bundles: cut, sent, put together again and verified.
+//! Files in bundles: split, sent, reassembled and verified.
 //!
-//! Each bundle's payload is `FLF1`, the length of a JSON header (two bytes, big-endian), the header
-//! `{"id","name","offset","bytes"}` and the bytes. The last one's header also has `total` and
-//! `sha256`. Parts may arrive in any order and more than once.
+//! The payload of each bundle is `FLF1`, the length of a JSON header (two bytes, big-endian), the header
+//! `{"id","name","offset","bytes"}`, and the bytes. The header of the last piece also has `total` and `sha256`. Pieces
+//! may arrive in any order and more than once.
 
 mod part;
 mod receive;
@@ -11,18 +11,18 @@ mod settle;
 mod shelf;
 mod taken;
 
-pub use receive::{Came, ReceiveOptions, Received, receive};
-pub use send::{Pace, SendOptions, SendReport, Source, send};
+pub use receive::{ReceiveOptions, Received, ReceivedCounts, receive};
+pub use send::{SendOptions, SendPace, SendReport, SendSource, send};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
 const MAGIC: &[u8; 4] = b"FLF1";
-/// Longest file that is put together: what says more of itself is no piece of one.
+/// Longest file, bytes; a header that exceeds it is not treated as one.
 const FILE_MAX: u64 = 1 << 43;
 
-/// What a part says of itself.
+/// Header of one piece of a file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 struct Header {
     id: String,
@@ -46,29 +46,34 @@ fn encode(header: &Header, chunk: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(payload)
 }
 
-/// What comes before the bytes of a part.
+/// Encoded header of a piece, without its bytes.
 fn head(header: &Header) -> anyhow::Result<Vec<u8>> {
     encode(header, &[])
 }
 
-/// Reads the header of a payload of so many bytes. What was read comes along: it belongs to a payload without one.
+/// Reads the header of a payload of this length, if it has one. Also returns the bytes read, which otherwise are part
+/// of
+/// the payload.
 fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, Vec<u8>)> {
     let mut read = Vec::new();
     payload.by_ref().take(6).read_to_end(&mut read)?;
+    // Any other payload is a bundle of its own.
     let Some((MAGIC, [high, low])) = read.split_first_chunk() else { return Ok((None, read)) };
     let header_length = u16::from_be_bytes([*high, *low]);
     payload.by_ref().take(header_length.into()).read_to_end(&mut read)?;
     let data = length.saturating_sub(6 + u64::from(header_length));
     let sane = |header: &Header| {
         let id = &header.id;
+        // The ID becomes part of a file name: no separators, and not too long.
         let id_is_sane = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_hexdigit());
         id_is_sane && data == header.bytes && header.offset.checked_add(header.bytes).is_some_and(|end| end <= FILE_MAX)
     };
     Ok((serde_json::from_slice(&read[6..]).ok().filter(sane), read))
 }
 
-/// Hands on all that there is to read, about so many bytes, in large pieces.
+/// Reads to the end in large pieces and passes each on; `length` is an estimate.
 fn each_piece(from: &mut impl Read, length: u64, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    // `length` may be a sender's claim: at most 1 MiB is allocated.
     let mut buffer = vec![0; length.clamp(512, 1 << 20) as usize];
     loop {
         match from.read(&mut buffer) {
@@ -80,7 +85,7 @@ fn each_piece(from: &mut impl Read, length: u64, mut to: impl FnMut(&[u8]) -> io
     }
 }
 
-/// Bytes in lower-case hexadecimal digits, two each.
+/// Encodes bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()

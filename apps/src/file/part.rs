@@ -1,6 +1,6 @@
-//! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
+//! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` the headers of the pieces received.
 
-use super::settle::{Pieces, rename_numbered};
+use super::settle::{WrittenPieces, rename_numbered};
 use super::{Header, Received, each_piece, hex};
 use crate::clock;
 use sha2::{Digest, Sha256};
@@ -11,26 +11,26 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest name in bytes: file systems take 255, and a number may follow.
+/// Longest name, bytes: file systems allow 255, and a number may be appended.
 const NAME_MAX: usize = 200;
 
-/// A file being put together.
-pub struct Part {
+/// A file under reassembly.
+pub struct PartialFile {
     data: Arc<File>,
     journal: Arc<File>,
     have: BTreeMap<u64, u64>,
     last: Option<Header>,
-    /// Lines for the journal, once the bytes they speak of are on disk.
+    /// Lines to append to the journal once the bytes of their pieces are on disk.
     waiting: Vec<u8>,
     began: farlink_base::Instant,
 }
 
-impl Part {
-    /// One that is there, or a new one.
-    pub fn open(out: &Path, id: &str) -> io::Result<Part> {
+impl PartialFile {
+    /// Opens the unfinished file of this ID, or creates it.
+    pub fn open(out: &Path, id: &str) -> io::Result<PartialFile> {
         let path = |kind: &str| out.join(format!(".{id}.{kind}"));
         if !path("part").exists() {
-            // What it speaks of is gone.
+            // A journal without its data is meaningless.
             let _ = std::fs::remove_file(path("journal"));
         }
         let text = std::fs::read_to_string(path("journal")).unwrap_or_default();
@@ -38,24 +38,26 @@ impl Part {
         let journal = OpenOptions::new().read(true).append(true).create(true).open(path("journal"))?;
         let (have, last, waiting) = (BTreeMap::new(), None, Vec::new());
         let (data, journal) = (Arc::new(data), Arc::new(journal));
-        let mut part = Part { data, journal, have, last, waiting, began: clock::now() };
+        let mut part = PartialFile { data, journal, have, last, waiting, began: clock::now() };
+        // Completes a torn line, so that the next one stays readable.
         if !text.is_empty() && !text.ends_with('\n') {
             part.waiting.push(b'\n');
         }
-        // A torn last line (killed while writing) does not parse: its part comes again.
+        // A torn last line (killed while writing) does not parse: its piece is delivered again.
         for header in text.lines().filter_map(|line| serde_json::from_str::<Header>(line).ok()) {
             part.note(header);
         }
         Ok(part)
     }
     fn note(&mut self, header: Header) {
+        // A repeated piece may differ in length: the longest counts.
         let length = self.have.entry(header.offset).or_default();
         *length = header.bytes.max(*length);
         if header.total.is_some() {
             self.last = Some(header);
         }
     }
-    /// Writes a piece, which is read as it comes; it lasts once it is synced and noted.
+    /// Writes a piece as it arrives; it is durable once it is synced and recorded in the journal.
     pub fn put(&mut self, header: Header, data: &mut impl Read) -> io::Result<()> {
         let mut at = header.offset;
         each_piece(data, header.bytes, |piece| {
@@ -68,12 +70,12 @@ impl Part {
         self.note(header);
         Ok(())
     }
-    /// What was written and is not yet noted in the journal.
-    pub fn pieces(&mut self) -> Pieces {
+    /// Takes the pieces that were written and are not yet in the journal.
+    pub fn pieces(&mut self) -> WrittenPieces {
         let lines = std::mem::take(&mut self.waiting);
-        Pieces { data: self.data.clone(), journal: self.journal.clone(), lines }
+        WrittenPieces { data: self.data.clone(), journal: self.journal.clone(), lines }
     }
-    /// Whether all of it is there.
+    /// Whether every byte has arrived.
     pub fn complete(&self) -> bool {
         let Some(total) = self.last.as_ref().and_then(|header| header.total) else { return false };
         let mut reached = 0;
@@ -85,15 +87,16 @@ impl Part {
         }
         reached >= total
     }
-    /// Gives it its name.
+    /// Verifies the file and renames it to its final name.
     pub fn finish(self, out: &Path, id: &str) -> io::Result<Received> {
         let header = self.last.clone().unwrap_or_default();
         let bytes = header.total.unwrap_or_default();
+        // A forged piece may have extended the file.
         self.data.set_len(bytes)?;
         let sha256 = digest(&self.data)?;
         self.data.sync_all()?;
         let path = name(&out.join(format!(".{id}.part")), out, &header.name)?;
-        // Who finds it under its old name needs the journal.
+        // The rename must be durable first: a crash that undoes it needs the journal.
         File::open(out)?.sync_all()?;
         let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
         Ok(Received::File {
@@ -117,7 +120,7 @@ fn digest(mut file: &File) -> io::Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Gives a file a name in the folder that is not taken; what the peer calls it never leaves the folder.
+/// Renames a file to a free name in the folder, derived from the sender's name, which cannot lead outside the folder.
 fn name(from: &Path, out: &Path, name: &str) -> io::Result<PathBuf> {
     let plain = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
     let plain = plain.map(|name| name.trim_start_matches('.').replace(char::is_control, "_"));

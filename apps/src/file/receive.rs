@@ -1,47 +1,48 @@
-//! The receiving side: a delivery is answered only when its bytes are written, several together where they come fast;
-//! while those wait for the disk the next are taken.
+//! Receiver of files and bundles: deliveries are accepted only when their bytes are on disk, in groups if they arrive
+//! fast. While a group is synced, the next deliveries are read.
 
 use super::shelf::Shelf;
-use crate::client::{Client, Heard};
+use crate::client::{Client, ReadySource};
 use crate::{clock, connect};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a lost connection to the node is tried again.
+/// Time during which a lost connection to the node is retried.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
 
-/// Deliveries taken before the first is answered, where the node has so many.
+/// Most deliveries read before the first is accepted.
 const WINDOW: u32 = 1024;
-/// Deliveries and payload bytes that wait for the disk and are answered together at most: no more than half of what a node
-/// has under way for one application, so that it sends on meanwhile.
+/// Most deliveries synced and accepted together: at most half of a node's window for one application, so that the node
+/// can send the other half meanwhile.
 const GROUP: usize = 128;
+/// Payload bytes after which a group is synced, for the same reason.
 const GROUP_BYTES: u64 = 8 << 20;
-/// How long fewer wait for company.
+/// Time a smaller group waits for further deliveries.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// Bytes of one bundle after which progress is told.
+/// Bytes between two reports of progress.
 const PROGRESS_STEP: u64 = 4 << 20;
 
-/// How to receive.
+/// Parameters of [`receive`].
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
-    /// Service to receive at.
+    /// Service or endpoint ID to register at.
     pub service: String,
-    /// Folder for what is received.
+    /// Folder for received files and bundles; `None`: payloads are passed to the caller.
     pub out: Option<PathBuf>,
-    /// Stop after so many bundles.
+    /// Stop after this many bundles.
     pub count: Option<u64>,
-    /// Stop after so many files.
+    /// Stop after this many complete files.
     pub files: Option<u64>,
-    /// Stop when nothing came for so long.
+    /// Stop if nothing arrives for this time.
     pub timeout: Option<Duration>,
-    /// Secret of the endpoint.
+    /// Secret shared by the connections to the endpoint.
     pub secret: String,
 }
 
 impl ReceiveOptions {
-    /// Why the folder takes no more.
+    /// Adds the folder to an error.
     fn lost(&self, why: anyhow::Error) -> Lost {
         Lost::Ours(match &self.out {
             Some(out) => why.context(format!("the folder {}", out.display())),
@@ -50,70 +51,78 @@ impl ReceiveOptions {
     }
 }
 
-/// What the caller hears.
+/// Event passed to the caller.
 pub enum Received {
-    /// Bytes so far.
+    /// Progress of the reception.
     Progress {
-        /// Of all bundles.
+        /// Payload bytes of all bundles so far.
         bytes: u64,
     },
-    /// A whole file.
+    /// A complete file.
     File {
-        /// Its name as sent.
+        /// Name as sent.
         name: String,
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// Its bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// Its digest as computed here.
+        /// SHA-256 computed here, hexadecimal.
         sha256: String,
-        /// Whether that is what was sent.
+        /// Whether the digest is the sender's.
         verified: bool,
-        /// Time from its first part to its last.
+        /// Seconds from the first piece to the last.
         seconds: f64,
     },
-    /// A bundle that is no part of a file.
+    /// A bundle that is not a piece of a file.
     Bundle {
-        /// Source.
+        /// Source endpoint ID.
         source: String,
-        /// Bytes of its payload; without the header, where it is a piece of a file.
+        /// Payload bytes, without the header of a piece.
         bytes: u64,
-        /// Those, where there is no folder.
+        /// Payload, if there is no folder.
         payload: Vec<u8>,
-        /// Where it was written, when there is a folder.
+        /// Path of the payload, if there is a folder.
         path: Option<PathBuf>,
-        /// The file it is a piece of, which there is no folder to put together in.
+        /// Name of the file that it is a piece of, if there is no folder.
         piece_of: Option<String>,
-        /// Whether it may have been handed on before, by a run that ended before it answered for it. Where there is a
-        /// folder, what was is not told again.
+        /// Whether an earlier run may have passed it on without accepting it. With a folder, such repetitions are
+        /// dropped.
         redelivered: bool,
     },
 }
 
-/// What came before it was over.
+/// Number of bundles and files received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Came {
-    /// Bundles.
+pub struct ReceivedCounts {
+    /// Bundles, including pieces of files.
     pub bundles: u64,
-    /// Whole files.
+    /// Complete files.
     pub files: u64,
 }
 
-/// Receives until one of the limits or the timeout, and says what came; a delivery is answered only when its bytes are
-/// written and, where there is a folder, on disk.
+/// Receives until a limit or the timeout is reached, and returns the number received. A delivery is accepted only when
+/// its bytes are passed on or, with a folder, on disk.
 ///
 /// # Errors
-/// When the node is not there or stays away, or the folder cannot be written or is another receiver's.
+/// If the node is not reachable for long, or the folder cannot be written or is used by another receiver.
 pub fn receive(
     at: &str,
     options: &ReceiveOptions,
     tell: impl FnMut(Received) -> io::Result<()>,
-) -> anyhow::Result<Came> {
+) -> anyhow::Result<ReceivedCounts> {
     let shelf = Shelf::open(options.out.as_deref())?;
     let client = subscribe(at, options)?;
-    let mut receiver =
-        Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0, settling: 0 };
-    // What a run before was killed in the middle of.
+    let mut receiver = Receiver {
+        client,
+        shelf,
+        options,
+        tell,
+        came: ReceivedCounts::default(),
+        bytes: 0,
+        unanswered: 0,
+        settling: 0,
+    };
+    // Completes files that an earlier run had received when it was killed.
     receiver.settle()?;
     while !receiver.has_enough() {
         match receiver.next() {
@@ -121,13 +130,13 @@ pub fn receive(
             Err(Lost::Quiet) => break,
             Err(Lost::Connection(why)) => {
                 eprintln!("connection to the node lost ({why}); connecting again");
-                // What was not answered comes again, and is known by then.
+                // Deliveries not accepted yet are repeated, and are known by then.
                 receiver.settle()?;
                 receiver.client = reconnect(at, options)?;
             }
             Err(Lost::Ours(why)) => {
-                // What was taken before lasts, and is answered for: the next run has that much less to find room for. Not
-                // where something before it does not last: answers count from the oldest.
+                // Accept what can still be synced: the next run then needs less space. Not behind a failed group, as
+                // acceptances count from the oldest delivery.
                 let _ = receiver.settle();
                 return Err(why);
             }
@@ -142,18 +151,18 @@ struct Receiver<'a, T> {
     shelf: Shelf,
     options: &'a ReceiveOptions,
     tell: T,
-    came: Came,
-    /// Payload bytes that came.
+    came: ReceivedCounts,
+    /// Payload bytes received.
     bytes: u64,
-    /// Deliveries that the node hears no answer about yet.
+    /// Deliveries read and not yet in a group.
     unanswered: usize,
-    /// Those that are made to last now.
+    /// Deliveries of the group that is being synced.
     settling: usize,
 }
 
-/// Why there is no delivery.
+/// Reason to stop waiting for deliveries.
 enum Lost {
-    /// Nothing came for so long.
+    /// The timeout passed.
     Quiet,
     Connection(io::Error),
     Ours(anyhow::Error),
@@ -171,8 +180,8 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         enough(self.options.count, self.came.bundles)
             || (self.options.files.is_some() && enough(self.options.files, files()))
     }
-    /// Takes the next delivery. What was taken before is made to last and answered meanwhile, once it is enough or nothing
-    /// more is here.
+    /// Reads the next delivery. Earlier ones are synced and accepted meanwhile, once the group is full or no further
+    /// delivery is here.
     fn next(&mut self) -> Result<(), Lost> {
         loop {
             let waits = self.unanswered > 0;
@@ -183,11 +192,11 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
             let alone = self.unanswered > 0 && !self.shelf.is_settling();
             let time = if alone { Some(PAUSE) } else { self.options.timeout };
             match self.client.wait(self.shelf.done(), time).map_err(Lost::Connection)? {
-                Heard::Node => return self.take(),
-                Heard::Other => self.finish()?,
-                Heard::Nothing if alone => self.begin()?,
-                Heard::Nothing if self.shelf.is_settling() => self.finish()?,
-                Heard::Nothing => return Err(Lost::Quiet),
+                ReadySource::Node => return self.take(),
+                ReadySource::Other => self.finish()?,
+                ReadySource::Nothing if alone => self.begin()?,
+                ReadySource::Nothing if self.shelf.is_settling() => self.finish()?,
+                ReadySource::Nothing => return Err(Lost::Quiet),
             }
         }
     }
@@ -206,6 +215,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
                 }
             }
         };
+        // Partial bytes do not count: the delivery is repeated.
         if let Err(why) = taken {
             self.bytes = begun;
             return Err(Lost::Connection(why));
@@ -214,7 +224,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         self.came.bundles += 1;
         Ok(())
     }
-    /// Makes all that came last, and answers for it.
+    /// Syncs and accepts everything received.
     fn settle(&mut self) -> anyhow::Result<()> {
         self.finish()?;
         self.begin()?;
@@ -223,10 +233,10 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
     fn begin(&mut self) -> anyhow::Result<()> {
         self.settling = std::mem::take(&mut self.unanswered);
         self.shelf.begin()?;
-        // Where nothing goes to disk there is nothing to wait for.
+        // Without a folder there is no sync to wait for.
         if self.shelf.done().is_none() { self.finish() } else { Ok(()) }
     }
-    /// Waits for the disk, tells what was made to last, and answers for all of it.
+    /// Waits for the sync, reports the group to the caller, and accepts it.
     fn finish(&mut self) -> anyhow::Result<()> {
         if !self.shelf.is_settling() {
             return Ok(());
@@ -237,13 +247,13 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
             self.came.files += u64::from(matches!(event, Received::File { .. }));
             (self.tell)(event)?;
         }
-        // Where the node is gone, the next read says so.
+        // A lost connection shows at the next read.
         let _ = self.client.taken_all(std::mem::take(&mut self.settling));
         Ok(())
     }
 }
 
-/// Tells how many bytes were read, every so often.
+/// Reader that reports progress every [`PROGRESS_STEP`] bytes.
 struct Counted<'a, R, T> {
     bytes: &'a mut R,
     count: &'a mut u64,
@@ -264,6 +274,7 @@ impl<R: Read, T: FnMut(Received) -> io::Result<()>> Read for Counted<'_, R, T> {
 fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     let mut client = connect(at)?;
     let endpoint = client.endpoint(&options.service);
+    // Never more deliveries than will be accepted: the rest stays for the next receiver.
     let window = options.count.map_or(WINDOW, |count| u32::try_from(count).unwrap_or(WINDOW).clamp(1, WINDOW));
     client.configure(&endpoint, &options.secret, window)?;
     client.set_read_timeout(options.timeout)?;
@@ -273,6 +284,7 @@ fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
 fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     let began = clock::now();
     loop {
+        // A restarting node needs a moment.
         std::thread::sleep(Duration::from_millis(100));
         match subscribe(at, options) {
             Ok(client) => return Ok(client),
@@ -286,13 +298,13 @@ fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
 mod tests {
     use super::*;
     use bytes::BytesMut;
-    use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, Status};
+    use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleAdu};
     use std::io::Write;
     use std::os::unix::net::UnixListener;
     use std::path::Path;
     use std::thread::JoinHandle;
 
-    /// A node that delivers these and hears what it is answered, in bytes, until the receiver is gone.
+    /// A node that delivers these payloads; returns the number of bytes answered until the receiver disconnects.
     fn node(path: &Path, payloads: Vec<Vec<u8>>) -> JoinHandle<usize> {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -300,7 +312,7 @@ mod tests {
             socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
             assert!(socket.read(&mut [0; 256]).unwrap() > 0);
             let mut out = BytesMut::new();
-            proto::frame(&AapResponse::new(Status::Success), &mut out);
+            proto::frame(&AapResponse::new(AapStatus::Success), &mut out);
             for (n, payload) in payloads.iter().enumerate() {
                 let adu = BundleAdu {
                     src_eid: "ipn:2.9".into(),
@@ -308,7 +320,7 @@ mod tests {
                     payload_length: payload.len() as u64,
                     ..Default::default()
                 };
-                proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+                proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut out);
                 out.extend_from_slice(payload);
             }
             let _ = socket.write_all(&out);
@@ -329,38 +341,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_while_others_are_made_to_last_is_not_answered_with_them() {
+    fn arrivals_during_sync_wait_for_next() {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9]]);
         let failed = receive(path.to_str().unwrap(), &options(&out), |told| {
             if matches!(told, Received::Bundle { .. }) {
-                // What came behind it goes.
+                // The second bundle's file disappears with the folder.
                 std::fs::remove_dir_all(&out)?;
             }
             Ok(())
         });
         assert!(failed.is_err());
         let mut answer = BytesMut::new();
-        proto::frame(&AapResponse::new(Status::Success), &mut answer);
+        proto::frame(&AapResponse::new(AapStatus::Success), &mut answer);
         assert_eq!(node.join().unwrap(), answer.len(), "one answer");
     }
 
-    /// Answers count from the oldest: one for a later delivery would be taken for it.
     #[test]
-    fn where_a_group_does_not_last_nothing_that_came_behind_it_is_answered() {
+    fn failed_group_answers_nothing_behind_it() {
+        // Acceptances count from the oldest delivery: one for a later delivery would be taken for the failed one.
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (folder.path().join("node.sock"), folder.path().join("in"));
         let node = node(&path, vec![vec![1; GROUP_BYTES as usize + 1], vec![2; 9], vec![3; 9]]);
         let failed = receive(path.to_str().unwrap(), &options(&out), |_| {
-            // Somebody takes away what is being written.
+            // Remove the file while it is written.
             let _ = std::fs::remove_file(out.join(".bundle-1.new"));
             Ok(())
         });
-        let why = format!("{:#}", failed.expect_err("the first cannot be named"));
-        assert!(why.contains("cannot be made to last"), "{why}");
+        let why = format!("{:#}", failed.expect_err("the first file is gone"));
+        assert!(why.contains("cannot be stored durably"), "{why}");
         assert_eq!(node.join().unwrap(), 0, "bytes of answers");
         let known = std::fs::read_to_string(out.join(".taken")).unwrap();
-        assert!(known.lines().all(|line| line.starts_with("0 0 ")), "what came later is not known either: {known}");
+        assert!(known.lines().all(|line| line.starts_with("0 0 ")), "later bundles are not recorded either: {known}");
     }
 }

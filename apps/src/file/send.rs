@@ -1,10 +1,10 @@
-//! The sending side: cut, paced, and tried again when the node's store is full.
+//! Sender of files: splits them, paces bundles, and retries when the node's store is full.
 
 use super::{Header, each_piece, head, hex};
 use crate::client::Client;
 use crate::{clock, connect, passing_service, random};
 use anyhow::{Context, bail};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_base::DataRate;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
@@ -15,37 +15,37 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a refused bundle is tried again: a full store empties with the next contact.
+/// Time during which a refused bundle is retried: a full store empties with the next contact.
 const RETRY_FOR: Duration = Duration::from_secs(600);
-/// How long a bundle may not be taken before that is said.
+/// Time without an answer after which a message is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How to send.
+/// Parameters of [`send`].
 #[derive(Clone, Debug)]
 pub struct SendOptions {
-    /// Destination.
+    /// Destination endpoint ID.
     pub to: String,
-    /// Payload bytes of each bundle.
+    /// Payload bytes per bundle.
     pub bundle_size: u64,
-    /// Lifetime in ms.
+    /// Lifetime, ms.
     pub lifetime_ms: u64,
-    /// 1 bulk, 2 normal, 3 expedited.
+    /// Class of service: 1 bulk, 2 normal, 3 expedited.
     pub priority: u32,
-    /// Bundles handed over before the first is answered.
+    /// Most bundles submitted and not yet accepted.
     pub window: u64,
-    /// Our service; random when not given.
+    /// Service of this sender; `None`: random.
     pub service: Option<String>,
-    /// Without headers.
+    /// Whether payloads are sent without headers.
     pub raw: bool,
-    /// When each bundle is due.
-    pub pace: Pace,
-    /// Whether custody of the bundles is asked for.
+    /// Pace at which bundles are sent.
+    pub pace: SendPace,
+    /// Whether custody is requested.
     pub custody: bool,
-    /// Status reports asked for, as flags of a bundle.
+    /// Status reports requested, as bundle processing control flags.
     pub reports: u64,
-    /// Where they go.
+    /// Endpoint ID that status reports are sent to.
     pub report_to: String,
-    /// Payload bytes of the first bundles, in place of `bundle_size`.
+    /// Payload bytes of the first bundles, instead of `bundle_size`.
     pub sizes: Vec<u64>,
 }
 impl SendOptions {
@@ -55,24 +55,24 @@ impl SendOptions {
     }
 }
 
-/// How fast bundles are sent.
+/// Pace of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
-    /// As fast as the node takes them.
+pub enum SendPace {
+    /// As fast as the node accepts bundles.
     #[default]
     Flat,
-    /// Bytes at this rate.
+    /// At this payload rate.
     Rate(DataRate),
-    /// One every so often.
+    /// One bundle per interval.
     Interval(Duration),
 }
-impl Pace {
-    /// Time from the start to a bundle before which so many bundles and bytes were sent.
+impl SendPace {
+    /// Time after the start at which the next bundle is due, after this many bundles and bytes.
     fn due(self, bundles: u64, bytes: u64) -> Duration {
         match self {
-            Pace::Flat => Duration::ZERO,
-            Pace::Rate(rate) => rate.time_for(bytes),
-            Pace::Interval(interval) => {
+            SendPace::Flat => Duration::ZERO,
+            SendPace::Rate(rate) => rate.time_for(bytes),
+            SendPace::Interval(interval) => {
                 let each = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
                 Duration::from_nanos(each.saturating_mul(bundles))
             }
@@ -80,24 +80,30 @@ impl Pace {
     }
 }
 
-/// Where bytes come from.
-pub struct Source {
+/// Source of the bytes to send.
+pub struct SendSource {
     name: String,
     reader: Box<dyn Read>,
     len: Option<u64>,
-    /// The file it is, where long bundles can be read from as they are sent.
+    /// Regular file, from which long bundles are read while they are sent.
     file: Option<Arc<File>>,
-    /// Bytes taken of it.
+    /// Offset of the next byte.
     at: u64,
 }
-impl Source {
-    /// A file, or standard input for `-`.
+impl SendSource {
+    /// Opens a file, or standard input for `-`.
     ///
     /// # Errors
-    /// When it cannot be opened.
-    pub fn open(path: &Path) -> io::Result<Source> {
+    /// If it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<SendSource> {
         if path.as_os_str() == "-" {
-            return Ok(Source { name: "stdin".into(), reader: Box::new(io::stdin()), len: None, file: None, at: 0 });
+            return Ok(SendSource {
+                name: "stdin".into(),
+                reader: Box::new(io::stdin()),
+                len: None,
+                file: None,
+                at: 0,
+            });
         }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -106,41 +112,42 @@ impl Source {
         }
         let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy().into_owned());
         if !metadata.is_file() {
-            return Ok(Source { name, reader: Box::new(file), len: None, file: None, at: 0 });
+            return Ok(SendSource { name, reader: Box::new(file), len: None, file: None, at: 0 });
         }
         let file = Arc::new(file);
+        // `read_at` keeps the position here, so that ranges of one file can be read independently.
         let reader = Box::new(Stretch { file: file.clone(), at: 0, end: u64::MAX });
-        Ok(Source { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
+        Ok(SendSource { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
     }
-    /// Text.
-    pub fn text(text: String) -> Source {
+    /// Sends text.
+    pub fn text(text: String) -> SendSource {
         let len = Some(text.len() as u64);
-        Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
+        SendSource { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
     }
-    /// The next so many bytes, or those that are left.
-    fn take(&mut self, size: u64) -> io::Result<Chunk> {
+    /// Takes the next `size` bytes, or the rest.
+    fn take(&mut self, size: u64) -> io::Result<FileChunk> {
         if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
             let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
             let stretch = Stretch { file: file.clone(), at: self.at, end };
             self.at = end;
             self.reader = Box::new(Stretch { file, at: end, end: u64::MAX });
-            return Ok(Chunk::File(stretch));
+            return Ok(FileChunk::File(stretch));
         }
         let mut chunk = Vec::new();
         (&mut self.reader).take(size).read_to_end(&mut chunk)?;
         self.at += chunk.len() as u64;
-        Ok(Chunk::Memory(chunk))
+        Ok(FileChunk::Memory(chunk))
     }
-    /// Its length, where known.
+    /// Length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         self.len
     }
 }
 
-/// Longer bundles are read as they are sent, where they are of a file.
+/// Longest bundle kept in memory, bytes; longer ones are read from their file while they are sent.
 const IN_MEMORY: u64 = 16 << 20;
 
-/// Bytes of a file, read from there whenever they are wanted.
+/// A range of a file, read on demand.
 #[derive(Clone)]
 struct Stretch {
     file: Arc<File>,
@@ -156,22 +163,22 @@ impl Read for Stretch {
     }
 }
 
-/// What one bundle carries of a source.
-enum Chunk {
+/// Part of a source that one bundle carries.
+enum FileChunk {
     Memory(Vec<u8>),
     File(Stretch),
 }
-impl Chunk {
+impl FileChunk {
     fn len(&self) -> u64 {
         match self {
-            Chunk::Memory(bytes) => bytes.len() as u64,
-            Chunk::File(stretch) => stretch.end - stretch.at,
+            FileChunk::Memory(bytes) => bytes.len() as u64,
+            FileChunk::File(stretch) => stretch.end - stretch.at,
         }
     }
     fn hash(&self, hash: &mut Sha256) -> io::Result<()> {
         match self {
-            Chunk::Memory(bytes) => hash.update(bytes),
-            Chunk::File(stretch) => {
+            FileChunk::Memory(bytes) => hash.update(bytes),
+            FileChunk::File(stretch) => {
                 return each_piece(&mut stretch.clone(), self.len(), |piece| {
                     hash.update(piece);
                     Ok(())
@@ -182,22 +189,22 @@ impl Chunk {
     }
 }
 
-/// The payload of one bundle: a header, or none, and what it carries.
+/// Payload of one bundle: the header, if any, and its part of the source.
 struct Payload {
     head: Vec<u8>,
-    chunk: Chunk,
+    chunk: FileChunk,
 }
 impl Payload {
     fn send(&self, client: &mut Client, adu: BundleAdu, told: impl FnMut(u64)) -> io::Result<()> {
         let length = self.head.len() as u64 + self.chunk.len();
         match &self.chunk {
-            Chunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
-            Chunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
+            FileChunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
+            FileChunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
         }
         .map_err(|why| match why.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                let said = "the node ended the connection while a bundle was handed over";
-                let hint = "its log says why: it may not take payloads so long (`bundle_bytes` of [limits])";
+                let said = "the node closed the connection while it received a bundle";
+                let hint = "its log has the reason: the payload may be too long (`bundle_bytes` of [limits])";
                 io::Error::new(why.kind(), format!("{said}, of {length} B\nhint: {hint}"))
             }
             _ => why,
@@ -205,28 +212,34 @@ impl Payload {
     }
 }
 
-/// What was sent.
+/// Summary of what was sent.
 #[derive(Clone, Debug)]
 pub struct SendReport {
-    /// Its name.
+    /// Name of the source.
     pub name: String,
-    /// In so many bundles.
+    /// Number of bundles.
     pub bundles: u64,
-    /// Its bytes.
+    /// Payload bytes, without headers.
     pub bytes: u64,
-    /// Its digest.
+    /// SHA-256 of the bytes, hexadecimal.
     pub sha256: String,
 }
 
-/// Sends a source; `progress` hears the bytes the node has taken.
+/// Sends a source; `progress` is called with the bytes that the node has accepted.
 ///
 /// # Errors
-/// When the node is not there or refuses for long.
-pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl Fn(u64)) -> anyhow::Result<SendReport> {
+/// If the node is not reachable, or refuses bundles for long.
+pub fn send(
+    at: &str,
+    mut source: SendSource,
+    options: &SendOptions,
+    progress: impl Fn(u64),
+) -> anyhow::Result<SendReport> {
     let mut client = connect(at)?;
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
+    // Wakes the sender to print a message if the node does not answer.
     client.set_read_timeout(Some(PATIENCE))?;
     let adu = BundleAdu {
         dst_eid: options.to.clone(),
@@ -237,11 +250,12 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
         report_to_eid: options.report_to.clone(),
         ..Default::default()
     };
-    let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
+    let mut window = SendWindow { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
     let mut hash = Sha256::new();
+    // Distinguishes files of the same name.
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
-    // Of the pace: when the first is ready.
+    // Pacing starts when the first bundle is ready.
     let mut began = None;
     let mut chunk = source.take(options.size(0))?;
     loop {
@@ -254,6 +268,7 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
             header.total = Some(offset + bytes);
             header.sha256 = Some(hex(&hash.clone().finalize()));
         }
+        // The digest is known with the last piece only, which is why the next one is read ahead.
         let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
         std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
@@ -269,22 +284,23 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
     Ok(SendReport { name: source.name, bundles, bytes: offset, sha256: hex(&hash.finalize()) })
 }
 
-/// Bundles handed over and not yet answered; a refused one is tried again.
-struct Window<F> {
+/// Bundles submitted and not yet answered; refused ones are retried.
+struct SendWindow<F> {
     client: Client,
     adu: BundleAdu,
     waiting: VecDeque<(Payload, u64)>,
     taken: u64,
-    /// It was said that the node takes nothing.
+    /// Whether the message about waiting was printed.
     told: bool,
     progress: F,
 }
-impl<F: Fn(u64)> Window<F> {
+impl<F: Fn(u64)> SendWindow<F> {
     fn send(&mut self, payload: Payload, bytes: u64, window: u64) -> anyhow::Result<()> {
         while self.waiting.len() as u64 >= window {
             self.answer()?;
         }
         let before = self.taken + self.waiting.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        // The header does not count as progress.
         payload.send(&mut self.client, self.adu.clone(), |sent| (self.progress)(before + sent.min(bytes)))?;
         self.waiting.push_back((payload, bytes));
         Ok(())
@@ -293,8 +309,8 @@ impl<F: Fn(u64)> Window<F> {
         let began = clock::now();
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
         let mut status = self.response()?;
-        while status == Status::Error && clock::now().since(began) < RETRY_FOR {
-            // The answers of those behind it come first; they keep their places.
+        while status == AapStatus::Error && clock::now().since(began) < RETRY_FOR {
+            // Responses for the bundles behind this one arrive first: their order is kept.
             std::thread::sleep(Duration::from_millis(100));
             if clock::now().since(began) >= PATIENCE {
                 self.tell();
@@ -302,40 +318,40 @@ impl<F: Fn(u64)> Window<F> {
             let behind = self.waiting.len();
             payload.send(&mut self.client, self.adu.clone(), |_| {})?;
             for _ in 0..behind {
-                let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
+                let (payload, bytes) = self.waiting.pop_front().context("a response without a request")?;
                 match self.response()? {
-                    Status::Success => self.count(bytes),
+                    AapStatus::Success => self.count(bytes),
                     _ => self.resend(payload, bytes)?,
                 }
             }
             status = self.response()?;
         }
         match status {
-            Status::Success => self.count(bytes),
-            Status::Error => {
-                bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it")
+            AapStatus::Success => self.count(bytes),
+            AapStatus::Error => {
+                bail!("the node refuses bundles: its store or a quota is full\nhint: `farlink node status` shows both")
             }
-            Status::InvalidRequest if self.adu.custody => bail!(
-                "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
-                 and no router that copies; bundles for groups or for itself have none",
+            AapStatus::InvalidRequest if self.adu.custody => bail!(
+                "the node cannot request custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
+                 and a router that does not copy; bundles for groups or for the node itself have no custody",
                 self.adu.dst_eid
             ),
-            other => bail!("the node does not take a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
+            other => bail!("the node refuses a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
         }
         Ok(())
     }
-    fn response(&mut self) -> anyhow::Result<Status> {
+    fn response(&mut self) -> anyhow::Result<AapStatus> {
         while !self.client.hears()? {
             self.tell();
         }
         Ok(self.client.response()?.response_status())
     }
-    /// Says once that a bundle is not taken.
+    /// Prints once that the node does not accept a bundle.
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             eprintln!(
-                "the node has not taken the bundle yet, its memory, its store or a quota may be full; waiting\n\
-                 hint: farlink node status shows what it holds"
+                "the node has not accepted the bundle yet: its memory, its store or a quota may be full; waiting\n\
+                hint: `farlink node status` shows their usage"
             );
         }
     }

@@ -1,6 +1,6 @@
-//! Makes what was received last, in a thread of its own: while that waits for the disk, the next is taken in.
+//! Syncs received data to disk in a thread of its own, so that the next deliveries are read meanwhile.
 
-use super::taken::{Lines, List};
+use super::taken::{TakenLines, TakenList};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with, syncfs};
 use rustix::io::Errno;
@@ -13,51 +13,54 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// So many files are synced one by one; more together with all of their file system.
+/// Most files synced one by one; for more, the whole file system is synced.
 const FEW: usize = 4;
-/// What Linux calls file systems of programs (FUSE). It tells them of one file to sync, and not of all.
+/// Type of FUSE file systems. Linux passes `fsync` on to them, but not `syncfs`.
 const OF_PROGRAMS: u64 = 0x6573_5546;
 
-/// Pieces of one file that were written.
-pub struct Pieces {
-    /// What they were written to.
+/// Written pieces of one file, not yet durable.
+pub struct WrittenPieces {
+    /// File with the data.
     pub data: Arc<File>,
-    /// Where they are noted, once they are on disk.
+    /// Journal to record them in, once they are on disk.
     pub journal: Arc<File>,
-    /// The lines for that.
+    /// Lines for the journal.
     pub lines: Vec<u8>,
 }
 
-/// What lasts together.
+/// A group synced together.
 #[derive(Default)]
-pub struct Batch {
-    /// Bundles that are files, with their numbers.
+pub struct SettleBatch {
+    /// Bundles stored as files, with their numbers.
     pub bundles: Vec<(u64, File)>,
-    /// Pieces of other files.
-    pub pieces: Vec<Pieces>,
-    /// Lines for the list of what was taken.
-    pub lines: Lines,
+    /// Pieces of files under reassembly.
+    pub pieces: Vec<WrittenPieces>,
+    /// Lines for the list of received bundles.
+    pub lines: TakenLines,
 }
-impl Batch {
-    /// Waits until all of it is on disk; once for many files.
-    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut List) -> io::Result<()> {
+impl SettleBatch {
+    /// Waits until the whole group is on disk, with one sync for many files.
+    pub fn make_last(&mut self, path: &Path, folder: &File, list: &mut TakenList) -> io::Result<()> {
         let few = if fstatfs(folder)?.f_type as u64 == OF_PROGRAMS { usize::MAX } else { FEW };
         if self.bundles.len() + self.pieces.len() > few {
             syncfs(folder)?;
         } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
             self.bundles.iter().try_for_each(|(_, file)| file.sync_data())?;
             self.pieces.iter().try_for_each(|pieces| pieces.data.sync_data())?;
-            // Their names, too.
+            // Makes the directory entries durable.
             folder.sync_all()?;
         }
-        // What is written to a file without a name goes with this process.
+        // A removed file or folder is lost when this process ends, whatever was synced.
         let (ours, there) = (folder.metadata()?, std::fs::metadata(path)?);
         let mut is_there = (ours.dev(), ours.ino()) == (there.dev(), there.ino());
         for pieces in &self.pieces {
             is_there &= pieces.data.metadata()?.nlink() > 0 && pieces.journal.metadata()?.nlink() > 0;
         }
         if !is_there {
-            return Err(io::Error::new(ErrorKind::NotFound, "it, or a file in it, was removed or moved meanwhile"));
+            return Err(io::Error::new(
+                ErrorKind::NotFound,
+                "the folder, or a file in it, was removed or moved meanwhile",
+            ));
         }
         self.pieces.iter().try_for_each(|pieces| (&*pieces.journal).write_all(&pieces.lines))?;
         match self.pieces.len() > few {
@@ -66,24 +69,25 @@ impl Batch {
         }
         list.write(&self.lines)
     }
-    /// Gives its bundles their names, in order.
+    /// Renames the bundles to their final names, in order.
     pub fn name(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         self.bundles.iter().map(|(number, _)| name_bundle(folder, *number)).collect()
     }
 }
 
-/// The thread that does both.
+/// Thread that syncs groups and names their bundles.
 pub struct Settler {
-    batches: Option<Sender<Batch>>,
+    batches: Option<Sender<SettleBatch>>,
     results: Receiver<io::Result<Vec<PathBuf>>>,
     done: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 impl Settler {
-    /// Starts it for a folder and the list in it. It ends with the first batch that does not last: nothing is made to last
-    /// behind that.
-    pub fn start(path: PathBuf, folder: Arc<File>, mut list: List) -> io::Result<Settler> {
-        let (batches, inbox) = channel::<Batch>();
+    /// Starts the thread for a folder and the list in it. The thread ends with the first group that fails: no later
+    /// group is
+    /// recorded.
+    pub fn start(path: PathBuf, folder: Arc<File>, mut list: TakenList) -> io::Result<Settler> {
+        let (batches, inbox) = channel::<SettleBatch>();
         let (outbox, results) = channel();
         let done = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let wake = done.clone();
@@ -92,6 +96,7 @@ impl Settler {
                 let named = batch.make_last(&path, &folder, &mut list).and_then(|()| batch.name(&path));
                 let failed = named.is_err();
                 let over = outbox.send(named).is_err() || failed;
+                // Wakes a receiver that polls both the node and this thread.
                 let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
                 if over {
                     return;
@@ -100,24 +105,25 @@ impl Settler {
         })?;
         Ok(Settler { batches: Some(batches), results, done, thread: Some(thread) })
     }
-    /// Hands it a batch; [`Settler::wait`] before the next.
-    pub fn begin(&self, batch: Batch) -> io::Result<()> {
+    /// Starts to sync a group; [`Settler::wait`] before the next one.
+    pub fn begin(&self, batch: SettleBatch) -> io::Result<()> {
         let sent = self.batches.as_ref().is_some_and(|batches| batches.send(batch).is_ok());
         if sent { Ok(()) } else { Err(io::Error::other("the thread that syncs ended")) }
     }
-    /// Waits until the batch is on disk; what its bundles are called.
+    /// Waits until the group is on disk; returns the paths of its bundles.
     pub fn wait(&self) -> io::Result<Vec<PathBuf>> {
         let named = self.results.recv().map_err(|_| io::Error::other("the thread that syncs ended"))?;
         let _ = rustix::io::read(&*self.done, &mut [0; 8]);
         named
     }
-    /// Can be read once a batch is on disk.
+    /// Descriptor that becomes readable once a group is on disk.
     pub fn done(&self) -> BorrowedFd<'_> {
         self.done.as_fd()
     }
 }
 impl Drop for Settler {
     fn drop(&mut self) {
+        // Closing the channel ends the thread.
         self.batches = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -125,28 +131,28 @@ impl Drop for Settler {
     }
 }
 
-/// Where a bundle is until it is sure to last.
+/// Temporary path of a bundle, until it is durable.
 pub fn arriving(out: &Path, number: u64) -> PathBuf {
     out.join(format!(".bundle-{number}.new"))
 }
-/// Gives such a bundle its name, or the next that is free.
+/// Renames a bundle to its final name, or to the next free one.
 pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
     rename_numbered(&arriving(out, number), number, |number| named(out, number))
 }
-/// Path of a bundle that has arrived whole.
+/// Final path of a bundle.
 pub fn named(out: &Path, number: u64) -> PathBuf {
     out.join(format!("bundle-{number}"))
 }
-/// Renames a file to the first free name found among `place(first)`, `place(first + 1)` and so on.
+/// Renames a file to a free name among `place(first)`, `place(first + 1)` and so on.
 ///
-/// Probes in doubling steps, then halves the last one, so that the n-th file of one name costs O(log n) probes. Where
-/// names in between were removed it may find a free one behind the lowest.
+/// Probes in doubling steps, then by bisection: the n-th file of one name costs O(log n) probes. With gaps, the name
+/// found need not be the lowest free one.
 pub fn rename_numbered(from: &Path, first: u64, place: impl Fn(u64) -> PathBuf) -> io::Result<PathBuf> {
     let mut number = first;
     loop {
         let path = place(number);
         match rename_to_free(from, &path) {
-            // Whoever took a name since it was looked for is met here, and looked past.
+            // The name was taken between probe and rename: search on from it.
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
                 number = free_number(number, |number| place(number).symlink_metadata().is_ok());
             }
@@ -154,7 +160,7 @@ pub fn rename_numbered(from: &Path, first: u64, place: impl Fn(u64) -> PathBuf) 
         }
     }
 }
-/// A number above `taken` that is free, found by O(log n) questions where n in a row are taken.
+/// Finds a free number above `taken` with O(log n) probes, if n in a row are taken.
 fn free_number(mut taken: u64, is_taken: impl Fn(u64) -> bool) -> u64 {
     let mut step = 1;
     while is_taken(taken.saturating_add(step)) {
@@ -168,10 +174,10 @@ fn free_number(mut taken: u64, is_taken: impl Fn(u64) -> bool) -> u64 {
     }
     free
 }
-/// Renames a file, and never over another.
+/// Renames a file without replacing another.
 fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that cannot promise it.
+        // The file system does not support RENAME_NOREPLACE: check first, which leaves a short race.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match to.symlink_metadata() {
             Ok(_) => Err(ErrorKind::AlreadyExists.into()),
             Err(_) => std::fs::rename(from, to),
@@ -182,11 +188,11 @@ fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::taken::Taken;
+    use super::super::taken::TakenBundles;
     use super::*;
 
     #[test]
-    fn twenty_thousand_files_of_one_name_cost_few_probes() {
+    fn same_names_cost_few_probes() {
         use std::cell::Cell;
         let (mut there, mut most) = (std::collections::BTreeSet::from([0u64]), 0);
         for _ in 1..20_000 {
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_names_go_up_and_replace_nothing() {
+    fn numbered_names_rise_without_replacing() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..70u64 {
             let from = dir.path().join("new");
@@ -218,10 +224,10 @@ mod tests {
         }
     }
 
-    /// One after the other is on disk, and where one cannot be, nothing that comes after it is begun.
     #[test]
-    fn what_cannot_be_synced_is_neither_noted_nor_named() {
-        // It can be written, and not synced.
+    fn unsynced_file_stays_unrecorded() {
+        // Data, journal, list and names become durable in this order; a failure stops all later steps.
+        // /dev/null can be written but not synced.
         let never = || File::options().read(true).append(true).open("/dev/null").unwrap();
         for broken in ["bundle", "piece", "journal", "none"] {
             let dir = tempfile::tempdir().unwrap();
@@ -229,22 +235,24 @@ mod tests {
                 true => never(),
                 false => File::options().create(true).append(true).open(dir.path().join(name)).unwrap(),
             };
-            let list = Taken::open(Some(dir.path())).unwrap().1.unwrap();
+            let list = TakenBundles::open(Some(dir.path())).unwrap().1.unwrap();
+            // `broken` is the step that fails.
             let folder = Arc::new(File::open(dir.path()).unwrap());
             let bundle = open(".bundle-1.new", false);
             let bundles = vec![(1, if broken == "bundle" { never() } else { bundle })];
             let (data, journal) = (open(".a.part", broken == "piece"), open(".a.journal", broken == "journal"));
-            let pieces = vec![Pieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
+            let pieces =
+                vec![WrittenPieces { data: Arc::new(data), journal: Arc::new(journal), lines: b"piece\n".to_vec() }];
             let settler = Settler::start(dir.path().to_path_buf(), folder, list).unwrap();
-            settler.begin(Batch { bundles, pieces, lines: Lines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
+            settler.begin(SettleBatch { bundles, pieces, lines: TakenLines::More("1 2 ipn:1.9 1\n".into()) }).unwrap();
             assert_eq!(settler.wait().is_ok(), broken == "none", "{broken}");
             let length = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
             let (noted, listed) = (length(".a.journal") > 0, length(".taken") > 0);
             let named = dir.path().join("bundle-1").exists();
             let (all, none) = ([true; 3], [false; 3]);
             assert_eq!([noted, listed, named], if broken == "none" { all } else { none }, "{broken}");
-            // Nothing is made to last behind it.
-            let next = Batch { lines: Lines::More("1 3 ipn:1.9\n".into()), ..Batch::default() };
+            // Later groups fail, too.
+            let next = SettleBatch { lines: TakenLines::More("1 3 ipn:1.9\n".into()), ..SettleBatch::default() };
             let lasts = settler.begin(next).and_then(|()| settler.wait().map(drop)).is_ok();
             assert_eq!(lasts, broken == "none", "{broken}");
         }

@@ -1,14 +1,16 @@
-//! What is received: files put together of pieces, and bundles as files of their own. It lasts from
-//! [`Shelf::finish`] on, which waits for the disk once for all that was taken before [`Shelf::begin`]; what comes
-//! twice counts once. Two bundles of one identity are the same only where their payloads are, too: who can send can write
-//! any identity, and a node delivers both.
+//! Storage of received data: files reassembled from pieces, and bundles as files of their own. Data is durable once
+//! [`Shelf::finish`] returns, which waits for one sync of everything received before [`Shelf::begin`]. Repeated
+//! deliveries are dropped. Bundles with equal identities are repetitions only if their payloads are equal, too: any
+//! sender can use any identity, and a node delivers both.
 //!
-//! A bundle is `.bundle-N.new` until its identity and number are in the list of those taken, then `bundle-N`: whatever is
-//! killed in between, [`Shelf::open`] gives it its name, or throws it away where it will come again.
+//! A bundle is stored as `.bundle-N.new` until its identity and number are in the list of received bundles, then as
+//! `bundle-N`. After a crash in between, [`Shelf::open`] renames it if it is listed, and otherwise removes it, as it
+//! will
+//! be delivered again.
 
-use super::part::Part;
-use super::settle::{Batch, Settler, arriving, name_bundle, named};
-use super::taken::{Content, Digesting, Identity, Record, Taken};
+use super::part::PartialFile;
+use super::settle::{SettleBatch, Settler, arriving, name_bundle, named};
+use super::taken::{BundleIdentity, Digesting, PayloadDigest, TakenBundles, TakenRecord};
 use super::{Header, Received, decode, each_piece};
 use anyhow::{Context, bail};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
@@ -23,36 +25,37 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Unfinished files kept open beyond a group; of more, each is opened anew.
+/// Most unfinished files kept open between groups; further ones are reopened when needed.
 const OPEN_MAX: usize = 64;
-/// Bundles up to this long are written at once.
+/// Longest payload written in one piece, bytes.
 const AT_ONCE: u64 = 1 << 20;
 
-/// Where what is received goes.
+/// Destination of received data: a folder, or the caller.
 pub struct Shelf {
-    out: Option<Folder>,
-    taken: Taken,
-    /// A run before took something, and nothing new came since: it may not have told the node of all of it.
+    out: Option<OutputFolder>,
+    taken: TakenBundles,
+    /// Whether an earlier run received bundles and nothing new has arrived since: the node may repeat deliveries that
+    /// the earlier run recorded and did not accept.
     resumed: bool,
-    parts: BTreeMap<String, Part>,
+    parts: BTreeMap<String, PartialFile>,
     numbered: u64,
-    /// Taken, and not yet sure to last.
-    waiting: Vec<Waiting>,
-    /// Payload bytes of those.
+    /// Received since the last [`Shelf::begin`].
+    waiting: Vec<PendingReceipt>,
+    /// Payload bytes of `waiting`.
     bytes: u64,
-    /// What of them are files of their own.
+    /// Bundles among them that are files of their own.
     files: Vec<(u64, File)>,
-    /// What is made to last now.
-    settling: Option<Vec<Waiting>>,
+    /// Group that is being synced.
+    settling: Option<Vec<PendingReceipt>>,
 }
 
-struct Folder {
+struct OutputFolder {
     path: PathBuf,
     settler: Settler,
 }
 
-enum Waiting {
-    /// Ready to be told.
+enum PendingReceipt {
+    /// Event ready for the caller.
     Told(Received),
     Bundle {
         number: u64,
@@ -64,14 +67,14 @@ enum Waiting {
 }
 
 impl Shelf {
-    /// A folder that nobody else receives into, or none: then payloads are handed on.
+    /// Opens a folder for exclusive use; without one, payloads are passed to the caller.
     pub fn open(out: Option<&Path>) -> anyhow::Result<Shelf> {
         let lock = out.map(lock).transpose()?;
-        let (taken, list) = Taken::open(out).context("the list of bundles that were taken, `.taken`")?;
+        let (taken, list) = TakenBundles::open(out).context("the list of bundles that were taken, `.taken`")?;
         let out = match (out, lock, list) {
             (Some(path), Some(lock), Some(list)) => {
                 let path = path.to_path_buf();
-                Some(Folder { settler: Settler::start(path.clone(), Arc::new(lock), list)?, path })
+                Some(OutputFolder { settler: Settler::start(path.clone(), Arc::new(lock), list)?, path })
             }
             _ => None,
         };
@@ -90,16 +93,15 @@ impl Shelf {
         shelf.tidy()?;
         Ok(shelf)
     }
-    /// What a run before was killed in the middle of: bundles it had promised to keep get their names, files that were
-    /// whole theirs.
+    /// Completes the work of a run that was killed: names listed bundles, and queues complete files.
     fn tidy(&mut self) -> io::Result<()> {
-        let Some(Folder { path, .. }) = &self.out else { return Ok(()) };
+        let Some(OutputFolder { path, .. }) = &self.out else { return Ok(()) };
         let promised: Vec<u64> = self.taken.numbers().collect();
         let (mut left, mut highest) = (Vec::new(), 0);
         for entry in std::fs::read_dir(path)? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };
-            // Files are called as their senders wish: higher numbers are none of ours.
+            // Senders choose names of files: a number beyond 32 bits is not ours, and must not raise the counter.
             if let Some(number) = name.strip_prefix("bundle-").and_then(|number| number.parse::<u32>().ok()) {
                 highest = highest.max(u64::from(number));
             } else if let Some(number) = name.strip_prefix(".bundle-").and_then(|rest| rest.strip_suffix(".new")) {
@@ -107,9 +109,9 @@ impl Shelf {
             } else if let Some(id) = name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".journal"))
                 && path.join(format!(".{id}.part")).exists()
             {
-                let part = Part::open(path, id)?;
+                let part = PartialFile::open(path, id)?;
                 if part.complete() {
-                    self.waiting.push(Waiting::Piece(id.to_string()));
+                    self.waiting.push(PendingReceipt::Piece(id.to_string()));
                     self.parts.insert(id.to_string(), part);
                 }
             }
@@ -123,7 +125,7 @@ impl Shelf {
         self.numbered = self.numbered.max(highest);
         Ok(())
     }
-    /// Keeps a delivery, whose payload is read as it comes, unless it came before.
+    /// Stores a delivery while its payload arrives, unless it is a repetition.
     pub fn take(&mut self, adu: &BundleAdu, payload: &mut impl Read) -> anyhow::Result<()> {
         let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
         let known = !self.taken.of(&identity).is_empty();
@@ -135,7 +137,7 @@ impl Shelf {
         self.resumed = false;
         self.keep(adu, identity, payload)
     }
-    fn keep(&mut self, adu: &BundleAdu, identity: Identity, payload: &mut impl Read) -> anyhow::Result<()> {
+    fn keep(&mut self, adu: &BundleAdu, identity: BundleIdentity, payload: &mut impl Read) -> anyhow::Result<()> {
         let mut payload = Digesting::new(payload);
         let (header, read) = decode(&mut payload, adu.payload_length)?;
         let waiting = match header {
@@ -145,21 +147,29 @@ impl Shelf {
                 let redelivered = is_marked(adu);
                 let mut data = Vec::new();
                 payload.read_to_end(&mut data)?;
-                Waiting::Told(Received::Bundle { source, bytes, payload: data, path: None, piece_of, redelivered })
+                PendingReceipt::Told(Received::Bundle {
+                    source,
+                    bytes,
+                    payload: data,
+                    path: None,
+                    piece_of,
+                    redelivered,
+                })
             }
             None => self.bundle(adu, read, &mut payload)?,
         };
-        let number = if let Waiting::Bundle { number, .. } = waiting { Some(number) } else { None };
-        self.taken.note(identity, Record { number, content: Some(payload.content()) });
+        let number = if let PendingReceipt::Bundle { number, .. } = waiting { Some(number) } else { None };
+        self.taken.note(identity, TakenRecord { number, content: Some(payload.content()) });
         self.bytes += adu.payload_length;
         self.waiting.push(waiting);
         Ok(())
     }
-    /// Reads the payload of a bundle whose identity is known. Returns it if the payload differs from those received before;
-    /// a long one is kept in an unnamed file meanwhile.
+    /// Reads the payload of a bundle whose identity is known, and returns it if it differs from those received before.
+    /// A long
+    /// payload is kept in an unnamed file meanwhile.
     fn unless_repeated(
         &mut self,
-        identity: &Identity,
+        identity: &BundleIdentity,
         bytes: u64,
         payload: &mut impl Read,
     ) -> io::Result<Option<Box<dyn Read>>> {
@@ -186,30 +196,37 @@ impl Shelf {
         Ok(Some(Box::new(file)))
     }
     /// True if a bundle with this identity and payload was received before.
-    fn is_taken(&mut self, identity: &Identity, content: Content) -> bool {
+    fn is_taken(&mut self, identity: &BundleIdentity, content: PayloadDigest) -> bool {
         for record in self.taken.of(identity).to_vec() {
             let there = match (record, &self.out) {
-                (Record { content: Some(known), .. }, _) => Some(known),
-                (Record { number: Some(number), content: None }, Some(out)) => {
+                (TakenRecord { content: Some(known), .. }, _) => Some(known),
+                (TakenRecord { number: Some(number), content: None }, Some(out)) => {
                     let there = content_of(&named(&out.path, number)).ok();
                     there.inspect(|there| self.taken.learn(identity, record, *there))
                 }
                 _ => None,
             };
-            // An earlier version recorded no digest, and the file is gone or was part of another: it counts as the same.
+            // Without a digest (lists of earlier versions) and without its file, it counts as the same bundle.
             if there.is_none_or(|there| there == content) {
                 return true;
             }
         }
         false
     }
-    /// One that is no part of a file: `read` is the beginning of its payload.
-    fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<Waiting> {
+    /// Stores a bundle that is not a piece of a file; `read` is the beginning of its payload.
+    fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<PendingReceipt> {
         let (source, bytes) = (adu.src_eid.clone(), adu.payload_length);
         let Some(out) = self.out.as_ref().map(|out| &out.path) else {
             rest.read_to_end(&mut read)?;
             let (path, piece_of, redelivered) = (None, None, is_marked(adu));
-            return Ok(Waiting::Told(Received::Bundle { source, bytes, payload: read, path, piece_of, redelivered }));
+            return Ok(PendingReceipt::Told(Received::Bundle {
+                source,
+                bytes,
+                payload: read,
+                path,
+                piece_of,
+                redelivered,
+            }));
         };
         if bytes <= AT_ONCE {
             rest.read_to_end(&mut read)?;
@@ -226,32 +243,32 @@ impl Shelf {
             false => each_piece(rest, bytes, |piece| file.write_all(piece)),
         });
         if let Err(why) = written {
-            // Half of it is of no use: it comes again.
+            // Incomplete: the node will deliver it again.
             let _ = std::fs::remove_file(arriving(out, self.numbered));
             return Err(why);
         }
         self.files.push((self.numbered, file));
-        Ok(Waiting::Bundle { number: self.numbered, source, bytes })
+        Ok(PendingReceipt::Bundle { number: self.numbered, source, bytes })
     }
-    fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<Waiting> {
+    fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<PendingReceipt> {
         let id = header.id.clone();
         if let (false, Some(out)) = (self.parts.contains_key(&id), &self.out) {
-            self.parts.insert(id.clone(), Part::open(&out.path, &id)?);
+            self.parts.insert(id.clone(), PartialFile::open(&out.path, &id)?);
         }
         if let Some(part) = self.parts.get_mut(&id) {
             part.put(header, data)?;
         }
-        Ok(Waiting::Piece(id))
+        Ok(PendingReceipt::Piece(id))
     }
-    /// Payload bytes of what was taken since the last [`Shelf::begin`].
+    /// Payload bytes received since the last [`Shelf::begin`].
     pub fn unsettled(&self) -> u64 {
         self.bytes
     }
-    /// Files that are whole and have no name yet.
+    /// Number of complete files that are not named yet.
     pub fn whole(&self) -> usize {
         self.parts.values().filter(|part| part.complete()).count()
     }
-    /// Begins to make last all that was taken; what was begun before must be finished.
+    /// Starts to sync everything received; the previous group must be finished.
     pub fn begin(&mut self) -> anyhow::Result<()> {
         self.bytes = 0;
         let batch = self.batch();
@@ -261,36 +278,37 @@ impl Shelf {
         self.settling = Some(std::mem::take(&mut self.waiting));
         Ok(())
     }
-    fn batch(&mut self) -> Batch {
+    fn batch(&mut self) -> SettleBatch {
         let pieces = self.pieces_waiting();
         let parts = self.parts.iter_mut().filter(|(id, _)| pieces.contains(*id));
         let pieces = parts.map(|(_, part)| part.pieces()).collect();
-        Batch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
+        SettleBatch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
     }
-    /// Files that pieces were taken of.
+    /// IDs of files with pieces in the current group.
     fn pieces_waiting(&self) -> BTreeSet<String> {
-        let piece = |one: &Waiting| if let Waiting::Piece(id) = one { Some(id.clone()) } else { None };
+        let piece = |one: &PendingReceipt| if let PendingReceipt::Piece(id) = one { Some(id.clone()) } else { None };
         self.waiting.iter().filter_map(piece).collect()
     }
-    /// Whether something was begun and not finished.
+    /// Whether a group is being synced.
     pub fn is_settling(&self) -> bool {
         self.settling.is_some()
     }
-    /// Can be read once what was begun can be finished without waiting.
+    /// Descriptor that becomes readable once [`Shelf::finish`] will not block.
     pub fn done(&self) -> Option<BorrowedFd<'_>> {
         self.out.as_ref().filter(|_| self.is_settling()).map(|out| out.settler.done())
     }
-    /// Waits until what was begun is on disk; what the caller should hear of it.
+    /// Waits until the group is on disk; returns the events for the caller.
     pub fn finish(&mut self) -> anyhow::Result<Vec<Received>> {
         let Some(mut settling) = self.settling.take() else { return Ok(Vec::new()) };
         let named = self.out.as_ref().map_or(Ok(Vec::new()), |out| out.settler.wait());
-        let mut paths = named.context("what was received cannot be made to last")?.into_iter();
-        // A file is whole once its last piece lasts: one that was not promised would come again, for none.
+        let mut paths = named.context("received data cannot be stored durably")?.into_iter();
+        // A file is named only when all of its pieces are durable: a later piece would be delivered again without
+        // its file.
         let (mut told, unpromised) = (Vec::new(), self.pieces_waiting());
         for one in settling.drain(..) {
             match (one, &self.out) {
-                (Waiting::Told(received), _) => told.push(received),
-                (Waiting::Bundle { source, bytes, .. }, _) => {
+                (PendingReceipt::Told(received), _) => told.push(received),
+                (PendingReceipt::Bundle { source, bytes, .. }, _) => {
                     told.push(Received::Bundle {
                         source,
                         bytes,
@@ -300,31 +318,31 @@ impl Shelf {
                         redelivered: false,
                     });
                 }
-                (Waiting::Piece(id), Some(out)) => {
+                (PendingReceipt::Piece(id), Some(out)) => {
                     if !unpromised.contains(&id)
-                        && self.parts.get(&id).is_some_and(Part::complete)
+                        && self.parts.get(&id).is_some_and(PartialFile::complete)
                         && let Some(part) = self.parts.remove(&id)
                     {
                         told.push(part.finish(&out.path, &id)?);
                     }
                 }
-                (Waiting::Piece(_), None) => {}
+                (PendingReceipt::Piece(_), None) => {}
             }
         }
         if self.parts.len() > OPEN_MAX {
-            // All that is known of the others is on disk.
+            // The state of the closed ones is in their journals.
             self.parts.retain(|id, _| unpromised.contains(id));
         }
         if self.waiting.capacity() == 0 {
-            // Its room serves the next.
+            // Reuse the allocation.
             self.waiting = settling;
         }
         Ok(told)
     }
 }
 
-/// SHA-256 of a file.
-fn content_of(path: &Path) -> io::Result<Content> {
+/// SHA-256 of a regular file.
+fn content_of(path: &Path) -> io::Result<PayloadDigest> {
     if !path.symlink_metadata()?.is_file() {
         return Err(ErrorKind::NotFound.into());
     }
@@ -332,8 +350,8 @@ fn content_of(path: &Path) -> io::Result<Content> {
     each_piece(&mut file, u64::MAX, |_| Ok(()))?;
     Ok(file.content())
 }
-/// A new file without a name, gone when it is closed. Bundles are numbered from 1, so number 0 is free; a file left by a crash
-/// is removed at the next start.
+/// Creates an unnamed file, which vanishes when it is closed. Bundles are numbered from 1, so number 0 is free; a file
+/// left by a crash is removed at the next start.
 fn without_name(out: &Path) -> io::Result<File> {
     let path = arriving(out, 0);
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -341,26 +359,26 @@ fn without_name(out: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens the folder, which is made if absent: nobody else receives there as long as it is open.
+/// Opens and locks the folder, creating it if absent: no other receiver can use it meanwhile.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let folder = || format!("the folder {}", path.display());
     std::fs::create_dir_all(path).with_context(folder)?;
     let lock = File::open(path).with_context(folder)?;
     last_with_those_above(path).with_context(folder)?;
-    // A file system without locks has none.
+    // Other errors mean that the file system does not support locks.
     if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-        bail!("somebody else receives into {}\nhint: --out names a folder for each receiver", path.display());
+        bail!("another receiver uses {}\nhint: give each receiver a folder of its own with --out", path.display());
     }
     Ok(lock)
 }
 
-/// Makes the name of a folder last, which may just have been made, and those above it on its file system.
+/// Makes the directory entries of a folder and of its parents on the same file system durable: they may be new.
 fn last_with_those_above(path: &Path) -> io::Result<()> {
     let absolute = std::path::absolute(path)?;
     let device = std::fs::metadata(&absolute)?.dev();
     for above in absolute.ancestors().skip(1) {
         match File::open(above) {
-            // Nobody can sync a folder that may be entered and not read.
+            // A folder with execute permission only cannot be opened for a sync.
             Err(why) if why.kind() == ErrorKind::PermissionDenied => {}
             opened => {
                 let opened = opened?;
@@ -374,13 +392,14 @@ fn last_with_those_above(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a bundle may have come before: the node says so, or it is for a group. Who comes back to one is a new member,
-/// who has all that is held, and nothing of it is marked.
+/// Whether a bundle may be a repetition: the node marks it, or it is for a group. A member that rejoins a group gets
+/// all
+/// bundles held, unmarked.
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
     is_marked(adu) || is_for_group()
 }
-/// Whether the node says that it may have been delivered before.
+/// Whether the node marks the delivery as possibly repeated.
 fn is_marked(adu: &BundleAdu) -> bool {
     adu.adu_flags.contains(&adu_flag::REDELIVERED)
 }

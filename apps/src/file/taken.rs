@@ -1,4 +1,6 @@
-//! The list of received bundles and the digests of their payloads: one line each, in a file that is rewritten when it grows long.
+//! List of received bundles with the digests of their payloads: one line each, in a file that is compacted when it
+//! grows
+//! long.
 
 use super::hex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -9,30 +11,30 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Identities remembered: several times what a node has in hand for one receiver, and so may deliver again.
+/// Bundles remembered: several times a node's window for one receiver, which it may deliver again.
 const REMEMBERED: usize = 8192;
-/// Lines of the file, as a multiple of those, after which it is written anew.
+/// Length at which the file is compacted, as a multiple of [`REMEMBERED`] lines.
 const GARBAGE: usize = 4;
 
-/// Bytes of the file that are set aside before what is received fills the disk: more than the lines of a group.
+/// Bytes reserved for the file before received data fills the disk: more than the lines of a group.
 const ROOM: u64 = 64 << 10;
 
-/// Source, creation time (DTN ms) and sequence number of a bundle.
-pub type Identity = (String, u64, u64);
+/// Source endpoint ID, creation time (DTN ms) and sequence number of a bundle.
+pub type BundleIdentity = (String, u64, u64);
 
-/// SHA-256 of a payload: anyone can write any identity, and nobody finds a second payload of one digest.
-pub type Content = [u8; 32];
+/// SHA-256 of a payload, which distinguishes bundles that share an identity.
+pub type PayloadDigest = [u8; 32];
 
-/// A received bundle, beside its identity.
+/// Data on a received bundle, besides its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The number of its file, where it is one.
+pub struct TakenRecord {
+    /// Number of its file; `None` if it was a piece of a file.
     pub number: Option<u64>,
-    /// None in lists that earlier versions wrote.
-    pub content: Option<Content>,
+    /// Digest of its payload; `None` in lists of earlier versions.
+    pub content: Option<PayloadDigest>,
 }
 
-/// A reader that hashes the payload as it is read.
+/// Reader that computes the SHA-256 of the payload.
 pub struct Digesting<R> {
     from: R,
     hash: Sha256,
@@ -43,7 +45,7 @@ impl<R> Digesting<R> {
         Digesting { from, hash: Sha256::new() }
     }
     /// SHA-256 of everything read so far.
-    pub fn content(self) -> Content {
+    pub fn content(self) -> PayloadDigest {
         self.hash.finalize().into()
     }
 }
@@ -55,51 +57,51 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-/// The file they are in.
-pub struct List {
+/// File of the list.
+pub struct TakenList {
     path: PathBuf,
     file: File,
-    /// The end of what is set aside for it.
+    /// Offset up to which space is reserved.
     room: u64,
 }
 
-/// What is to be written into it.
-pub enum Lines {
-    /// Behind what is there.
+/// Lines to write to the list.
+pub enum TakenLines {
+    /// Append these lines.
     More(String),
-    /// In place of it.
+    /// Replace the file by these lines.
     Anew(String),
 }
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines::More(String::new())
+impl Default for TakenLines {
+    fn default() -> TakenLines {
+        TakenLines::More(String::new())
     }
 }
 
-/// The last bundles taken, in this run and those before.
-pub struct Taken {
-    /// Whether anything outlives the process.
+/// Bundles received most recently, in this run and earlier ones.
+pub struct TakenBundles {
+    /// Whether the list is kept in a file.
     listed: bool,
     lines: usize,
-    known: HashMap<Identity, Vec<Record>>,
-    /// The same in order.
-    order: VecDeque<(Identity, Record)>,
-    /// Lines to be written.
+    known: HashMap<BundleIdentity, Vec<TakenRecord>>,
+    /// The same, in order of reception.
+    order: VecDeque<(BundleIdentity, TakenRecord)>,
+    /// Lines not yet written.
     waiting: String,
 }
 
-impl Taken {
-    /// Reads what the runs before took, where there is a folder, and gives the list there.
-    pub fn open(out: Option<&Path>) -> io::Result<(Taken, Option<List>)> {
+impl TakenBundles {
+    /// Reads the list of the folder, if there is one.
+    pub fn open(out: Option<&Path>) -> io::Result<(TakenBundles, Option<TakenList>)> {
         let (known, order) = (HashMap::new(), VecDeque::new());
-        let mut taken = Taken { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
+        let mut taken = TakenBundles { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
         let Some(out) = out else { return Ok((taken, None)) };
         let path = out.join(".taken");
         let text = match std::fs::read(&path) {
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
             text => text?,
         };
-        // A run that died as it wrote promised nothing of the line it was at.
+        // A line that a killed run left incomplete was never synced: drop it.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let file = append(&path)?;
         file.set_len(whole as u64)?;
@@ -108,38 +110,38 @@ impl Taken {
             taken.remember(identity, record);
         }
         taken.lines = text.lines().count();
-        let mut list = List { path, file, room: 0 };
+        let mut list = TakenList { path, file, room: 0 };
         list.set_room_aside()?;
         Ok((taken, Some(list)))
     }
-    /// Whether there is none.
+    /// Whether no bundle is remembered.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
     /// Received bundles with this identity; their payloads differ.
-    pub fn of(&self, identity: &Identity) -> &[Record] {
+    pub fn of(&self, identity: &BundleIdentity) -> &[TakenRecord] {
         self.known.get(identity).map_or(&[], Vec::as_slice)
     }
     /// Records the digest of a bundle that an earlier version received.
-    pub fn learn(&mut self, identity: &Identity, old: Record, content: Content) {
-        let learnt = Record { content: Some(content), ..old };
+    pub fn learn(&mut self, identity: &BundleIdentity, old: TakenRecord, content: PayloadDigest) {
+        let learnt = TakenRecord { content: Some(content), ..old };
         let known = self.known.get_mut(identity).into_iter().flatten();
         let listed = self.order.iter_mut().filter(|(other, _)| other == identity).map(|(_, record)| record);
         known.chain(listed).filter(|record| **record == old).for_each(|record| *record = learnt);
     }
-    /// Numbers of those that are files.
+    /// Numbers of the bundles that are files.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, record)| record.number)
     }
-    /// Another was taken; [`List::write`] of the next [`Taken::lines`] makes it last.
-    pub fn note(&mut self, identity: Identity, record: Record) {
+    /// Records a bundle; [`TakenList::write`] of the next [`TakenBundles::lines`] makes the record durable.
+    pub fn note(&mut self, identity: BundleIdentity, record: TakenRecord) {
         if self.listed {
             self.waiting.push_str(&line(&identity, record));
             self.lines += 1;
         }
         self.remember(identity, record);
     }
-    fn remember(&mut self, identity: Identity, record: Record) {
+    fn remember(&mut self, identity: BundleIdentity, record: TakenRecord) {
         let known = self.known.entry(identity.clone()).or_default();
         if known.iter().all(|other| other.content != record.content) {
             known.push(record);
@@ -155,41 +157,43 @@ impl Taken {
             }
         }
     }
-    /// What to write of all that was noted so far.
-    pub fn lines(&mut self) -> Lines {
+    /// Takes the lines to write for everything recorded so far.
+    pub fn lines(&mut self) -> TakenLines {
         let more = std::mem::take(&mut self.waiting);
         if self.lines <= GARBAGE * REMEMBERED {
-            return Lines::More(more);
+            return TakenLines::More(more);
         }
         self.lines = self.order.len();
-        Lines::Anew(self.order.iter().map(|(identity, record)| line(identity, *record)).collect())
+        TakenLines::Anew(self.order.iter().map(|(identity, record)| line(identity, *record)).collect())
     }
 }
 
-impl List {
-    /// Where the disk is full, what was received before must still be promised, or it would come again and again.
+impl TakenList {
+    /// Reserves space for the list: on a full disk, bundles received before must still be recorded, or the node would
+    /// deliver
+    /// them again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length + ROOM / 2 > self.room {
             match fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, ROOM) {
                 Ok(()) => self.room = length + ROOM,
-                // There may be room later.
+                // There may be space later.
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
-                // A file system that cannot.
+                // The file system does not support reservations.
                 Err(_) => self.room = u64::MAX,
             }
         }
         Ok(())
     }
-    /// Writes lines, and waits until they are on disk.
-    pub fn write(&mut self, lines: &Lines) -> io::Result<()> {
+    /// Writes lines and waits until they are on disk.
+    pub fn write(&mut self, lines: &TakenLines) -> io::Result<()> {
         match lines {
-            Lines::More(lines) if lines.is_empty() => {}
-            Lines::More(lines) => {
+            TakenLines::More(lines) if lines.is_empty() => {}
+            TakenLines::More(lines) => {
                 self.file.write_all(lines.as_bytes())?;
                 self.file.sync_data()?;
             }
-            Lines::Anew(text) => {
+            TakenLines::Anew(text) => {
                 let fresh = self.path.with_file_name(".taken.new");
                 let mut whole = File::create(&fresh)?;
                 whole.write_all(text.as_bytes())?;
@@ -209,9 +213,9 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier versions
-/// wrote no digest, and nothing in place of `-`.
-fn line((source, time, sequence): &Identity, Record { number, content }: Record) -> String {
+/// One line of the list: creation time, sequence number, source, file number (`-`: no file), payload digest. Earlier
+/// versions wrote no digest, and nothing in place of `-`.
+fn line((source, time, sequence): &BundleIdentity, TakenRecord { number, content }: TakenRecord) -> String {
     let number = number.map_or_else(|| "-".to_string(), |number| number.to_string());
     match content {
         Some(content) => format!("{time} {sequence} {source} {number} {}\n", hex(&content)),
@@ -219,7 +223,7 @@ fn line((source, time, sequence): &Identity, Record { number, content }: Record)
     }
 }
 
-fn parse(line: &str) -> Option<(Identity, Record)> {
+fn parse(line: &str) -> Option<(BundleIdentity, TakenRecord)> {
     let mut words = line.split(' ');
     let (time, sequence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let source = words.next()?.to_string();
@@ -231,9 +235,9 @@ fn parse(line: &str) -> Option<(Identity, Record)> {
         None => None,
         Some(digits) => Some(content(digits)?),
     };
-    Some(((source, time, sequence), Record { number, content }))
+    Some(((source, time, sequence), TakenRecord { number, content }))
 }
-fn content(digits: &str) -> Option<Content> {
+fn content(digits: &str) -> Option<PayloadDigest> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
     pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
@@ -244,40 +248,40 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn identity(n: u64) -> Identity {
+    fn identity(n: u64) -> BundleIdentity {
         (format!("ipn:{}.9", n % 3), n, n * 7)
     }
-    fn record(number: Option<u64>) -> Record {
-        Record { number, content: Some([number.unwrap_or(99) as u8; 32]) }
+    fn record(number: Option<u64>) -> TakenRecord {
+        TakenRecord { number, content: Some([number.unwrap_or(99) as u8; 32]) }
     }
-    /// The list and what is known of it.
-    struct Both(Taken, List);
-    impl Both {
+    /// A list with the bundles it holds.
+    struct TakenFixture(TakenBundles, TakenList);
+    impl TakenFixture {
         fn write(&mut self) -> io::Result<()> {
             self.1.write(&self.0.lines())
         }
     }
-    impl std::ops::Deref for Both {
-        type Target = Taken;
-        fn deref(&self) -> &Taken {
+    impl std::ops::Deref for TakenFixture {
+        type Target = TakenBundles;
+        fn deref(&self) -> &TakenBundles {
             &self.0
         }
     }
-    impl std::ops::DerefMut for Both {
-        fn deref_mut(&mut self) -> &mut Taken {
+    impl std::ops::DerefMut for TakenFixture {
+        fn deref_mut(&mut self) -> &mut TakenBundles {
             &mut self.0
         }
     }
-    fn knows(taken: &Taken, n: u64) -> bool {
+    fn knows(taken: &TakenBundles, n: u64) -> bool {
         !taken.of(&identity(n)).is_empty()
     }
-    fn open(dir: &tempfile::TempDir) -> Both {
-        let (taken, list) = Taken::open(Some(dir.path())).unwrap();
-        Both(taken, list.unwrap())
+    fn open(dir: &tempfile::TempDir) -> TakenFixture {
+        let (taken, list) = TakenBundles::open(Some(dir.path())).unwrap();
+        TakenFixture(taken, list.unwrap())
     }
 
     #[test]
-    fn what_was_written_outlives_the_process_and_what_was_not_does_not() {
+    fn only_committed_lines_survive() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         assert!(taken.is_empty());
@@ -292,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_synced_are_not_promised() {
+    fn unsynced_lines_are_not_promised() {
         let file = OpenOptions::new().append(true).open("/dev/null").unwrap();
-        let mut list = List { path: "/dev/null".into(), file, room: u64::MAX };
-        assert!(list.write(&Lines::More("1 2 ipn:1.9\n".into())).is_err());
+        let mut list = TakenList { path: "/dev/null".into(), file, room: u64::MAX };
+        assert!(list.write(&TakenLines::More("1 2 ipn:1.9\n".into())).is_err());
     }
 
     #[test]
-    fn the_file_stays_short_and_the_last_are_known() {
+    fn compaction_keeps_the_latest_entries() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         let many = (2 * GARBAGE * REMEMBERED) as u64;
@@ -321,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_the_next_lines_before_the_disk_is_full() {
+    fn log_space_is_reserved_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
         let aside = || {
@@ -329,7 +333,7 @@ mod tests {
             (file.blocks() * 512).saturating_sub(file.len())
         };
         if aside() == 0 {
-            return; // A file system that cannot.
+            return; // The file system does not support reservations.
         }
         for n in 0..5000 {
             taken.note(identity(n), record(Some(n)));
@@ -341,21 +345,21 @@ mod tests {
     }
 
     #[test]
-    fn contents_of_one_identity_are_told_apart_as_long_as_they_are_remembered() {
+    fn remembered_contents_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let mut taken = open(&dir);
-        let with = |byte: u8, number| Record { number, content: Some([byte; 32]) };
+        let with = |byte: u8, number| TakenRecord { number, content: Some([byte; 32]) };
         for record in [with(0, None), with(0xfe, Some(3)), with(0, Some(4))] {
             taken.note(identity(1), record);
         }
         taken.write().unwrap();
         assert_eq!(open(&dir).of(&identity(1)), [with(0, None), with(0xfe, Some(3))], "each content once");
-        // Lines of earlier programs.
+        // Lines of earlier versions.
         std::fs::write(dir.path().join(".taken"), "1 7 ipn:1.9 5\n2 14 ipn:2.9\n").unwrap();
         let mut taken = open(&dir);
-        let old = Record { number: Some(5), content: None };
+        let old = TakenRecord { number: Some(5), content: None };
         assert_eq!(taken.of(&identity(1)), [old]);
-        assert_eq!(taken.of(&identity(2)), [Record { number: None, content: None }]);
+        assert_eq!(taken.of(&identity(2)), [TakenRecord { number: None, content: None }]);
         taken.learn(&identity(1), old, [5; 32]);
         assert_eq!(taken.of(&identity(1)), [with(5, Some(5))]);
         for n in 3..3 + REMEMBERED as u64 {
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_anywhere_takes_no_other_with_it_and_says_nothing() {
+    fn truncated_line_damages_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".taken");
         let whole = line(&identity(1), record(None)) + &line(&identity(2), record(Some(1234)));

@@ -1,31 +1,36 @@
-//! `farlink bench suite --against`: every row with the nodes of two programs in turn.
+//! `farlink bench suite --against`: every row measured with two versions of `farlink`, run alternately.
 
-use super::rows::{Figures, Row};
+use super::rows::{BenchRow, RowFigures};
 use super::stats::Runs;
 use serde_json::{Value, json};
 
-/// What may be more than the spread of runs.
+/// Difference tolerated beyond the spread of the runs, as a fraction.
 const MARGIN: f64 = 0.05;
 
-/// One figure of two programs.
+/// One figure of both programs.
 struct Compared {
     ours: Runs,
     theirs: Runs,
     more_is_better: bool,
 }
 impl Compared {
-    fn new(ours: &[Figures], theirs: &[Figures], more_is_better: bool, of: impl Fn(&Figures) -> f64) -> Compared {
+    fn new(
+        ours: &[RowFigures],
+        theirs: &[RowFigures],
+        more_is_better: bool,
+        of: impl Fn(&RowFigures) -> f64,
+    ) -> Compared {
         Compared { ours: Runs::new(ours.iter().map(&of)), theirs: Runs::new(theirs.iter().map(&of)), more_is_better }
     }
-    /// Ours less theirs, as a part of theirs.
+    /// Relative difference of the medians: 0.1 if ours is 10 % larger.
     fn difference(&self) -> f64 {
         self.ours.median / self.theirs.median - 1.0
     }
-    /// The wider one of both.
+    /// Wider of both spreads, as a fraction of the median.
     fn spread(&self) -> f64 {
         self.ours.spread().max(self.theirs.spread())
     }
-    /// Whether ours is worse by more than the spread and the margin.
+    /// Whether ours is worse by more than the spread and the margin together.
     fn worse(&self) -> bool {
         let worse = if self.more_is_better { -self.difference() } else { self.difference() };
         worse > self.spread() + MARGIN
@@ -43,10 +48,11 @@ impl Compared {
     }
 }
 
-/// A row for people and for programs, and whether something of it is worse.
-pub fn compare(row: &Row, ours: &[Value], theirs: &[Value]) -> (String, Value, bool) {
-    let figures = |runs: &[Value]| runs.iter().map(|run| row.figures(run)).collect::<Vec<Figures>>();
+/// Compares the runs of a row: text, JSON, and whether cost or speed is worse.
+pub fn compare(row: &BenchRow, ours: &[Value], theirs: &[Value]) -> (String, Value, bool) {
+    let figures = |runs: &[Value]| runs.iter().map(|run| row.figures(run)).collect::<Vec<RowFigures>>();
     let (mine, other) = (figures(ours), figures(theirs));
+    // Index 0 is the node's figure; index 1 is the baseline's, which does not depend on the programs.
     let cost = Compared::new(&mine, &other, false, |figures| figures.cost[0]);
     let unit = row.unit();
     let speed = Compared::new(&mine, &other, unit.more_is_better, |figures| figures.speed[0]);
@@ -68,7 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn worse_is_what_exceeds_spread_and_margin() {
+    fn worse_means_beyond_spread_and_margin() {
+        // 1.08 is 8 % worse: the spread of 4 % and the margin of 5 % cover it.
         let before = runs([1.0, 0.98, 1.02]);
         assert!(!compare(&ROWS[0], &runs([1.08, 1.07, 1.09]), &before).2, "8 % is 4 % of spread and less than 5 more");
         assert!(compare(&ROWS[0], &runs([1.2, 1.19, 1.21]), &before).2);

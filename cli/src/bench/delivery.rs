@@ -1,8 +1,8 @@
-//! `farlink bench delivery`: what one application takes from its node over its socket.
+//! `farlink bench delivery`: how fast one application takes bundles from its node over the application socket.
 
-use super::nodes::Folder;
-use crate::{Failure, values};
-use farlink_apps::bench::delivery::{self, Options};
+use super::nodes::BenchFolder;
+use crate::{CliError, values};
+use farlink_apps::bench::delivery::{self, DeliveryOptions};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ pub struct Args {
     /// Payload of each bundle.
     #[arg(long, default_value = "5 kB")]
     bundle_size: DataVolume,
-    /// Bundles that wait; default: 400 MB of them, 1,000 at least and 100,000 at most.
+    /// Bundles that wait in the store; default: 400 MB in total, 1,000 to 100,000 bundles.
     #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     bundles: Option<u64>,
-    /// Deliveries taken before the first is answered.
+    /// Deliveries taken before the first is acknowledged.
     #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     window: u32,
-    /// Write them as files, as `farlink recv --out` does.
+    /// Write payloads to files, as `farlink recv --out` does.
     #[arg(long)]
     files: bool,
-    /// Kill the node and start it again before: payloads then come from disk.
+    /// Kill the node and restart it before delivery: payloads are then read from disk.
     #[arg(long)]
     restart: bool,
     /// Keep configuration, log, store and files here; default: a temporary folder.
@@ -33,15 +33,16 @@ pub struct Args {
     json: bool,
 }
 
-/// What the defaults measure, with its files in `folder`.
+/// Measures with the defaults of the command line; the node's files go into `folder`.
 pub fn measure(bundle_size: u64, files: bool, folder: &Path, program: &Path, baseline: bool) -> anyhow::Result<Value> {
     let program = program.to_path_buf();
     let folder = folder.to_path_buf();
-    delivery::delivery(&Options {
+    delivery::delivery(&DeliveryOptions {
         bundle_size,
         bundles: None,
         window: 256,
         files,
+        // A restarted node reads every payload back from disk, which is a measurement of its own.
         restart: false,
         folder,
         baseline,
@@ -49,10 +50,9 @@ pub fn measure(bundle_size: u64, files: bool, folder: &Path, program: &Path, bas
     })
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.keep.as_ref())?;
-    let options = Options {
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.keep.as_ref())?;
+    let options = DeliveryOptions {
         bundle_size: args.bundle_size.0,
         bundles: args.bundles,
         window: args.window,
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         baseline: true,
         program: std::env::current_exe()?,
     };
-    eprintln!("filling a node, then taking all of it ...");
+    eprintln!("filling the node, then receiving every bundle ...");
     let result = delivery::delivery(&options)?;
     if args.json {
         println!("{result}");
@@ -70,16 +70,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
     println!(
-        "{} bundles of {} {}, {} at once",
+        "{} bundles of {} {}, window {}",
         number("bundles"),
         args.bundle_size,
-        if args.files { "into files" } else { "thrown away" },
+        if args.files { "into files" } else { "discarded" },
         args.window
     );
     println!("  goodput   {:.0} bundles/s   {}", number("bundles_s"), DataRate(number("goodput_bit_s") as u64));
-    println!("  marked    {:.0} as perhaps delivered before", number("redelivered"));
+    println!("  marked    {:.0} as possibly delivered before", number("redelivered"));
     println!(
-        "  CPU       {:.2} s of the node while all is taken; {:.2} s for each GB with the application",
+        "  CPU       {:.2} s in the node during delivery; {:.2} s per GB including the application",
         number("cpu_s_node"),
         number("cpu_s_per_gb")
     );

@@ -1,9 +1,9 @@
-//! `farlink bench forward`: a node between a generator and a sink.
+//! `farlink bench forward`: a node that forwards from a generator to a sink.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::forward::{self, Farlink};
-use farlink_apps::bench::{Middle, Options};
+use farlink_apps::bench::{BenchOptions, Middle};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 pub struct Args {
     #[command(flatten)]
     nodes: nodes::Args,
-    /// Have the node between encipher each payload (BCB-AES-GCM), and the sink open it.
+    /// Have the forwarding node encrypt each payload (BCB-AES-GCM), and the sink decrypt it.
     #[arg(long)]
     encipher: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
+    // Nodes 2 (the sink) and 3 (between) get security rules; the generator sends plain bundles.
     let mut options = args.nodes.options(folder.path())?;
     if args.encipher {
         encipher(&mut options)?;
@@ -33,13 +33,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the node between encipher for the sink.
-pub fn encipher(options: &mut Options) -> Result<(), Failure> {
+/// Configures the forwarding node as security source and the sink as acceptor of confidentiality.
+pub fn encipher(options: &mut BenchOptions) -> Result<(), CliError> {
     use std::os::unix::fs::OpenOptionsExt;
     options.enciphers = true;
     let file = options.folder.join("security.keys");
+    // Four random words of 64 bits: an AES-256 key.
     let secret: String = (0..4).map(|_| format!("{:016x}", farlink_apps::random())).collect();
     let key = format!("[[key]]\nname = \"bench\"\nsecret = \"{secret}\"\n");
+    // Mode 0600 from the start: no other user may read the key.
     let mut open = std::fs::OpenOptions::new();
     std::io::Write::write_all(
         &mut open.write(true).create(true).truncate(true).mode(0o600).open(file)?,
@@ -54,7 +56,7 @@ pub fn encipher(options: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// For people.
+/// Prints a result as text.
 pub fn print(result: &Value) {
     let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
     let rate = |key: &str| DataRate(number(key) as u64);
@@ -66,9 +68,9 @@ pub fn print(result: &Value) {
         result["store"].as_str().unwrap_or("")
     );
     println!("  goodput   {}   {:.0} bundles/s", rate("goodput_bit_s"), number("bundles_s"));
-    println!("  arrived   {:.0} of {:.0}", number("received"), number("sent"));
+    println!("  received  {:.0} of {:.0}", number("received"), number("sent"));
     println!(
-        "  CPU       {:.2} s for each GB, {:.1} us a bundle, of the node between",
+        "  CPU       {:.2} s per GB, {:.1} us per bundle, in the forwarding node",
         number("cpu_s_per_gb"),
         number("cpu_us_per_bundle")
     );

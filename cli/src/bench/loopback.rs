@@ -1,7 +1,7 @@
-//! `farlink bench loopback`: two nodes, and the fastest plain copy.
+//! `farlink bench loopback`: two nodes on this machine, beside the fastest plain copy.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::loopback;
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
@@ -13,9 +13,8 @@ pub struct Args {
     nodes: nodes::Args,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
     eprintln!("measuring plain copies, then two nodes for {} s ...", args.nodes.seconds);
     let result = loopback::loopback(&options)?;
@@ -39,6 +38,6 @@ fn print(result: &Value) {
     println!("  CPU       sender {:.2} s, receiver {:.2} s", number("cpu_s_sender"), number("cpu_s_receiver"));
     let volume = |key: &str| DataVolume(number(key) as u64);
     println!("  memory    sender {}, receiver {}", volume("rss_bytes_sender"), volume("rss_bytes_receiver"));
-    println!("  cost      {:.2} s of processor time for each GB", number("cpu_s_per_gb"));
+    println!("  cost      {:.2} s of processor time per GB", number("cpu_s_per_gb"));
     nodes::print_baseline(result);
 }

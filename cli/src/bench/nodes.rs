@@ -1,8 +1,8 @@
-//! What is said of the nodes of a benchmark.
+//! Options and temporary folder that the benchmarks of nodes share.
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::Context;
-use farlink_apps::bench::Options;
+use farlink_apps::bench::BenchOptions;
 use farlink_base::{DataRate, DataVolume};
 use farlink_cla::registry::{LayerInfo, NAMES};
 use farlink_node::tls::certificate;
@@ -12,28 +12,28 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args, Clone, Debug)]
 #[group(id = "nodes")]
 pub struct Args {
-    /// Convergence layer.
+    /// Convergence layer between the nodes.
     #[arg(long, default_value = "tcpclv4", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub cla: String,
     /// Payload of each bundle.
     #[arg(long, default_value = "100 kB")]
     pub bundle_size: DataVolume,
-    /// How long to send.
+    /// Seconds to send.
     #[arg(long, default_value = "5", allow_hyphen_values = true)]
     pub seconds: f64,
-    /// Where bundles are kept.
+    /// Store of the nodes: in memory or on disk.
     #[arg(long, default_value = "memory", value_parser = ["memory", "durable"])]
     pub store: String,
-    /// Bytes of one LTP datagram.
+    /// Bytes per LTP datagram.
     #[arg(long, default_value = "1360")]
     pub mtu: u32,
-    /// Payload rate of the generator; default: as fast as it goes.
+    /// Payload rate of the generator; default: unlimited.
     #[arg(long, allow_hyphen_values = true)]
     pub rate: Option<DataRate>,
-    /// Secure the sessions with TLS, certificates made for it.
+    /// Secure the sessions with TLS; certificates are made for the run.
     #[arg(long)]
     pub tls: bool,
-    /// Keep configuration, logs and store here; default: a temporary folder.
+    /// Folder that keeps configuration, logs and store; default: a temporary one.
     #[arg(long)]
     pub keep: Option<PathBuf>,
     /// Print one JSON document.
@@ -41,49 +41,46 @@ pub struct Args {
     pub json: bool,
 }
 
-/// The folder of a run: the one named, or one that goes with this value.
-pub struct Folder {
+/// Folder of a run: the one named, or a temporary one that is removed on drop.
+pub struct BenchFolder {
     temporary: Option<tempfile::TempDir>,
     kept: PathBuf,
 }
-impl Folder {
-    /// Makes it.
-    pub fn new(keep: Option<&PathBuf>) -> Result<Folder, Failure> {
+impl BenchFolder {
+    /// Creates the folder, or a temporary one if none is named.
+    pub fn new(keep: Option<&PathBuf>) -> Result<BenchFolder, CliError> {
         match keep {
             Some(folder) => {
-                // Its files would be written over, and bundles of an earlier run found in its store.
+                // Files would be overwritten, and the store would still hold bundles of the earlier run.
                 if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some()) {
-                    return Err(Failure::Input(format!(
-                        "--keep: {} is not empty\nhint: name a folder that is not there, or empty",
+                    return Err(CliError::Input(format!(
+                        "--keep: {} is not empty\nhint: name a folder that is empty or does not exist",
                         folder.display()
                     )));
                 }
                 crate::make_folder(folder, "--keep")?;
-                Ok(Folder { temporary: None, kept: folder.clone() })
+                Ok(BenchFolder { temporary: None, kept: folder.clone() })
             }
             None => {
                 let temporary = tempfile::tempdir()?;
-                Ok(Folder { kept: temporary.path().to_path_buf(), temporary: Some(temporary) })
+                Ok(BenchFolder { kept: temporary.path().to_path_buf(), temporary: Some(temporary) })
             }
         }
     }
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.temporary.as_ref().map_or(&self.kept, |folder| folder.path())
     }
 }
 
 impl Args {
-    /// What to measure, with its files in `folder`.
-    pub fn options(&self, folder: &Path) -> Result<Options, Failure> {
+    /// Options of the benchmark, with its files in `folder`.
+    pub fn options(&self, folder: &Path) -> Result<BenchOptions, CliError> {
         if !(0.1..=3600.0).contains(&self.seconds) {
-            return Err(Failure::Input(
-                "--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into(),
-            ));
+            return Err(CliError::Input("--seconds: expected 0.1 to 3600\nhint: 5 s give a stable figure".into()));
         }
         let layer =
-            LayerInfo::named(&self.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", self.cla)))?;
-        Ok(Options {
+            LayerInfo::named(&self.cla).ok_or_else(|| CliError::Input(format!("--cla: no layer `{}`", self.cla)))?;
+        Ok(BenchOptions {
             layer_lines: if self.tls { secured(layer, folder)? } else { Default::default() },
             tables: Default::default(),
             tls: self.tls.then(|| ["node-1.pem", "node-1.key", "authority.pem"].map(|name| folder.join(name))),
@@ -102,12 +99,13 @@ impl Args {
     }
 }
 
-/// Certificates for all nodes, and the lines of their layers.
-fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
+/// Writes certificates for all three nodes; returns the TLS lines of their layer tables.
+fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], CliError> {
+    // Valid for one day: a benchmark ends long before that.
     let day = std::time::Duration::from_secs(86_400);
     if !layer.settings().iter().any(|setting| setting.name == "tls") {
         let name = layer.name;
-        return Err(Failure::Input(format!("--tls: sessions of {name} cannot be secured\nhint: --cla tcpclv4")));
+        return Err(CliError::Input(format!("--tls: sessions of {name} cannot be secured\nhint: --cla tcpclv4")));
     }
     let authority = certificate::authority(day).context("an authority cannot be made")?;
     std::fs::write(folder.join("authority.pem"), &authority.certificate)?;
@@ -124,11 +122,11 @@ fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
     Ok(lines)
 }
 
-/// The plain copy of a result, for people.
+/// Prints the baseline of a result.
 pub fn print_baseline(result: &serde_json::Value) {
     let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
     println!(
-        "  baseline  {} at {:.2} s for each GB ({})",
+        "  baseline  {} at {:.2} s per GB ({})",
         DataRate(number("baseline_bit_s") as u64),
         number("baseline_cpu_s_per_gb"),
         result["baseline"].as_str().unwrap_or("")
@@ -140,8 +138,8 @@ pub fn print_baseline(result: &serde_json::Value) {
 pub mod tests {
     use super::*;
 
-    /// What is measured where nothing is said.
-    pub fn some() -> Options {
+    /// Options as the defaults of the command line give them.
+    pub fn some() -> BenchOptions {
         let Ok(options) = args().options(Path::new("/there")) else { panic!("they are right") };
         options
     }
@@ -161,12 +159,13 @@ pub mod tests {
     }
 
     #[test]
-    fn a_layer_without_tls_is_not_secured_and_times_are_bounded() {
+    fn tls_needs_support_and_seconds_bounds() {
         let refused = |change: fn(&mut Args)| {
             let mut nodes = Args { cla: "stcp".into(), ..args() };
             change(&mut nodes);
-            matches!(nodes.options(Path::new("/there")), Err(Failure::Input(_)))
+            matches!(nodes.options(Path::new("/there")), Err(CliError::Input(_)))
         };
+        // A range check is false for NaN, which is why it is written as `contains`.
         assert!(refused(|nodes| nodes.tls = true) && refused(|nodes| nodes.seconds = f64::NAN));
         assert!(!refused(|_| {}));
     }

@@ -1,9 +1,9 @@
-//! `farlink bench peer`: another implementation, and ours in its place.
+//! `farlink bench peer`: another implementation and Farlink, alternately in the same place.
 
-use super::nodes::{self, Folder};
+use super::nodes::{self, BenchFolder};
 use super::peers;
 use super::stats::median;
-use crate::{Failure, bar, values};
+use crate::{CliError, bar, values};
 use farlink_apps::bench::forward::{self, Farlink};
 use farlink_apps::bench::{Middle, Ports};
 use serde_json::{Value, json};
@@ -11,41 +11,41 @@ use std::path::PathBuf;
 
 /// Arguments of `farlink bench peer`.
 #[derive(clap::Args)]
-#[command(after_long_help = "A program that is none of these takes its ports and folder from words of --start:\n  \
+#[command(after_long_help = "Any other program is started by --start, which names its ports and folder:\n  \
     farlink bench peer other --start 'mynode --listen {listen} --sink {sink} --dir {folder}'\n\n\
-    It is node ipn:3.0, listens at {listen}, and hands bundles for ipn:2.* to the sink at {sink}, all on 127.0.0.1. Both\n\
-    have the same generator (ipn:1.0) and sink (ipn:2.0), which are ours. docs/explanation/performance.md says what was\n\
-    seen.")]
+    The program is node ipn:3.0, listens at {listen} and forwards bundles for ipn:2.* to the sink at {sink}, all on\n\
+    127.0.0.1. The generator (ipn:1.0) and the sink (ipn:2.0) are Farlink nodes in both cases. Results:\n\
+    docs/explanation/performance.md.")]
 pub struct Args {
-    /// Which implementation.
+    /// Implementation to compare with.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(peers::NAMES))]
     peer: String,
-    /// Its program; default: found on the PATH.
+    /// Program of that implementation; default: searched on the PATH.
     #[arg(long)]
     program: Option<PathBuf>,
-    /// How `other` is started.
+    /// Command that starts `other`.
     #[arg(long, required_if_eq("peer", "other"))]
     start: Option<String>,
-    /// Runs of each, in turn; medians are shown.
+    /// Runs of each program, alternating; medians are shown.
     #[arg(long, default_value = "3", value_parser = values::some)]
     runs: u64,
     #[command(flatten)]
     nodes: nodes::Args,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let mut peer = peers::named(&args.peer, args.program.clone(), args.start.clone())?;
-    // What it cannot do is told before anything is measured.
-    let trial = Folder::new(None)?;
+    // An unsupported option is refused before any time is spent on measuring.
+    let trial = BenchFolder::new(None)?;
     peer.prepare(&args.nodes.options(trial.path())?, &Ports::free()?, trial.path())
-        .map_err(|why| Failure::Input(format!("{why:#}")))?;
+        .map_err(|why| CliError::Input(format!("{why:#}")))?;
     let bar = bar::steps(args.runs * 2, "measuring");
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
     for run in 1..=args.runs {
+        // Alternating runs spread changes of the machine's load over both programs.
         for (middle, results) in [(&mut *peer, &mut theirs), (&mut Farlink as &mut dyn Middle, &mut ours)] {
             let name = format!("{}-{run}", middle.name());
-            let folder = Folder::new(args.nodes.keep.as_ref().map(|keep| keep.join(name)).as_ref())?;
+            let folder = BenchFolder::new(args.nodes.keep.as_ref().map(|keep| keep.join(name)).as_ref())?;
             bar.set_message(middle.name());
             results.push(forward::forward(&args.nodes.options(folder.path())?, middle)?);
             bar.inc(1);
@@ -57,12 +57,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Ok(());
     }
     println!(
-        "{} bundles over {} through a node between the same generator and sink, medians of {} runs in turn",
+        "{} bundles over {} through a node between the same generator and sink, medians of {} alternating runs",
         args.nodes.bundle_size, args.nodes.cla, args.runs
     );
     println!(
         "{:<10} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}",
-        "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "missing"
+        "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "lost"
     );
     for (name, runs) in [(peer.name(), &theirs), ("farlink".into(), &ours)] {
         println!("{}", line(&name, runs));
@@ -70,9 +70,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let of = |runs: &[Value], key: &str| median_of(runs, key);
     let ratio = |key: &str| of(&ours, key) / of(&theirs, key);
     let cost = match ratio("cpu_us_per_bundle") {
-        ratio if ratio.is_finite() => format!("{ratio:.2} times the processor time a bundle"),
-        // Theirs may be a program that only starts others.
-        _ => "processor time that cannot be compared: none was counted of theirs".into(),
+        ratio if ratio.is_finite() => format!("{ratio:.2} times the processor time per bundle"),
+        // A launcher script uses no processor time itself: its children were not counted.
+        _ => "processor time not comparable: none was counted for the other program".into(),
     };
     println!("farlink: {:.2} times the goodput with {cost}", ratio("goodput_bit_s"));
     Ok(())
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_shows_medians_and_what_was_lost() {
+    fn line_shows_medians_and_losses() {
         let run = |goodput: f64| json!({ "goodput_bit_s": goodput, "sent": 10, "received": 8, "bundles_s": 5.0 });
         let line = line("x", &[run(1e9), run(3e9), run(2e9)]);
         assert!(line.contains("2.00 Gbit/s") && line.ends_with(" 2"), "{line}");

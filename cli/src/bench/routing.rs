@@ -1,26 +1,29 @@
-//! `farlink bench routing`: contact-graph routes through a large plan.
+//! `farlink bench routing`: contact-graph routing over a large plan.
 
 use super::stats::median;
-use crate::{Failure, values};
+use crate::{CliError, values};
 use farlink_base::{DataRate, NodeId, Priority, Rng};
 use farlink_routing::sabr::{Booked, Planner, Query};
 use farlink_routing::{Contact, ContactPlan, PlanIndex, PlanTime};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Length of the plan and of a contact, and how many bundles pass.
+/// Length of the plan, s.
 const DAY_S: u64 = 86_400;
+/// Length of a contact, s.
 const CONTACT_S: u64 = 600;
+/// Bundles routed.
 const BUNDLES: u64 = 20_000;
+/// Size of a bundle, bytes.
 const BUNDLE: u64 = 100_000;
 
 /// Arguments of `farlink bench routing`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Nodes.
+    /// Number of nodes.
     #[arg(long, default_value = "206", value_parser = clap::value_parser!(u64).range(2..=100_000))]
     nodes: u64,
-    /// Contacts of ten minutes between two of them, over a day.
+    /// Number of contacts, of ten minutes each, between two random nodes over one day.
     #[arg(long, default_value = "16000", allow_hyphen_values = true, value_parser = values::some)]
     contacts: u64,
     /// Print one JSON document.
@@ -28,19 +31,18 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
+pub fn run(args: Args) -> Result<(), CliError> {
     let result = measure(args.nodes, args.contacts);
     if args.json {
         println!("{result}");
         return Ok(());
     }
     let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
-    println!("{} nodes, {} contacts over a day, one bundle after the other, each booked", args.nodes, args.contacts);
+    println!("{} nodes, {} contacts over a day, bundles routed one by one, each booked", args.nodes, args.contacts);
     println!("  routed    {:.0} of {:.0}, {:.1} hops each", number("routed"), number("asked"), number("hops"));
     println!("  speed     {:.0} bundles/s", number("routed_s"));
     println!(
-        "  a search  p50 {:.0} us, p95 {:.0} us, p99 {:.0} us, nothing remembered",
+        "  search    p50 {:.0} us, p95 {:.0} us, p99 {:.0} us, no route cached",
         number("p50_us"),
         number("p95_us"),
         number("p99_us")
@@ -48,8 +50,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every bundle is searched for anew, and books its volume.
+/// Routes every bundle by a search of its own and books its volume.
 pub fn measure(nodes: u64, contacts: u64) -> Value {
+    // A fixed seed: results of different versions are comparable.
     let mut rng = Rng::new(7);
     let index = PlanIndex::new(plan(&mut rng, nodes, contacts));
     let (mut planner, mut booked) = (Planner::default(), Booked::new(7));
@@ -57,7 +60,7 @@ pub fn measure(nodes: u64, contacts: u64) -> Value {
     let mut searching = Duration::ZERO;
     for bundle in 0..BUNDLES {
         let to = NodeId::ipn(2 + rng.below(nodes - 1));
-        // Made evenly over the first half of the day.
+        // Created evenly over the first half of the day: later ones would find few contacts left.
         let at = PlanTime(bundle * (DAY_S / 2) * 1_000_000_000 / BUNDLES);
         let began = Instant::now();
         let route = planner.route(&index, &Query::new(NodeId::ipn(1), to, at, BUNDLE), &booked);
@@ -72,6 +75,7 @@ pub fn measure(nodes: u64, contacts: u64) -> Value {
     }
     let p50 = median(&times);
     times.sort_by(f64::total_cmp);
+    // Nearest rank, rounded down.
     let at = |share: f64| times.get((share * (times.len() - 1) as f64) as usize).copied();
     json!({
         "nodes": nodes,
@@ -86,9 +90,10 @@ pub fn measure(nodes: u64, contacts: u64) -> Value {
     })
 }
 
-/// Contacts of pairs drawn by chance, both ways each.
+/// Random contacts between pairs of nodes, in both directions.
 fn plan(rng: &mut Rng, nodes: u64, contacts: u64) -> ContactPlan {
     let mut plan = ContactPlan::default();
+    // Each draw adds both directions, or nothing if the nodes are equal.
     while (plan.contacts.len() as u64) < contacts {
         let (a, b) = (1 + rng.below(nodes), 1 + rng.below(nodes));
         let start = rng.below(DAY_S - CONTACT_S);

@@ -1,7 +1,7 @@
-//! `farlink bench shards`: a node whose links are in several owner threads.
+//! `farlink bench shards`: a node whose links are spread over several owner threads.
 
-use super::nodes::{self, Folder};
-use crate::Failure;
+use super::nodes::{self, BenchFolder};
+use crate::CliError;
 use farlink_apps::bench::shards::{self, Shards};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::Value;
@@ -11,23 +11,23 @@ use serde_json::Value;
 pub struct Args {
     #[command(flatten)]
     nodes: nodes::Args,
-    /// Shards of the node between, each with a pair of a generator and a sink.
+    /// Shards of the forwarding node, each with one generator and one sink.
     #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=32))]
     shards: u32,
-    /// Have every bundle leave by another shard than it came in by.
+    /// Make every bundle leave by another shard than it arrived at.
     #[arg(long)]
     cross: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let folder = Folder::new(args.nodes.keep.as_ref())?;
+pub fn run(args: Args) -> Result<(), CliError> {
+    let folder = BenchFolder::new(args.nodes.keep.as_ref())?;
     let options = args.nodes.options(folder.path())?;
+    // Certificates are made for three nodes only.
     if args.nodes.tls {
-        return Err(Failure::Input("--tls: not measured here\nhint: farlink bench forward --tls".into()));
+        return Err(CliError::Input("--tls: not measured here\nhint: farlink bench forward --tls".into()));
     }
     let wanted = Shards { shards: args.shards, cross: args.cross };
-    eprintln!("measuring the copies, then {} pairs for {} s, twice ...", args.shards, args.nodes.seconds);
+    eprintln!("measuring plain copies, then {} pairs for {} s, twice ...", args.shards, args.nodes.seconds);
     let result = shards::shards(&options, wanted)?;
     match args.nodes.json {
         true => println!("{result}"),
@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// For people.
+/// Prints a result as text.
 fn print(result: &Value) {
     let text = |key: &str| result[key].as_str().unwrap_or("").to_string();
     let size = DataVolume(result["bundle_size"].as_u64().unwrap_or(0));
@@ -46,7 +46,7 @@ fn print(result: &Value) {
         let run = &result[key];
         let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
         println!(
-            "  {:>2} shards {}   {:.0} bundles/s   {:.2} us of CPU a bundle, {:.2} us of the busiest owner   {}",
+            "  {:>2} shards {}   {:.0} bundles/s   {:.2} us of CPU per bundle, {:.2} us in the busiest owner thread   {}",
             run["shards"],
             DataRate(number("goodput_bit_s") as u64),
             number("bundles_s"),
@@ -57,14 +57,15 @@ fn print(result: &Value) {
     }
     let ratio = |key: &str| result[key].as_f64().unwrap_or(0.0);
     println!(
-        "  speedup   {:.2} here, {:.2} by the processor time of owners",
+        "  speedup   {:.2} measured, {:.2} by the processor time of the owner threads",
         ratio("speedup"),
         ratio("owners_speedup")
     );
+    // Layers over datagrams have no such copies.
     if let Some(copies) = result["copies_bit_s"].as_f64() {
         let alone = result["copy_bit_s"].as_f64().unwrap_or(0.0);
         println!(
-            "  copies    {} alone, {} all at once: {:.2}",
+            "  copies    {} alone, {} all at once: speedup {:.2}",
             DataRate(alone as u64),
             DataRate(copies as u64),
             result["copies_speedup"].as_f64().unwrap_or(0.0)

@@ -1,25 +1,26 @@
 //! Medians and spreads of the runs of a row.
 
-/// Median of some runs, and the least and the most of them.
+/// Median, minimum and maximum over the runs of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// Not a number of no runs.
+    /// NaN if there are no runs.
     pub median: f64,
     least: f64,
     most: f64,
 }
 impl Runs {
-    /// Of those values that are numbers.
+    /// Summarizes the values, leaving out NaN and infinities.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Runs {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        // `f64::min` and `f64::max` ignore the initial NaN.
         let end = |of: fn(f64, f64) -> f64| values.iter().copied().fold(f64::NAN, of);
         Runs { median: median(&values), least: end(f64::min), most: end(f64::max) }
     }
-    /// From the least to the most, as a part of the median.
+    /// Maximum less minimum, as a fraction of the median.
     pub fn spread(&self) -> f64 {
         (self.most - self.least) / self.median
     }
-    /// For people: `0.64 (0.62..0.66)`.
+    /// Median with the range, as text: `0.64 (0.62..0.66)`.
     pub fn text(&self, digits: usize) -> String {
         match self.median.is_nan() {
             true => "-".into(),
@@ -28,7 +29,7 @@ impl Runs {
     }
 }
 
-/// The middle one, the mean of both where there are two; not a number of none.
+/// Median: of an even number of values the mean of the middle two; NaN if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_of_the_values_there_are() {
+    fn medians_ignore_missing_values() {
         assert!(median(&[]).is_nan());
         assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0])), (2.0, 2.5));
         let runs = Runs::new([1.0, f64::NAN, 3.0, 4.0]);

@@ -1,50 +1,52 @@
-//! `farlink bench suite`: everything that is measured, as one table, or beside what another program does.
+//! `farlink bench suite`: all benchmarks as one table, or compared with another version of `farlink`.
 
 use super::against;
-use super::rows::{Figures, ROWS, Row};
+use super::rows::{BenchRow, ROWS, RowFigures};
 use super::stats::Runs;
-use crate::{Failure, bar, values};
+use crate::{CliError, bar, values};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Marks in a file between which the table stands.
+/// Marks in a file between which the table is written.
 const BEGIN: &str = "<!-- bench:begin -->";
 const END: &str = "<!-- bench:end -->";
 
 /// Arguments of `farlink bench suite`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Runs of each row; medians are shown, and the least and the most.
+    /// Runs per row; the median is shown with minimum and maximum.
     #[arg(long, default_value = "3", value_parser = values::some)]
     runs: u64,
-    /// How long each run sends.
+    /// Seconds that each run sends.
     #[arg(long, default_value = "4")]
     seconds: f64,
-    /// Only rows with this in their name.
+    /// Only rows whose name contains this text.
     #[arg(long)]
     rows: Option<String>,
-    /// Run each row with the nodes of this other farlink in turn, and show what differs beyond the spread.
+    /// Alternate each row with the nodes of this other farlink, and show differences beyond the spread.
     #[arg(long, conflicts_with = "write")]
     against: Option<PathBuf>,
-    /// Write the table into this file, between `<!-- bench:begin -->` and `<!-- bench:end -->`.
+    /// Write the table to this file, between `<!-- bench:begin -->` and `<!-- bench:end -->`.
     #[arg(long, conflicts_with = "rows")]
     write: Option<PathBuf>,
-    /// Print one JSON document: all results of all runs.
+    /// Print one JSON document with the results of every run.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the subcommand.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let wanted: Vec<&Row> =
+pub fn run(args: Args) -> Result<(), CliError> {
+    let wanted: Vec<&BenchRow> =
         ROWS.iter().filter(|row| args.rows.as_ref().is_none_or(|rows| row.title().contains(rows.as_str()))).collect();
     if wanted.is_empty() {
-        let names: Vec<String> = ROWS.iter().map(Row::title).collect();
-        return Err(Failure::Input(format!("--rows: no row with it\nhint: there are: {}", names.join("; "))));
+        let names: Vec<String> = ROWS.iter().map(BenchRow::title).collect();
+        return Err(CliError::Input(format!(
+            "--rows: no row has this in its name\nhint: the rows are: {}",
+            names.join("; ")
+        )));
     }
-    // Before minutes are spent: it is to be there, with its marks.
+    // Checked before minutes are spent: the file must exist and have its marks.
     args.write.as_deref().map(|file| rewritten(file, "")).transpose()?;
     let ours = std::env::current_exe()?;
     let theirs = args.against.as_deref().map(other).transpose()?;
@@ -58,8 +60,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
             for (program, runs) in
                 theirs.as_ref().map(|theirs| (theirs, &mut other)).into_iter().chain([(&ours, &mut mine)])
             {
+                // Checked before each run, so that Control-C costs at most one more run.
                 if stop.load(Ordering::Relaxed) {
-                    return Err(Failure::Run(anyhow::anyhow!("stopped")));
+                    return Err(CliError::Run(anyhow::anyhow!("stopped")));
                 }
                 bar.set_message(row.title());
                 runs.push(row.measure(args.seconds, program, theirs.is_none())?);
@@ -75,6 +78,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             false => (line(row, &mine), json!({ "name": row.name, "bundles_of": row.size, "runs": mine })),
         };
         if !args.json {
+            // The bar is on the same terminal: it must not cut a line of the table.
             bar.suspend(|| println!("{line}"));
         }
         lines.push(line);
@@ -84,7 +88,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.json {
         println!("{}", json!({ "machine": machine(), "rows": all }));
     } else if theirs.is_some() {
-        println!("{worse} of {} rows are worse by more than 5 % beyond the spread of their runs", lines.len());
+        println!("{worse} of {} rows are worse by more than the spread of their runs plus 5 %", lines.len());
     }
     if let Some(file) = &args.write {
         std::fs::write(file, rewritten(file, &table(&lines, args.runs))?)?;
@@ -93,25 +97,27 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The other program: one that runs.
-fn other(program: &Path) -> Result<PathBuf, Failure> {
-    let failed = |why: String| Failure::Input(format!("--against: {}: {why}\nhint: name a farlink", program.display()));
+/// Path of the other program; refused if it does not run or is not `farlink`.
+fn other(program: &Path) -> Result<PathBuf, CliError> {
+    let failed =
+        |why: String| CliError::Input(format!("--against: {}: {why}\nhint: name a farlink program", program.display()));
     let path = std::fs::canonicalize(program).map_err(|why| failed(why.to_string()))?;
     let version = std::process::Command::new(&path).arg("--version").output().map_err(|why| failed(why.to_string()))?;
     match version.stdout.starts_with(b"farlink ") {
         true => Ok(path),
-        false => Err(failed("it does not call itself farlink".into())),
+        false => Err(failed("its --version does not begin with farlink".into())),
     }
 }
 
-/// A line of the table.
-fn line(row: &Row, runs: &[Value]) -> String {
-    let figures: Vec<Figures> = runs.iter().map(|run| row.figures(run)).collect();
-    let of = |figure: fn(&Figures) -> f64| Runs::new(figures.iter().map(figure));
+/// One line of the table.
+fn line(row: &BenchRow, runs: &[Value]) -> String {
+    let figures: Vec<RowFigures> = runs.iter().map(|run| row.figures(run)).collect();
+    let of = |figure: fn(&RowFigures) -> f64| Runs::new(figures.iter().map(figure));
     let unit = row.unit();
     let arrow = if unit.more_is_better { "↑" } else { "↓" };
     let cost = [of(|figures| figures.cost[0]), of(|figures| figures.cost[1])];
     let speed = [of(|figures| figures.speed[0]), of(|figures| figures.speed[1])];
+    // A row without a baseline divides by NaN.
     let times = |[ours, base]: [Runs; 2], arrow: &str| match (ours.median / base.median).is_finite() {
         true => format!("{:.2} {arrow}", ours.median / base.median),
         false => "-".into(),
@@ -136,10 +142,11 @@ fn line(row: &Row, runs: &[Value]) -> String {
     )
 }
 
-/// What it ran on.
+/// Processors of this machine.
 fn machine() -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    // Absent on processors other than x86.
     let model = text.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
     let model = model.trim_start_matches([' ', '\t', ':']).trim();
     format!("{processors} processors{}", if model.is_empty() { String::new() } else { format!(" ({model})") })
@@ -152,7 +159,7 @@ fn table(lines: &[String], runs: u64) -> String {
     let mut text = format!("{head}{}\n", lines.join("\n"));
     let _ = writeln!(
         text,
-        "\nMedians of {runs} runs over loopback on {}, in parentheses the least and the most. ↑: more is better, ↓: less \
+        "\nMedians of {runs} runs over loopback on {}, in parentheses the minimum and the maximum. ↑: more is better, ↓: less \
          is better.\n\n\
          - **Processor s/GB**: seconds that all processors together spend, kernel included, for each gigabyte of payload; \
          with bundles of 1 kB that is also microseconds a bundle. Node to node: of both nodes; forward: of the node \
@@ -170,16 +177,17 @@ fn table(lines: &[String], runs: u64) -> String {
     text
 }
 
-/// A file with the part between its marks anew.
-fn rewritten(file: &Path, table: &str) -> Result<String, Failure> {
-    let failed = |why: String| Failure::Input(format!("--write: {}: {why}", file.display()));
+/// Text of the file with the part between the marks replaced.
+fn rewritten(file: &Path, table: &str) -> Result<String, CliError> {
+    let failed = |why: String| CliError::Input(format!("--write: {}: {why}", file.display()));
     replace(&std::fs::read_to_string(file).map_err(|why| failed(why.to_string()))?, table).map_err(failed)
 }
 
 fn replace(text: &str, table: &str) -> Result<String, String> {
     match (text.find(BEGIN), text.find(END)) {
+        // The end mark itself is part of the rest.
         (Some(begin), Some(end)) if begin < end => Ok(format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..])),
-        _ => Err(format!("it has no `{BEGIN}` before `{END}`\nhint: write both where the table shall stand")),
+        _ => Err(format!("it has no `{BEGIN}` before `{END}`\nhint: write both where the table is to be")),
     }
 }
 
@@ -188,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_part_between_the_marks_changes() {
+    fn only_text_between_marks_changes() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
         assert_eq!(replace(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert!(replace("nothing", "new").is_err() && replace(&format!("{END}{BEGIN}"), "new").is_err());
     }
 
     #[test]
-    fn line_shows_cost_first_with_spread_and_direction() {
+    fn line_shows_cost_spread_and_direction() {
         let run = |cost: f64| {
             json!({ "cpu_s_per_gb": cost, "baseline_cpu_s_per_gb": 0.5, "goodput_bit_s": 3e9, "baseline_bit_s": 6e9,
                 "rss_bytes_node": 5_000_000, "baseline": "a copy" })
@@ -208,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_has_as_many_columns_as_the_head() {
+    fn lines_match_header_columns() {
         for row in &ROWS {
             let lines = [line(row, &[json!({})])];
             let table = table(&lines, 3);

@@ -1,31 +1,31 @@
-//! The files of the two nodes that `farlink init two-nodes` writes.
+//! Text of the node files that `farlink init two-nodes` writes.
 
 use super::TwoNodes;
 use farlink_cla::registry::LayerInfo;
 use std::net::{IpAddr, SocketAddr};
 
-/// Where nodes announce themselves.
+/// UDP port of announcements.
 const ANNOUNCED_AT: u16 = 3003;
 
-/// One of the two.
-pub struct Side {
-    /// `a` or `b`.
+/// One of the two nodes.
+pub struct InitNode {
+    /// Letter of the node, `a` or `b`, in file names.
     pub name: &'static str,
-    /// Its node number.
+    /// Node number of its ipn node ID.
     pub number: u64,
-    /// The address of its computer.
+    /// IP address of its computer.
     pub ip: IpAddr,
-    /// Added to each port: on one computer the second takes the next ones.
+    /// Added to each port number: 1 for the second node on the same computer.
     pub ports: u16,
 }
 
-impl Side {
+impl InitNode {
     fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, port + self.ports)
     }
-    /// The file of this node, whose neighbour is `there`.
-    pub fn text(&self, there: &Side, args: &TwoNodes) -> String {
-        let Side { name, number, .. } = self;
+    /// Text of this node's file; `there` is the neighbour.
+    pub fn text(&self, there: &InitNode, args: &TwoNodes) -> String {
+        let InitNode { name, number, .. } = self;
         let other = there.number;
         let way = match args.layer {
             _ if args.discovery => self.found(there, args),
@@ -41,13 +41,13 @@ impl Side {
 
 node_ids = ["ipn:{number}.0"]
 
-[store]                        # where bundles wait
+[store]                        # holds bundles until they are forwarded or delivered
 kind = "durable"               # on disk before they are acknowledged; or "memory"
 dir = "store-{name}"
 capacity = "1 GB"
 
 {way}
-{routes}{security}{custody}[app]                          # where applications attach
+{routes}{security}{custody}[app]                          # socket for applications
 socket = "node-{name}.sock"
 
 [api]                          # `farlink node status --at node-{name}.control.sock`
@@ -58,36 +58,36 @@ level = "info"                 # "debug" shows a line per bundle event
 "#
         )
     }
-    fn one_way(&self, there: &Side, layer: &LayerInfo, args: &TwoNodes) -> String {
+    fn one_way(&self, there: &InitNode, layer: &LayerInfo, args: &TwoNodes) -> String {
         let (kind, port) = (layer.name, layer.port);
         let keyed = args.secure && kind == "ltp";
         let more = match kind {
             "ltp" => {
-                "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
+                "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; sets LTP's timers\nrate = \"100 Mbit/s\"\n"
             }
             "udpcl" if args.custody => {
-                "version = 2                    # in segments: what is in custody is not cut into fragments\nrate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
+                "version = 2                    # segments, as bundles in custody are not fragmented\nrate = \"10 Mbit/s\"             # rate of the path: UDPCL has no congestion control\n"
             }
             "udpcl" => {
-                "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
+                "rate = \"10 Mbit/s\"             # rate of the path: UDPCL has no congestion control\n"
             }
             _ => "",
         };
         format!(
             r#"{layer}
-[link.{there}]                       # the way to the neighbour
+[link.{there}]                       # link to the neighbour
 layer = "{kind}"
 peer = "ipn:{number}.0"
 address = "{address}"
 {more}{key}"#,
             layer = self.layer(layer, args),
-            key = if keyed { "key = \"links\"                  # every segment shows a keyed hash\n" } else { "" },
+            key = if keyed { "key = \"links\"                  # authenticates every segment\n" } else { "" },
             there = there.name,
             number = there.number,
             address = there.at(port),
         )
     }
-    /// The table of a layer.
+    /// Text of a layer's table.
     fn layer(&self, layer: &LayerInfo, args: &TwoNodes) -> String {
         let (kind, what) = (layer.name, layer.summary);
         let here = self.at(layer.port);
@@ -99,27 +99,28 @@ address = "{address}"
         let said = format!("kind = \"{kind}\"");
         format!("[layer.{kind}]\n{said:<30} # {what}\nlisten = [\"{here}\"]\n{more}")
     }
-    /// Neighbours that find each other.
-    fn found(&self, there: &Side, args: &TwoNodes) -> String {
+    /// Layer and discovery tables, for neighbours found by announcements.
+    fn found(&self, there: &InitNode, args: &TwoNodes) -> String {
         let layer = args.layer.or(LayerInfo::named("tcpclv4")).expect("the registry has it");
         let (here, other) = (self.at(ANNOUNCED_AT), there.at(ANNOUNCED_AT));
         let way = if self.ports != there.ports || self.ip.is_ipv6() {
-            // On one computer each has a port of its own; a group of IPv6 is one of an interface nobody named.
+            // On one computer each node needs a port of its own. An IPv6 group needs an interface, which no option
+            // names.
             format!("to = \"{other}\"\nlisten = \"{here}\"\n")
         } else {
-            "# interfaces = [\"eth0\"]        # where it is heard; without it, the kernel chooses\n".into()
+            "# interfaces = [\"eth0\"]        # to announce on; default: chosen by the kernel\n".into()
         };
-        let tls = if args.tls { "require_tls = true             # a name that is announced is a claim\n" } else { "" };
+        let tls = if args.tls { "require_tls = true             # authenticates the announced node ID\n" } else { "" };
         format!(
             r#"{layer}
-[discovery]                    # announces this node, and reaches those it hears
-{way}accept = ["ipn:{number}.*"]           # whom this node reaches; without it, everybody who is heard
+[discovery]                    # announces this node and connects to nodes that announce themselves
+{way}accept = ["ipn:{number}.*"]           # nodes to connect to; default: all that announce
 {tls}"#,
             layer = self.layer(layer, args),
             number = there.number,
         )
     }
-    fn both_ways(&self, there: &Side, args: &TwoNodes) -> String {
+    fn both_ways(&self, there: &InitNode, args: &TwoNodes) -> String {
         let (other, other_name) = (there.number, there.name);
         let (tcp, ltp) = (4556, 1113);
         format!(
@@ -131,17 +132,17 @@ listen = ["{tcp_here}"]
 kind = "ltp"
 listen = ["{ltp_here}"]
 {keys}
-[link.{other_name}]                       # the way to the neighbour
+[link.{other_name}]                       # link to the neighbour
 layer = "tcp"
 peer = "ipn:{other}.0"
 address = "{tcp_there}"
 
-# The same neighbour over LTP: take the `#` away here and put it before the lines above.
+# The same neighbour over LTP: uncomment these lines and comment out those above.
 # [link.{other_name}-ltp]
 # layer = "ltp"
 # peer = "ipn:{other}.0"
 # address = "{ltp_there}"
-# one_way_delay = "1.3 s"      # the Moon; LTP's timers follow from it
+# one_way_delay = "1.3 s"      # the Moon; sets LTP's timers
 # rate = "10 Mbit/s"
 {key}"#,
             tcp_here = self.at(tcp),
@@ -151,15 +152,15 @@ address = "{tcp_there}"
             tls = if args.tls { self.tls() } else { String::new() },
             v3 = match args.tls {
                 true => "",
-                false => "# v3 = true                    # neighbours that speak TCPCLv3 too, such as ION and µD3TN\n",
+                false => "# v3 = true                    # also accept TCPCLv3, as ION and µD3TN use it\n",
             },
             keys = if args.secure { "keys = \"node.keys\"\n" } else { "" },
-            key = if args.secure { "# key = \"links\"              # every segment shows a keyed hash\n" } else { "" },
+            key = if args.secure { "# key = \"links\"              # authenticates every segment\n" } else { "" },
         )
     }
     fn tls(&self) -> String {
         format!(
-            r#"tls = "require"                # both sides show who they are, or there is no session
+            r#"tls = "require"                # both peers must authenticate
 certificate = "certs/ipn-{number}.pem"
 key = "certs/ipn-{number}.key"
 authorities = "certs/authority.pem"
@@ -171,7 +172,7 @@ authorities = "certs/authority.pem"
 
 fn routes(other: u64) -> String {
     format!(
-        r#"[routes]                       # where bundles for the neighbour go; add "*" for those for everyone else
+        r#"[routes]                       # next hop by destination; add "*" for a default route
 "ipn:{other}.*" = "ipn:{other}.0"
 
 "#
@@ -180,7 +181,7 @@ fn routes(other: u64) -> String {
 
 fn security(number: u64, other: u64) -> String {
     format!(
-        r#"[security]                     # what goes between the two is enciphered from end to end
+        r#"[security]                     # bundles between the two nodes are encrypted end to end
 keys = "node.keys"
 
 [[security.rule]]
@@ -189,7 +190,7 @@ service = "confidentiality"
 from = "ipn:{number}.*"
 to = "ipn:{other}.*"
 key = "bundles"
-wrap = true                    # each bundle gets a key of its own, which that one wraps
+wrap = true                    # a key per bundle, wrapped by this one
 
 [[security.rule]]
 role = "acceptor"
@@ -204,8 +205,8 @@ key = "bundles"
 
 fn custody(other: u64) -> String {
     format!(
-        r#"[custody]                      # takes custody of what asks for it
-request = ["ipn:{other}.*"]          # what is made here for these destinations does
+        r#"[custody]                      # accepts custody when a bundle requests it
+request = ["ipn:{other}.*"]          # destinations for which this node requests it
 
 "#
     )

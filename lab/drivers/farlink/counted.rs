@@ -2,7 +2,7 @@
 
 use crate::driver::Tally;
 use farlink_base::{BundleHandle, BundleKey, Event};
-use farlink_events::{Names, is_event};
+use farlink_events::{EventNames, is_event};
 use std::collections::{HashMap, HashSet};
 
 /// Counters of a node over all its restarts.
@@ -34,7 +34,7 @@ impl Counted {
     }
 
     fn note(&mut self, line: &[u8]) {
-        let names = Names::new(String::new(), Vec::new());
+        let names = EventNames::new(String::new(), Vec::new());
         let read = std::str::from_utf8(line).ok().and_then(|line| names.read(line).ok());
         match read {
             Some((_, Event::Seen { bundle, key, .. })) => drop(self.here.insert(bundle, key)),
@@ -55,7 +55,7 @@ mod tests {
     use farlink_base::{DeleteReason, Instant, NodeId, Priority};
 
     fn lines(events: &[Event]) -> Vec<String> {
-        let names = Names::new("ipn:2.0".into(), Vec::new());
+        let names = EventNames::new("ipn:2.0".into(), Vec::new());
         events.iter().map(|event| names.json(Instant(5), 6, event)).collect()
     }
     fn seen(number: u64, sequence: u64) -> Event {

@@ -14,7 +14,7 @@ const DYNAMIC: &str = "dynamic-";
 
 /// Reader of one node's event file.
 pub struct EventReader {
-    names: farlink_events::Names,
+    names: farlink_events::EventNames,
     recorder: Recorder,
     /// Names of discovered neighbours, with the names of the scenario's links to them.
     found: Vec<(String, String)>,
@@ -39,7 +39,7 @@ impl EventReader {
         let found = found.map(|end| (neighbour(end).name.clone(), scenario.links[end.link].name.clone())).collect();
         let nodes = farlink_report::Names::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str())));
         EventReader {
-            names: farlink_events::Names::new(node.name.clone(), ends.iter().map(known_as).collect()),
+            names: farlink_events::EventNames::new(node.name.clone(), ends.iter().map(known_as).collect()),
             recorder: Recorder::new(&node.name, &links, Arc::new(nodes)),
             found,
             opened: HashMap::new(),
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn node_and_simulator_rows_are_equal() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
-        let names = farlink_events::Names::new("ipn:1.0".into(), vec!["space".into()]);
+        let names = farlink_events::EventNames::new("ipn:1.0".into(), vec!["space".into()]);
         let nodes = scenario.nodes.iter().map(|n| (n.number, n.name.as_str()));
         let mut simulated = Recorder::new("probe", &["space"], Arc::new(farlink_report::Names::new(nodes)));
         let events = farlink_events::schema::samples();

@@ -5,7 +5,7 @@ use super::{CONTROL, EVENTS, SOCKET};
 use crate::driver::NodeContext;
 use anyhow::{Context, Result};
 use farlink_base::{Event, Instant};
-use farlink_events::Names;
+use farlink_events::EventNames;
 use std::fs;
 use std::io::Write;
 
@@ -45,13 +45,13 @@ pub fn tell_up(node: &NodeContext<'_>, life: u32) -> Result<()> {
 /// Time of the last of these lines, on the monotonic clock.
 fn last_time(lines: &[u8]) -> Option<u64> {
     let last = lines.trim_ascii_end().rsplit(|byte| *byte == b'\n').next()?;
-    let names = Names::new(String::new(), Vec::new());
+    let names = EventNames::new(String::new(), Vec::new());
     Some(names.read(std::str::from_utf8(last).ok()?).ok()?.0.0)
 }
 
 /// Event line of a fault of the node at that time.
 fn line(node: &NodeContext<'_>, at_ns: u64, what: &'static str) -> String {
-    let names = Names::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
+    let names = EventNames::new(node.scenario.nodes[node.index].name.clone(), Vec::new());
     let ago_ns = farlink_os::monotonic_ns().saturating_sub(at_ns);
     let utc_ns = farlink_os::realtime_ns().saturating_sub(ago_ns);
     names.json(Instant(at_ns), utc_ns, &Event::Fault { link: None, what }) + "\n"

@@ -1,6 +1,6 @@
 //! Delays of the emulator and of nodes, and the judgement whether a run is trustworthy.
 
-use farlink_os::pressure::{self, MachineTime, Pressure, Resource};
+use farlink_os::pressure::{self, MachineTime, Resource, StallTime};
 use std::time::Duration;
 
 /// Distribution of delays between due and actual time. Buckets grow by a quarter of a power of two, so quantiles are
@@ -161,9 +161,9 @@ impl Signs {
 #[derive(Clone, Copy, Debug)]
 pub struct MachineWatch {
     since_ns: u64,
-    pressure: Option<Pressure>,
-    memory: Option<Pressure>,
-    io: Option<Pressure>,
+    pressure: Option<StallTime>,
+    memory: Option<StallTime>,
+    io: Option<StallTime>,
     time: Option<MachineTime>,
 }
 
@@ -203,7 +203,7 @@ impl MachineWatch {
         (self.waited(self.memory, Resource::Memory), self.waited(self.io, Resource::Io))
     }
 
-    fn waited(&self, before: Option<Pressure>, resource: Resource) -> Option<f64> {
+    fn waited(&self, before: Option<StallTime>, resource: Resource) -> Option<f64> {
         let elapsed = Duration::from_nanos(farlink_os::monotonic_ns() - self.since_ns).as_secs_f64().max(1e-3);
         let some = pressure::pressure(resource)?.some.saturating_sub(before?.some);
         Some((some.as_secs_f64() / elapsed).min(1.0))

@@ -1,6 +1,6 @@
 //! Sources and sinks of frames: a TAP interface, or a packet socket on one end of a virtual Ethernet pair.
 
-use farlink_os::packet::{BATCH, Batch, FRAME_MAX, PacketSocket};
+use farlink_os::packet::{BATCH, FRAME_MAX, FrameBatch, PacketSocket};
 use farlink_os::tap::Tap;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -64,13 +64,13 @@ impl Port {
 /// Receive buffers, one set per thread.
 #[derive(Debug)]
 pub struct Intake {
-    batch: Batch,
+    batch: FrameBatch,
     single: Vec<u8>,
 }
 
 impl Default for Intake {
     fn default() -> Self {
-        Intake { batch: Batch::new(), single: vec![0; FRAME_MAX] }
+        Intake { batch: FrameBatch::new(), single: vec![0; FRAME_MAX] }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::emulator::{Emulator, Port};
 use farlink_link::LinkSpec;
 use farlink_os::account::{self, Waits};
 use farlink_os::namespace::NetworkNamespace;
-use farlink_os::process::{self, Ended, Fork};
+use farlink_os::process::{self, EndedChild, Fork};
 use farlink_os::{monotonic_ns, schedule};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -222,7 +222,7 @@ fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<
     means
 }
 
-fn usage_of(ended: &Ended) -> ProcessUsage {
+fn usage_of(ended: &EndedChild) -> ProcessUsage {
     ProcessUsage {
         cpu_user_s: ended.cpu_user.as_secs_f64(),
         cpu_system_s: ended.cpu_system.as_secs_f64(),

@@ -3,7 +3,7 @@
 use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
 use farlink_aap2::decoder::Decoder;
-use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapResponse, AapStatus, BundleHeaders, Keepalive};
 use farlink_base::{Chunk, Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
 use farlink_os::poll::Readiness;
@@ -326,7 +326,7 @@ impl Connection {
         false
     }
     /// Answers the newest request; it leaves after those before it.
-    pub fn answer(&mut self, status: Status) {
+    pub fn answer(&mut self, status: AapStatus) {
         self.owed.push_back(Owed::Answer(AapResponse::new(status)));
         self.release();
     }
@@ -378,7 +378,7 @@ impl Connection {
     /// Pushes a bundle to a subscriber; one on disk is read as the subscriber reads, and not begun before.
     pub fn deliver(&mut self, delivery: DeliveryId, adu: proto::BundleAdu, payload: &Payload) {
         let mut head = BytesMut::new();
-        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut head);
+        proto::frame(&AapMessage::new(AapBody::Adu(adu)), &mut head);
         if payload.is_stored() {
             self.later.push_back(Later::Stored(delivery, Some(head.freeze()), payload.clone()));
         } else {
@@ -461,7 +461,7 @@ impl Connection {
             if now.since(self.asked) >= self.keepalive && self.pushed.is_empty() {
                 self.asked = now;
                 let mut out = BytesMut::new();
-                proto::frame(&AapMessage::new(Body::Keepalive(Keepalive {})), &mut out);
+                proto::frame(&AapMessage::new(AapBody::Keepalive(Keepalive {})), &mut out);
                 self.say(out.freeze());
                 self.pushed.push_back(Pushed::Keepalive);
             }

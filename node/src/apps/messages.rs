@@ -1,7 +1,7 @@
 //! Between the words of AAP2 and those of the stack: endpoints, bundles to send, deliveries.
 
 use super::connection::{Connection, Owed};
-use farlink_aap2::proto::{AapResponse, BundleAdu, BundleHeaders, Status, adu_flag};
+use farlink_aap2::proto::{AapResponse, AapStatus, BundleAdu, BundleHeaders, adu_flag};
 use farlink_base::{BundleId, EndpointId, Facts, Payload, Priority, Refusal};
 use farlink_bpa::app::{Delivery, RequestId, SendRequest};
 
@@ -14,11 +14,11 @@ pub fn lifetime(adu: &BundleAdu) -> u64 {
 }
 
 /// How an application hears of a refusal.
-pub fn status_of(reason: Refusal) -> Status {
+pub fn status_of(reason: Refusal) -> AapStatus {
     match reason {
-        Refusal::NotAcceptable => Status::InvalidRequest,
-        Refusal::Unknown => Status::NotFound,
-        _ => Status::Error,
+        Refusal::NotAcceptable => AapStatus::InvalidRequest,
+        Refusal::Unknown => AapStatus::NotFound,
+        _ => AapStatus::Error,
     }
 }
 
@@ -65,7 +65,7 @@ pub fn send_response(
     });
     match result {
         Ok(id) => AapResponse {
-            response_status: Status::Success.into(),
+            response_status: AapStatus::Success.into(),
             bundle_headers: headers.map(|headers| BundleHeaders {
                 src_eid: id.source.to_string(),
                 creation_timestamp_ms: id.creation.time.as_millis(),

@@ -2,7 +2,7 @@
 
 use super::messages::{head_of, send_response};
 use super::{Apps, Owner};
-use farlink_aap2::proto::Status;
+use farlink_aap2::proto::AapStatus;
 use farlink_base::{EndpointId, Instant, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, Delivery, DeliveryId, RegistrationId};
 use farlink_stack::Input;
@@ -52,9 +52,9 @@ impl Apps {
             Some(Owner::Connection(serial)) => {
                 let serial = *serial;
                 let status = match result {
-                    Ok(_) => Status::Success,
-                    Err(Refusal::Unknown) => Status::NotFound,
-                    Err(_) => Status::Error,
+                    Ok(_) => AapStatus::Success,
+                    Err(Refusal::Unknown) => AapStatus::NotFound,
+                    Err(_) => AapStatus::Error,
                 };
                 self.answer(serial, status);
                 if result.is_err() {

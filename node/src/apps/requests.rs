@@ -5,7 +5,7 @@ use super::echo::Echo;
 use super::messages::{lifetime, send_request, status_of};
 use super::{Apps, Owner};
 use farlink_aap2::decoder::Request;
-use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
+use farlink_aap2::proto::{AapStatus, BundleAdu, BundleHeaders, ConnectionConfig, adu_flag};
 use farlink_base::{Duration, EndpointId, Instant, Payload};
 use farlink_bpa::app::{AdminInput, AppInput};
 use farlink_stack::Input;
@@ -23,7 +23,7 @@ impl Apps {
         match request {
             Request::Configure(config) => self.configure(serial, config, now, inputs),
             Request::Send(adu, payload) => self.send_adu(serial, adu, payload, inputs),
-            Request::Link(_) if !self.may_link => self.answer(serial, Status::Unauthorized),
+            Request::Link(_) if !self.may_link => self.answer(serial, AapStatus::Unauthorized),
             Request::Link(link) => {
                 let mut found = false;
                 for (name, _) in self.links.iter().filter(|(_, peer)| *peer == link.peer_node_id) {
@@ -31,13 +31,13 @@ impl Apps {
                     let enabled = link.status == 3;
                     inputs.push_back(Input::Admin(AdminInput::SetLink { link: name.clone(), enabled }));
                 }
-                self.answer(serial, if found { Status::Success } else { Status::NotFound })
+                self.answer(serial, if found { AapStatus::Success } else { AapStatus::NotFound })
             }
-            Request::Keepalive => self.answer(serial, Status::Ack),
+            Request::Keepalive => self.answer(serial, AapStatus::Ack),
             Request::Response(status) => self.response(serial, status, inputs),
         }
     }
-    pub(super) fn answer(&mut self, serial: u64, status: Status) -> bool {
+    pub(super) fn answer(&mut self, serial: u64, status: AapStatus) -> bool {
         if let Some(connection) = self.connections.get_mut(&serial) {
             connection.answer(status);
         }
@@ -46,7 +46,7 @@ impl Apps {
     fn configure(&mut self, serial: u64, config: ConnectionConfig, now: Instant, inputs: &mut VecDeque<Input>) -> bool {
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
         if connection.introduced {
-            return self.answer(serial, Status::InvalidRequest);
+            return self.answer(serial, AapStatus::InvalidRequest);
         }
         connection.keepalive = Duration::from_secs(config.keepalive_seconds.into());
         if !connection.keepalive.is_zero() {
@@ -57,24 +57,24 @@ impl Apps {
             if let Some(connection) = self.connections.get_mut(&serial) {
                 connection.introduced = self.may_link;
             }
-            return self.answer(serial, if self.may_link { Status::Success } else { Status::Unauthorized });
+            return self.answer(serial, if self.may_link { AapStatus::Success } else { AapStatus::Unauthorized });
         }
         let Ok(endpoint) = config.endpoint_id.parse::<EndpointId>() else {
-            return self.answer(serial, Status::InvalidRequest);
+            return self.answer(serial, AapStatus::InvalidRequest);
         };
         let canonical = endpoint.canonical(&self.node_ids).unwrap_or_else(|| endpoint.clone());
         // 9758-5.7-1
         if endpoint.is_node_id() {
             // The administrative endpoint: status reports are the node's own to read (RFC 9171 4.2.5.2).
-            return self.answer(serial, Status::InvalidRequest);
+            return self.answer(serial, AapStatus::InvalidRequest);
         }
         if self.is_served(&canonical) {
             // Whoever took it over would answer for the node.
-            return self.answer(serial, Status::Unauthorized);
+            return self.answer(serial, AapStatus::Unauthorized);
         }
         let shared = self.secrets.entry(canonical.clone()).or_insert_with(|| (config.secret.clone(), 0));
         if shared.0 != config.secret {
-            return self.answer(serial, Status::Unauthorized);
+            return self.answer(serial, AapStatus::Unauthorized);
         }
         shared.1 += 1;
         let registration = config.is_subscriber.then(|| {
@@ -88,7 +88,7 @@ impl Apps {
             connection.registration = registration;
         }
         // A subscriber hears when its registration stands.
-        if registration.is_some() { true } else { self.answer(serial, Status::Success) }
+        if registration.is_some() { true } else { self.answer(serial, AapStatus::Success) }
     }
     /// Whether an application inside the node serves this endpoint.
     pub(super) fn is_served(&self, canonical: &EndpointId) -> bool {
@@ -115,23 +115,23 @@ impl Apps {
         payload: Payload,
         spool: Option<&Spool>,
         inputs: &mut VecDeque<Input>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), AapStatus> {
         let Some(endpoint) = self.connections.get(&serial).and_then(|c| c.endpoint.clone()) else {
-            return Err(Status::InvalidRequest);
+            return Err(AapStatus::InvalidRequest);
         };
         if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
-            return Err(Status::Unauthorized);
+            return Err(AapStatus::Unauthorized);
         }
         // What this node does not do is not done in part: there are no rights to dispatch, and no encapsulation.
         if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
-            return Err(Status::Unauthorized);
+            return Err(AapStatus::Unauthorized);
         }
         if adu.adu_flags.contains(&adu_flag::BPDU) {
-            return Err(Status::InvalidRequest);
+            return Err(AapStatus::InvalidRequest);
         }
         let report_to = if adu.report_to_eid.is_empty() { Ok(EndpointId::Null) } else { adu.report_to_eid.parse() };
         let (Ok(source), Ok(destination), Ok(report_to)) = (endpoint.parse(), adu.dst_eid.parse(), report_to) else {
-            return Err(Status::InvalidRequest);
+            return Err(AapStatus::InvalidRequest);
         };
         let headers = BundleHeaders {
             src_eid: endpoint,
@@ -155,11 +155,11 @@ impl Apps {
         }
         Ok(())
     }
-    fn response(&mut self, serial: u64, status: Status, inputs: &mut VecDeque<Input>) -> bool {
+    fn response(&mut self, serial: u64, status: AapStatus, inputs: &mut VecDeque<Input>) -> bool {
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
         match (connection.pushed.pop_front(), connection.registration) {
             (Some(Pushed::Delivery(delivery)), Some(registration)) => {
-                let taken = status == Status::Success;
+                let taken = status == AapStatus::Success;
                 inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken }));
                 true
             }

@@ -1,6 +1,6 @@
 use super::*;
 use farlink_aap2::decoder::{Decoder, Request};
-use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status};
+use farlink_aap2::proto::{self, AapBody, AapMessage, AapStatus, BundleAdu, ConnectionConfig};
 use farlink_base::{BundleId, CreationTimestamp, DtnTime, Payload, Refusal};
 use farlink_bpa::app::{AppOutput, Delivery, DeliveryId};
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ impl World {
         self.apps.connections.insert(self.apps.serial, connection);
         self.clients.push(client);
         let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };
-        self.say(self.apps.serial, &[message(Body::Config(config))]);
+        self.say(self.apps.serial, &[message(AapBody::Config(config))]);
     }
     /// One more application, which receives.
     fn subscribe(&mut self) -> (u64, RegistrationId) {
@@ -66,7 +66,7 @@ impl World {
             window: 8,
             ..Default::default()
         };
-        self.say(serial, &[message(Body::Config(config))]);
+        self.say(serial, &[message(AapBody::Config(config))]);
         let registration = RegistrationId(self.apps.next);
         let result = Ok(EndpointId::ipn(1, 10 + serial as u32));
         self.apps.on_output(AppOutput::Registered { registration, result }, Instant::ZERO, &mut self.inputs);
@@ -154,13 +154,13 @@ impl World {
         serials
     }
 }
-fn message(body: Body) -> Vec<u8> {
+fn message(body: AapBody) -> Vec<u8> {
     let mut out = bytes::BytesMut::new();
     proto::frame(&AapMessage::new(body), &mut out);
     out.to_vec()
 }
 fn head(length: u64) -> Vec<u8> {
-    message(Body::Adu(BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: length, ..Default::default() }))
+    message(AapBody::Adu(BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: length, ..Default::default() }))
 }
 
 /// Keeps 9758-5.7-1.
@@ -176,7 +176,7 @@ fn administrative_endpoint_is_refused_to_applications() {
         world.clients[0] = client;
         world.inputs.clear();
         let config = ConnectionConfig { endpoint_id: endpoint.into(), is_subscriber: true, ..Default::default() };
-        world.say(1, &[message(Body::Config(config))]);
+        world.say(1, &[message(AapBody::Config(config))]);
         assert_eq!(!world.inputs.is_empty(), registers, "{endpoint}: {:?}", world.inputs);
     }
 }
@@ -327,7 +327,7 @@ fn in_memory(len: u64) -> Payload {
 }
 fn yes() -> Vec<u8> {
     let mut out = bytes::BytesMut::new();
-    proto::frame(&proto::AapResponse::new(Status::Success), &mut out);
+    proto::frame(&proto::AapResponse::new(AapStatus::Success), &mut out);
     out.to_vec()
 }
 

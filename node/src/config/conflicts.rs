@@ -3,7 +3,7 @@
 
 use super::keys;
 use farlink_cla::registry::{LayerInfo, Medium};
-use farlink_config::{Reader, Value};
+use farlink_config::{Reader, SpannedValue};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -112,10 +112,16 @@ fn layer_of(top: &Reader<'_>, layer: &str) -> Option<&'static LayerInfo> {
     LayerInfo::named(kind)
 }
 
-fn push(found: &mut Vec<Place>, path: &str, medium: Medium, kind: Option<&'static str>, value: Option<&Value<'_>>) {
+fn push(
+    found: &mut Vec<Place>,
+    path: &str,
+    medium: Medium,
+    kind: Option<&'static str>,
+    value: Option<&SpannedValue<'_>>,
+) {
     let Some(value) = value else { return };
     let items = value.get_ref().as_array();
-    let mut one = |value: &Value<'_>| {
+    let mut one = |value: &SpannedValue<'_>| {
         let text = value.get_ref().as_str().map(|text| text.replacen("localhost:", "127.0.0.1:", 1));
         if let Some(address) = text.and_then(|text| text.parse().ok()) {
             found.push(Place { path: path.into(), offset: value.span().start, medium, kind, address });

@@ -5,7 +5,7 @@ use super::keys;
 use farlink_base::EndpointId;
 use farlink_config::Reader;
 use farlink_config::custody::patterns;
-use farlink_config::reports::{Reports, reports};
+use farlink_config::reports::{ReportRules, reports};
 use farlink_stack::{CompressedConfig, CompressedSettings, TunnelCodes, TunnelSettings};
 
 /// The `[[tunnel]]` tables of a node with these names.
@@ -56,7 +56,7 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
 /// `[compressed_reports]`; `None` where there is none.
 pub fn compressed(top: &Reader<'_>) -> Option<CompressedConfig> {
     let table = top.table("compressed_reports", &keys::COMPRESSED)?;
-    let Reports { to, request, delay, bundles } = reports(&table);
+    let ReportRules { to, request, delay, bundles } = reports(&table);
     let settings = CompressedSettings { to, request, delay, bundles };
     let (block, record) = (table.count("block").unwrap_or_default(), table.count("record").unwrap_or_default());
     Some(CompressedConfig { settings, block, record })

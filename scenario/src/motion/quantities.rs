@@ -57,7 +57,7 @@ pub fn span(input: Input<'_, '_>, read: impl Fn(&str) -> Result<f64, String>) ->
         let [least, most] = &items[..] else {
             return Err(format!("expected [least, most], found {} entries", items.len()));
         };
-        let value = |item: &farlink_config::Value<'_>| read(Input::Given(item.get_ref()).text()?);
+        let value = |item: &farlink_config::SpannedValue<'_>| read(Input::Given(item.get_ref()).text()?);
         let span = [value(least)?, value(most)?];
         return if span[0] <= span[1] { Ok(span) } else { Err("the least is more than the most".into()) };
     }

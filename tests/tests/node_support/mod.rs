@@ -2,7 +2,7 @@
 //! dropped.
 #![allow(dead_code)]
 
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 use farlink_apps::http;
 use serde_json::Value;
@@ -225,7 +225,7 @@ pub fn configure(folder: &Path, id: &str, more: &str) -> (PathBuf, PathBuf, Stri
 pub fn accepts(sender: &mut Client, bytes: usize) -> bool {
     let adu = BundleAdu { dst_eid: "ipn:7.64".into(), ..Default::default() };
     sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
-    sender.response().expect("the node answers").response_status() == Status::Success
+    sender.response().expect("the node answers").response_status() == AapStatus::Success
 }
 /// Bundles the node holds, as its control interface says.
 pub fn held(at: &str) -> u64 {

@@ -2,7 +2,7 @@
 //! network, and applications that send what the scenario says when it says so.
 
 use crate::node_support::{Node, port};
-use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{AapStatus, BundleAdu};
 use farlink_apps::client::Client;
 use farlink_base::{DtnTime, Priority};
 use farlink_lab::driver::{Driver, NodeContext};
@@ -197,7 +197,7 @@ fn send(scenario: &Scenario, start: Instant, mut senders: Vec<Client>) -> Durati
         sleep_until(start + at);
         senders[index].send(adu, &vec![index as u8; size as usize]).expect("the node takes requests");
         let answer = senders[index].response().expect("the node answers");
-        assert_eq!(answer.response_status(), Status::Success, "{}", entry.name);
+        assert_eq!(answer.response_status(), AapStatus::Success, "{}", entry.name);
         late = late.max(Instant::now().saturating_duration_since(start + at));
     }
     late

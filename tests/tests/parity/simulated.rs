@@ -1,7 +1,7 @@
 //! The simulated side: every event of every node, as the real node would write it.
 
 use farlink_base::{DtnTime, Event, EventClass, Instant};
-use farlink_events::Names;
+use farlink_events::EventNames;
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 
@@ -15,7 +15,7 @@ pub struct Simulated {
 
 struct Recorder {
     start_utc_ns: u64,
-    names: Vec<Names>,
+    names: Vec<EventNames>,
     lines: Vec<Vec<String>>,
 }
 impl Observer for Recorder {
@@ -32,7 +32,7 @@ impl Observer for Recorder {
 pub fn run(scenario: &Scenario) -> Simulated {
     let names = |index: usize| {
         let links = scenario.ends_of(index).iter().map(|end| scenario.links[end.link].name.clone()).collect();
-        Names::new(scenario.nodes[index].ids[0].clone(), links)
+        EventNames::new(scenario.nodes[index].ids[0].clone(), links)
     };
     let count = scenario.nodes.len();
     let start_utc_ns = scenario.epoch.map(DtnTime::as_unix_ms).expect("an epoch") * 1_000_000;

@@ -1,4 +1,4 @@
-//! How full the stores of nodes are.
+//! Store occupancy of the nodes.
 
 use super::{Picture, fit, sign};
 use farlink_report::Quantity;
@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph};
 
-/// Columns of the amount in words.
+/// Columns for the amount as text.
 const WORDS: usize = 8;
 
 pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
@@ -16,7 +16,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     let block = Block::bordered().title(format!(" {count} nodes "));
     let inner = block.inner(area);
     let (rows, width) = (usize::from(inner.height), usize::from(inner.width));
-    // The chosen one is in the middle, where there are more than fit.
+    // Keep the chosen node in the middle if not all fit.
     let first = picture.chosen.unwrap_or(0).saturating_sub(rows / 2).min(count.saturating_sub(rows));
     let names = (width / 3).clamp(4, 16);
     let line = |node: usize| {
@@ -24,6 +24,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
         let style = picture.theme.fill(share);
         let usage = picture.usage.get(node).copied().unwrap_or_default();
         let bar = width.saturating_sub(names + WORDS + 4);
+        // A store that is not empty shows at least one mark.
         let full = ((share * bar as f64).round() as usize).max(usize::from(share > 0.0)).min(bar);
         let words = match picture.down.get(node) {
             Some(true) => "down".into(),

@@ -1,4 +1,4 @@
-//! The clock, how fast it goes, how long it will take, and the counters.
+//! Head of the picture: clock, speed, remaining time, and counters.
 
 use super::{Picture, fit};
 use crate::clock;
@@ -18,13 +18,14 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
 
 fn title(picture: &Picture<'_>, width: usize) -> Line<'static> {
     let facts = picture.facts;
+    // In reverse video, hence the spaces.
     let state = if picture.pace.is_paused() { " paused " } else { "" };
     let name = fit(&facts.name, width.saturating_sub(40).max(12));
     let rest = format!("  simulation by {}, seed {}  ", facts.fidelity, facts.seed);
     Line::from(vec![Span::raw(name).bold(), Span::raw(rest), Span::raw(state).reversed()])
 }
 
-/// The clock, the share that is done, the speed and its limit, and how long it will take.
+/// Line with clock, progress, speed with its limit, and remaining time.
 fn times(picture: &Picture<'_>) -> String {
     let (now, end, tenths) = (picture.shown.as_secs_f64(), picture.facts.end.as_secs_f64(), picture.facts.tenths());
     let done = (100.0 * now / end.max(1e-9)).floor();
@@ -33,9 +34,10 @@ fn times(picture: &Picture<'_>) -> String {
     if picture.pace.is_paused() {
         return text;
     }
-    // As long as nothing is measured, the limit is all there is.
+    // Before the first measurement, assume the limit.
     let speed = picture.speed.or(limit);
     match (picture.speed, limit) {
+        // Both are shown if the simulation does not reach the limit.
         (Some(speed), Some(limit)) if speed < 0.8 * limit => {
             text += &format!("  {} of {} x", number(speed), number(limit));
         }
@@ -66,13 +68,14 @@ fn counters(picture: &Picture<'_>) -> String {
     if dropped > 0 {
         let mut reasons: Vec<_> = tally.dropped.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        // The two most frequent reasons fit the line.
         let told = reasons.iter().take(2).map(|(why, count)| format!("{why} {count}")).collect::<Vec<_>>().join(", ");
         text += &format!("  dropped {dropped}: {told}");
     }
     text
 }
 
-/// A speed, shortly.
+/// Formats a speed briefly.
 fn number(speed: f64) -> String {
     if speed >= 100.0 {
         format!("{speed:.0}")

@@ -1,4 +1,4 @@
-//! What the chosen node holds, and why each is still there.
+//! Bundles that the chosen node holds, and why.
 
 use super::{Picture, fit};
 use farlink_report::Quantity;
@@ -21,12 +21,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     let (rows, width) = (usize::from(inner.height), usize::from(inner.width));
     let mut lines = Vec::new();
     if picture.down.get(node) == Some(&true) {
-        lines.push(Line::raw("It is down."));
+        lines.push(Line::raw("The node is down."));
     } else if picture.held.is_empty() {
-        lines.push(Line::raw("It holds nothing."));
+        lines.push(Line::raw("The store is empty."));
     } else {
-        lines.push(Line::raw(row(["made by, at", "to", "size", "lives", "why it is here"], width)).bold());
+        lines.push(Line::raw(row(["source, created", "to", "size", "lifetime", "waits for"], width)).bold());
     }
+    // One row for the headings, one for the number of further bundles.
     let room = rows.saturating_sub(2);
     for status in picture.held.iter().take(room) {
         let source = picture.facts.node_of(&status.id.source);

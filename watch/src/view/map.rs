@@ -1,4 +1,4 @@
-//! Nodes where they are, and lines between those that hear each other.
+//! Map of the nodes, with lines between those in contact.
 
 use super::{Picture, sign};
 use ratatui::Frame;
@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Block;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
-/// From so many nodes on they are dots, as signs would hide each other.
+/// Number of nodes from which they are drawn as dots, as signs would overlap.
 const CROWD: usize = 400;
 
 pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
@@ -36,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
         } else {
             pen.draw(&Points { coords: &crowd, color: colour(Color::Cyan) });
         }
-        // The chosen one, above all others.
+        // The chosen node is drawn last, above all others.
         if let Some(([x, y], node)) = picture.chosen.and_then(|node| Some((place(node)?, node))) {
             let style = Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
             let name = picture.facts.nodes.get(node).map_or("", String::as_str);
@@ -46,11 +46,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     frame.render_widget(canvas, area);
 }
 
-/// What the map reaches over, so that a metre is as long across as along: a letter is twice as high as wide.
+/// Bounds of the map at equal scale on both axes: a character cell is twice as high as wide.
 fn bounds(picture: &Picture<'_>, area: Rect) -> ([f64; 2], [f64; 2]) {
     let [low, high] = picture.bounds;
     let middle = [(low[0] + high[0]) / 2.0, (low[1] + high[1]) / 2.0];
     let (columns, rows) = (f64::from(area.width.max(1)), 2.0 * f64::from(area.height.max(1)));
+    // 4 % margin keeps nodes off the border.
     let metres = ((high[0] - low[0]) / columns).max((high[1] - low[1]) / rows).max(1e-6) * 1.04;
     let reach = |middle: f64, cells: f64| [middle - metres * cells / 2.0, middle + metres * cells / 2.0];
     (reach(middle[0], columns), reach(middle[1], rows))

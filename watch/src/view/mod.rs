@@ -1,5 +1,5 @@
-//! The picture: a head with the clock and the counters; the map, or the timeline of links; how full nodes are; and of
-//! the chosen node what it holds.
+//! The picture: clock and counters, a map or the timeline of links, store occupancy, and the bundles of the chosen
+//! node.
 
 mod fills;
 mod head;
@@ -8,8 +8,8 @@ mod map;
 mod timeline;
 
 use crate::facts::Facts;
-use crate::pace::Pace;
-use crate::tally::Tally;
+use crate::pace::RunPace;
+use crate::tally::WatchTally;
 use farlink_base::Instant;
 use farlink_base::store::Usage;
 use farlink_bpa::app::BundleStatus;
@@ -19,36 +19,36 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-/// The least that can be drawn on: columns and rows.
+/// Least columns and rows of a picture.
 const LEAST: (u16, u16) = (40, 12);
-/// From so many rows on there is room for what a node holds.
+/// Rows from which the bundles of a node are shown.
 const ROOMY: u16 = 18;
 
-/// A store with anything in it is drawn as full as this.
+/// Least occupancy drawn for a store that is not empty.
 const LEAST_FILL: f64 = 0.03;
 
-/// What is known at a moment.
+/// Everything shown in one picture.
 pub struct Picture<'a> {
     pub facts: &'a Facts,
-    pub tally: &'a Tally,
+    pub tally: &'a WatchTally,
     pub theme: Theme,
-    pub pace: &'a Pace,
-    /// Virtual seconds a second, as measured.
+    pub pace: &'a RunPace,
+    /// Measured speed, virtual seconds per second.
     pub speed: Option<f64>,
     pub shown: Instant,
-    /// Where nodes are; none at all where the scenario does not say.
+    /// Positions of the nodes; empty if the scenario has none.
     pub places: &'a [Option<[f64; 2]>],
-    /// Least and largest coordinates.
+    /// Smallest and largest coordinates.
     pub bounds: [[f64; 2]; 2],
     pub usage: Vec<Usage>,
     pub down: Vec<bool>,
     pub chosen: Option<usize>,
-    /// What the chosen node holds, as far as it was asked for.
+    /// Bundles of the chosen node, the first of them.
     pub held: &'a [BundleStatus],
 }
 
 impl Picture<'_> {
-    /// How full a node's store is, 0 to 1; what is there at all is seen.
+    /// Occupancy of a node's store, 0 to 1; at least [`LEAST_FILL`] if it is not empty.
     pub fn fill(&self, node: usize) -> f64 {
         let Some(usage) = self.usage.get(node) else { return 0.0 };
         let share = usage.bytes as f64 / (usage.capacity as f64).max(1.0);
@@ -56,7 +56,7 @@ impl Picture<'_> {
     }
 }
 
-/// How things look; without colours they differ by signs, bold and reversed letters.
+/// Colours; without them, signs, bold and reversed letters distinguish things.
 #[derive(Clone, Copy)]
 pub struct Theme {
     pub colour: bool,
@@ -68,7 +68,7 @@ impl Theme {
     pub fn soft(self) -> Style {
         if self.colour { Style::new().fg(Color::DarkGray) } else { Style::new().add_modifier(Modifier::DIM) }
     }
-    /// Of a node that is so full.
+    /// Style for this occupancy.
     pub fn fill(self, share: f64) -> Style {
         self.of(match share {
             share if share <= 0.02 => Color::Reset,
@@ -80,7 +80,7 @@ impl Theme {
     }
 }
 
-/// A sign of how full something is, which needs no colour.
+/// Sign for an occupancy, readable without colour.
 pub fn sign(share: f64) -> &'static str {
     match share {
         share if share <= 0.02 => "\u{25cb}",
@@ -91,12 +91,14 @@ pub fn sign(share: f64) -> &'static str {
     }
 }
 
-/// Draws a picture as large as there is room.
+/// Draws a picture that fills the frame.
 pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text =
-            format!("{}x{} is too small to watch: {}x{} is enough. q ends.", area.width, area.height, LEAST.0, LEAST.1);
+        let text = format!(
+            "{}x{} is too small: the view needs {}x{}. q ends the run.",
+            area.width, area.height, LEAST.0, LEAST.1
+        );
         return frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), area);
     }
     let below = match (picture.chosen, area.height >= ROOMY) {
@@ -107,6 +109,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
         Layout::vertical([Constraint::Length(3), Constraint::Min(4), Constraint::Length(below), Constraint::Length(1)]);
     let [top, middle, bottom, keys] = rows.areas(area);
     head::draw(frame, top, picture);
+    // Two fifths for the stores; wider bars would not tell more.
     let across = (area.width * 2 / 5).clamp(18, 44);
     let [left, right] = Layout::horizontal([Constraint::Min(20), Constraint::Length(across)]).areas(middle);
     if picture.places.iter().any(Option::is_some) {
@@ -127,7 +130,7 @@ fn foot(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     frame.render_widget(Paragraph::new(Line::styled(text, picture.theme.soft())), area);
 }
 
-/// A text of at most so many characters.
+/// Cuts a text to this number of characters.
 pub fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();

@@ -1,7 +1,7 @@
-//! When links were up, and by the plan will be; or when nodes met, where nobody knows where they are.
+//! Timeline of links: past and planned contacts; or of contacts between nodes without positions.
 
 use super::{Picture, fit};
-use crate::tally::{Lane, PARTS, part};
+use crate::tally::{PARTS, TimelineLane, part};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -14,8 +14,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture<'_>) {
     let block = Block::bordered().title(format!(" {up} of {} up ", lanes.len()));
     let inner = block.inner(area);
     let (rows, width) = (usize::from(inner.height), usize::from(inner.width));
-    // The lanes of the chosen node come first.
-    let of_chosen = |lane: &Lane| picture.chosen.is_some_and(|node| lane.nodes.contains(&node));
+    // Lanes of the chosen node come first.
+    let of_chosen = |lane: &TimelineLane| picture.chosen.is_some_and(|node| lane.nodes.contains(&node));
     let mut order: Vec<usize> = (0..lanes.len()).collect();
     order.sort_by_key(|place| !of_chosen(&lanes[*place]));
     let longest = lanes.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);
@@ -37,6 +37,7 @@ fn lane<'a>(picture: &'a Picture<'_>, place: usize, names: usize, width: usize) 
     let now = part(picture.shown, end);
     let planned = picture.facts.planned.get(place);
     for column in 0..columns {
+        // At least one part per column, also on a wide screen.
         let parts = column * PARTS / columns..((column + 1) * PARTS / columns).max(column * PARTS / columns + 1);
         let reaches = |(from, to): &(farlink_base::Instant, farlink_base::Instant)| {
             part(*from, end) < parts.end && parts.start <= part(*to, end)

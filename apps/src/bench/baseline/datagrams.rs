@@ -1,4 +1,4 @@
-//! Copies over UDP with segmentation and receive offload, which a node uses as well.
+//! Copies over UDP with segmentation and receive offload, as a node uses them.
 
 use super::{Copied, joined};
 use anyhow::Context;
@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What is not confirmed for so long is lost.
+/// Time after which unconfirmed datagrams count as lost.
 const LOST: Duration = Duration::from_millis(5);
 
-/// Datagrams of this length, at most `window` bytes of them on the way; with `relay` a thread passes them on, whose cost
-/// alone is given.
+/// Copies datagrams of this length with at most `window` bytes in flight. With `relay`, a thread forwards them, and
+/// only
+/// its processor time counts.
 pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> anyhow::Result<Copied> {
     let any: SocketAddr = "127.0.0.1:0".parse().context("loopback")?;
     let bind = || DatagramSocket::bind(&any, true, 64 << 20);
@@ -28,7 +29,7 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
         let stop = stop.clone();
         move || {
             each(&between, &stop, |stride, bytes| {
-                let _ = between.send_train(&end, stride, &[IoSlice::new(bytes)]);
+                let _ = between.send_batch(&end, stride, &[IoSlice::new(bytes)]);
             })
         }
     });
@@ -38,14 +39,16 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
             let mut told = 0;
             each(&input, &stop, |_, bytes| {
                 let all = total.fetch_add(bytes.len() as u64, Relaxed) + bytes.len() as u64;
-                // The sender waits for room in the window, as LTP does for reports.
+                // Opens the sender's window, as LTP's reports do.
                 if all - told >= window / 4 {
                     told = all;
-                    let _ = input.send_train(&back, 1, &[IoSlice::new(&[1])]);
+                    // One byte suffices: the sender reads the total from shared memory.
+                    let _ = input.send_batch(&back, 1, &[IoSlice::new(&[1])]);
                 }
             })
         }
     });
+    // As many datagrams as one call with segmentation offload sends: 64 at most.
     let data = vec![7; (MESSAGE_MAX / length).clamp(1, 64) * length];
     let (began, before) = (Instant::now(), thread_cpu());
     let (mut sent, mut lost, mut buffer) = (0_u64, 0_u64, BytesMut::new());
@@ -58,11 +61,12 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
                     buffer.reserve(65_536);
                     let _ = out.receive(&mut buffer);
                 }
+                // Nothing was confirmed for a while: what is missing was dropped.
                 false => lost = sent - total.load(Relaxed).min(sent),
             }
             continue;
         }
-        sent += out.send_train(&to, length, &[IoSlice::new(&data)]).0 as u64;
+        sent += out.send_batch(&to, length, &[IoSlice::new(&data)]).0 as u64;
     }
     let (bytes, seconds) = (total.load(Relaxed), began.elapsed().as_secs_f64());
     let sending = thread_cpu() - before;
@@ -72,7 +76,7 @@ pub(super) fn copy(length: usize, window: u64, relay: bool, time: Duration) -> a
     Ok(Copied::new(format!("copy of {length} B datagrams{who}, with offload"), bytes, seconds, cpu))
 }
 
-/// Has each message handled until it is to end; processor time of this thread.
+/// Handles each message until `stop` is set; returns the processor time of this thread.
 fn each(socket: &DatagramSocket, stop: &AtomicBool, mut handle: impl FnMut(usize, &[u8])) -> std::io::Result<Duration> {
     let mut buffer = BytesMut::with_capacity(2 * 65_536);
     while !stop.load(Relaxed) {
@@ -89,7 +93,7 @@ fn each(socket: &DatagramSocket, stop: &AtomicBool, mut handle: impl FnMut(usize
     Ok(thread_cpu())
 }
 
-/// Whether something can be read within this time.
+/// Whether the socket becomes readable within this time.
 fn wait(socket: &DatagramSocket, time: Duration) -> std::io::Result<bool> {
     let time = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
     Ok(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time))? > 0)
@@ -100,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_arrive_with_and_without_a_relay() {
+    fn datagrams_arrive_directly_and_relayed() {
         for relay in [false, true] {
             let copied = copy(1360, 1 << 20, relay, Duration::from_millis(100)).unwrap();
             assert!(copied.bit_s > 1e5 && copied.cpu_s_per_gb > 0.0, "{copied:?}");

@@ -1,4 +1,4 @@
-//! Copies whose bytes are on disk before they count.
+//! Copies that sync their bytes to disk.
 
 use super::streams::{pair, read_full};
 use super::{Copied, joined};
@@ -13,20 +13,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes of the file that is written over: as a store's, its blocks exist.
+/// Size of the file that is overwritten in a loop; like a store's, its blocks are allocated beforehand.
 const FILE: usize = 64 << 20;
-/// Groups between socket and disk.
+/// Buffers between socket and disk.
 const UNDER_WAY: usize = 4;
 
-/// A thread that writes groups into a file and syncs each.
-struct Disk {
+/// A thread that writes buffers to a file and syncs each.
+struct SyncedFile {
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<io::Result<Duration>>,
 }
-impl Disk {
-    fn start(file: &Path, group: usize) -> io::Result<Disk> {
+impl SyncedFile {
+    fn start(file: &Path, group: usize) -> io::Result<SyncedFile> {
         let mut file = File::create(file)?;
+        // Allocates all blocks before the measurement.
         file.write_all(&vec![0; FILE])?;
         file.sync_all()?;
         let (full, to_write) = sync_channel::<Vec<u8>>(UNDER_WAY);
@@ -46,7 +47,7 @@ impl Disk {
             }
             Ok(thread_cpu() - before)
         });
-        Ok(Disk { full, empty, thread })
+        Ok(SyncedFile { full, empty, thread })
     }
     fn empty(&self) -> io::Result<Vec<u8>> {
         self.empty.recv().map_err(io::Error::other)
@@ -54,18 +55,19 @@ impl Disk {
     fn keep(&self, group: Vec<u8>) -> io::Result<()> {
         self.full.send(group).map_err(io::Error::other)
     }
-    /// Waits until all is synced; processor time of the thread.
+    /// Waits until everything is synced; returns the thread's processor time.
     fn finish(self) -> io::Result<Duration> {
+        // Closing the channel ends the thread.
         drop(self.full);
         self.thread.join().map_err(|_| io::Error::other("the disk thread panicked"))?
     }
 }
 
-/// Over TCP, and into a file at either end, as both nodes keep what they accept: each by a thread of its own.
+/// Copies over TCP and to a file at either end, as both nodes store each bundle, with a disk thread each.
 pub(super) fn copy(folder: &Path, group: usize, time: Duration) -> anyhow::Result<Copied> {
     let (mut out, mut input) = pair()?;
     let files = [folder.join("copy-sent"), folder.join("copy-received")];
-    let [sent, received] = [Disk::start(&files[0], group)?, Disk::start(&files[1], group)?];
+    let [sent, received] = [SyncedFile::start(&files[0], group)?, SyncedFile::start(&files[1], group)?];
     let began = Instant::now();
     let reader = std::thread::spawn(move || -> io::Result<(u64, Duration)> {
         let mut bytes = 0;
@@ -96,10 +98,10 @@ pub(super) fn copy(folder: &Path, group: usize, time: Duration) -> anyhow::Resul
     Ok(Copied::new(format!("TCP copy, at both ends written and synced by {} KiB", group >> 10), bytes, seconds, cpu))
 }
 
-/// So many files of this size, which come through a Unix socket; so many at once are made to last together.
+/// Receives this many payloads over a Unix socket into files, and syncs them in groups of `at_once`.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn files(folder: &Path, size: u64, count: u64, at_once: u32) -> anyhow::Result<Copied> {
     std::fs::create_dir(folder).with_context(|| folder.display().to_string())?;
     let (mut out, mut input) = UnixStream::pair()?;
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_to_disk_move_bytes_and_leave_no_file() {
+    fn disk_copies_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let durable = copy(folder.path(), 64 << 10, Duration::from_millis(60)).unwrap();
         let files = files(&folder.path().join("files"), 1000, 30, 16).unwrap();

@@ -1,4 +1,5 @@
-//! Plain copies on loopback: the fastest this machine moves the same bytes without a protocol, with the means a node has.
+//! Plain copies on loopback: the fastest ways to move the same bytes without a protocol, by the system calls a node
+//! has.
 
 mod datagrams;
 mod durable;
@@ -9,26 +10,26 @@ pub use durable::files;
 pub use round_trips::chain;
 pub use streams::{two_hops, unix};
 
-use super::Options;
+use super::BenchOptions;
 use anyhow::Context;
 use farlink_base::layer::Medium;
 use serde_json::Value;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Lengths of one read and one write of streams that are tried: which is fastest depends on the machine's caches.
+/// Buffer sizes tried for streams, bytes; the fastest depends on the machine's caches.
 const BUFFERS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
-/// Bytes of one write and sync to disk that are tried.
+/// Sizes tried for one write and sync to disk, bytes.
 const GROUPS: [usize; 3] = [256 << 10, 1 << 20, 4 << 20];
 
-/// A copy that was measured.
+/// Result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// What was copied, and how.
+    /// Description of the copy.
     pub name: String,
-    /// Its rate.
+    /// Rate of the copy, bit/s.
     pub bit_s: f64,
-    /// Processor time for each GB: of both ends, or of the thread between two others.
+    /// Processor time, s per GB: of both ends, or of the forwarding thread.
     pub cpu_s_per_gb: f64,
 }
 impl Copied {
@@ -36,7 +37,7 @@ impl Copied {
         let bytes = bytes as f64;
         Copied { name, bit_s: bytes * 8.0 / seconds, cpu_s_per_gb: cpu.as_secs_f64() * 1e9 / bytes }
     }
-    /// Writes it into a result, with the ratio of that result's goodput to it.
+    /// Adds the baseline to a result, with the ratio of the result's goodput to it.
     pub(super) fn write(&self, result: &mut Value) {
         let goodput = result["goodput_bit_s"].as_f64().unwrap_or(0.0);
         result["baseline"] = self.name.clone().into();
@@ -46,11 +47,11 @@ impl Copied {
     }
 }
 
-/// The fastest copy from one process to another that does what the nodes of these options have to.
+/// Fastest copy from one thread to another with the same store and security as the nodes.
 ///
 /// # Errors
-/// When sockets or files cannot be had.
-pub fn one_hop(options: &Options) -> anyhow::Result<Copied> {
+/// If sockets or files cannot be opened.
+pub fn one_hop(options: &BenchOptions) -> anyhow::Result<Copied> {
     let time = share(options.seconds);
     match (options.medium, options.durable, &options.tls) {
         (Medium::Datagrams, ..) => {
@@ -62,11 +63,11 @@ pub fn one_hop(options: &Options) -> anyhow::Result<Copied> {
     }
 }
 
-/// The fastest copy by a thread between two others.
+/// Fastest copy by a forwarding thread between two others.
 ///
 /// # Errors
-/// When sockets cannot be had.
-pub fn between(options: &Options) -> anyhow::Result<Copied> {
+/// If sockets cannot be opened.
+pub fn between(options: &BenchOptions) -> anyhow::Result<Copied> {
     let time = share(options.seconds);
     match (options.medium, options.enciphers) {
         (Medium::Datagrams, _) => {
@@ -74,12 +75,13 @@ pub fn between(options: &Options) -> anyhow::Result<Copied> {
         }
         (Medium::Streams, false) => fastest(BUFFERS, |buffer| two_hops(buffer, false, time)),
         (Medium::Streams, true) => {
+            // One seal per payload, as the node makes.
             fastest([usize::try_from(options.bundle_size)?], |buffer| two_hops(buffer, true, time))
         }
     }
 }
 
-/// The fastest of copies that differ in one number.
+/// Fastest of the copies for these parameters.
 pub(super) fn fastest<const N: usize>(
     of: [usize; N],
     mut copy: impl FnMut(usize) -> anyhow::Result<Copied>,
@@ -88,12 +90,12 @@ pub(super) fn fastest<const N: usize>(
     copies.into_iter().max_by(|a, b| a.bit_s.total_cmp(&b.bit_s)).context("nothing to copy")
 }
 
-/// The fastest copy through a Unix socket.
+/// Fastest copy through a Unix socket.
 pub(super) fn to_an_application() -> anyhow::Result<Copied> {
     fastest(BUFFERS, |buffer| unix(buffer, Duration::from_millis(500)))
 }
 
-/// How long one of three copies lasts beside nodes that send for so long.
+/// Duration of one of three copies for a benchmark of this length.
 fn share(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds / 3.0).clamp(0.1, 1.0))
 }
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_states_rate_and_cost_beside_goodput() {
+    fn copy_gives_rate_and_cost() {
         let copied = Copied::new("a copy".into(), 2_000_000_000, 4.0, Duration::from_secs(3));
         let mut result = serde_json::json!({ "goodput_bit_s": 1e9 });
         copied.write(&mut result);

@@ -1,4 +1,4 @@
-//! Messages to and fro through a chain of sockets.
+//! Round trips through a chain of sockets.
 
 use super::joined;
 use super::streams::pair;
@@ -9,13 +9,13 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Times of so many messages of this length that go to and fro over two connections, one behind the other, ns, and the
-/// processor time of the two threads that stand for nodes. Four threads are woken for each, as few as an application,
-/// two nodes and an echo can do with. `pause` passes between two messages. With a folder, both threads write and sync
-/// what they hand to their application, as a durable node does before delivery.
+/// Measures round trips of `count` messages over two connections in series: the times in ns, and the processor time of
+/// the two threads that stand for nodes. Each message wakes four threads, the least that an application, two nodes and
+/// an echo service need. `pause` separates the messages. With a folder, both threads write and sync each message before
+/// its delivery, as durable nodes do.
 ///
 /// # Errors
-/// When sockets or files cannot be had.
+/// If sockets or files cannot be opened.
 pub fn chain(size: u64, count: u64, pause: Duration, folder: Option<&Path>) -> anyhow::Result<(Vec<u64>, Duration)> {
     let size = usize::try_from(size.max(1))?;
     let (mut client, near) = pair()?;
@@ -57,14 +57,14 @@ fn answer(mut echo: TcpStream, size: usize, mut file: Option<File>) -> io::Resul
     }
     Ok(thread_cpu())
 }
-/// Whether something was read before the end.
+/// Whether a message was read, as opposed to the end of the stream.
 fn more(read: io::Result<()>) -> io::Result<bool> {
     match read {
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true),
     }
 }
-/// Written over what was there, so that no block has to be found for it.
+/// Overwrites the file from its beginning, so that no block needs to be allocated.
 fn keep(file: &mut Option<File>, bytes: &[u8]) -> io::Result<()> {
     let Some(file) = file else { return Ok(()) };
     file.rewind()?;

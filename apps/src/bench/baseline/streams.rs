@@ -13,22 +13,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Over TCP.
+/// Copies over TCP.
 pub(super) fn tcp(buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     let (out, input) = pair()?;
     copy("TCP copy", out, input, buffer, time)
 }
 
-/// Through a Unix socket.
+/// Copies through a Unix socket.
 ///
 /// # Errors
-/// When sockets cannot be had.
+/// If sockets cannot be opened.
 pub fn unix(buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     let (out, input) = UnixStream::pair()?;
     copy("Unix socket copy", out, input, buffer, time)
 }
 
-/// Over TCP and TLS 1.3: a certificate for `localhost`, its key, and the authority that made it.
+/// Copies over TLS 1.3. Files: a certificate for `localhost`, its key, and the authority that issued it.
 pub(super) fn tls(files: &[PathBuf; 3], buffer: usize, time: Duration) -> anyhow::Result<Copied> {
     let [certificate, key, authority] = files;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -40,7 +40,7 @@ pub(super) fn tls(files: &[PathBuf; 3], buffer: usize, time: Duration) -> anyhow
     let server = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions)?;
     let chain = vec![CertificateDer::from_pem_file(certificate)?];
     let mut server = server.with_no_client_auth().with_single_cert(chain, PrivateKeyDer::from_pem_file(key)?)?;
-    // A ticket that the writer never reads would make its close a reset, and what is on the way would be lost.
+    // The writer never reads: an unread session ticket would turn its close into a reset and lose bytes in flight.
     server.send_tls13_tickets = 0;
     let client = ClientConnection::new(Arc::new(client), "localhost".try_into()?)?;
     let server = ServerConnection::new(Arc::new(server))?;
@@ -64,11 +64,11 @@ fn copy(
     Ok(Copied::new(format!("{name}, {} KiB a call", buffer >> 10), bytes, seconds, writing + reading))
 }
 
-/// Writer, copier and reader, joined by TCP: the upper bound of a relay that copies (no splice: nothing reads the bytes
-/// there). With `seal` the copier enciphers each buffer by AES-256-GCM.
+/// Copies over two TCP connections in series: the upper bound for a relay that copies (no splice or zero-copy). With
+/// `seal`, the copier encrypts each buffer with AES-256-GCM.
 ///
 /// # Errors
-/// When sockets cannot be had.
+/// If sockets cannot be opened.
 pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Copied> {
     let (mut out, mut arriving) = pair()?;
     let (mut leaving, input) = pair()?;
@@ -77,6 +77,7 @@ pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Cop
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[7; 32]).map_err(|_| failed())?);
         let mut bytes = vec![0; buffer];
         for count in 0_u64.. {
+            // A tag per full buffer: short reads would cost more tags than payloads.
             let n = if seal { read_full(&mut arriving, &mut bytes)? } else { arriving.read(&mut bytes)? };
             if n == 0 {
                 break;
@@ -87,6 +88,7 @@ pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Cop
                 let nonce = Nonce::assume_unique_for_key(nonce);
                 let sealed = key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut bytes[..n]);
                 let tag = sealed.map_err(|_| failed())?;
+                // The tag is not sent, but must be computed.
                 let _ = std::hint::black_box(tag);
             }
             leaving.write_all(&bytes[..n])?;
@@ -102,7 +104,7 @@ pub fn two_hops(buffer: usize, seal: bool, time: Duration) -> anyhow::Result<Cop
     Ok(Copied::new(format!("copy by a thread between two{and}, {} KiB a call", buffer >> 10), bytes, seconds, cpu))
 }
 
-/// Writes for so long.
+/// Writes for this time.
 fn write_for(out: &mut impl Write, buffer: usize, time: Duration) -> std::io::Result<()> {
     let data = vec![7; buffer];
     let began = Instant::now();
@@ -112,24 +114,25 @@ fn write_for(out: &mut impl Write, buffer: usize, time: Duration) -> std::io::Re
     out.flush()
 }
 
-/// Reads to the end: bytes, seconds since the first came, and processor time of this thread.
+/// Reads to the end; returns bytes, seconds since the first byte, and the processor time of this thread.
 fn read_all(mut input: impl Read, buffer: usize) -> std::io::Result<(u64, f64, Duration)> {
     let mut bytes = vec![0; buffer];
     let (mut total, mut began) = (0, None);
     loop {
         match input.read(&mut bytes) {
             Ok(n) if n > 0 => total += n as u64,
-            // The writer of a TLS session goes without a word.
+            // The writer closes a TLS session without close_notify.
             Ok(_) => break,
             Err(why) if why.kind() == ErrorKind::UnexpectedEof => break,
             Err(why) => return Err(why),
         }
+        // The time until the first byte is connection setup.
         began.get_or_insert_with(Instant::now);
     }
     Ok((total, began.map_or(f64::NAN, |began| began.elapsed().as_secs_f64()), thread_cpu()))
 }
 
-/// Reads until the buffer is full or the stream ends; how many bytes came.
+/// Reads until the buffer is full or the stream ends; returns the number of bytes.
 pub(super) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -141,7 +144,7 @@ pub(super) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Re
     Ok(filled)
 }
 
-/// Both ends of a connection over loopback.
+/// Opens a TCP connection over loopback; returns both ends.
 pub(super) fn pair() -> anyhow::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let there = TcpStream::connect(listener.local_addr()?)?;
@@ -156,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_copy_moves_bytes_at_a_cost() {
+    fn every_copy_has_measured_cost() {
         let time = Duration::from_millis(60);
         for copied in [
             tcp(64 << 10, time).unwrap(),

@@ -3,7 +3,7 @@ use super::*;
 use sha2::{Digest, Sha256};
 
 impl Shelf {
-    /// Makes all that was taken last.
+    /// Syncs everything received; returns the events.
     fn settle(&mut self) -> anyhow::Result<Vec<Received>> {
         let mut told = self.finish()?;
         self.begin()?;
@@ -12,7 +12,7 @@ impl Shelf {
     }
 }
 
-type Came = anyhow::Result<Option<Received>>;
+type TakeOutcome = anyhow::Result<Option<Received>>;
 
 fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
     let adu_flags = if redelivered { vec![adu_flag::REDELIVERED] } else { vec![] };
@@ -24,19 +24,19 @@ fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
         ..Default::default()
     }
 }
-/// Taken, and not made to last.
+/// Receives a payload without syncing it.
 fn hold(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) {
     let mut rest = payload;
     shelf.take(&adu(payload, sequence, redelivered), &mut rest).unwrap();
     assert!(rest.is_empty(), "all of it is read");
 }
-fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> Came {
+fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> TakeOutcome {
     hold(shelf, payload, sequence, redelivered);
     let mut told = shelf.settle()?;
     assert!(told.len() < 2 && shelf.unsettled() == 0);
     Ok(told.pop())
 }
-fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Came {
+fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> TakeOutcome {
     take_payload(shelf, &encode(header, data).unwrap(), sequence, redelivered)
 }
 fn parts(data: &[u8], size: usize) -> Vec<(Header, Vec<u8>)> {
@@ -69,14 +69,14 @@ fn open(dir: &tempfile::TempDir) -> Shelf {
 }
 
 #[test]
-fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
+fn file_reassembles_in_any_order() {
     let dir = tempfile::tempdir().unwrap();
     let data: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
     let mut parts = parts(&data, 9_000);
     parts.reverse();
     let last = parts.len() - 1;
     for (i, (header, chunk)) in parts.iter().enumerate() {
-        // A new shelf each time: the receiver was killed and started again.
+        // A new shelf each time stands for a receiver that was killed and restarted.
         let mut shelf = open(&dir);
         let event = take(&mut shelf, header, chunk, i as u64, false).unwrap();
         drop(shelf);
@@ -96,7 +96,7 @@ fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
 }
 
 #[test]
-fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
+fn damaged_file_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let (mut header, _) = parts(b"right", 100).remove(0);
@@ -113,9 +113,9 @@ fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
     }
 }
 
-/// An urgent bundle may come before those that were here already.
 #[test]
-fn who_comes_back_to_a_group_keeps_each_bundle_once_in_whatever_order_they_come() {
+fn rejoined_group_keeps_bundles_once() {
+    // On rejoining, an urgent bundle may be delivered before those received earlier.
     let dir = tempfile::tempdir().unwrap();
     let taken = |shelf: &mut Shelf, to: &str, sequence: u64| {
         let adu = BundleAdu { dst_eid: to.into(), ..adu(b"news", sequence, false) };
@@ -131,7 +131,7 @@ fn who_comes_back_to_a_group_keeps_each_bundle_once_in_whatever_order_they_come(
 }
 
 #[test]
-fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
+fn truncated_delivery_leaves_nothing() {
     struct Breaks(u32);
     impl Read for Breaks {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -146,11 +146,11 @@ fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
     assert_eq!(names(&dir), [".taken"]);
     let adu = BundleAdu { payload_length: 4, ..adu };
     shelf.take(&adu, &mut &b"same"[..]).unwrap();
-    assert_eq!(shelf.settle().unwrap().len(), 1, "it comes again, and was never taken");
+    assert_eq!(shelf.settle().unwrap().len(), 1, "delivered again, as it was never recorded");
 }
 
 #[test]
-fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
+fn stdout_gets_pieces_without_header() {
     let mut shelf = Shelf::open(None).unwrap();
     let (header, chunk) = parts(b"the first and the second", 9).remove(0);
     let Some(Received::Bundle { payload, piece_of, path, .. }) = take(&mut shelf, &header, &chunk, 1, false).unwrap()
@@ -160,9 +160,9 @@ fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
     assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
 }
 
-/// A run that printed it and was killed before it answered: the next prints it again, and says so.
 #[test]
-fn without_a_folder_what_may_have_been_handed_on_before_is_told_as_such() {
+fn stdout_marks_possible_repeats() {
+    // A run may be killed between printing a payload and accepting it: the next run prints it again, marked.
     let (header, chunk) = parts(b"the first and the second", 9).remove(0);
     for payload in [b"plain".to_vec(), encode(&header, &chunk).unwrap()] {
         for marked in [false, true] {
@@ -178,7 +178,7 @@ fn is_no_file(payload: &[u8]) -> bool {
 }
 
 #[test]
-fn hostile_headers_are_no_files() {
+fn hostile_headers_are_plain_bundles() {
     for payload in [&b"FLF1"[..], b"FLF1\xff\xff{}", b"FLF1\0\x02{}", b"FLF1\0\0"] {
         assert!(is_no_file(payload));
     }
@@ -191,12 +191,12 @@ fn hostile_headers_are_no_files() {
 }
 
 #[test]
-fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_as_itself() {
+fn unsettled_group_is_delivered_again() {
     let dir = tempfile::tempdir().unwrap();
     for run in 0..3_u64 {
         let mut shelf = open(&dir);
         assert!(shelf.settle().unwrap().is_empty());
-        // The last three of the run before were not settled: they come again, marked or not.
+        // The last three of the earlier run were not synced: they are delivered again, marked or not.
         for n in run * 10..run * 10 + 10 {
             hold(&mut shelf, &n.to_be_bytes(), n, run > 0);
         }
@@ -219,14 +219,14 @@ fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_a
 }
 
 #[test]
-fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_before() {
+fn arrivals_during_sync_are_unpromised() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let pieces = parts(&[3; 100], 40);
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     let many = 4 * 8192 + 10;
-    // So many that the list is written anew while more is taken.
-    let record = Record { number: None, content: Some([0; 32]) };
+    // Enough to rewrite the list while more bundles arrive.
+    let record = TakenRecord { number: None, content: Some([0; 32]) };
     (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), record));
     hold(&mut shelf, &piece(0), many, false);
     hold(&mut shelf, &piece(2), many + 1, false);
@@ -234,9 +234,9 @@ fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_bef
     hold(&mut shelf, b"later", many + 2, false);
     hold(&mut shelf, &piece(1), many + 3, false);
     assert!(shelf.is_settling() && shelf.whole() == 1);
-    assert!(shelf.finish().unwrap().is_empty(), "its last piece may come again");
+    assert!(shelf.finish().unwrap().is_empty(), "its last piece may be delivered again");
     assert!(!shelf.is_settling() && shelf.done().is_none());
-    // Killed before that lasts.
+    // Killed before the sync.
     let again = {
         drop(shelf);
         open(&dir)
@@ -247,7 +247,7 @@ fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_bef
 }
 
 #[test]
-fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_twice() {
+fn kill_anywhere_loses_and_repeats_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = vec![5; 100];
     let (header, chunk) = parts(&data, 100).remove(0);
@@ -255,27 +255,27 @@ fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_t
     let mut shelf = open(&dir);
     (0..8).for_each(|n| hold(&mut shelf, b"bundle", n, false));
     hold(&mut shelf, &piece, 8, false);
-    // Killed as the list is written, before any has its name.
+    // Killed after the list was written and before the bundles were named.
     let mut batch = shelf.batch();
     drop(shelf);
     let folder = lock(dir.path()).unwrap();
-    batch.make_last(dir.path(), &folder, &mut Taken::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
+    batch.make_last(dir.path(), &folder, &mut TakenBundles::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
     drop((batch, folder));
     let mut shelf = open(&dir);
     let told = shelf.settle().unwrap();
-    assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is told");
+    assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is reported");
     for n in 0..8 {
         hold(&mut shelf, b"bundle", n, true);
     }
     hold(&mut shelf, &piece, 8, true);
-    assert!(shelf.settle().unwrap().is_empty(), "they were taken");
+    assert!(shelf.settle().unwrap().is_empty(), "they were recorded");
     let numbered = (1..=8).map(|n| format!("bundle-{n}"));
     let want: Vec<String> = [".taken".into()].into_iter().chain(numbered).chain(["name.txt".into()]).collect();
     assert_eq!(names(&dir), want);
 }
 
 #[test]
-fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
+fn taken_names_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     hold(&mut shelf, b"ours", 1, false);
@@ -284,7 +284,7 @@ fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
     assert_eq!(names(&dir), [".taken", "bundle-1", "bundle-2"]);
     assert_eq!(std::fs::read(dir.path().join("bundle-1")).unwrap(), b"theirs");
     drop(shelf);
-    // Others of the folder are no business of ours, however they are called.
+    // Other files in the folder are never touched, whatever their names.
     for name in [".bundle-x.new", ".bundle-7", "bundle-18446744073709551615", ".y.journal"] {
         std::fs::write(dir.path().join(name), b"?").unwrap();
     }
@@ -293,11 +293,11 @@ fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
     shelf.settle().unwrap();
     assert!(names(&dir).contains(&"bundle-3".to_string()) && names(&dir).len() == 8, "{:?}", names(&dir));
     let refused = Shelf::open(Some(dir.path())).err().map(|why| why.to_string()).unwrap_or_default();
-    assert!(refused.contains("somebody else receives into"), "{refused}");
+    assert!(refused.contains("another receiver uses"), "{refused}");
 }
 
 #[test]
-fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
+fn unfinished_files_keep_few_open() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let pieces = |id: usize| {
@@ -326,7 +326,7 @@ fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_somebodys() {
+fn dangling_link_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/nowhere", dir.path().join("bundle-9")).unwrap();
     std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
@@ -335,7 +335,7 @@ fn a_link_that_leads_nowhere_is_somebodys() {
 }
 
 #[test]
-fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
+fn pieces_in_removed_folder_are_unpromised() {
     let pieces = parts(&[3; 100], 40);
     let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
     for (removed, moved) in [(".ab12.part", false), (".ab12.journal", false), ("", false), ("", true)] {
@@ -351,16 +351,16 @@ fn pieces_of_a_file_or_folder_that_was_removed_meanwhile_are_not_promised() {
         }
         hold(&mut shelf, &piece(1), 2, false);
         let why = format!("{:#}", shelf.settle().err().expect("it went with its name"));
-        assert!(why.contains("cannot be made to last"), "{removed}: {why}");
+        assert!(why.contains("cannot be stored durably"), "{removed}: {why}");
         drop(shelf);
         let again = Shelf::open(Some(&inbox)).unwrap();
         assert!(again.taken.of(&("ipn:1.9".into(), 0, 2)).is_empty(), "{removed}: it may come again");
     }
 }
 
-/// Whoever can send can write any identity: a stranger's bundle and the true one are both delivered.
 #[test]
-fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() {
+fn same_identity_other_content_is_kept() {
+    // Any sender can use any identity: a forged bundle and the genuine one are both delivered.
     let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];
     let piece = |data: &[u8]| {
         let (mut header, chunk) = parts(data, data.len()).remove(0);
@@ -391,7 +391,7 @@ fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() 
             drop(shelf);
             let mut shelf = open(&dir);
             for content in &contents {
-                assert!(take_payload(&mut shelf, content, 1, marked).unwrap().is_none(), "not answered before");
+                assert!(take_payload(&mut shelf, content, 1, marked).unwrap().is_none(), "not accepted before");
             }
             let mut there: Vec<Vec<u8>> = Vec::new();
             for name in names(&dir).iter().filter(|name| *name != ".taken") {
@@ -410,7 +410,7 @@ fn another_content_of_a_known_identity_is_kept_beside_it_and_each_counts_once() 
 }
 
 #[test]
-fn without_a_folder_another_content_of_a_known_identity_is_handed_on_too() {
+fn stdout_gets_other_content_too() {
     let mut shelf = Shelf::open(None).unwrap();
     for (content, told) in [("FORGED", 1), ("HONEST", 1), ("FORGED", 0), ("HONEST", 0)] {
         let came = take_payload(&mut shelf, content.as_bytes(), 1, true).unwrap();
@@ -418,9 +418,9 @@ fn without_a_folder_another_content_of_a_known_identity_is_handed_on_too() {
     }
 }
 
-/// The list of an earlier program has no contents.
 #[test]
-fn what_an_earlier_program_took_is_compared_with_its_file_as_long_as_that_is_there() {
+fn old_entries_compare_with_their_file() {
+    // Lists of earlier versions have no digests.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(".taken"), "0 1 ipn:1.9 1\n0 2 ipn:1.9\n0 3 ipn:1.9 3\n").unwrap();
     std::fs::write(dir.path().join("bundle-1"), "FORGED").unwrap();
@@ -430,12 +430,12 @@ fn what_an_earlier_program_took_is_compared_with_its_file_as_long_as_that_is_the
     std::fs::remove_file(dir.path().join("bundle-1")).unwrap();
     let told = take("HONEST", 1);
     assert!(matches!(told, Some(Received::Bundle { path: Some(path), .. }) if path.ends_with("bundle-4")));
-    assert!(take("HONEST", 1).is_none() && take("FORGED", 1).is_none(), "it is remembered without its file");
-    assert!(take("a piece", 2).is_none() && take("gone", 3).is_none(), "nobody can tell");
+    assert!(take("HONEST", 1).is_none() && take("FORGED", 1).is_none(), "remembered without its file");
+    assert!(take("a piece", 2).is_none() && take("gone", 3).is_none(), "without a digest they count as equal");
 }
 
 #[test]
-fn where_there_is_no_room_what_came_before_is_known_and_what_did_not_comes_again() {
+fn full_disk_keeps_earlier_promises() {
     let dir = tempfile::tempdir().unwrap();
     let mut shelf = open(&dir);
     let long = |byte: u8| vec![byte; AT_ONCE as usize + 1];

@@ -1,29 +1,31 @@
-//! HDTN: its node in one process, over STCP and TCPCLv4, as its own scripts set it up. It reads JSON and ends at a key
-//! that it does not know.
+//! HDTN: the one-process node, over STCP and TCPCLv4, configured as its own scripts do. It refuses JSON keys that it
+//! does not know.
 
 use super::only;
-use farlink_apps::bench::{Middle, Options, Ports};
+use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Longest bundle that it takes, and bytes that wait for the sink: room for two of them at least.
+/// Longest bundle accepted, bytes.
 const BUNDLE_MAX: u64 = 20_000_000;
+/// Most bytes that wait for the sink; HDTN requires room for two bundles of the longest.
 const PIPELINE: u64 = 200_000_000;
 
-/// `hdtn-one-process`.
+/// Path of the program `hdtn-one-process`.
 pub struct Hdtn(pub PathBuf);
 
 impl Middle for Hdtn {
     fn name(&self) -> String {
         "hdtn".into()
     }
-    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, options: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
         only(options, &["stcp", "tcpclv4"])?;
         let free = || Ok::<u16, std::io::Error>(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let config = config(options.layer, ports, (free()?, free()?));
         std::fs::write(folder.join("hdtn.json"), format!("{config:#}\n"))?;
+        // One contact of ten days.
         let contact = |number: u64, dest: u64| {
             json!({ "contact": number, "source": 3, "dest": dest, "startTime": 0, "endTime": 864_000,
                     "rateBitsPerSec": 0, "owlt": 1 })
@@ -53,6 +55,7 @@ fn config(layer: &str, ports: &Ports, zmq: (u16, u16)) -> Value {
         "remotePort": ports.sink, "maxNumberOfBundlesInPipeline": 1_000, "maxSumOfBundleBytesInPipeline": PIPELINE,
         "keepAliveIntervalSeconds": 15
     });
+    // Keys that apply to TCPCLv4 only.
     if word == "tcpcl_v4" {
         for (key, value) in session.as_object().into_iter().flatten() {
             induct[key] = value.clone();
@@ -93,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_listens_in_the_middle_and_connects_to_the_sink() {
+    fn config_listens_and_connects_to_sink() {
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         for layer in ["stcp", "tcpclv4"] {
             let config = config(layer, &ports, (4, 5));

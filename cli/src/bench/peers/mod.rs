@@ -1,21 +1,21 @@
-//! Implementations that can stand between generator and sink. Foreign programs are named here and in the trials of
-//! interoperation, nowhere else.
+//! Implementations that can forward between generator and sink. Other programs are named only here and in the
+//! interoperability trials.
 
 mod dtn7;
 mod hardy;
 mod hdtn;
 
-use crate::Failure;
+use crate::CliError;
 use anyhow::{bail, ensure};
-use farlink_apps::bench::{Middle, Options, Ports};
+use farlink_apps::bench::{BenchOptions, Middle, Ports};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who is known, and anyone else.
+/// Names of the implementations known; `other` is any program.
 pub const NAMES: [&str; 4] = ["dtn7-rs", "hardy", "hdtn", "other"];
 
-/// The one of this name.
-pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, Failure> {
+/// Creates the implementation of this name.
+pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, CliError> {
     let found = |default: &str| program.as_deref().map_or_else(|| on_path(default), given);
     Ok(match name {
         "dtn7-rs" => Box::new(dtn7::Dtnd(found("dtnd")?)),
@@ -25,43 +25,44 @@ pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Res
     })
 }
 
-/// A program that was named; it runs in a folder of its own, so that its path must not depend on this one.
-fn given(program: &Path) -> Result<PathBuf, Failure> {
-    let missing = |why| Failure::Input(format!("--program: {}: {why}", program.display()));
+/// Absolute path of the program named: it runs in another folder, where a relative path would not resolve.
+fn given(program: &Path) -> Result<PathBuf, CliError> {
+    let missing = |why| CliError::Input(format!("--program: {}: {why}", program.display()));
     program.canonicalize().map_err(missing)
 }
 
-fn on_path(program: &str) -> Result<PathBuf, Failure> {
+fn on_path(program: &str) -> Result<PathBuf, CliError> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let file = std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file());
     file.ok_or_else(|| {
-        Failure::Input(format!(
-            "no program `{program}` on the PATH\nhint: --program names it; docs/how-to/interoperate.md says where it comes from"
+        CliError::Input(format!(
+            "no program `{program}` on the PATH\nhint: name it with --program; docs/how-to/interoperate.md says how to get it"
         ))
     })
 }
 
-/// Refuses layers other than these.
-fn only(options: &Options, layers: &[&str]) -> anyhow::Result<()> {
+/// Refuses options that the program does not support: other layers, a durable store, TLS.
+fn only(options: &BenchOptions, layers: &[&str]) -> anyhow::Result<()> {
     let layer = options.layer;
-    ensure!(layers.contains(&layer), "it is not measured over {layer}\nhint: --cla {}", layers.join(", or --cla "));
-    ensure!(!options.durable, "its store is its own\nhint: leave out --store");
-    ensure!(options.layer_lines[0].is_empty(), "it is measured without TLS\nhint: leave out --tls");
+    ensure!(layers.contains(&layer), "not measured over {layer}\nhint: --cla {}", layers.join(", or --cla "));
+    ensure!(!options.durable, "it uses its own store\nhint: leave out --store");
+    ensure!(options.layer_lines[0].is_empty(), "measured without TLS only\nhint: leave out --tls");
     Ok(())
 }
 
-/// Any program.
+/// Any program, started by a command line with placeholders.
 struct Other(String);
 impl Middle for Other {
     fn name(&self) -> String {
         "other".into()
     }
-    fn prepare(&mut self, _: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+    fn prepare(&mut self, _: &BenchOptions, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+        // Split before replacing: a folder's path may contain spaces.
         let mut words = self.0.split_whitespace().map(|word| {
             let word = word.replace("{listen}", &ports.middle.to_string()).replace("{sink}", &ports.sink.to_string());
             word.replace("{folder}", &folder.display().to_string())
         });
-        let Some(program) = words.next() else { bail!("--start is empty\nhint: it begins with a program") };
+        let Some(program) = words.next() else { bail!("--start is empty\nhint: begin with the program to start") };
         let mut command = Command::new(program);
         command.args(words).current_dir(folder);
         Ok(command)
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_program_gets_its_ports_and_its_folder() {
+    fn other_program_gets_ports_and_folder() {
         let nodes = crate::bench::nodes::tests::some();
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         let folder = Path::new("/there");
@@ -88,16 +89,16 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_told_with_where_to_find_it() {
+    fn missing_program_gets_a_hint() {
         for missing in [on_path("no-such-program-here"), given(Path::new("no-such-program-here"))] {
-            let Err(Failure::Input(why)) = missing else { panic!("it is there?") };
+            let Err(CliError::Input(why)) = missing else { panic!("it is there?") };
             assert!(why.contains("--program"), "{why}");
         }
         assert!(given(Path::new("Cargo.toml")).is_ok_and(|program| program.is_absolute()));
     }
 
     #[test]
-    fn each_peer_refuses_a_layer_it_has_not() {
+    fn peers_refuse_unsupported_layers() {
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         let mut nodes = crate::bench::nodes::tests::some();
         nodes.layer = "udpcl";

@@ -22,7 +22,7 @@ const fn row(
         name,
         short,
         title,
-        summary: "bundles one after the other in a TCP stream, nothing acknowledged",
+        summary: "bundles in sequence over TCP, without acknowledgments",
         announced: name,
         announced_number,
         medium: Medium::Streams,

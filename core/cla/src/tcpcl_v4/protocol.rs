@@ -39,7 +39,7 @@ impl Protocol for TcpclV4 {
             name: "tcpclv3",
             short: "TCPCLv3",
             title: "TCPCLv3 (RFC 7242)",
-            summary: "as ION and µD3TN speak it",
+            summary: "the version that ION and µD3TN use",
             announced: "tcpclv3",
             announced_number: None,
             medium: Medium::Streams,

@@ -16,7 +16,7 @@ impl Protocol for Udpcl {
         name: "udpcl",
         short: "UDPCL",
         title: "UDPCL (RFC 7122; draft-ietf-dtn-udpcl)",
-        summary: "a bundle, or a piece of one, in a datagram; what is lost is lost",
+        summary: "a bundle, or a part of one, per datagram; no retransmission",
         announced: "udp",
         announced_number: None,
         medium: Medium::Datagrams,

@@ -59,7 +59,7 @@ mod tests {
     use farlink_base::LinkId;
 
     #[test]
-    fn trains_hold_equal_lengths_and_one_shorter_last() {
+    fn batches_hold_equal_lengths() {
         let mut out = Vec::new();
         let mut trains = Trains::new(Destination::Link(LinkId(1)));
         for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_stay_within_what_the_kernel_takes() {
+    fn batches_respect_kernel_limits() {
         for len in [10u64, 1360, 9000] {
             let mut out = Vec::new();
             let mut trains = Trains::new(Destination::Link(LinkId(1)));

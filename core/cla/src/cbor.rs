@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_read_back_and_are_as_long_as_they_say() {
+    fn heads_round_trip() {
         for value in [0, 23, 24, 255, 256, 65_535, 65_536, u64::from(u32::MAX), 1 << 32, u64::MAX] {
             let mut bytes = Vec::new();
             put(&mut bytes, ARRAY, value);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_item_is_stepped_over_and_nothing_beyond_it() {
+    fn skip_steps_over_one_item() {
         let items: &[&[u8]] = &[
             b"\x00",
             b"\x18\xff",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
+    fn absurd_lengths_and_nesting_rejected() {
         assert_eq!(skipped(b"\x5b\xff\xff\xff\xff\xff\xff\xff\xff"), None);
         assert_eq!(skipped(b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02"), None);
         assert_eq!(skipped(b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02"), None);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_every_table_holds_what_it_is_given() {
+    fn every_parameter_holds_its_value() {
         check(ltp::PARAMS);
         check(ltp::LINK_PARAMS);
         check(tcpcl_v3::PARAMS);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_told_that_a_bundle_is_kept_or_a_reason_and_the_reason_stays_what_it_is() {
+    fn sender_learns_refusal_reason() {
         use Refusal as R;
         // Of UDPCL a sender hears nothing.
         for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
@@ -256,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_over_datagrams_alone_hears_of_no_refusal() {
+    fn datagram_sender_sees_no_refusal() {
         let udpcl = LayerInfo::named("udpcl").unwrap();
         assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
     }
 
     #[test]
-    fn stcp_sends_keepalives_and_mtcp_does_not_unless_told_to() {
+    fn keepalives_default_on_for_stcp_only() {
         let keepalive = |name: &str| {
             let settings = LayerInfo::named(name).unwrap().settings();
             settings.into_iter().find(|setting| setting.name == "keepalive").unwrap()

@@ -40,7 +40,7 @@ fn what_dtn7_rs_says_is_read() {
 }
 
 #[test]
-fn the_order_of_its_description_is_read_as_well() {
+fn described_field_order_is_accepted() {
     let described = Beacon::parse(&hex("85 07 05 01 82 01 68 2f2f6e6f6465312f 0a")).unwrap();
     assert_eq!(described, Beacon::parse(&hex(PERIOD)).unwrap());
 }
@@ -56,7 +56,7 @@ fn what_dtn7_go_says_is_read() {
 }
 
 #[test]
-fn what_is_written_is_what_dtn7_rs_writes() {
+fn beacons_match_dtn7_rs_bytes() {
     let beacon = |text: &str| Beacon::parse(&hex(text)).unwrap();
     for text in [BARE, PERIOD] {
         assert_eq!(beacon(text).emit(), hex(text));
@@ -68,7 +68,7 @@ fn what_is_written_is_what_dtn7_rs_writes() {
 }
 
 #[test]
-fn nothing_cut_short_or_followed_by_more_is_a_beacon() {
+fn truncated_or_extended_beacon_is_rejected() {
     for text in [BARE, WHOLE, PERIOD, SERVICES, "81 83 00 82 01 64 2f2f672f 19 11dc"] {
         let bytes = hex(text);
         for cut in 0..bytes.len() {
@@ -80,7 +80,7 @@ fn nothing_cut_short_or_followed_by_more_is_a_beacon() {
 
 /// Keeps 9758-5.4-6.
 #[test]
-fn what_is_no_beacon_is_refused_for_its_reason() {
+fn malformed_beacon_reports_its_reason() {
     let why = |text: &str| Beacon::parse(&hex(text)).unwrap_err();
     assert_eq!(why("84 04 01 82 01 68 2f2f6e6f6465312f 00"), "another version");
     assert_eq!(why("84 07 00 82 01 68 2f2f6e6f6465312f 00"), "no node ID");
@@ -100,7 +100,7 @@ fn what_is_no_beacon_is_refused_for_its_reason() {
 }
 
 #[test]
-fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
+fn absurd_lengths_and_nesting_rejected() {
     let huge = "1b ffffffffffffffff";
     let nested = format!("85 07 03 82 01 64 2f2f672f 00 82 80 {}", "a101".repeat(600));
     let tagged = format!("85 07 05 82 01 64 2f2f672f 00 c0 {huge}");
@@ -120,7 +120,7 @@ fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
 }
 
 #[test]
-fn of_many_layers_sixteen_are_kept_and_of_ports_those_there_are() {
+fn layers_are_capped_at_sixteen() {
     let mut text = String::from("85 07 03 82 01 64 2f2f672f 00 82 98 24");
     text.push_str(&"82 63 746370 01".repeat(30));
     text.push_str("82 63 746370 00");
@@ -134,7 +134,7 @@ fn of_many_layers_sixteen_are_kept_and_of_ports_those_there_are() {
 }
 
 #[test]
-fn arbitrary_bytes_and_changed_beacons_are_survived() {
+fn fuzzed_beacons_do_not_panic() {
     let mut rng = Rng::new(3003);
     for _ in 0..100_000 {
         let mut bytes = hex([BARE, WHOLE, PERIOD, SERVICES][rng.below(4) as usize]);

@@ -25,7 +25,7 @@ fn anywhere(rng: &mut Rng) -> SocketAddr {
 }
 
 #[test]
-fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
+fn one_address_gets_four_names_one_attempt() {
     let mut site = met();
     for n in 0..NAMES {
         site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
@@ -54,7 +54,7 @@ fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
 }
 
 #[test]
-fn names_from_as_many_addresses_hurt_nobody_who_is_there_and_newcomers_are_found_after_them() {
+fn name_flood_spares_present_and_new_neighbours() {
     let mut site = met();
     let mut rng = Rng::new(1);
     let begun = site.now;
@@ -85,7 +85,7 @@ fn names_from_as_many_addresses_hurt_nobody_who_is_there_and_newcomers_are_found
 }
 
 #[test]
-fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() {
+fn connection_attempts_are_rate_limited() {
     let mut site = Site::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
     // A victim's address, with other names and other ports each time.
@@ -108,7 +108,7 @@ fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() 
 }
 
 #[test]
-fn who_says_anothers_name_or_comes_from_its_address_takes_nothing_of_it() {
+fn forged_name_or_address_takes_nothing() {
     let mut site = met();
     // Its name from elsewhere; another name, another port, and its end from its own address.
     for second in 3..60 {
@@ -138,7 +138,7 @@ fn who_was_configured_is_never_displaced() {
 }
 
 #[test]
-fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
+fn neighbour_limit_keeps_present_neighbours() {
     let mut site = Site::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
@@ -165,7 +165,7 @@ fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
 }
 
 #[test]
-fn who_answers_and_goes_at_once_is_answered_ever_later() {
+fn immediate_disconnects_increase_backoff() {
     let mut site = Site::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
@@ -181,7 +181,7 @@ fn who_answers_and_goes_at_once_is_answered_ever_later() {
 }
 
 #[test]
-fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
+fn alternating_neighbour_is_not_dialled_each_time() {
     let mut site = Site::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
@@ -204,7 +204,7 @@ fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
 }
 
 #[test]
-fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
+fn non_host_addresses_are_never_dialled() {
     let mut site = Site::new("ipn:1.0", |_| {});
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
@@ -218,7 +218,7 @@ fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
 }
 
 #[test]
-fn a_farewell_ends_no_session_that_just_began() {
+fn farewell_spares_a_new_session() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.hear(HONEST, &beacon("ipn:2.0", 5));
     while site.found.is_empty() {

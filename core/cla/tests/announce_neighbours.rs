@@ -8,7 +8,7 @@ const B: &str = "10.0.0.2:3003";
 const B_SERVES: &str = "10.0.0.2:4556";
 
 #[test]
-fn beacons_leave_at_the_interval_give_or_take_a_tenth_and_are_numbered() {
+fn beacons_leave_at_jittered_interval() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.until(1000.0);
     let times: Vec<f64> = site.said.iter().map(|(at, _)| at.0 as f64 / 1e9).collect();
@@ -25,7 +25,7 @@ fn beacons_leave_at_the_interval_give_or_take_a_tenth_and_are_numbered() {
 }
 
 #[test]
-fn the_first_beacon_makes_a_link_to_where_it_came_from_at_the_port_it_tells() {
+fn first_beacon_makes_a_link() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -42,7 +42,7 @@ fn the_first_beacon_makes_a_link_to_where_it_came_from_at_the_port_it_tells() {
 }
 
 #[test]
-fn of_two_that_hear_each_other_the_one_with_the_lesser_name_connects() {
+fn node_with_lesser_name_connects() {
     let mut greater = Site::new("ipn:2.0", |_| {});
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
@@ -61,7 +61,7 @@ fn of_two_that_hear_each_other_the_one_with_the_lesser_name_connects() {
 }
 
 #[test]
-fn silence_for_three_periods_ends_a_link_and_for_twelve_one_that_answers() {
+fn silence_ends_link_after_three_periods() {
     let mut site = Site::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
     site.hear(B, &beacon("ipn:2.0", 2));
@@ -85,7 +85,7 @@ fn silence_for_three_periods_ends_a_link_and_for_twelve_one_that_answers() {
 }
 
 #[test]
-fn the_period_is_the_neighbours_word_within_bounds_and_may_change() {
+fn beacon_period_is_bounded_and_may_change() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
     // For ever.
@@ -104,7 +104,7 @@ fn the_period_is_the_neighbours_word_within_bounds_and_may_change() {
 }
 
 #[test]
-fn who_leaves_is_let_go_unless_its_session_is_there() {
+fn farewell_ends_link_without_session() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -123,7 +123,7 @@ fn who_leaves_is_let_go_unless_its_session_is_there() {
 }
 
 #[test]
-fn who_does_not_answer_is_tried_again_ever_later() {
+fn unanswered_attempts_back_off() {
     let mut site = Site::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.hear(B, &numbered("ipn:2.0", 5, second));
@@ -137,7 +137,7 @@ fn who_does_not_answer_is_tried_again_ever_later() {
 }
 
 #[test]
-fn a_session_that_ends_ends_the_link_and_one_that_lasted_is_made_again_at_once() {
+fn lasting_session_is_redialled_at_once() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     let hear = |site: &mut Site, until: u64| {
@@ -161,7 +161,7 @@ fn a_session_that_ends_ends_the_link_and_one_that_lasted_is_made_again_at_once()
 }
 
 #[test]
-fn a_link_an_operator_turned_off_stays_off() {
+fn disabled_link_stays_disabled() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.world.off.insert(FoundId(0));
     for second in 0..100 {
@@ -172,7 +172,7 @@ fn a_link_an_operator_turned_off_stays_off() {
 }
 
 #[test]
-fn own_beacons_those_of_unwanted_nodes_and_of_unknown_layers_are_let_be() {
+fn own_and_unwanted_beacons_are_ignored() {
     let mut site = Site::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
@@ -208,7 +208,7 @@ fn the_layer_preferred_here_is_taken() {
 }
 
 #[test]
-fn an_address_of_a_link_keeps_its_interface_and_one_of_the_old_family_is_itself() {
+fn link_address_keeps_its_interface() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
@@ -219,7 +219,7 @@ fn an_address_of_a_link_keeps_its_interface_and_one_of_the_old_family_is_itself(
 }
 
 #[test]
-fn a_port_that_changed_is_the_one_tried_next() {
+fn changed_port_is_tried_next() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.hear(B, &beacon("ipn:2.0", 5));
     for second in 1..=30 {
@@ -230,7 +230,7 @@ fn a_port_that_changed_is_the_one_tried_next() {
 }
 
 #[test]
-fn who_ends_says_so_and_says_nothing_more() {
+fn shutdown_sends_one_farewell() {
     let mut site = Site::new("ipn:1.0", |_| {});
     site.until(2.0);
     site.leave();
@@ -242,7 +242,7 @@ fn who_ends_says_so_and_says_nothing_more() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_of_the_same() {
+fn same_seed_gives_same_outputs() {
     let run = || {
         let mut site = Site::new("ipn:1.0", |_| {});
         for n in 0..2000u32 {

@@ -31,7 +31,7 @@ fn gathers(span: &mut SpanConfig) {
 }
 
 #[test]
-fn bundles_that_share_a_block_are_marked_and_one_alone_is_not() {
+fn only_shared_blocks_are_marked() {
     let mut a = Bench::new(1, 2, |_, span| gathers(span));
     let bundles = [bundle(1, 100), bundle(2, 3000), bundle(3, 50)];
     for (id, payload) in bundles.iter().enumerate() {
@@ -50,7 +50,7 @@ fn bundles_that_share_a_block_are_marked_and_one_alone_is_not() {
 }
 
 #[test]
-fn a_peer_without_the_service_gets_each_bundle_alone() {
+fn bundles_go_alone_without_peer_support() {
     let mut a = Bench::new(1, 2, |_, span| gathers(span));
     (1..4).for_each(|id| drop(a.send(id, bundle(id as u8, 200), true)));
     let session = segments(&a.later(0.05))[0].session;
@@ -64,7 +64,7 @@ fn a_peer_without_the_service_gets_each_bundle_alone() {
 }
 
 #[test]
-fn a_broken_aggregate_costs_what_cannot_be_read_and_no_more() {
+fn broken_aggregate_loses_only_its_remainder() {
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
     let mut b = Bench::new(2, 1, |_, _| {});
     // The second is for a service nobody is here for: nobody knows where it ends.
@@ -91,7 +91,7 @@ fn a_broken_aggregate_costs_what_cannot_be_read_and_no_more() {
 }
 
 #[test]
-fn marked_blocks_arrive_over_a_lossy_link_with_restarts() {
+fn marked_blocks_survive_loss_and_restarts() {
     for seed in 0..20 {
         let mut span = SpanConfig::default();
         gathers(&mut span);
@@ -115,7 +115,7 @@ fn marked_blocks_arrive_over_a_lossy_link_with_restarts() {
 
 /// Keeps 5326-4.1-2, 5326-4.1-4, 5326-4.1-5, 5326-6.12-1.
 #[test]
-fn a_block_is_red_up_to_where_it_was_told_and_green_behind() {
+fn block_is_red_then_green() {
     for (len, wanted) in [
         (5000, vec![kind::RED_END, kind::GREEN, kind::GREEN, kind::GREEN, kind::GREEN_END]),
         (301, vec![kind::RED_END, kind::GREEN_END]),
@@ -142,7 +142,7 @@ fn a_block_is_red_up_to_where_it_was_told_and_green_behind() {
 }
 
 #[test]
-fn a_bundle_across_the_border_arrives_whole_and_its_red_part_is_repaired() {
+fn red_part_across_border_is_repaired() {
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
         let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
         let mut b = Bench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
@@ -159,7 +159,7 @@ fn a_bundle_across_the_border_arrives_whole_and_its_red_part_is_repaired() {
 }
 
 #[test]
-fn lost_green_data_cost_their_bundle_and_nothing_waits_for_them_long() {
+fn lost_green_data_cost_one_bundle() {
     for len in [5000, 900_000] {
         let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
         // Long red parts are handed on while they arrive.
@@ -184,7 +184,7 @@ fn lost_green_data_cost_their_bundle_and_nothing_waits_for_them_long() {
 }
 
 #[test]
-fn green_data_that_overtake_the_red_part_wait_for_it() {
+fn early_green_data_wait_for_red() {
     let mut a = Bench::new(1, 2, |_, span| span.green_from = 3000);
     let mut b = Bench::new(2, 1, |_, _| {});
     let mut left = a.send(1, bundle(1, 6000), true);
@@ -197,7 +197,7 @@ fn green_data_that_overtake_the_red_part_wait_for_it() {
 }
 
 #[test]
-fn bundles_with_green_parts_are_whole_over_links_that_lose_nothing() {
+fn green_bundles_arrive_whole_without_loss() {
     for seed in 0..10 {
         let span = SpanConfig { green_from: 400, aggregate_bytes: 50_000, ..SpanConfig::default() };
         let channel = Channel { jitter: Duration::from_millis(4), duplicate: 0.1, ..Channel::default() };
@@ -214,7 +214,7 @@ fn bundles_with_green_parts_are_whole_over_links_that_lose_nothing() {
 
 /// Keeps 5326-6.2-2, 5326-6.4-1, 5326-6.5-1, 5326-6.6-1.
 #[test]
-fn while_a_contact_is_over_timers_stand_still_and_nothing_is_tried_in_vain() {
+fn timers_pause_between_contacts() {
     let state = |up| LinkState {
         transmit: up,
         receive: up,

@@ -27,7 +27,7 @@ fn suites(datagram: &[u8]) -> Vec<Vec<u8>> {
 
 /// Keeps 5327-2.1-2, 5327-2.1-4, 5327-2.1-5, 5327-2.1-6.
 #[test]
-fn every_segment_of_either_end_shows_it_and_none_is_longer_than_a_datagram() {
+fn every_segment_is_authenticated_and_fits() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 20_000), true);
     assert!(first.iter().rev().skip(2).all(|datagram| datagram.len() == 1360), "full but for the last ones");
@@ -85,7 +85,7 @@ fn every_kind(number: u64) -> Vec<Segment> {
 }
 
 #[test]
-fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered() {
+fn forged_segment_is_dropped_silently() {
     let forger = |authentication| bench(1, 2, authentication);
     // The sender has a session; the receiver has half of it.
     let [mut a, mut b] = pair();
@@ -122,7 +122,7 @@ fn what_is_forged_is_dropped_before_it_touches_a_session_and_nobody_is_answered(
 }
 
 #[test]
-fn every_changed_bit_of_a_session_is_dropped() {
+fn every_bit_flip_is_dropped() {
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 100), true);
     let report = b.hear(1, first[0].clone());
@@ -139,7 +139,7 @@ fn every_changed_bit_of_a_session_is_dropped() {
 
 /// Keeps 5327-2.1-7.
 #[test]
-fn a_key_is_changed_one_end_after_the_other_while_bundles_go() {
+fn keys_rotate_end_by_end_during_traffic() {
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     for ends in [[&old, &old], [&both, &old], [&both, &both], [&new, &both], [&new, &new]] {
         let [mut a, mut b] = [bench(1, 2, ends[0].clone()), bench(2, 1, ends[1].clone())];
@@ -154,7 +154,7 @@ fn a_key_is_changed_one_end_after_the_other_while_bundles_go() {
 
 /// Keeps 5327-2.1-1.
 #[test]
-fn a_link_that_asks_for_nothing_does_not_look_at_it() {
+fn optional_authentication_is_not_checked() {
     let (mut a, mut b) = (bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, Authentication::None));
     for datagram in a.send(1, bundle(1, 5000), true) {
         b.hear(1, datagram);
@@ -163,7 +163,7 @@ fn a_link_that_asks_for_nothing_does_not_look_at_it() {
 }
 
 #[test]
-fn an_acknowledgment_is_sealed_for_a_neighbour_that_was_not_heard_since_the_start() {
+fn acknowledgment_is_sealed_for_unheard_neighbour() {
     let [mut a, mut b] = pair();
     let report = {
         let first = a.send(1, bundle(1, 100), true);
@@ -178,7 +178,7 @@ fn an_acknowledgment_is_sealed_for_a_neighbour_that_was_not_heard_since_the_star
 
 /// Keeps 5327-2.1-1.
 #[test]
-fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
+fn other_links_are_unaffected_by_keys() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
     // Engine 3 has no link; nobody asks it for anything.
     let session = SessionId { engine: 3, number: 5 };
@@ -202,7 +202,7 @@ fn other_links_of_the_same_engine_number_and_strangers_are_as_before() {
 }
 
 #[test]
-fn over_a_lossy_link_with_restarts_everything_arrives_once_and_the_smallest_datagrams_do() {
+fn authenticated_bundles_survive_loss_and_restarts() {
     for (seed, datagram) in (0..30).zip([64, 90, 200, 1360].into_iter().cycle()) {
         let channel = Channel {
             loss: [0.15; 2],
@@ -228,7 +228,7 @@ fn over_a_lossy_link_with_restarts_everything_arrives_once_and_the_smallest_data
 }
 
 #[test]
-fn patterns_of_simulations_are_authenticated_as_the_bytes_they_stand_for() {
+fn simulated_patterns_authenticate_as_bytes() {
     let span = SpanConfig { authentication: keys(&[("", 3)]), ..SpanConfig::default() };
     let mut world = World::new(3, Channel::default(), span);
     world.offer(0, 9, Payload::fill(9, 300_000), true);
@@ -241,7 +241,7 @@ fn patterns_of_simulations_are_authenticated_as_the_bytes_they_stand_for() {
 }
 
 #[test]
-fn a_link_that_lacks_its_key_carries_nothing() {
+fn link_without_its_key_carries_nothing() {
     let [mut a, mut b] = [bench(1, 2, keys(&[])), bench(2, 1, keys(&[]))];
     let first = a.send(1, bundle(1, 500), true);
     talk([&mut a, &mut b], [1, 2], first, |_, _| false);
@@ -250,7 +250,7 @@ fn a_link_that_lacks_its_key_carries_nothing() {
 }
 
 #[test]
-fn an_authenticated_neighbour_at_another_port_is_asked_for_nothing_more() {
+fn authenticated_neighbour_may_change_port() {
     let mut b = Bench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
@@ -264,7 +264,7 @@ fn an_authenticated_neighbour_at_another_port_is_asked_for_nothing_more() {
 }
 
 #[test]
-fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
+fn keys_change_during_sessions() {
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     let [mut a, mut b] = [bench(1, 2, old.clone()), bench(2, 1, old)];
     let first = a.send(1, bundle(1, 30_000), true);
@@ -285,7 +285,7 @@ fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
 }
 
 #[test]
-fn a_longer_name_of_a_key_fits_the_smallest_datagrams_of_a_running_link() {
+fn longer_key_name_fits_smallest_datagrams() {
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
         Bench::new(own, 3 - own, |_, span| {

@@ -94,7 +94,7 @@ fn offers(out: &[Output]) -> Vec<(Ticket, Payload, LinkId)> {
 
 /// Keeps 5326-3.1-1, 5326-3.1.4-1, 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-3.2.1-8, 5326-9.3-1.
 #[test]
-fn every_segment_vector_reads_and_writes_back() {
+fn segment_vectors_round_trip() {
     let ltp = vectors("ltp");
     for vector in ltp["segments"].as_array().unwrap() {
         let bytes = hex(&vector["hex"]);
@@ -141,7 +141,7 @@ fn report_fields(body: &Body) -> (u64, u64, u64, Vec<(u64, u64)>) {
 /// Keeps 5326-3.2.2-3, 5326-3.2.2-6, 5326-4.1-1, 5326-6.3-1, 5326-6.8-1, 5326-6.9-1, 5326-6.11-1.
 /// Keeps 5326-6.12-1, 5326-6.20-1.
 #[test]
-fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
+fn vector_session_withholds_report_until_accepted() {
     let v = vectors("ltp");
     let session = &v["session_bundle"];
     let mut bench = Bench::new(|config, _| config.split = farlink_cla::ltp::whole_block);
@@ -198,7 +198,7 @@ fn the_lossy_session_of_the_vectors() {
 }
 
 #[test]
-fn slow_storage_delays_only_the_last_report() {
+fn slow_storage_delays_only_final_report() {
     let span = SpanConfig { checkpoint_every: 20_000, ..SpanConfig::default() };
     let mut world = World::new(3, Channel::default(), span);
     world.keep = Duration::from_secs(2);
@@ -214,7 +214,7 @@ fn slow_storage_delays_only_the_last_report() {
 
 /// Keeps 5326-4.2-3, 5326-6.19-1, 5326-6.22-1.
 #[test]
-fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
+fn refused_block_is_cancelled_and_retried() {
     for (refusal, want) in
         [(Refusal::NoResources, Refusal::NoResources), (Refusal::NotAcceptable, Refusal::NotAcceptable)]
     {
@@ -243,7 +243,7 @@ fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
 
 /// Keeps 5326-6.7-1, 5326-6.15-1, 5326-6.16-1, 5326-6.17-1, 5326-6.17-2, 5326-6.19-1.
 #[test]
-fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
+fn cancels_repeat_until_acknowledged() {
     let mut bench = Bench::new(|_, span| span.attempts = 3);
     bench.segment(peer(), 1, 7, data(kind::RED, 0, b"abc", 0, 0));
     assert!(sent(&bench.segment(stranger(), 1, 7, Body::Cancel { by_sender: true, reason: 0 })).is_empty(), "forged");
@@ -281,7 +281,7 @@ fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
 
 /// Keeps 5326-6-2, 5326-6.18-1, 5326-6.21-1, 5326-6.22-1.
 #[test]
-fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_reason() {
+fn faults_cancel_with_their_reason() {
     let why = |out: &[Output]| match sent(out)[..] {
         [(_, Segment { body: Body::Cancel { by_sender: false, reason }, .. })] => Some(reason),
         _ => None,
@@ -307,7 +307,7 @@ fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_re
 }
 
 #[test]
-fn strangers_get_a_link_of_their_own_or_nothing() {
+fn unknown_engines_get_dynamic_links_or_nothing() {
     let mut bench = Bench::new(|_, _| {});
     let out = bench.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     let Some(Output::PeerUp { link, node, .. }) = out.first() else { panic!("{out:?}") };
@@ -325,7 +325,7 @@ fn strangers_get_a_link_of_their_own_or_nothing() {
 }
 
 #[test]
-fn sessions_that_come_free_are_offered_to_every_link() {
+fn freed_sessions_are_offered_to_all_links() {
     let mut config = Config { engine: 2, sessions: 1, ..Config::default() };
     config.split = split;
     let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
@@ -346,7 +346,7 @@ fn sessions_that_come_free_are_offered_to_every_link() {
 }
 
 #[test]
-fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours() {
+fn session_flood_leaves_room_for_neighbours() {
     let mut bench = Bench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
         bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
@@ -363,7 +363,7 @@ fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours
 
 /// Keeps 5326-5-2, 7122-3.3-1, 5326-6-1.
 #[test]
-fn one_malformed_datagram_harms_no_other_in_its_train() {
+fn malformed_datagram_spares_its_batch() {
     let mut bench = Bench::new(|_, _| {});
     let good = |number| {
         let body = data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0);
@@ -382,7 +382,7 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
 }
 
 #[test]
-fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseconds() {
+fn small_bundle_waits_only_for_aggregation_time() {
     let mut bench = Bench::new(|_, _| {});
     assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");
     let span = SpanConfig::default();
@@ -394,7 +394,7 @@ fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseco
 
 /// Keeps 5326-4.2-1.
 #[test]
-fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
+fn shutdown_returns_unstarted_bundles() {
     let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
     bench.input(Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(8000)), ..LinkState::UP } });
     let failed =
@@ -413,7 +413,7 @@ fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
 
 /// Keeps 9171-7.2-1, 5326-5-4.
 #[test]
-fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
+fn link_accepts_bundles_at_its_rate() {
     let mut world =
         World::new(1, Channel { rate: Some(DataRate(1_000_000)), ..Channel::default() }, SpanConfig::default());
     (0..100).for_each(|n| world.offer(0, n, bundle(n, 1000), true));
@@ -433,7 +433,7 @@ fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
 
 /// On a lossless link the segments of each session follow from seed and bundles alone.
 #[test]
-fn the_set_of_segments_does_not_depend_on_timing_or_trains() {
+fn segments_are_independent_of_timing() {
     let run = |rate: Option<u64>, delay_ms: u64, join: usize, keep: u64| {
         let channel =
             Channel { rate: rate.map(DataRate), delay: [Duration::from_millis(delay_ms); 2], ..Channel::default() };
@@ -465,7 +465,7 @@ fn the_set_of_segments_does_not_depend_on_timing_or_trains() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn nothing_a_peer_sends_breaks_the_engine(
+    fn arbitrary_segments_do_not_break_engine(
         datagrams in proptest::collection::vec(
             (0u8..16, 0u64..3, 0u64..4, proptest::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..200),
     ) {

@@ -43,7 +43,7 @@ fn first_segment(number: u64, length: usize) -> Segment {
 
 /// Keeps 5327-2.2-1, 5327-2.2-2, 5327-2.2-9.
 #[test]
-fn a_stranger_is_asked_once_and_carries_the_cookie_from_then_on() {
+fn unknown_sender_must_echo_a_cookie() {
     for length in [100, 20_000] {
         let [mut a, mut b] = strangers(AskCookies::Always);
         let first = a.send(1, bundle(1, length), true);
@@ -65,7 +65,7 @@ fn a_stranger_is_asked_once_and_carries_the_cookie_from_then_on() {
 
 /// Keeps 5327-2.2-3, 5327-2.2-8.
 #[test]
-fn nothing_is_kept_of_who_does_not_show_it_and_an_answer_is_no_longer_than_its_question() {
+fn missing_cookie_keeps_no_state() {
     let [_, mut b] = strangers(AskCookies::Always);
     for (number, length) in (1..200).zip((4..200).cycle()) {
         let datagram = first_segment(number, length).emit();
@@ -96,7 +96,7 @@ fn nothing_is_kept_of_who_does_not_show_it_and_an_answer_is_no_longer_than_its_q
 }
 
 #[test]
-fn neighbours_are_never_asked_and_strangers_only_when_there_are_many() {
+fn only_dynamic_peers_under_load_need_cookies() {
     let [mut a, mut b] = [Bench::new(1, 2, |_, _| {}), Bench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);
     assert!(talk([&mut a, &mut b], [1, 2], first, |_, _| false).iter().all(|(_, d)| cookies(d).is_empty()));
@@ -118,7 +118,7 @@ fn neighbours_are_never_asked_and_strangers_only_when_there_are_many() {
 
 /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8, 5327-2.2-9, 5327-2.2-10.
 #[test]
-fn as_sender_the_cookies_of_a_peer_are_echoed_in_all_that_follows() {
+fn sender_echoes_peer_cookies() {
     let mut a = Bench::new(1, 2, |_, _| {});
     let first = segments(&a.send(1, bundle(1, 4000), true));
     let session = first[0].session;
@@ -150,7 +150,7 @@ fn as_sender_the_cookies_of_a_peer_are_echoed_in_all_that_follows() {
 
 /// Keeps 5327-2.2-2, 5327-2.2-5, 5327-2.2-6, 5327-2.2-8.
 #[test]
-fn as_receiver_those_of_a_sender_are_echoed_also_beside_our_own() {
+fn receiver_echoes_sender_cookies() {
     let mut b = Bench::new(2, 1, |_, _| {});
     let data = |kind, offset, checkpoint| {
         let data = Data { kind, service: 1, offset, length: 50, checkpoint, report: 0 };
@@ -194,7 +194,7 @@ fn cookies_end_with_their_session() {
 }
 
 #[test]
-fn a_cookie_from_elsewhere_locks_nobody_out() {
+fn foreign_cookie_locks_nobody_out() {
     let mut a = Bench::new(1, 2, |_, _| {});
     let session = segments(&a.send(1, bundle(1, 100), true))[0].session;
     let report = |serial| {
@@ -207,7 +207,7 @@ fn a_cookie_from_elsewhere_locks_nobody_out() {
 }
 
 #[test]
-fn more_or_longer_cookies_than_are_kept_are_not_taken() {
+fn excess_cookies_are_rejected() {
     let mut b = Bench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
@@ -219,7 +219,7 @@ fn more_or_longer_cookies_than_are_kept_are_not_taken() {
 
 /// Keeps 5327-2.2-2.
 #[test]
-fn what_is_said_of_a_session_that_is_over_carries_its_cookies() {
+fn closed_session_replies_carry_cookies() {
     let mut b = Bench::new(2, 1, |_, _| {});
     let question = with(&first_segment(3, 100).emit(), &[b"theirs"]);
     let report = b.hear(1, question.clone());
@@ -234,7 +234,7 @@ fn what_is_said_of_a_session_that_is_over_carries_its_cookies() {
 
 /// Keeps 5327-2.2-2.
 #[test]
-fn the_farewell_of_a_link_carries_the_cookies_of_its_sessions() {
+fn link_removal_cancels_carry_cookies() {
     // A session of ours and one of the peer's, both with a cookie of the peer.
     let mut b = Bench::new(2, 1, |_, _| {});
     let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;

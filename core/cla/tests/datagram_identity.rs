@@ -89,7 +89,7 @@ fn offers(out: &[Output]) -> usize {
 }
 
 #[test]
-fn a_neighbour_speaks_from_its_address_only() {
+fn neighbour_must_use_its_address() {
     let mut bench = Bench::new(|_, _| {});
     assert!(sent(&bench.segment(elsewhere(), 1, 7, whole())).is_empty());
     assert_eq!(bench.ltp.usage().imports, 0, "data");
@@ -112,7 +112,7 @@ fn a_neighbour_speaks_from_its_address_only() {
 }
 
 #[test]
-fn a_neighbour_that_moves_is_told_of_and_heard() {
+fn moved_neighbour_is_reported() {
     let mut bench = Bench::new(|_, _| {});
     bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![elsewhere()] }));
     assert_eq!(offers(&bench.segment(home(), 1, 7, whole())), 0);
@@ -120,7 +120,7 @@ fn a_neighbour_that_moves_is_told_of_and_heard() {
 }
 
 #[test]
-fn one_who_was_met_is_not_displaced_while_it_has_something_under_way() {
+fn active_dynamic_peer_is_not_displaced() {
     let mut bench = Bench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 1113));
     bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, b"abc", 0));
@@ -130,7 +130,7 @@ fn one_who_was_met_is_not_displaced_while_it_has_something_under_way() {
 }
 
 #[test]
-fn one_byte_segments_from_a_wrong_port_lock_nobody_out() {
+fn wrong_port_segments_lock_nobody_out() {
     let mut bench = Bench::new(|_, _| {});
     for number in 0..130_000 {
         bench.segment(beside(), 1, 1_000_000 + number * 3, data(kind::RED, 1 << 20, b"x", 0));
@@ -149,7 +149,7 @@ fn one_byte_segments_from_a_wrong_port_lock_nobody_out() {
 }
 
 #[test]
-fn strangers_hold_a_quarter_of_the_memory() {
+fn dynamic_peers_hold_quarter_of_memory() {
     let mut bench = Bench::new(|config, _| config.memory_bytes = 1 << 20);
     static BYTES: [u8; 1000] = [7; 1000];
     for n in 0..2000 {
@@ -160,7 +160,7 @@ fn strangers_hold_a_quarter_of_the_memory() {
 }
 
 #[test]
-fn a_forged_segment_draws_no_more_than_was_sent() {
+fn forged_segment_is_not_amplified() {
     let mut bench = Bench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
@@ -186,7 +186,7 @@ fn a_forged_segment_draws_no_more_than_was_sent() {
 
 /// Keeps 5326-3.1-2, 5326-9.3-3.
 #[test]
-fn session_numbers_of_one_neighbour_tell_nothing_about_those_of_another() {
+fn session_numbers_differ_by_neighbour() {
     let config = |seed| Config { engine: 2, seed, split, ..Config::default() };
     let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
     let mut firsts = BTreeSet::new();
@@ -210,7 +210,7 @@ fn session_numbers_of_one_neighbour_tell_nothing_about_those_of_another() {
 }
 
 #[test]
-fn zeros_after_a_report_are_counted_and_the_report_is_heard() {
+fn trailing_zeros_are_counted_and_tolerated() {
     let mut bench = Bench::new(|_, _| {});
     let session = bench.send(1, 100)[0].session;
     let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
@@ -223,7 +223,7 @@ fn zeros_after_a_report_are_counted_and_the_report_is_heard() {
 
 /// Keeps 5326-6.17-2.
 #[test]
-fn a_cancel_says_its_reason_and_whose_it_is() {
+fn cancel_reports_reason_and_side() {
     let mut bench = Bench::new(|_, _| {});
     let session = bench.send(1, 100)[0].session;
     bench.segment(home(), 2, session.number, Body::Cancel { by_sender: false, reason: reason::LIMIT });
@@ -262,7 +262,7 @@ fn every_report_is_acknowledged() {
 /// RFC 5326 6.8: a report that is asked for again counts against the limit.
 /// Keeps 5326-6.8-1.
 #[test]
-fn a_checkpoint_that_comes_again_and_again_ends_the_session() {
+fn repeated_checkpoint_ends_the_session() {
     let mut bench = Bench::new(|_, span| span.attempts = 5);
     let mut reports = 0;
     for _ in 0..20 {
@@ -279,7 +279,7 @@ fn a_checkpoint_that_comes_again_and_again_ends_the_session() {
 
 /// A peer that started anew may give a number of before again, and would ask up to its limit.
 #[test]
-fn a_checkpoint_of_a_closed_session_is_cancelled_once_a_round_trip_and_only_to_the_peer() {
+fn closed_session_cancels_are_rate_limited() {
     let cancel = || Body::Cancel { by_sender: false, reason: reason::SYSTEM };
     let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
     let mut bench = Bench::new(|_, _| {});
@@ -306,7 +306,7 @@ fn a_checkpoint_of_a_closed_session_is_cancelled_once_a_round_trip_and_only_to_t
 /// What a checkpoint costs does not depend on how many holes a block has.
 /// Keeps 5326-6.11-7, 5326-6.11-9.
 #[test]
-fn a_report_of_very_many_holes_is_told_in_parts() {
+fn large_report_is_split() {
     let mut bench = Bench::new(|_, span| span.report_every = 0);
     let holes = 20_000;
     for n in 0..holes {

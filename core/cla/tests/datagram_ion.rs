@@ -18,7 +18,7 @@ fn all_arrive(setting: &Setting, seconds: f64) -> Outcome {
 }
 
 #[test]
-fn ten_percent_loss_and_half_a_second_cost_seconds_and_no_session() {
+fn ten_percent_loss_ends_no_session() {
     for seed in 1..6 {
         let outcome = all_arrive(&Setting { seed, ..far() }, 15.0);
         assert_eq!((outcome.cancelled, outcome.delivered), (0, 60), "{outcome:?}");
@@ -28,7 +28,7 @@ fn ten_percent_loss_and_half_a_second_cost_seconds_and_no_session() {
 }
 
 #[test]
-fn three_hundred_bundles_take_well_under_two_minutes() {
+fn three_hundred_bundles_within_two_minutes() {
     let outcome = all_arrive(&Setting { bundles: 300, ..far() }, 40.0);
     assert_eq!(outcome.cancelled, 0);
 }
@@ -42,7 +42,7 @@ fn ten_percent_loss_without_a_rate() {
 }
 
 #[test]
-fn without_a_rate_a_small_socket_is_not_overrun_for_long() {
+fn unrated_link_spares_small_socket_buffer() {
     for (socket, drain) in [(64 << 10, 5_000_000), (212_992, 40_000_000)] {
         for delay in [0, 5, 100] {
             let delay = Duration::from_millis(delay);
@@ -57,7 +57,7 @@ fn without_a_rate_a_small_socket_is_not_overrun_for_long() {
 /// Who copies checkpoints to a peer that answers each copy is told to stop: what is sent after a cancel
 /// is not the same again.
 #[test]
-fn after_a_cancel_there_are_fewer_checkpoints_and_everything_arrives() {
+fn checkpoints_thin_out_after_cancel() {
     let span = SpanConfig { copies: 3, checkpoint_every: 20_000, ..SpanConfig::default() };
     let outcome = all_arrive(&Setting { reports: 6, span, bundles: 60, ..far() }, 60.0);
     assert!((1..90).contains(&outcome.cancelled), "{outcome:?}");

@@ -36,7 +36,7 @@ fn slow() -> Channel {
 }
 
 #[test]
-fn a_link_removed_mid_transfer_and_added_again_loses_nothing() {
+fn link_readded_mid_transfer_loses_nothing() {
     for side in [0, 1] {
         for loss in [0.0, 0.2] {
             let mut world = world(1, Channel { loss: [loss; 2], ..slow() }, SpanConfig::default());
@@ -147,7 +147,7 @@ fn links_up(out: &[Output]) -> Vec<LinkId> {
 }
 
 #[test]
-fn the_peer_is_told_and_other_links_never_notice() {
+fn link_removal_cancels_at_peer_only() {
     let mut bench = Bench::new(&[(0, 1), (1, 3)]);
     bench.segment(address(1), 1, 7, red(0));
     bench.segment(address(3), 3, 7, red(0));
@@ -183,7 +183,7 @@ fn the_peer_is_told_and_other_links_never_notice() {
 }
 
 #[test]
-fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
+fn restarted_link_cancels_old_sessions() {
     let mut bench = Bench::new(&[(0, 1)]);
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(0), state });
@@ -225,7 +225,7 @@ fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
 }
 
 #[test]
-fn a_block_may_end_with_a_checkpoint_behind_its_last_byte() {
+fn checkpoint_may_follow_last_byte() {
     let mut bench = Bench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
@@ -242,7 +242,7 @@ fn a_block_may_end_with_a_checkpoint_behind_its_last_byte() {
 
 /// Keeps 5326-3.1-2.
 #[test]
-fn the_greatest_session_number_is_one_like_others() {
+fn greatest_session_number_works() {
     let mut bench = Bench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(3));
     bench.segment(address(1), 1, 5, Body::Cancel { by_sender: true, reason: 0 });
@@ -275,7 +275,7 @@ fn note(ready: &mut [bool; 2], out: &[Output]) {
 }
 
 #[test]
-fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_others() {
+fn total_in_flight_data_is_bounded() {
     const BOUND: u64 = 400_000;
     let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };
     let ltp = Ltp::new(config, vec![span(0, 1), span(1, 3)]);
@@ -317,7 +317,7 @@ fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_other
 }
 
 #[test]
-fn siblings_to_one_engine_come_and_go_in_any_order() {
+fn sibling_links_change_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
         let mut bench = Bench::new(&[(0, 1), (1, 1), (2, 1)]);
         for (n, link) in order.into_iter().enumerate() {
@@ -351,7 +351,7 @@ fn nobody_else_is_this_engine() {
 }
 
 #[test]
-fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
+fn churning_dynamic_links_stay_bounded() {
     let mut bench = Bench::new(&[(0, 1)]);
     let (mut up, mut down) = (0, 0);
     for engine in 100..4000u64 {
@@ -368,7 +368,7 @@ fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
 
 /// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
-fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgotten() {
+fn only_begun_sessions_are_cancelled() {
     let mut bench = Bench::new(&[(0, 1)]);
     let begun = sent(&bench.send(0, 1, 100))[0].session;
     let out = bench.cancel(0, 1);
@@ -387,7 +387,7 @@ fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgott
 }
 
 #[test]
-fn in_a_block_with_others_a_bundle_goes_along() {
+fn aggregated_bundle_goes_along() {
     let mut world = World::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
@@ -401,7 +401,7 @@ fn in_a_block_with_others_a_bundle_goes_along() {
 
 /// A block that gathers is filled up to its size, however little the link carries meanwhile.
 #[test]
-fn bundles_share_a_block_whatever_the_rate() {
+fn blocks_are_shared_at_any_rate() {
     for rate in [None, Some(1_000_000), Some(100_000_000)] {
         let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
         let span =
@@ -418,7 +418,7 @@ fn bundles_share_a_block_whatever_the_rate() {
 }
 
 #[test]
-fn what_is_taken_back_and_sent_again_arrives_once() {
+fn withdrawn_and_resent_bundle_arrives_once() {
     let mut world = World::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
     (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
     world.input(0, Input::Wake);
@@ -454,7 +454,7 @@ fn all_arrive(world: &mut World, count: u64) {
 }
 
 #[test]
-fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held() {
+fn streamed_bundles_survive_link_removal() {
     for side in [0, 1] {
         for loss in [0.0, 0.05] {
             let mut world = long_bundles(5, loss, &[2_500_000, 1_700_000, 900_000, 400]);
@@ -475,7 +475,7 @@ fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held(
 }
 
 #[test]
-fn bundles_sent_in_parts_can_be_taken_back_at_any_moment() {
+fn streamed_bundles_can_be_withdrawn_anytime() {
     let mut world = long_bundles(6, 0.02, &[1_500_000, 700_000, 300_000, 1_100_000, 200_000, 5000]);
     for round in 0..12 {
         steps(&mut world, 500);

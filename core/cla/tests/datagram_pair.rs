@@ -50,7 +50,7 @@ fn loss_up_to_half_both_ways() {
 
 /// Data, a checkpoint, a report, its acknowledgment: the loss of each is made good at once, and leaves no session behind.
 #[test]
-fn whichever_datagram_is_lost_alone_no_session_hangs() {
+fn any_single_loss_hangs_no_session() {
     let with = |lose: Option<(usize, u64)>| {
         let mut world = World::new(5, Channel::default(), SpanConfig::default());
         world.lose = lose;
@@ -91,7 +91,7 @@ fn reordering_and_duplication() {
 
 /// Keeps 5326-5-4, 5326-6.1-1, 5326-6.2-1, 5326-6.2-2, 5326-6.5-1.
 #[test]
-fn known_gaps_do_not_use_up_attempts() {
+fn known_gaps_spare_retry_budget() {
     // Contacts of 3 s every 100 s, the peer 30 s away: a timer that ran through the gap would fire
     // again and again.
     let down = (0..400).map(|i| (f64::from(i) * 100.0 + 3.0, f64::from(i) * 100.0 + 100.0)).collect();
@@ -140,7 +140,7 @@ fn a_fast_link_without_a_rate() {
 }
 
 #[test]
-fn small_windows_and_few_sessions_still_pass_everything() {
+fn small_limits_still_deliver_everything() {
     let span = SpanConfig { sessions: 2, window_bytes: 10_000, ..SpanConfig::default() };
     run(World::new(1, Channel { loss: both(0.1), ..Channel::default() }, span), 20);
 }
@@ -155,7 +155,7 @@ fn little_memory_delays_but_loses_nothing() {
 }
 
 #[test]
-fn bundles_share_blocks_and_a_lone_one_does_not_wait_long() {
+fn bundles_aggregate_without_delaying_lone_ones() {
     let span =
         SpanConfig { aggregate_bytes: 50_000, aggregate_wait: Duration::from_millis(3), ..SpanConfig::default() };
     let mut world = World::new(4, Channel { loss: both(0.1), ..Channel::default() }, span);
@@ -180,7 +180,7 @@ fn bundles_share_blocks_and_a_lone_one_does_not_wait_long() {
 }
 
 #[test]
-fn green_blocks_arrive_whole_or_not_at_all() {
+fn green_blocks_arrive_whole_or_never() {
     let mut world = World::new(8, Channel { loss: both(0.05), ..Channel::default() }, SpanConfig::default());
     for number in 0..100 {
         world.offer(0, number, bundle(number, 20_000), false);

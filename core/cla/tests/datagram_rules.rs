@@ -96,7 +96,7 @@ fn tickets(out: &[Output]) -> Vec<Ticket> {
 /// Keeps 5326-3.2.1-3, 5326-3.2.1-4, 5326-3.2.1-5, 5326-3.2.1-6, 5326-3.2.1-8, 5326-3.2.2-1, 5326-3.2.2-3.
 /// Keeps 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3.
 #[test]
-fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again() {
+fn serial_numbers_start_random_then_count() {
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
     for seed in 0..20 {
         let mut bench = Bench::new(|config, span| (config.seed, span.checkpoint_every) = (seed, 2000));
@@ -130,7 +130,7 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
 
 /// Keeps 5326-4.1-1, 5326-4.1-2, 5326-4.1-3, 5326-4.1-4, 5326-4.1-5.
 #[test]
-fn only_the_last_segment_of_a_block_is_its_end() {
+fn only_last_segment_ends_block() {
     for (red, inner, last) in [(true, kind::RED, kind::BLOCK_END), (false, kind::GREEN, kind::GREEN_END)] {
         let mut bench = Bench::new(|_, _| {});
         let out = bench.send(1, 5000, red);
@@ -148,7 +148,7 @@ fn only_the_last_segment_of_a_block_is_its_end() {
 
 /// Keeps 5326-3.1-1, 5326-3.1.2-1, 5326-6-1.
 #[test]
-fn segments_of_another_version_or_an_undefined_type_are_dropped() {
+fn undefined_versions_and_types_are_dropped() {
     let mut bench = Bench::new(|_, _| {});
     let good = Segment { session: SessionId { engine: 1, number: 7 }, body: data(kind::BLOCK_END, 0, WHOLE, 3) }.emit();
     let controls = (1..16).map(|version| version << 4 | kind::BLOCK_END).chain([5, 6, 10, 11]);
@@ -184,7 +184,7 @@ fn a_datagram_is_one_segment() {
 
 /// Keeps 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1.
 #[test]
-fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
+fn report_with_invalid_claims_is_dropped() {
     let mut bench = Bench::new(|_, _| {});
     let number = bench.send(1, 100, true)[0].session.number;
     let report = |fields: &[u64]| {
@@ -222,7 +222,7 @@ fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
 
 /// Keeps 5326-6.13-1.
 #[test]
-fn the_answer_to_a_report_comes_before_what_it_asks_for() {
+fn report_acknowledgment_precedes_retransmission() {
     let mut bench = Bench::new(|_, _| {});
     let number = bench.send(1, 5000, true)[0].session.number;
     let claims = vec![(0, 1000), (2000, 5000)];
@@ -236,7 +236,7 @@ fn the_answer_to_a_report_comes_before_what_it_asks_for() {
 
 /// Keeps 5326-6.13-5, 5326-6.22-2.
 #[test]
-fn too_many_reports_end_the_session_with_their_reason() {
+fn report_limit_ends_session_with_reason() {
     let mut bench = Bench::new(|_, _| {});
     let number = bench.send(1, 100, true)[0].session.number;
     let mut left = Vec::new();
@@ -255,7 +255,7 @@ fn too_many_reports_end_the_session_with_their_reason() {
 
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
-fn nothing_leaves_while_the_link_does_not_transmit() {
+fn nothing_leaves_while_link_is_down() {
     let silent = LinkState { transmit: false, ..LinkState::UP };
     let mut bench = Bench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());
@@ -271,7 +271,7 @@ fn nothing_leaves_while_the_link_does_not_transmit() {
 
 /// Keeps 5326-6.18-1.
 #[test]
-fn an_acknowledged_cancel_is_not_sent_again() {
+fn acknowledged_cancel_is_not_resent() {
     for acknowledged in [false, true] {
         let mut bench = Bench::new(|_, span| span.attempts = 2);
         let unknown = Data { kind: kind::RED, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
@@ -295,7 +295,7 @@ fn an_acknowledged_cancel_is_not_sent_again() {
 
 /// Keeps 5326-4.2-3.
 #[test]
-fn a_receiver_says_why_it_does_not_want_a_block() {
+fn receiver_cancel_carries_reason() {
     for (refusal, why) in [
         (Refusal::NoResources, reason::SYSTEM),
         (Refusal::StoreFailed, reason::SYSTEM),
@@ -315,7 +315,7 @@ fn a_receiver_says_why_it_does_not_want_a_block() {
 
 /// Keeps 5326-6.13-3.
 #[test]
-fn a_report_stops_the_timer_of_the_checkpoint_it_names_and_of_no_other() {
+fn report_stops_only_its_checkpoints_timer() {
     let mut bench = Bench::new(|_, span| span.checkpoint_every = 2000);
     let out = bench.send(1, 10_000, true);
     let (number, all) = (out[0].session.number, fields(&out));

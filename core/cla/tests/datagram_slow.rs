@@ -181,7 +181,7 @@ impl Row {
 }
 
 #[test]
-fn a_slow_receiver_is_not_sent_copies() {
+fn slow_receiver_gets_no_duplicates() {
     let mut row = Row::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
@@ -190,7 +190,7 @@ fn a_slow_receiver_is_not_sent_copies() {
 }
 
 #[test]
-fn who_stands_still_for_a_while_is_asked_once_for_all() {
+fn stalled_peer_gets_one_checkpoint() {
     let mut row = Row::new(&[100, 20], 20_000);
     for pause in 0..4 {
         (0..1_500).for_each(|_| row.tick());
@@ -202,7 +202,7 @@ fn who_stands_still_for_a_while_is_asked_once_for_all() {
 }
 
 #[test]
-fn timers_follow_a_way_that_gets_longer() {
+fn timers_follow_growing_delay() {
     let mut row = Row::new(&[100, 100], 20_000);
     (0..2_000).for_each(|_| row.tick());
     row.delay = Duration::from_millis(150);
@@ -211,7 +211,7 @@ fn timers_follow_a_way_that_gets_longer() {
 }
 
 #[test]
-fn what_comes_in_another_order_does_not_go_again() {
+fn reordering_causes_no_retransmission() {
     let mut row = Row::new(&[100, 100], 15_000);
     row.jitter = Duration::from_millis(5);
     row.run(15_000, 60);
@@ -230,7 +230,7 @@ fn what_is_lost_goes_again_soon() {
 }
 
 #[test]
-fn a_node_that_has_much_to_pass_on_keeps_up_and_no_copies_come_or_go() {
+fn relaying_node_keeps_up_without_duplicates() {
     let mut row = Row::new(&[100, 3, 100], 8_000);
     let took = row.run(8_000, 30);
     assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));

@@ -28,7 +28,7 @@ fn run(world: &mut World, sizes: &[usize]) {
 }
 
 #[test]
-fn a_long_bundle_passes_two_engines_with_little_memory() {
+fn long_bundle_streams_with_little_memory() {
     for (seed, loss) in [0.0, 0.01, 0.2].into_iter().enumerate() {
         let mut world = world(seed as u64, channel(loss), 4 << 20);
         run(&mut world, &[5 * MIB + 5, 200, 3 * MIB, 130_000]);
@@ -42,7 +42,7 @@ fn a_long_bundle_passes_two_engines_with_little_memory() {
 }
 
 #[test]
-fn reordering_duplication_and_a_first_segment_lost_again_and_again() {
+fn streaming_survives_reordering_and_repeated_loss() {
     for seed in 0..2 {
         let jitter = Duration::from_millis(30);
         let channel = Channel { jitter, duplicate: 0.1, ..channel(0.05) };
@@ -54,7 +54,7 @@ fn reordering_duplication_and_a_first_segment_lost_again_and_again() {
 }
 
 #[test]
-fn a_read_that_fails_cancels_the_session_and_the_bundle_comes_whole_later() {
+fn read_failure_cancels_then_retries_whole() {
     let mut world = world(1, channel(0.0), 4 << 20);
     world.broken.insert(0);
     run(&mut world, &[6 * MIB, 5 * MIB]);
@@ -71,7 +71,7 @@ fn a_slow_agent_holds_and_resumes() {
 }
 
 #[test]
-fn a_bundle_refused_at_its_first_part_is_not_sent_to_its_end() {
+fn refusal_of_first_part_stops_sending() {
     for (reason, failed) in [(Refusal::NoResources, 1), (Refusal::TooLarge, 1), (Refusal::Duplicate, 0)] {
         let mut world = world(3, channel(0.0), 4 << 20);
         world.refuse.insert(0, reason);
@@ -90,7 +90,7 @@ fn a_bundle_refused_at_its_first_part_is_not_sent_to_its_end() {
 }
 
 #[test]
-fn both_sides_may_start_anew_in_the_middle() {
+fn either_side_may_restart_mid_bundle() {
     for side in 0..2 {
         let mut world = world(4, channel(0.02), 4 << 20);
         world.restart_at(0.05, side);

@@ -29,7 +29,7 @@ fn another_magic_ends_the_connection() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn a_contact_header_of_another_version_begins_no_session_of_this_one() {
+fn other_version_header_starts_no_v3_session() {
     let header = contact(ALL, 30, "ipn:1.0");
     for version in (0..=255).filter(|version| ![3, 4].contains(version)) {
         let mut other = header.clone();
@@ -41,7 +41,7 @@ fn a_contact_header_of_another_version_begins_no_session_of_this_one() {
 
 /// Keeps 7242-4.1-1, 7242-4.2-2.
 #[test]
-fn a_session_begins_once_the_last_byte_of_the_name_is_there() {
+fn session_waits_for_complete_name() {
     let header = contact(ALL, 30, "ipn:1.0");
     for cut in 0..header.len() {
         assert_eq!(met(&header[..cut]), (false, false), "{cut} bytes");
@@ -83,7 +83,7 @@ fn other_parameters_take_a_new_connection() {
 
 /// Keeps 7242-7-1.
 #[test]
-fn the_name_in_a_contact_header_proves_nobody() {
+fn header_name_proves_no_identity() {
     for name in ["ipn:1.0", "dtn://moon/", "whatever"] {
         let mut lone = Lone::passive(old_ours());
         lone.hear(&contact(ALL, 30, name));

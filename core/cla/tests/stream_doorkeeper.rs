@@ -35,7 +35,7 @@ fn closed(said: &[Output], stream: StreamId) -> bool {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
+fn neighbour_is_identified_by_address_only() {
     let mut lone = waiting(span());
     located(&mut lone, &["10.0.0.1", "10.0.0.2"]);
     connects(&mut lone, 0, "10.9.9.9", &hello());
@@ -55,7 +55,7 @@ fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
 }
 
 #[test]
-fn a_claim_from_elsewhere_never_displaces_a_living_session() {
+fn remote_claim_never_displaces_live_session() {
     // The link has no address: whoever comes first is the neighbour as long as its session lives.
     for place in [None, Some("10.0.0.1")] {
         let mut lone = waiting(LinkParams { roams: place.is_some(), ..span() });
@@ -87,7 +87,7 @@ fn a_claim_from_elsewhere_never_displaces_a_living_session() {
 }
 
 #[test]
-fn silent_sessions_make_room_and_strangers_leave_some() {
+fn silent_sessions_are_evicted_first() {
     let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     located(&mut lone, &["10.0.0.1"]);
@@ -115,7 +115,7 @@ fn silent_sessions_make_room_and_strangers_leave_some() {
 
 /// RFC 9174 6.1: what finds no room now may come again, unlike what was not understood.
 #[test]
-fn whoever_finds_no_room_is_told_busy() {
+fn full_listener_answers_busy() {
     let mut lone = Lone::new(Config { sessions: 2, ..ours() }, vec![LinkParams { connect: false, ..span() }]);
     for (number, id) in [(0, "ipn:71.0"), (1, "ipn:72.0")] {
         connects(&mut lone, number, "10.9.9.9", &[message("contact_no_tls"), init_of(id)].concat());
@@ -150,7 +150,7 @@ fn acknowledgments_nobody_reads_are_bounded() {
 }
 
 #[test]
-fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
+fn stalled_transfer_ends_despite_keepalives() {
     let mut lone = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
     lone.hear(&message("xfer_first_with_length"));
     for _ in 0..9 {
@@ -183,7 +183,7 @@ fn announced() -> Lone {
 }
 
 #[test]
-fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
+fn announced_name_blocks_no_other_address() {
     let mut lone = announced();
     connects(&mut lone, 0, "10.0.0.2", &hello());
     let said = lone.said();
@@ -199,7 +199,7 @@ fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
 }
 
 #[test]
-fn an_announcement_ends_no_session_and_a_configured_link_does() {
+fn announcement_spares_existing_sessions() {
     for hearsay in [true, false] {
         let mut lone = Lone::new(ours(), Vec::new());
         connects(&mut lone, 0, "10.0.0.2", &hello());

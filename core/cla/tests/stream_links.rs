@@ -26,7 +26,7 @@ fn count(said: &[Output], wanted: impl Fn(&Output) -> bool) -> usize {
 }
 
 #[test]
-fn a_removed_link_gives_everything_back_and_says_goodbye() {
+fn removed_link_returns_bundles_and_terminates() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
@@ -54,7 +54,7 @@ fn a_removed_link_gives_everything_back_and_says_goodbye() {
 }
 
 #[test]
-fn links_not_yet_or_no_longer_connected_are_removed_too() {
+fn unconnected_links_are_removed_too() {
     // Connecting, waiting for the peer's words, waiting to connect again, down and about to give up.
     for stage in 0..4 {
         let mut lone = Lone::new(ours(), vec![span()]);
@@ -78,7 +78,7 @@ fn links_not_yet_or_no_longer_connected_are_removed_too() {
 }
 
 #[test]
-fn a_link_added_again_works_and_others_never_notice() {
+fn readded_link_works_beside_others() {
     let other = LinkParams { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![other]);
     lone.give(Input::Link { link: LinkId(1), state: LinkState::UP });
@@ -113,7 +113,7 @@ fn a_link_added_again_works_and_others_never_notice() {
 }
 
 #[test]
-fn a_peer_met_before_its_link_was_added_is_asked_to_come_again() {
+fn early_peer_is_asked_to_reconnect() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("xfer_single"));
     let ticket = lone.tickets()[0];
@@ -180,7 +180,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
 }
 
 #[test]
-fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
+fn only_unstarted_bundle_is_withdrawn() {
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
@@ -222,7 +222,7 @@ fn wants(said: &[Output]) -> Vec<u64> {
 }
 
 #[test]
-fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() {
+fn only_waiting_streamed_bundle_is_withdrawn() {
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(81));
@@ -243,7 +243,7 @@ fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() 
 }
 
 #[test]
-fn a_removed_link_forgets_what_it_had_in_part() {
+fn removed_link_forgets_partial_transfer() {
     for late in 0..3 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(begin(1));
@@ -262,7 +262,7 @@ fn a_removed_link_forgets_what_it_had_in_part() {
 }
 
 #[test]
-fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
+fn read_failure_ends_only_begun_transfer() {
     let broken = |id| Input::SendBroken { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(1));
@@ -277,7 +277,7 @@ fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
 }
 
 #[test]
-fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
+fn paused_peer_still_reads_termination() {
     let mut lone = Lone::active(span()).greet(30);
     lone.hear(&message("xfer_first_with_length"));
     let ticket = match lone.said()[..] {
@@ -301,7 +301,7 @@ fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
 }
 
 #[test]
-fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
+fn disabled_link_ends_and_blocks_sessions() {
     let (link, close) = (LinkId(0), Input::CloseLink { link: LinkId(0) });
     for told_first in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
@@ -342,7 +342,7 @@ fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
 }
 
 #[test]
-fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
+fn disabled_dynamic_link_keeps_its_session() {
     let mut lone = Lone::passive(ours());
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
@@ -352,7 +352,7 @@ fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
 }
 
 #[test]
-fn a_node_that_connects_is_served_on_the_link_to_it_that_is_not_turned_off() {
+fn connection_is_matched_to_enabled_link() {
     let passive = |link| LinkParams { link: LinkId(link), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![passive(0), passive(1)]);
     for link in [0, 1] {

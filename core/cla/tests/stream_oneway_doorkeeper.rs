@@ -24,7 +24,7 @@ fn link_of(lone: &mut Lone) -> LinkId {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
+fn neighbour_by_address_others_get_dynamic_links() {
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         lone.located(&["10.0.0.7", PLACE]);
@@ -53,7 +53,7 @@ fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
 }
 
 #[test]
-fn strangers_are_turned_away_where_they_are_not_wanted() {
+fn unknown_peers_are_rejected_by_default() {
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
@@ -68,7 +68,7 @@ fn strangers_are_turned_away_where_they_are_not_wanted() {
 }
 
 #[test]
-fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on() {
+fn located_stream_joins_link_at_next_bundle() {
     for framing in FRAMINGS {
         let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -95,7 +95,7 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
 }
 
 #[test]
-fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first() {
+fn silent_streams_are_evicted_before_neighbours() {
     let spans = (0..4).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Stcp, Config { sessions: 10, ..ours() }, spans);
     for n in 0..4u8 {
@@ -144,7 +144,7 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
 }
 
 #[test]
-fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few() {
+fn reconnecting_neighbour_keeps_few_streams() {
     let mut lone = waiting(ours());
     for n in 0..100 {
         lone.open(n, PLACE);
@@ -173,7 +173,7 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
 }
 
 #[test]
-fn neighbours_at_one_address_share_its_streams() {
+fn neighbours_at_one_address_share_streams() {
     let spans = (0..3).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Mtcp, ours(), spans);
     for link in (0..3).map(LinkId) {
@@ -194,7 +194,7 @@ fn neighbours_at_one_address_share_its_streams() {
 }
 
 #[test]
-fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
+fn long_frame_flood_stays_within_memory() {
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, Config { kept: 1 << 20, ..ours() });
         let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
@@ -233,7 +233,7 @@ fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
 
 /// What waits for more of its part to come is counted nowhere: where there are many streams it must be little.
 #[test]
-fn beginnings_of_many_bundles_are_offered_as_they_come() {
+fn interleaved_long_bundles_are_offered_as_received() {
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         let beginning = &frame(framing, &[1; 1 << 20])[..63_000];
@@ -250,7 +250,7 @@ fn beginnings_of_many_bundles_are_offered_as_they_come() {
 }
 
 #[test]
-fn words_about_streams_and_links_that_are_not_there_change_nothing() {
+fn unknown_streams_and_links_are_ignored() {
     let mut lone = waiting(ours());
     let (stream, link) = (StreamId(77), LinkId(9));
     let inputs = [

@@ -15,7 +15,7 @@ fn passive(framing: Framing) -> Lone {
 }
 
 #[test]
-fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
+fn foreign_frames_read_hostile_frames_end_stream() {
     for framing in FRAMINGS {
         for (what, bytes) in vectors(framing) {
             for step in [1, 3, 1000] {
@@ -41,7 +41,7 @@ fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
 }
 
 #[test]
-fn a_frame_longer_than_the_limit_ends_the_stream_at_its_head_and_one_as_long_is_taken() {
+fn oversized_frame_ends_stream_at_head() {
     for framing in FRAMINGS {
         let config = Config { transfer_mru: 300, ..ours() };
         let mut lone = Lone::passive(framing, config.clone());
@@ -65,7 +65,7 @@ fn a_frame_longer_than_the_limit_ends_the_stream_at_its_head_and_one_as_long_is_
 }
 
 #[test]
-fn a_trickle_costs_no_more_than_it_brings_and_a_long_bundle_comes_in_parts() {
+fn trickled_long_bundle_costs_its_length() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
@@ -83,7 +83,7 @@ fn a_trickle_costs_no_more_than_it_brings_and_a_long_bundle_comes_in_parts() {
 }
 
 #[test]
-fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_is_wanted() {
+fn idle_timeout_within_and_between_bundles() {
     for framing in FRAMINGS {
         let whole = frame(framing, &[1; 100_000]);
         for cut in [1, 5, 70_000] {
@@ -123,7 +123,7 @@ fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_i
 }
 
 #[test]
-fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_off() {
+fn complete_bundles_before_reset_are_offered() {
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
@@ -158,7 +158,7 @@ fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_of
 }
 
 #[test]
-fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
+fn bundle_without_room_is_offered_again() {
     for (framing, reason) in FRAMINGS
         .into_iter()
         .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
@@ -192,7 +192,7 @@ fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
 }
 
 #[test]
-fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
+fn otherwise_refused_bundle_is_skipped() {
     for framing in FRAMINGS {
         for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
             let mut lone = passive(framing);
@@ -213,7 +213,7 @@ fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
 }
 
 #[test]
-fn a_long_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
+fn refused_long_bundle_pauses_and_resumes() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..1_200_000u32).map(|n| (n % 253) as u8).collect();
@@ -241,7 +241,7 @@ fn a_long_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was()
 }
 
 #[test]
-fn a_short_bundle_refused_on_its_way_comes_to_its_end_and_is_offered_whole() {
+fn refused_short_bundle_completes_then_retries() {
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
@@ -263,7 +263,7 @@ fn a_short_bundle_refused_on_its_way_comes_to_its_end_and_is_offered_whole() {
 }
 
 #[test]
-fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came() {
+fn unstorable_bundle_ends_stream_or_is_lost() {
     for framing in FRAMINGS {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
         let mut head = Vec::new();
@@ -296,7 +296,7 @@ fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came()
 }
 
 #[test]
-fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
+fn full_node_pauses_then_resumes_reading() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let (mut refused, mut sent) = (Vec::new(), 0u32);
@@ -349,7 +349,7 @@ fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
 }
 
 #[test]
-fn what_never_fits_gives_way_where_it_stops_others_also_after_a_burst_of_it() {
+fn bundle_that_never_fits_unblocks_others() {
     for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
         // A source that has filled its share: its bundles are refused for ever, those of others are taken.
@@ -386,7 +386,7 @@ fn what_never_fits_gives_way_where_it_stops_others_also_after_a_burst_of_it() {
 }
 
 #[test]
-fn verdicts_that_are_late_stop_the_reading_too() {
+fn late_verdicts_pause_reading() {
     let mut lone = passive(Framing::Stcp);
     let mut heard = 0;
     while paused(&lone.said()).is_empty() {
@@ -410,7 +410,7 @@ fn verdicts_that_are_late_stop_the_reading_too() {
 
 /// Bytes that the driver read at once may be a hundred thousand bundles of nothing much.
 #[test]
-fn tiny_bundles_are_read_as_others_are_decided() {
+fn tiny_bundles_are_read_as_decided() {
     const ALL: usize = 50_000;
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         let mut lone = passive(framing);
@@ -454,7 +454,7 @@ fn tiny_bundles_are_read_as_others_are_decided() {
 }
 
 #[test]
-fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
+fn refused_bundle_outlives_its_stream() {
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"precious");
@@ -478,7 +478,7 @@ fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
 }
 
 #[test]
-fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
+fn shutdown_and_removed_links_close_streams() {
     for (framing, how) in FRAMINGS.into_iter().flat_map(|framing| (0..3).map(move |how| (framing, how))) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"undecided");
@@ -510,7 +510,7 @@ fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
 }
 
 #[test]
-fn when_memory_is_scarce_what_waits_lets_go_of_the_buffers_it_came_in() {
+fn scarce_memory_releases_receive_buffers() {
     let mut layer = OneWay::new(Framing::Mtcp, ours(), Vec::new());
     let mut out = Vec::new();
     let from = "10.0.0.1:40000".parse().unwrap();

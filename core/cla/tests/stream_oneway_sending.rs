@@ -15,7 +15,7 @@ fn active(framing: Framing) -> Lone {
 }
 
 #[test]
-fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
+fn bundle_and_keepalive_match_known_bytes() {
     for framing in FRAMINGS {
         let vectors = vectors(framing);
         let of = |what: &str| vectors.iter().find(|(name, _)| name.starts_with(what)).unwrap().1.clone();
@@ -39,7 +39,7 @@ fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
 
 /// dtn7-rs 0.21 and pyD3TN 0.15 take an empty byte string for an error: the bundle behind it is lost.
 #[test]
-fn mtcp_says_nothing_in_silence_unless_it_is_told_to() {
+fn mtcp_keepalives_are_off_by_default() {
     for (framing, says) in [(Framing::Stcp, true), (Framing::Mtcp, false)] {
         let mut lone = Lone::active(framing, Config { layer: ours().layer, ..Config::of(framing) }, span());
         lone.wait(SECOND * 1000);
@@ -52,7 +52,7 @@ fn mtcp_says_nothing_in_silence_unless_it_is_told_to() {
 }
 
 #[test]
-fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_stream_dies_before() {
+fn bundle_is_sent_once_host_confirms() {
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = Lone::new(framing, ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -87,7 +87,7 @@ fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_st
 }
 
 #[test]
-fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
+fn unconfirmed_data_stay_within_window() {
     for framing in FRAMINGS {
         let mut lone = Lone::active(framing, ours(), LinkParams { window_bytes: 1000, ..span() });
         lone.give(send(1, vec![1; 5000]));
@@ -109,7 +109,7 @@ fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
 }
 
 #[test]
-fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
+fn window_blocked_bundle_suppresses_keepalives() {
     for framing in FRAMINGS {
         let quiet = Config { progress: Duration::ZERO, ..ours() };
         let mut lone = Lone::active(framing, quiet, LinkParams { window_bytes: 100, ..span() });
@@ -125,7 +125,7 @@ fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
 }
 
 #[test]
-fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_begun() {
+fn keepalives_never_split_a_bundle() {
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let (link, id, total) = (LinkId(0), SendId(1), 3000);
@@ -164,7 +164,7 @@ fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_b
 }
 
 #[test]
-fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
+fn read_failure_ends_stream_once_begun() {
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -188,7 +188,7 @@ fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
 }
 
 #[test]
-fn what_a_peer_says_on_our_stream_ends_it_unless_it_is_a_keepalive() {
+fn unexpected_input_ends_stream_except_keepalive() {
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let keepalive = frame(framing, &[]);
@@ -205,7 +205,7 @@ fn what_a_peer_says_on_our_stream_ends_it_unless_it_is_a_keepalive() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
+fn stalled_peer_is_dropped_link_downtime_excluded() {
     for framing in FRAMINGS {
         // Its window is closed from the start, or its host acknowledges nothing.
         for room in [0, 1 << 20] {
@@ -244,7 +244,7 @@ fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
 }
 
 #[test]
-fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
+fn reconnect_backoff_resets_at_contact_start() {
     let mut lone = Lone::new(Framing::Stcp, ours(), vec![span()]);
     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -278,7 +278,7 @@ fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
 }
 
 #[test]
-fn what_is_under_way_when_a_link_falls_waits_a_little_and_then_begins_anew() {
+fn interrupted_bundle_restarts_after_grace() {
     let mut lone = active(Framing::Mtcp);
     lone.give(send(1, vec![1; 100]));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -297,7 +297,7 @@ fn what_is_under_way_when_a_link_falls_waits_a_little_and_then_begins_anew() {
 }
 
 #[test]
-fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
+fn shutdown_finishes_begun_bundles() {
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -333,7 +333,7 @@ fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
 }
 
 #[test]
-fn a_link_turned_off_or_removed_gives_everything_back_and_leaves_nothing() {
+fn removed_link_returns_all_bundles() {
     for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         for stage in 0..5 {
             let link = LinkId(0);
@@ -374,7 +374,7 @@ fn a_link_turned_off_or_removed_gives_everything_back_and_leaves_nothing() {
 }
 
 #[test]
-fn a_link_that_does_not_connect_only_receives() {
+fn unconnected_link_only_receives() {
     let mut lone = Lone::waiting(Framing::Stcp, ours());
     lone.open(0, oneway_script::PLACE);
     let said = lone.said();

@@ -73,7 +73,7 @@ fn without_faults_each_bundle_crosses_once() {
 
 /// µD3TN's reader of MTCP loses a bundle where what it reads at once ends within the first bytes of it.
 #[test]
-fn bundles_come_whole_wherever_what_is_read_at_once_ends() {
+fn bundles_survive_any_read_boundary() {
     for chunk in [1, 2, 3, 7] {
         let plan = Plan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..Plan::default() };
         for framing in FRAMINGS {
@@ -98,7 +98,7 @@ fn both_sides_may_connect() {
 }
 
 #[test]
-fn a_node_of_both_versions_meets_nodes_of_either() {
+fn dual_version_node_meets_either() {
     use Versions::{Both, Four, Three};
     for (speak, streams) in [([Both, Three], 2), ([Both, Four], 1), ([Both, Both], 1), ([Three, Both], 1)] {
         // Who knows both asks in version 4 first.
@@ -109,7 +109,7 @@ fn a_node_of_both_versions_meets_nodes_of_either() {
 
 /// Keeps 9174-6.1-8.
 #[test]
-fn a_reset_at_any_byte_loses_and_doubles_nothing() {
+fn reset_at_any_byte_loses_nothing() {
     let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
     fn each_byte<L: farlink_base::layer::ConvergenceLayer>(
         plan: impl Fn(Option<(usize, u64)>) -> Plan,
@@ -129,7 +129,7 @@ fn a_reset_at_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_reset_at_any_byte_loses_nothing_without_acknowledgments_either() {
+fn unacknowledged_reset_loses_nothing() {
     for framing in FRAMINGS {
         let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
         let make = one_way(framing, 100);
@@ -148,7 +148,7 @@ fn names() -> [Vec<String>; 2] {
 }
 
 #[test]
-fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
+fn tls_is_negotiated_and_proves_identity() {
     for (tls, secured) in [
         ([Tls::Require, Tls::Require], true),
         ([Tls::Allow, Tls::Require], true),
@@ -167,7 +167,7 @@ fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
 }
 
 #[test]
-fn a_reset_at_any_byte_around_the_handshake_is_survived() {
+fn reset_around_handshake_is_survived() {
     let plan = |reset| Plan {
         bundles: [vec![40, 90], vec![60]],
         chunk: 30,
@@ -184,7 +184,7 @@ fn a_reset_at_any_byte_around_the_handshake_is_survived() {
 }
 
 #[test]
-fn gaps_shorter_and_longer_than_patience_are_survived() {
+fn link_gaps_around_timeout_are_survived() {
     for gap in [1, 4, 7, 60, 600] {
         let gaps = (0..3).map(|i| {
             let down = Duration::from_millis(30) + Duration::from_secs(i * (gap + 3));
@@ -200,7 +200,7 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
 }
 
 #[test]
-fn refusals_on_the_way_and_at_the_end_are_sent_again() {
+fn refused_bundles_are_sent_again() {
     let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));
@@ -211,7 +211,7 @@ fn refusals_on_the_way_and_at_the_end_are_sent_again() {
 }
 
 #[test]
-fn a_slow_verdict_pushes_back_and_nothing_sticks() {
+fn slow_verdict_applies_backpressure() {
     let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
     run(&plan, &tcpcl_v4(2000, [true, true]));
     run(&plan, &tcpcl_v3(2000, [true, true]));
@@ -221,7 +221,7 @@ fn a_slow_verdict_pushes_back_and_nothing_sticks() {
 }
 
 #[test]
-fn long_bundles_pass_in_parts_whatever_happens() {
+fn long_bundles_stream_under_any_faults() {
     let long = Plan {
         bundles: [vec![2_300_000, 50, 1_300_000], vec![2_100_000]],
         chunk: 60_000,
@@ -253,7 +253,7 @@ fn long_bundles_pass_in_parts_whatever_happens() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn whatever_happens_what_is_confirmed_was_accepted_and_all_is_confirmed(
+    fn confirmed_bundles_were_all_accepted(
         seed in any::<u64>(),
         bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
         capacity in 1u64..20_000,
@@ -292,7 +292,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn without_acknowledgments_whatever_happens_what_is_sent_was_offered_and_all_is_sent(
+    fn unacknowledged_bundles_sent_were_all_offered(
         seed in any::<u64>(),
         bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
         capacity in 1u64..20_000,

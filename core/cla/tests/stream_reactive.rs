@@ -65,7 +65,7 @@ fn bundle(id: u64, len: usize) -> Input {
 
 /// Keeps 9174-4.8-2.
 #[test]
-fn a_node_says_in_its_introduction_that_it_keeps_parts_where_it_is_told_to() {
+fn partial_storage_is_announced_when_enabled() {
     for (config, item) in [(ours(), &[][..]), (reactive(ours()), ITEM)] {
         let mut lone = Lone::passive(config);
         lone.hear(&message("contact_no_tls"));
@@ -80,7 +80,7 @@ fn a_node_says_in_its_introduction_that_it_keeps_parts_where_it_is_told_to() {
 }
 
 #[test]
-fn what_was_acknowledged_counts_where_both_sides_said_so_and_nowhere_else() {
+fn acknowledged_parts_count_only_when_negotiated() {
     let other = b"\0\xfa\x71\0\x0dsomebody else";
     for (ours_too, item, counts) in
         [(true, ITEM, true), (false, ITEM, false), (true, &other[..], false), (true, &[], false)]
@@ -109,7 +109,7 @@ fn what_was_acknowledged_counts_where_both_sides_said_so_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_refused_was_kept_by_nobody() {
+fn refused_transfer_counts_nothing_kept() {
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
     lone.hear(&ack4(2, 0, 100));
@@ -121,7 +121,7 @@ fn what_is_refused_was_kept_by_nobody() {
 }
 
 #[test]
-fn nothing_is_acknowledged_before_it_is_kept_and_all_of_it_when_the_whole_is() {
+fn acknowledgments_wait_for_storage() {
     let mut lone = four(Lone::passive(reactive(ours())), ITEM);
     lone.hear(&segment4(2, 0, &[1; 100]));
     let said = lone.said();
@@ -149,7 +149,7 @@ fn nothing_is_acknowledged_before_it_is_kept_and_all_of_it_when_the_whole_is() {
 }
 
 #[test]
-fn a_peer_of_version_3_hears_of_what_is_kept_in_its_words() {
+fn v3_peer_learns_kept_length() {
     let mut lone = three(Lone::passive(reactive(old_ours())), 0x0f);
     lone.hear(&[vec![0x60], sdnv(300), segment(2, &[1; 100]), segment(0, &[1; 100])].concat());
     let said = lone.said();
@@ -163,7 +163,7 @@ fn a_peer_of_version_3_hears_of_what_is_kept_in_its_words() {
 }
 
 #[test]
-fn without_the_word_of_both_acknowledgments_flow_as_they_did() {
+fn unnegotiated_acknowledgments_flow_as_before() {
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
     lone.hear(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));

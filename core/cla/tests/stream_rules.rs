@@ -40,7 +40,7 @@ fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
 
 /// Keeps 9174-4.1-1, 9174-4.1-4, 9174-4.1-5, 9174-4.1-6.
 #[test]
-fn the_active_side_speaks_first_and_the_passive_side_answers() {
+fn active_side_sends_header_first() {
     let mut active = Lone::active(span());
     assert_eq!(active.wrote(), message("contact_no_tls"), "at once");
     active.hear(&message("contact_no_tls"));
@@ -57,7 +57,7 @@ fn the_active_side_speaks_first_and_the_passive_side_answers() {
 
 /// Keeps 9174-4.3-3, 9174-4.3-4, 9174-6.1-11.
 #[test]
-fn each_side_meets_another_version_as_it_should() {
+fn version_mismatch_is_handled_by_each_side() {
     for version in [2, 5, 255] {
         let other = [&b"dtn!"[..], &[version, 0]].concat();
         let mut active = Lone::active(span());
@@ -73,7 +73,7 @@ fn each_side_meets_another_version_as_it_should() {
 
 /// Keeps 9174-4.2-2, 9174-4.2-3, 9174-5.2.2-1, 9174-5.2.2-2, 9174-5.2.3-2, 9174-6.1-10.
 #[test]
-fn reserved_bits_are_sent_as_zero_and_ignored() {
+fn reserved_bits_are_zero_and_ignored() {
     let mut lone = Lone::active(span());
     assert_eq!(lone.wrote(), b"dtn!\x04\x00");
     lone.hear(b"dtn!\x04\xfe");
@@ -95,7 +95,7 @@ fn reserved_bits_are_sent_as_zero_and_ignored() {
 
 /// Keeps 9174-4.8-1, 9174-4.8-3, 9174-4.8-4, 9174-4.8-5.
 #[test]
-fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
+fn unknown_critical_session_extension_terminates() {
     let session = |items: &[u8]| introduced(Lone::passive(ours()), &init(4096, 1 << 20, b"ipn:1.0", items));
     for items in [&[0, 0, 9, 0, 2, 1, 1][..], &[0xfe, 0xff, 0xff, 0, 0], &[0, 0, 9, 0, 1, 1, 0xfe, 0, 9, 0, 1, 1]] {
         assert_eq!(session(items), (vec![], None, true), "{items:02x?}");
@@ -110,7 +110,7 @@ fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
 
 /// Keeps 9174-4.7-1.
 #[test]
-fn a_peer_that_takes_no_segment_is_told_contact_failure() {
+fn zero_segment_mru_gets_contact_failure() {
     let met = introduced(Lone::passive(ours()), &init(0, 1 << 20, b"ipn:1.0", &[]));
     assert_eq!(met, (vec![5, 0, 4], Some(false), false));
     let met = introduced(Lone::passive(ours()), &init(1, 1, b"ipn:1.0", &[]));
@@ -119,7 +119,7 @@ fn a_peer_that_takes_no_segment_is_told_contact_failure() {
 
 /// Keeps 9174-4.6-4.
 #[test]
-fn a_node_id_that_is_no_text_ends_the_session() {
+fn non_text_node_id_ends_session() {
     for name in [&b"ipn:\xff.0"[..], b"\xc3", b"\xed\xa0\x80"] {
         let met = introduced(Lone::passive(ours()), &init(4096, 1 << 20, name, &[]));
         assert_eq!(met, (vec![5, 0, 4], Some(false), false), "{name:02x?}");
@@ -128,7 +128,7 @@ fn a_node_id_that_is_no_text_ends_the_session() {
 
 /// Keeps 9174-4.6-1, 9174-5.2-1.
 #[test]
-fn segments_and_transfers_keep_to_what_the_peer_takes() {
+fn segments_and_transfers_respect_peer_limits() {
     let mut lone = Lone::active(span());
     lone.hear(&message("contact_no_tls"));
     lone.hear(&init(10, 40, b"ipn:1.0", &[]));
@@ -148,7 +148,7 @@ fn segments_and_transfers_keep_to_what_the_peer_takes() {
 /// RFC 9174 5.2.3: whoever sent it may know more than this node.
 /// Keeps 9174-5.2.2-2, 9174-5.2.3-4.
 #[test]
-fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
+fn acknowledgment_echoes_segment_flags() {
     let mut lone = Lone::passive(ours()).greet(30);
     for (flags, so_far) in [(RESERVED | START, 3), (0x80, 6), (0, 9)] {
         lone.hear(&segment(flags, 0, b"abc"));
@@ -162,7 +162,7 @@ fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
 
 /// Keeps 9174-6.1-4.
 #[test]
-fn a_goodbye_is_answered_with_its_own_reason() {
+fn termination_reply_echoes_reason() {
     for reason in [0, 1, 2, 3, 4, 5, 6, 255] {
         let mut lone = Lone::passive(ours()).greet(30);
         lone.hear(&[5, 0, reason]);
@@ -177,7 +177,7 @@ fn a_goodbye_is_answered_with_its_own_reason() {
 
 /// Keeps 9174-6.1-3.
 #[test]
-fn a_goodbye_in_place_of_an_introduction_is_answered() {
+fn termination_before_initialization_is_answered() {
     for lone in [Lone::passive(ours()), Lone::active(span())] {
         assert_eq!(introduced(lone, &[5, 0, 3]), (vec![5, 1, 3], Some(false), false), "busy");
     }
@@ -189,7 +189,7 @@ fn a_goodbye_in_place_of_an_introduction_is_answered() {
 
 /// Keeps 9174-6.1-1, 9174-6.1-13.
 #[test]
-fn a_goodbye_never_stands_inside_a_segment() {
+fn termination_never_splits_a_segment() {
     for room in 1..40 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room }));
@@ -203,7 +203,7 @@ fn a_goodbye_never_stands_inside_a_segment() {
 
 /// Keeps 9174-6.1-8.
 #[test]
-fn a_connection_that_breaks_fails_what_was_under_way_in_both_directions() {
+fn broken_connection_fails_both_directions() {
     for error in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(send(1, vec![1; 100]));

@@ -12,7 +12,7 @@ const UNACKED: u8 = NONE;
 
 /// Keeps 7242-4-3, 7242-4.1-2.
 #[test]
-fn the_session_of_the_vectors_is_answered_byte_for_byte() {
+fn vector_session_matches_byte_for_byte() {
     let file = file("tcpclv3.json");
     let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
     let mut want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
@@ -59,7 +59,7 @@ fn bundles_leave_as_the_vectors_show() {
 
 /// Keeps 7242-4.1-2, 7242-4.2-2, 7242-5.3-1.
 #[test]
-fn what_is_agreed_on_is_what_both_can() {
+fn negotiation_takes_common_features() {
     for (flags, acked, refused) in
         [(ALL, true, true), (SILENT, true, false), (UNACKED, false, false), (4, false, false)]
     {
@@ -76,7 +76,7 @@ fn what_is_agreed_on_is_what_both_can() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
+fn silent_peer_is_terminated_after_two_intervals() {
     let mut lone = active(ALL);
     lone.wait(Duration::from_secs(31));
     assert_eq!(lone.wrote(), old_message("keepalive"), "the smaller interval of both");
@@ -95,7 +95,7 @@ fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn keepalives_of_less_than_a_second_are_told_and_kept_as_one() {
+fn subsecond_keepalive_becomes_one_second() {
     let often = Config { keepalive: Duration::from_millis(400), ..old_ours() };
     let mut lone = Lone::connecting(often, span());
     assert_eq!(lone.wrote()[6..8], [0, 1], "0 would be none at all");
@@ -112,7 +112,7 @@ fn keepalives_of_less_than_a_second_are_told_and_kept_as_one() {
 
 /// Keeps 7242-5.3-1, 7242-5.3-2, 7242-5.4-1.
 #[test]
-fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
+fn final_acknowledgments_wait_and_keep_order() {
     let mut lone = passive(ALL);
     lone.hear(&[segment(START, b"ab"), segment(END, b"c"), segment(START | END, b"defg")].concat());
     assert_eq!(lone.wrote(), ack(2), "intermediate ones do not wait");
@@ -124,7 +124,7 @@ fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
 }
 
 #[test]
-fn reasons_have_the_words_of_version_3_both_ways() {
+fn refusal_reasons_map_both_ways() {
     for (reason, word) in [
         (Refusal::Duplicate, 1),
         (Refusal::NoResources, 2),
@@ -154,7 +154,7 @@ fn reasons_have_the_words_of_version_3_both_ways() {
 
 /// Keeps 7242-3-1, 7242-5.2-5, 7242-5.4-2, 7242-5.4-3, 7242-5.5-3.
 #[test]
-fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
+fn refused_bundle_stops_between_segments() {
     let mut lone = active(ALL);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 30 }));
     lone.give(send(1, vec![1; 100]));
@@ -170,7 +170,7 @@ fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
 }
 
 #[test]
-fn without_acknowledgments_a_bundle_is_sent_when_the_peers_host_has_it() {
+fn unacknowledged_bundle_is_sent_once_host_confirms() {
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
     lone.hear(&contact(UNACKED, 30, "ipn:1.0"));
@@ -196,7 +196,7 @@ fn without_acknowledgments_a_bundle_is_sent_when_the_peers_host_has_it() {
 }
 
 #[test]
-fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_it_was_taken() {
+fn unrefusable_peer_is_dropped_without_room() {
     for flags in [SILENT, UNACKED] {
         let mut lone = passive(flags);
         lone.hear(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
@@ -220,7 +220,7 @@ fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_
 }
 
 #[test]
-fn an_idle_session_ends_in_good_order() {
+fn idle_session_terminates_in_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..old_ours() });
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     lone.wrote();
@@ -237,7 +237,7 @@ fn an_idle_session_ends_in_good_order() {
 
 /// Keeps 7242-6.1-1, 7242-6.1-6.
 #[test]
-fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
+fn termination_waits_for_active_transfers() {
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     lone.wrote();
@@ -256,7 +256,7 @@ fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
 }
 
 #[test]
-fn a_bundle_that_begins_while_this_side_leaves_is_refused() {
+fn new_bundle_during_termination_is_refused() {
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"abc"));
     let ticket = lone.tickets()[0];
@@ -268,7 +268,7 @@ fn a_bundle_that_begins_while_this_side_leaves_is_refused() {
 }
 
 #[test]
-fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last() {
+fn peer_termination_returns_unacknowledged_bundles() {
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
@@ -287,7 +287,7 @@ fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last(
 
 /// Keeps 7242-4.2-1, 7242-6.1-4, 7242-6.1-5.
 #[test]
-fn a_goodbye_in_every_state_ends_the_session() {
+fn termination_in_any_state_ends_session() {
     // Right behind the contact header, in one piece with it.
     let mut lone = Lone::passive(old_ours());
     lone.hear(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
@@ -311,7 +311,7 @@ fn a_goodbye_in_every_state_ends_the_session() {
 
 /// Keeps 7242-6.1-3.
 #[test]
-fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
+fn requested_reconnect_delay_is_obeyed() {
     for (goodbye, waits) in [
         (old_message("shutdown_idle_delay_60"), Some(60)),
         (vec![0x51, 0], None),
@@ -337,7 +337,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
 
 /// Keeps 7242-4-4, 7242-6.1-2, 7242-6.1-5.
 #[test]
-fn a_peer_that_is_someone_else_gets_no_bundles_and_hears_why() {
+fn wrong_peer_is_terminated_with_reason() {
     let mut lone = Lone::connecting(old_ours(), LinkParams { node_id: "ipn:9.0".into(), ..span() });
     lone.wrote();
     lone.hear(&contact(ALL, 30, "ipn:1.0"));

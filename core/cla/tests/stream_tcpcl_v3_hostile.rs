@@ -18,7 +18,7 @@ fn is_over(lone: &mut Lone, why: &str) {
 
 /// Keeps 7242-5.5-2.
 #[test]
-fn after_a_fault_nothing_that_follows_is_believed() {
+fn nothing_after_a_fault_is_processed() {
     let whole = segment(START | END, b"a bundle");
     for (bytes, why) in [
         (segment(0, b"abc"), "a segment of no bundle"),
@@ -40,7 +40,7 @@ fn after_a_fault_nothing_that_follows_is_believed() {
 }
 
 #[test]
-fn an_acknowledgment_out_of_turn_gives_everything_back() {
+fn out_of_turn_acknowledgment_fails_all() {
     for (bytes, why) in [
         (ack(61), "more than was sent"),
         (ack(0), "none"),
@@ -69,7 +69,7 @@ fn an_acknowledgment_out_of_turn_gives_everything_back() {
 }
 
 #[test]
-fn segments_that_crossed_a_refusal_may_be_refused_too() {
+fn segments_crossing_refusal_may_be_refused() {
     // RFC 7242 5.4: they SHOULD be; most peers say it once.
     for again in 0..3 {
         let mut lone = active(ALL);
@@ -87,7 +87,7 @@ fn segments_that_crossed_a_refusal_may_be_refused_too() {
 
 /// Keeps 7242-5.5-3.
 #[test]
-fn a_bundle_refused_as_its_length_comes_may_be_refused_for_each_segment_besides() {
+fn length_refusal_allows_one_per_segment() {
     // Its length and the first of three segments have left.
     let begun = || {
         let mut lone = active(ALL);
@@ -136,7 +136,7 @@ fn accept_all(lone: &mut Lone) -> (usize, usize) {
 }
 
 #[test]
-fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
+fn tiny_bundle_flood_is_read_as_answered() {
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
     lone.hear(&crowd);
@@ -152,7 +152,7 @@ fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
 }
 
 #[test]
-fn bundles_and_segments_of_nothing_cost_no_more_than_they_are_answered_with() {
+fn empty_bundles_and_segments_stay_cheap() {
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"").repeat(20_000));
     assert_eq!(lone.wrote(), vec![0x30; 20_000]);
@@ -179,7 +179,7 @@ fn bundles_and_segments_of_nothing_cost_no_more_than_they_are_answered_with() {
 
 /// Keeps 7242-5.5-3.
 #[test]
-fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
+fn ambiguous_refusal_refuses_neither() {
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 60]));
     lone.give(send(2, vec![2; 20]));
@@ -196,7 +196,7 @@ fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
 }
 
 #[test]
-fn what_this_side_refused_is_refused_once_and_read_over() {
+fn refused_bundle_is_refused_once() {
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     let said = lone.said();
@@ -210,7 +210,7 @@ fn what_this_side_refused_is_refused_once_and_read_over() {
 }
 
 #[test]
-fn bundles_longer_than_this_node_takes_are_refused_as_soon_as_that_is_known() {
+fn oversized_bundle_is_refused_early() {
     let mru = old_ours().transfer_mru;
     for (bytes, offered) in [
         ([vec![0x60], sdnv(mru + 1), segment(START, b"a")].concat(), 0),
@@ -238,7 +238,7 @@ fn bundles_longer_than_this_node_takes_are_refused_as_soon_as_that_is_known() {
 }
 
 #[test]
-fn a_length_that_is_not_kept_to_and_a_bundle_of_nothing_are_refused() {
+fn wrong_or_zero_length_is_refused() {
     for bytes in [
         [vec![0x60, 2], segment(START | END, b"abc")].concat(),
         [vec![0x60, 4], segment(START | END, b"abc")].concat(),
@@ -257,7 +257,7 @@ fn a_length_that_is_not_kept_to_and_a_bundle_of_nothing_are_refused() {
 }
 
 #[test]
-fn whoever_does_not_introduce_itself_in_time_is_dropped() {
+fn silent_connection_is_dropped_in_time() {
     let trickle = [b"dtn!\x03\x0d\x00\x1e".to_vec(), sdnv(2000), vec![b'x'; 100]].concat();
     let mut lone = Lone::passive(old_ours());
     for byte in trickle {
@@ -273,7 +273,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
 }
 
 #[test]
-fn a_bundle_that_never_ends_ends_the_session() {
+fn endless_bundle_ends_session() {
     let mut lone = passive(ALL);
     lone.hear(&[0x12, 100, 1, 2, 3]);
     let mut waited = 0;
@@ -293,7 +293,7 @@ fn a_bundle_that_never_ends_ends_the_session() {
 }
 
 #[test]
-fn an_acknowledgment_that_never_comes_gives_the_bundle_back() {
+fn missing_acknowledgment_returns_bundle() {
     for flags in [ALL, NONE] {
         let mut lone = active(flags);
         lone.give(send(1, vec![1; 60]));
@@ -309,7 +309,7 @@ fn an_acknowledgment_that_never_comes_gives_the_bundle_back() {
 }
 
 #[test]
-fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
+fn unanswered_termination_ends_session() {
     for lives in [false, true] {
         let mut lone = active(ALL);
         lone.give(Input::Shutdown);
@@ -329,7 +329,7 @@ fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
 
 /// Keeps 7242-6.1-6.
 #[test]
-fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
+fn length_message_never_splits_a_segment() {
     let mut lone = active(ALL);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
     lone.give(send(1, vec![1; 28]));
@@ -340,7 +340,7 @@ fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
 }
 
 #[test]
-fn contact_headers_of_strangers_are_held_to_the_bounds() {
+fn unknown_peers_headers_are_bounded() {
     let mut lone = Lone::new(Config { sessions: 4, ..old_ours() }, Vec::new());
     for n in 0..20u64 {
         lone.stream.0 = farlink_base::StreamId::PASSIVE | n;

@@ -27,7 +27,7 @@ fn bundle(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn many_short_bundles_leave_in_one_write() {
+fn short_bundles_share_one_write() {
     let (mut apart, mut together) = (established(), established());
     (0..BUNDLES).for_each(|number| apart.give(send(number, bundle(number))));
     assert_eq!(tell_together(&mut together, (0..BUNDLES).map(|number| send(number, bundle(number)))), 1);
@@ -53,7 +53,7 @@ fn many_acknowledgments_leave_in_one_write() {
 }
 
 #[test]
-fn what_waits_when_a_stream_ends_is_given_back_and_nothing_is_written() {
+fn waiting_bundles_are_returned_at_stream_end() {
     let mut lone = established();
     let mut out = Vec::new();
     assert_eq!(lone.layer.handle_soon(lone.now, send(7, bundle(7)), &mut out), Some(lone.stream));

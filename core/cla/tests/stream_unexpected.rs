@@ -31,7 +31,7 @@ fn goes_on(lone: &mut Lone, id: u64) {
 
 /// Keeps 9174-4-1, 9174-4.7-3, 9174-5.1.2-3.
 #[test]
-fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
+fn misplaced_message_is_rejected_session_continues() {
     let rejected = |kind: u8| vec![6, 3, kind];
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("sess_init_ipn"));
@@ -51,7 +51,7 @@ fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
 
 /// Keeps 9174-5.2.2-7.
 #[test]
-fn a_transfer_that_begins_inside_another_ends_that_one() {
+fn nested_transfer_ends_the_outer() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START, 0, b"abc"));
     assert_eq!(lone.wrote(), ack(START, 0, 3));
@@ -68,7 +68,7 @@ fn a_transfer_that_begins_inside_another_ends_that_one() {
 
 /// Keeps 9174-5.2.4-1, 9174-5.2.4-6.
 #[test]
-fn each_segment_after_a_refusal_is_refused_again() {
+fn every_segment_after_refusal_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START, 5, b"abc"));
     let said = lone.said();
@@ -92,7 +92,7 @@ fn each_segment_after_a_refusal_is_refused_again() {
 /// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
 /// Keeps 9174-4.5-1, 9174-5.1.2-3, 9174-5.2.4-2, 9174-5.2.4-5.
 #[test]
-fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
+fn messages_about_finished_transfer_are_tolerated() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 100]));
     lone.hear(&refuse(2, 0));
@@ -108,7 +108,7 @@ fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
 
 /// Keeps 9174-5.2.1-1.
 #[test]
-fn a_transfer_id_used_before_is_refused() {
+fn reused_transfer_id_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
     for id in [5, 0, 1, 2, 900, 899] {
         goes_on(&mut lone, id);
@@ -123,7 +123,7 @@ fn a_transfer_id_used_before_is_refused() {
 }
 
 #[test]
-fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
+fn short_final_acknowledgment_returns_bundle() {
     let mut lone = Lone::active(span()).greet(30);
     for id in [1, 2] {
         lone.give(send(id, vec![1; 60]));
@@ -138,7 +138,7 @@ fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
 }
 
 #[test]
-fn a_session_that_cannot_go_on_says_goodbye() {
+fn exhausted_session_terminates() {
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
@@ -167,7 +167,7 @@ fn goodbye_is_said_once() {
 }
 
 #[test]
-fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
+fn unacknowledged_bundle_times_out_despite_keepalives() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 60]));
     lone.said();
@@ -185,7 +185,7 @@ fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
 }
 
 #[test]
-fn a_bundle_after_a_long_silence_has_all_its_time() {
+fn bundle_after_silence_gets_full_timeout() {
     let mut lone = Lone::active(span()).greet(0);
     lone.wait(Duration::from_secs(100_000));
     lone.give(send(1, vec![1; 60]));
@@ -196,7 +196,7 @@ fn a_bundle_after_a_long_silence_has_all_its_time() {
 }
 
 #[test]
-fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
+fn unanswered_termination_ends_session() {
     // Dead, or alive and deaf to it.
     for lives in [false, true] {
         let mut lone = Lone::active(span()).greet(30);
@@ -215,7 +215,7 @@ fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
 }
 
 #[test]
-fn a_peer_that_has_nothing_more_to_say_still_hears_its_acknowledgments() {
+fn half_closed_peer_still_gets_acknowledgments() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
     let tickets = lone.tickets();
@@ -232,7 +232,7 @@ fn a_peer_that_has_nothing_more_to_say_still_hears_its_acknowledgments() {
 }
 
 #[test]
-fn a_half_closed_session_without_verdicts_ends_in_bounded_time() {
+fn half_closed_session_without_verdicts_ends() {
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];

@@ -13,7 +13,7 @@ fn both() -> Config {
 }
 
 #[test]
-fn whoever_connects_is_answered_in_its_version() {
+fn incoming_version_is_answered_in_kind() {
     let mut lone = Lone::passive(both());
     assert!(lone.wrote().is_empty(), "what it speaks is not known yet");
     for byte in contact(ALL, 30, "ipn:1.0") {
@@ -34,7 +34,7 @@ fn whoever_connects_is_answered_in_its_version() {
 
 /// Keeps 7242-6.1-5.
 #[test]
-fn a_layer_of_one_version_says_so() {
+fn single_version_layer_reports_it() {
     let mut lone = Lone::passive(ours());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "RFC 9174 4.3");
@@ -66,7 +66,7 @@ fn again(lone: &mut Lone) {
 }
 
 #[test]
-fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
+fn downgraded_neighbour_is_dialled_in_v3() {
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"), "the highest first");
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
@@ -89,7 +89,7 @@ fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
 }
 
 #[test]
-fn a_neighbour_that_waits_for_the_rest_of_a_header_is_asked_in_version_3() {
+fn stalled_header_falls_back_to_v3() {
     let mut lone = Lone::connecting(both(), span());
     assert_eq!(lone.wrote(), message("contact_no_tls"));
     lone.wait(Duration::from_secs(10));
@@ -101,7 +101,7 @@ fn a_neighbour_that_waits_for_the_rest_of_a_header_is_asked_in_version_3() {
 }
 
 #[test]
-fn what_must_be_secured_is_never_of_version_3() {
+fn tls_required_never_uses_v3() {
     let secure = Config { tls: Tls::Require, ..both() };
     let mut lone = Lone::passive(secure.clone());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
@@ -114,7 +114,7 @@ fn what_must_be_secured_is_never_of_version_3() {
 }
 
 #[test]
-fn a_link_of_both_versions_connects_in_the_one_it_knows_when_contact_begins_again() {
+fn known_version_is_reused_next_contact() {
     let mut lone = Lone::connecting(both(), span());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);

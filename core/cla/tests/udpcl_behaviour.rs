@@ -31,7 +31,7 @@ fn slow(span: &mut LinkParams) {
 
 /// Keeps 7122-3.2-1.
 #[test]
-fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
+fn version_1_is_limited_to_one_datagram() {
     let mut bench = Bench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
@@ -48,7 +48,7 @@ fn version_1_takes_what_fits_a_datagram_and_version_2_any() {
 }
 
 #[test]
-fn what_cannot_be_sent_fails_at_once() {
+fn unsendable_bundle_fails_at_once() {
     let mut bench = Bench::new(|_, _| {});
     let mut stored = Payload::new();
     stored.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len: 20 });
@@ -71,7 +71,7 @@ fn what_cannot_be_sent_fails_at_once() {
 }
 
 #[test]
-fn a_link_that_goes_down_gives_back_what_has_not_left_and_goes_on_with_others() {
+fn link_down_returns_unsent_bundles() {
     let mut bench = Bench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -91,7 +91,7 @@ fn a_link_that_goes_down_gives_back_what_has_not_left_and_goes_on_with_others() 
 }
 
 #[test]
-fn a_bundle_is_taken_back_before_and_while_it_leaves_and_answered_once() {
+fn withdrawal_is_answered_once() {
     let mut bench = Bench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -108,7 +108,7 @@ fn a_bundle_is_taken_back_before_and_while_it_leaves_and_answered_once() {
 }
 
 #[test]
-fn a_bundle_that_cannot_be_read_on_ends_and_the_next_leaves() {
+fn read_failure_yields_to_next_bundle() {
     let mut bench = Bench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
     let first = Input::Send {
@@ -130,7 +130,7 @@ fn a_bundle_that_cannot_be_read_on_ends_and_the_next_leaves() {
 }
 
 #[test]
-fn a_link_removed_gives_everything_back_and_its_number_may_be_given_anew() {
+fn removed_link_returns_all_and_frees_number() {
     let mut bench = Bench::new(|_, span| slow(span));
     bench.hear(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
@@ -181,7 +181,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
 }
 
 #[test]
-fn a_neighbour_is_known_by_its_address_and_by_its_host_where_nobody_else_is_there() {
+fn neighbour_matches_address_then_sole_host() {
     let mut bench = Bench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
@@ -199,7 +199,7 @@ fn a_neighbour_is_known_by_its_address_and_by_its_host_where_nobody_else_is_ther
 }
 
 #[test]
-fn of_two_links_to_one_address_the_one_that_is_up_is_it() {
+fn enabled_link_wins_shared_address() {
     let mut bench = Bench::new(|_, _| {});
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
@@ -214,7 +214,7 @@ fn of_two_links_to_one_address_the_one_that_is_up_is_it() {
 }
 
 #[test]
-fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
+fn name_claim_binds_only_its_address() {
     let mut bench = Bench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
@@ -235,7 +235,7 @@ fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
 
 /// Keeps 7122-3.4-2.
 #[test]
-fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_leave() {
+fn keepalives_are_spaced_and_skipped_when_busy() {
     let mut bench = Bench::new(|_, span| span.keepalive = Duration::from_secs(1));
     let times = |bench: &mut Bench, after: f64| sent(&bench.later(after)).len();
     assert_eq!(times(&mut bench, 100.0), 6);
@@ -254,7 +254,7 @@ fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_le
 
 /// Draft section 3.5.3: an interval is no longer than a minute.
 #[test]
-fn a_node_of_version_2_says_that_it_listens_once_a_minute_at_least_also_while_bundles_leave() {
+fn v2_node_announces_listening_each_minute() {
     let mut bench = Bench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
     let mut said = Vec::new();
     for id in 0..100 {
@@ -266,7 +266,7 @@ fn a_node_of_version_2_says_that_it_listens_once_a_minute_at_least_also_while_bu
 }
 
 #[test]
-fn once_enough_waits_half_of_it_leaves_before_more_is_welcome() {
+fn backlog_halves_before_more_is_accepted() {
     let mut bench = Bench::new(|_, span| span.pace_bytes = 200_000);
     let ready =
         |out: &[Output]| out.iter().find_map(|o| if let Output::Ready { ready, .. } = o { Some(*ready) } else { None });
@@ -281,7 +281,7 @@ fn once_enough_waits_half_of_it_leaves_before_more_is_welcome() {
 }
 
 #[test]
-fn a_rate_that_changes_is_obeyed_at_once() {
+fn rate_change_is_obeyed_at_once() {
     let mut bench = Bench::new(|_, _| {});
     let state = |rate| Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(rate)), ..LinkState::UP } };
     bench.input(state(100));
@@ -296,7 +296,7 @@ fn a_rate_that_changes_is_obeyed_at_once() {
 }
 
 #[test]
-fn verdicts_holds_and_the_like_change_nothing() {
+fn verdicts_and_holds_change_nothing() {
     use farlink_base::layer::Ticket;
     let mut bench = Bench::new(|_, _| {});
     assert_eq!(offers(&bench.input(datagram(address(0), bundle(1, 30).to_bytes().unwrap()))).len(), 1);

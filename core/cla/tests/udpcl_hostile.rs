@@ -26,7 +26,7 @@ fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
 
 /// Keeps 7122-3.4-1.
 #[test]
-fn every_first_octet_is_dealt_with_alone_and_before_anything() {
+fn every_first_octet_is_handled() {
     for first in 0..=255u8 {
         for tail in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", &[0x9f; 70]] {
             let mut bench = Bench::new(|_, _| {});
@@ -47,7 +47,7 @@ fn every_first_octet_is_dealt_with_alone_and_before_anything() {
 }
 
 #[test]
-fn messages_side_by_side_are_read_one_after_the_other() {
+fn adjacent_messages_are_read_in_order() {
     let mut bench = Bench::new(|_, _| {});
     let (one, two) = (bundle(1, 50).to_bytes().unwrap(), bundle(2, 60).to_bytes().unwrap());
     let lengths = |out: Vec<Output>| offers(&out).iter().map(|(_, b)| b.len()).collect::<Vec<u64>>();
@@ -69,7 +69,7 @@ fn messages_side_by_side_are_read_one_after_the_other() {
 }
 
 #[test]
-fn a_train_of_bad_datagrams_does_not_hide_the_good_ones() {
+fn bad_datagrams_do_not_hide_good() {
     let mut bench = Bench::new(|_, _| {});
     let good = bundle(1, 50).to_bytes().unwrap();
     let data = [&[0x42; 50][..], &good, &[0xa1; 50], &good, &[0x16; 50], &good[..20]].concat();
@@ -102,7 +102,7 @@ fn lengths_nobody_has_cost_nothing() {
 }
 
 #[test]
-fn a_flood_of_overlaps_holds_nothing_and_hides_no_bundle() {
+fn overlap_flood_holds_nothing() {
     let mut bench = Bench::new(|_, _| {});
     let whole = bundle(7, 60_000).to_bytes().unwrap();
     let mut rng = Rng::new(1);
@@ -119,7 +119,7 @@ fn a_flood_of_overlaps_holds_nothing_and_hides_no_bundle() {
 }
 
 #[test]
-fn a_hundred_thousand_strangers_hold_a_quarter_and_the_neighbour_is_heard() {
+fn address_flood_stays_within_quarter() {
     let mut bench = Bench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
@@ -143,7 +143,7 @@ fn a_hundred_thousand_strangers_hold_a_quarter_and_the_neighbour_is_heard() {
 }
 
 #[test]
-fn strangers_are_not_heard_where_they_are_not_wanted() {
+fn unwanted_dynamic_peers_are_ignored() {
     let mut bench = Bench::new(|config, _| config.accept_unknown = false);
     for packet in
         [bundle(1, 20).to_bytes().unwrap().to_vec(), segment(1, 50, 0, b"\x9fab"), announcement(1000, "ipn:9.0")]
@@ -156,7 +156,7 @@ fn strangers_are_not_heard_where_they_are_not_wanted() {
 }
 
 #[test]
-fn nobody_is_sent_more_than_was_heard_from_there() {
+fn replies_never_exceed_input() {
     let mut bench = Bench::new(|_, _| {});
     let mut rng = Rng::new(3);
     let (mut heard, mut said) = (0, 0);

@@ -32,7 +32,7 @@ fn arrived(world: &World, side: usize) -> (usize, usize) {
 }
 
 #[test]
-fn over_a_clean_channel_everything_arrives_once() {
+fn clean_channel_delivers_everything_once() {
     for v in [1, 2] {
         let world = filled(1, Channel { delay: Duration::from_millis(600), ..Channel::default() }, version(v), 40);
         assert_eq!([arrived(&world, 0), arrived(&world, 1)], [(40, 0); 2], "version {v}");
@@ -40,7 +40,7 @@ fn over_a_clean_channel_everything_arrives_once() {
 }
 
 #[test]
-fn of_one_datagram_each_as_many_arrive_as_are_not_lost() {
+fn single_datagram_delivery_equals_channel_survival() {
     for seed in 0..5 {
         let channel = Channel { loss: 0.3, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(1), 300);
@@ -52,7 +52,7 @@ fn of_one_datagram_each_as_many_arrive_as_are_not_lost() {
 }
 
 #[test]
-fn of_many_segments_a_bundle_with_one_lost_never_arrives_and_is_dropped() {
+fn segment_loss_drops_whole_bundle() {
     for seed in 0..5 {
         let channel = Channel { loss: 0.02, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(2), 300);
@@ -65,7 +65,7 @@ fn of_many_segments_a_bundle_with_one_lost_never_arrives_and_is_dropped() {
 }
 
 #[test]
-fn reordered_and_copied_segments_join_once_and_copied_datagrams_count_as_often_as_they_come() {
+fn reordered_copies_join_once() {
     for seed in 0..5 {
         let channel = || Channel { duplicate: 0.3, jitter: Duration::from_millis(500), ..Channel::default() };
         let world = filled(seed, channel(), version(2), 100);
@@ -88,7 +88,7 @@ fn reordered_and_copied_segments_join_once_and_copied_datagrams_count_as_often_a
 }
 
 #[test]
-fn long_bundles_leave_in_segments_as_they_are_read() {
+fn long_bundles_are_segmented_while_read() {
     for v in [1, 2] {
         let mut world = World::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
         world.stream_from = 20_000;
@@ -106,7 +106,7 @@ fn long_bundles_leave_in_segments_as_they_are_read() {
 /// The rate is that of the link, headers counted; without one, the pace of the configuration.
 /// Keeps 9171-7.2-1.
 #[test]
-fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
+fn rate_limit_holds_at_any_time() {
     let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
         let mut world = World::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
@@ -141,7 +141,7 @@ fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
 }
 
 #[test]
-fn a_slow_link_keeps_little_so_that_the_agent_decides() {
+fn slow_link_keeps_short_backlog() {
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
     let mut world = World::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {

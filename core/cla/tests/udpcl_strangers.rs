@@ -35,7 +35,7 @@ fn gone(out: &[Output], link: LinkId) -> bool {
 }
 
 #[test]
-fn one_that_says_its_name_and_is_where_it_says_is_sent_bundles_while_it_listens() {
+fn confirmed_dynamic_peer_gets_bundles() {
     let mut bench = Bench::new(|_, _| {});
     let link = meet(&mut bench, stranger(), 10_000, "ipn:77.0").unwrap();
     assert!(link.is_dynamic() && bench.layer.usage().strangers == 1);
@@ -73,7 +73,7 @@ fn nothing_else_makes_a_link() {
 }
 
 #[test]
-fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
+fn dynamic_peer_becomes_configured_neighbour() {
     let mut bench = Bench::new(|_, _| {});
     let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
@@ -86,7 +86,7 @@ fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
 
 /// Draft sections 3.5.6 and 3.5.7; its address may be forged.
 #[test]
-fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_long() {
+fn probe_reply_is_prompt_and_small() {
     let mut bench = Bench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
     for from in [address(0), stranger()] {
@@ -102,7 +102,7 @@ fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_lon
 
 /// One small packet of a forged address, with hundreds of questions in it, would be a flood at whoever has that address.
 #[test]
-fn many_questions_in_one_packet_are_answered_with_hardly_more_than_it_held() {
+fn repeated_questions_draw_one_small_reply() {
     let mut bench = Bench::new(|_, _| {});
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
@@ -130,7 +130,7 @@ fn those_who_were_asked_are_bounded() {
 }
 
 #[test]
-fn strangers_met_are_bounded_and_their_places_used_again() {
+fn dynamic_peers_are_bounded_and_reused() {
     let mut bench = Bench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
     let met = (0..1200).filter(|n| meet(&mut bench, at(*n), 60_000, "ipn:77.0").is_some()).count();
@@ -145,7 +145,7 @@ fn strangers_met_are_bounded_and_their_places_used_again() {
 
 /// One that announces itself to its neighbour, which has no link to it.
 #[test]
-fn two_entities_of_which_one_knows_the_other_exchange_bundles_both_ways() {
+fn one_sided_configuration_exchanges_both_ways() {
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
     let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];

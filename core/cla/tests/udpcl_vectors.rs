@@ -50,7 +50,7 @@ fn transfers_are_read_and_segments_written() {
 }
 
 #[test]
-fn what_is_said_of_oneself_is_read_and_written() {
+fn announcements_round_trip() {
     let v = vectors();
     let known = read(&v["sender_listen_30s_node"]);
     assert_eq!((known.listens_ms, known.node_id.as_deref()), (Some(30_000), Some("ipn:1.0")));
@@ -67,7 +67,7 @@ fn what_is_said_of_oneself_is_read_and_written() {
 }
 
 #[test]
-fn an_entity_takes_every_packet_of_the_vectors() {
+fn all_vector_packets_are_accepted() {
     let v = vectors();
     for (name, packet) in &v {
         let mut bench = Bench::new(|config, _| config.split = whole);
@@ -94,7 +94,7 @@ fn an_entity_takes_every_packet_of_the_vectors() {
 /// RFC 7122 3.4, and draft section 3.5.3: the neighbour is told its name, and who is there.
 /// Keeps 7122-3.4-1.
 #[test]
-fn signs_of_life_are_those_of_the_vectors() {
+fn keepalives_match_vectors() {
     let v = vectors();
     for (version, packet) in [(1, "keepalive"), (2, "sender_listen_30s_node")] {
         let mut bench = Bench::new(|config, span| {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_its_limit_and_begins_anew_after_a_success() {
+    fn backoff_doubles_and_resets_after_success() {
         let mut tried = Tried::default();
         let mut now = s(0);
         let mut waits = alloc::vec::Vec::new();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_few_in_a_time_however_they_end() {
+    fn attempts_are_bounded_whatever_their_end() {
         let mut tried = Tried::default();
         for n in 0..ATTEMPTS_MAX as u64 {
             assert_eq!(tried.full_until(s(n)), None);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_is_forgotten_before_its_time_while_attempts_are_few() {
+    fn addresses_are_kept_while_attempts_are_few() {
         let mut tried = Tried::default();
         let victim = at(7, 80);
         for _ in 0..7 {

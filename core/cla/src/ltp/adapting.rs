@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_follow_measured_answers_in_both_directions() {
+    fn timers_follow_round_trips_both_ways() {
         let mut span = span();
         assert_eq!(span.margin(), Duration::from_millis(200), "the start");
         (0..50).for_each(|n| span.answered(at(n * 1000 + 103), at(n * 1000)));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_answer_in_time_timers_get_longer_and_with_one_shorter() {
+    fn timers_grow_without_answers_and_recover() {
         let mut span = span();
         (0..100).for_each(|n| span.unanswered(at(n * 10_000)));
         assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_given_up_make_careful_of_a_peer_that_is_there_and_not_of_one_that_is_silent() {
+    fn only_live_peers_cancels_cause_caution() {
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         (0..100).for_each(|n| span.overtaxed(at(n * 1000)));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_gives_up_is_sent_less_until_it_is_trusted_again() {
+    fn cancelling_peer_gets_smaller_window_until_trusted() {
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         let (rate, margin, gather) = (span.rate().0, span.margin(), span.gather());

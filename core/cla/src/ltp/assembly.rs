@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_with_overlaps_gives_the_block(
+        fn overlapping_segments_in_any_order_assemble(
             pieces in proptest::collection::vec((0u64..900, 1u64..300), 0..40),
             cut in 0u64..1000,
         ) {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_a_byte_cost_about_what_they_hold_and_runs_more() {
+    fn segment_cost_is_near_data_length() {
         let mut assembly = Assembly::default();
         let buffer = Payload::from(alloc::vec![7; 60_000]);
         (0..20_000).for_each(|at| assert_eq!(assembly.insert(at, buffer.slice(at * 3, 1)), 1));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_pass_through_by_length_and_bytes_are_joined() {
+    fn fills_keep_length_and_bytes_join() {
         let fill = Payload::fill(3, 5000);
         let mut assembly = Assembly::default();
         for i in (0..5).rev() {

@@ -202,7 +202,7 @@ mod tests {
 
     /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8.
     #[test]
-    fn a_cookie_that_was_seen_must_come_again_and_may_grow() {
+    fn seen_cookie_is_required_and_may_grow() {
         let mut had = None;
         assert!(takes(&mut had, &[]) && had.is_none());
         assert!(takes(&mut had, &[b"abc"]));
@@ -214,7 +214,7 @@ mod tests {
 
     /// Keeps 5327-2.2-5, 5327-2.2-6, 5327-2.2-7.
     #[test]
-    fn both_ends_may_have_one_but_none_comes_later() {
+    fn late_cookies_are_rejected() {
         let mut had = None;
         assert!(takes(&mut had, &[b"ours", b"theirs"]));
         assert!(takes(&mut had, &[b"theirs", b"ours"]) && takes(&mut had, &[b"ours", b"theirs longer"]));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_cookies_is_bounded() {
+    fn stored_cookies_are_bounded() {
         for shown in [&[&[7u8; 65][..]][..], &[b""], &[b"a", b"b", b"c"], &[b"a", &[7; 65]]] {
             let mut had = None;
             assert!(!takes(&mut had, shown) && had.is_none());

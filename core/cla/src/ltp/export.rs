@@ -534,7 +534,7 @@ mod tests {
     proptest! {
         /// Keeps 5326-2-2, 5326-4.1-3, 5326-4.1-5.
         #[test]
-        fn every_segment_but_the_last_fills_its_datagram(
+        fn all_but_last_segment_fill_datagrams(
             len in 1u64..200_000, datagram in prop_oneof![64u32..126, 300u32..9000], every in prop_oneof![Just(0u64), 1000u64..50_000],
         ) {
             let mut export = export(len, datagram);
@@ -554,7 +554,7 @@ mod tests {
 
         /// Keeps 5326-2-1, 5326-2-2, 5326-3.2.1-4, 5326-3.2.1-7, 5326-6.12-1, 5326-6.13-2, 5326-6.13-4.
         #[test]
-        fn gaps_are_resent_exactly_and_only_their_last_segment_is_a_checkpoint(
+        fn gaps_are_resent_ending_in_checkpoint(
             runs in proptest::collection::vec((0u64..50_000, 1u64..9000), 1..12),
         ) {
             let mut export = export(60_000, 1360);
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_report_that_claims_less_is_believed() {
+    fn later_report_claiming_less_is_believed() {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_was_overtaken_takes_nothing_back() {
+    fn overtaken_report_retracts_nothing() {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 0, (0, 2000), [(1000, 2000)].into_iter()), Reported::Gaps);
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_receiver_that_started_anew_are_not_mixed_with_those_of_before() {
+    fn claims_before_receiver_restart_are_dropped() {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Nothing);
@@ -611,7 +611,7 @@ mod tests {
 
     /// Keeps 5326-6.13-4.
     #[test]
-    fn reports_of_one_moment_are_answered_by_one_checkpoint_that_names_the_first_scope() {
+    fn simultaneous_reports_share_one_checkpoint() {
         let mut export = export(60_000, 1360);
         drain(&mut export);
         // A report in two segments: ION splits those with more than 20 claims.
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_beyond_what_was_sent_are_forged() {
+    fn claims_beyond_sent_data_are_forged() {
         let mut export = export(10_000, 1360);
         export.next_fresh(0);
         assert_eq!(export.report(5, 0, (0, 10_000), [(0, 10_000)].into_iter()), Reported::Invalid);
@@ -635,7 +635,7 @@ mod tests {
 
     /// Keeps 5326-6.13-5.
     #[test]
-    fn a_flood_of_reports_ends_the_session_and_queues_no_more_than_the_block() {
+    fn report_flood_ends_session_with_bounded_queue() {
         let mut export = export(10_000, 1360);
         drain(&mut export);
         let mut last = Reported::Nothing;
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn where_data_is_lost_checkpoints_leave_twice() {
+    fn checkpoints_are_doubled_after_loss() {
         let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
@@ -662,7 +662,7 @@ mod tests {
 
     /// Keeps 5326-3.2.1-5, 5326-6.2-1, 5326-6.7-1.
     #[test]
-    fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
+    fn expired_checkpoint_is_resent_until_limit() {
         let mut export = export(100, 1360);
         let first = export.next_fresh(0).unwrap().data;
         for _ in 0..2 {

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_segment_is_dressed_with_is_read_from_it() {
+    fn segment_extensions_round_trip() {
         let session = SessionId { engine: 300, number: 70_000 };
         let bare = Segment { session, body: Body::ReportAck { serial: 9 } }.emit();
         let cookie = [7; 200];
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_put_than_can_be_counted_and_what_is_no_segment_stays() {
+    fn extension_count_is_capped() {
         let bare = Segment { session: SessionId { engine: 1, number: 2 }, body: Body::CancelAck { by_sender: true } };
         let many = dress(&bare.emit(), core::iter::repeat_n((tag::COOKIE, &[1][..]), 20), 0);
         assert_eq!(parse(&many, many.len() as u64).unwrap().header.iter().count(), 15);

@@ -60,7 +60,7 @@ mod tests {
 
     /// Keeps 5326-6.20-1.
     #[test]
-    fn counting_up_takes_one_run_and_the_last_are_remembered() {
+    fn consecutive_numbers_take_one_run() {
         let mut closed = ClosedSessions::new(1);
         let id = |number| SessionId { engine: 3, number };
         for number in 0..3 * SESSIONS_MAX {

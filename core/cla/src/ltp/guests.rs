@@ -129,7 +129,7 @@ mod tests {
     use farlink_base::Empty;
 
     #[test]
-    fn guests_share_a_quarter_and_give_all_back() {
+    fn guests_share_a_quarter_of_memory() {
         let mut sessions = Sessions::make(1);
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let mut came = Vec::new();

@@ -499,7 +499,7 @@ mod tests {
 
     /// Keeps 5326-6.11-2, 5326-6.11-3, 5326-6.11-6.
     #[test]
-    fn bounds_of_primary_secondary_and_late_reports() {
+    fn primary_secondary_and_late_report_bounds() {
         let mut import = import();
         put(&mut import, kind::RED, 0, 10).unwrap();
         put(&mut import, kind::CHECKPOINT, 20, 10).unwrap();
@@ -517,7 +517,7 @@ mod tests {
 
     /// Keeps 5326-6.9-1, 5326-6.14-1.
     #[test]
-    fn the_completing_report_waits_for_the_verdict_and_done_for_its_acknowledgment() {
+    fn completing_report_waits_for_verdict() {
         let mut import = import();
         put(&mut import, kind::BLOCK_END, 10, 10).unwrap();
         assert!(import.take_red().is_none());
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_cancel_when_trying_again_may_help_or_nothing_was_kept() {
+    fn refusals_cancel_unless_part_was_kept() {
         for (verdicts, want) in [
             ([Ok(()), Err(Refusal::NoResources)], Some(true)),
             ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),
@@ -559,7 +559,7 @@ mod tests {
 
     /// Keeps 5326-6.21-1.
     #[test]
-    fn colours_and_ends_that_contradict_are_faults() {
+    fn contradicting_colours_and_ends_are_faults() {
         let mut import = import();
         put(&mut import, kind::GREEN, 50, 10).unwrap();
         assert_eq!(put(&mut import, kind::RED, 45, 10), Err(Fault::Miscolored));
@@ -575,7 +575,7 @@ mod tests {
 
     /// Keeps 5326-3.2.2-5, 5326-6.11-4, 5326-6.11-5.
     #[test]
-    fn a_visible_gap_is_reported_unasked_but_only_now_and_then() {
+    fn gaps_draw_rate_limited_unasked_reports() {
         let mut import = import();
         put(&mut import, kind::RED, 0, 100).unwrap();
         assert!(import.wants_asynchronous(100).is_none(), "no gap");

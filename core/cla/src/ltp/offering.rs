@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_any_length_come_out_whole_whatever_the_steps() {
+    fn bundles_survive_any_chunking() {
         let lengths = [10, 300_000, 4, 200_000, 257, 90_000];
         let bundles: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, len)| bundle(*len, i as u8)).collect();
         let block = Payload::from(bundles.concat());
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_off_whatever_the_steps_and_a_broken_one_costs_what_follows_it() {
+    fn broken_mark_loses_only_later_bundles() {
         let bundles: Vec<Vec<u8>> = [10, 3000, 4, 700].iter().map(|len| bundle(*len, 5)).collect();
         // A number may be padded with zeros (RFC 6256).
         let marked = |marks: [&[u8]; 4]| -> Vec<u8> {

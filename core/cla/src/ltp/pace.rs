@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_fast_link_is_filled_within_some_round_trips() {
+    fn clean_link_fills_within_round_trips() {
         for trip in [0.0005, 0.02, 0.5] {
             let link = Link { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
             let (rate, overrun) = run(&link, 40.0 * trip + 0.5);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_by_chance_does_not_slow_it_down() {
+    fn random_loss_does_not_slow_pace() {
         for loss in [0.01, 0.1, 0.3] {
             let link = Link { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
             let (rate, _) = run(&link, 10.0);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_buffer_is_not_overrun_for_long() {
+    fn small_buffer_is_not_overrun_long() {
         let link = Link { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_at_the_end_of_the_number_space_do_not_overflow() {
+    fn ranges_at_maximum_offset_do_not_overflow() {
         let mut set = Ranges::new();
         set.insert(u64::MAX - 1, u64::MAX);
         assert!(set.covers(u64::MAX - 1, u64::MAX));

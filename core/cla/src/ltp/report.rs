@@ -60,7 +60,7 @@ mod tests {
         /// Keeps 5326-3.2.2-2, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-6.11-7.
         /// Keeps 5326-6.11-8, 5326-6.11-9.
         #[test]
-        fn split_reports_cover_the_scope_and_claim_exactly_what_was_received(
+        fn split_reports_claim_exactly_received_data(
             runs in proptest::collection::vec((0u64..100_000, 1u64..2000), 1..60),
             scope in (0u64..100_000, 1u64..100_000),
             datagram in 40u32..200,

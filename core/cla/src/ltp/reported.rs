@@ -130,7 +130,7 @@ mod tests {
     use farlink_base::{LinkId, Payload, socket};
 
     #[test]
-    fn a_report_of_what_was_never_sent_tells_nothing_of_what_was() {
+    fn reports_beyond_sent_data_are_ignored() {
         let link = LinkId(1);
         let mut ltp = Ltp::new(
             Config { engine: 1, ..Config::default() },

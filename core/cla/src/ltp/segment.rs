@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_stepped_over_on_both_ends() {
+    fn header_and_trailer_extensions_are_skipped() {
         let bytes = Bytes::from_static(&[0, 1, 42, 0x12, 0, 2, 9, 9, 1, 0, 2, b'h', b'i', 0xc0, 0, 1, 1, 7]);
         let Ok(Segment { body: Body::Data(data, content), .. }) = Segment::parse(&bytes) else { panic!("no data") };
         assert_eq!((data.length, &content[..]), (2, &b"hi"[..]));

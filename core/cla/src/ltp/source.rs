@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_block_is_here_and_asks_for_nothing() {
+    fn whole_block_reads_nothing() {
         let mut source = Source::whole(Payload::fill(1, 5 * WINDOW));
         assert!(source.has(4 * WINDOW, WINDOW) && source.send().is_none());
         source.passed(3 * WINDOW);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_block_holds_what_leaves_next_and_what_leaves_again() {
+    fn streamed_block_keeps_only_needed_data() {
         let total = 9 * WINDOW + 5;
         let whole = Payload::fill(1, total);
         let mut source = Source::new(total, Some(SendId(1)));

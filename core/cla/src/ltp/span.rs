@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_found_out_by_what_arrives_is_charged_by_the_data_and_a_named_one_by_all_that_is_sent() {
+    fn measured_rate_charges_data_configured_rate_everything() {
         let charged = |rate| {
             let state = LinkState { rate, ..LinkState::UP };
             let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
+    fn bursts_stay_near_two_milliseconds() {
         let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
         let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
         let burst = |span: &mut Span, now: u64| {

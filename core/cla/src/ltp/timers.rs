@@ -151,7 +151,7 @@ mod tests {
 
     /// Keeps 5326-6.5-1, 5326-6.6-1.
     #[test]
-    fn only_answers_of_a_silent_peer_are_put_off() {
+    fn only_silent_peers_timers_are_postponed() {
         let mut timers = Timers::new(1, true);
         // Contact until 10; the peer answers at 5 (before the gap) and at 20 (inside it).
         timers.start(wait(1), at(5), Duration::from_secs(20));
@@ -168,7 +168,7 @@ mod tests {
 
     /// Keeps 5326-6.6-1.
     #[test]
-    fn a_gap_shorter_than_the_way_there_delays_nothing() {
+    fn short_gap_delays_nothing() {
         let mut timers = Timers::new(1, true);
         timers.start(wait(1), at(100), Duration::from_secs(100));
         timers.suspend(at(10));

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_of_a_head_that_has_not_come_whole() {
+    fn frames_round_trip_and_partial_heads_wait() {
         let lens = [0, 1, 23, 24, 255, 256, 65_535, 65_536, u32::MAX.into()];
         let long = [(1 << 32), u64::MAX].map(|len| (Mtcp, len));
         for (framing, len) in lens.iter().flat_map(|len| [(Stcp, *len), (Mtcp, *len)]).chain(long) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_string_may_have_a_longer_head_than_it_needs_but_a_definite_one() {
+    fn longer_definite_heads_are_accepted() {
         for head in [&[0x43][..], &[0x58, 3], &[0x59, 0, 3], &[0x5a, 0, 0, 0, 3], &[0x5b, 0, 0, 0, 0, 0, 0, 0, 3]] {
             assert_eq!(read(Mtcp, head), (Ok(Some(3)), head.len() as u64));
         }

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_share_one_bound_and_give_back_what_they_took() {
+    fn copies_share_one_bound() {
         let mut room = Room::new(BUNDLE_MAX + 100);
         let (mut long, mut short, mut late) = (Copy::new(false), Copy::new(false), Copy::new(false));
         for _ in 0..16 {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_half_of_the_room_to_neighbours() {
+    fn dynamic_streams_leave_half_to_neighbours() {
         let mut room = Room::new(100);
         let (mut stranger, mut other, mut neighbour) = (Copy::new(true), Copy::new(true), Copy::new(false));
         stranger.add(&Payload::fill(1, 50), &mut room);

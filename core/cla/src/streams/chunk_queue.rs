@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_ropes_become_one_piece_and_others_are_shared() {
+    fn short_chunks_merge_and_long_are_shared() {
         let mut queue = ChunkQueue::default();
         let mut all = alloc::vec::Vec::new();
         for n in 0..100u8 {

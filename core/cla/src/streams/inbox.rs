@@ -57,7 +57,7 @@ mod tests {
     use farlink_base::Bytes;
 
     #[test]
-    fn a_trickle_is_kept_in_few_pieces_and_what_is_not_read_comes_first_again() {
+    fn trickle_is_kept_in_few_pieces() {
         let mut inbox = Inbox::default();
         for n in 0..200u8 {
             inbox.add(Payload::from(Bytes::from(alloc::vec![n; 2]).slice(..1)));

@@ -167,7 +167,7 @@ mod tests {
 
     /// Keeps 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2.
     #[test]
-    fn the_wait_doubles_to_its_limit_and_begins_again_after_a_good_session() {
+    fn backoff_doubles_and_resets_after_session() {
         let mut link: Link<Config, ()> = Link::met(Config);
         let waits: Vec<u128> = (0..10).map(|_| link.next_backoff().as_millis()).collect();
         assert_eq!(waits[..4], [100, 200, 400, 800]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_connects_while_it_is_up_and_waits_for_nothing_and_is_not_turned_off() {
+    fn link_connects_only_while_wanted() {
         let (mut timers, mut link) = (TimerQueue::new(), Link::<Config, ()>::configured(Config));
         assert!(!link.may_connect());
         assert!(link.on_state(Instant::ZERO, LinkState::UP, &mut timers, ()) && link.may_connect());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_room_for_each_neighbour_in_half_of_the_house_at_least() {
+    fn dynamic_sessions_leave_room_for_neighbours() {
         let mut links: Links<Config, ()> = Links::new();
         for n in 0..3 {
             links.insert(LinkId(n), Box::new(Link::configured(Config)));

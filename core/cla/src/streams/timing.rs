@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_deadline_is_the_earliest_and_a_timer_only_moves_forward() {
+    fn timers_only_move_forward() {
         let mut deadlines = Deadlines::at(Instant(5));
         assert!(!deadlines.passed(Instant(9)) && deadlines.passed(Instant(5)) && !deadlines.passed(Instant(7)));
         assert_eq!(deadlines.next, Some(Instant(5)));

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_asked_for_a_little_ahead_of_what_left_and_never_beyond_its_end() {
+    fn bundle_data_is_requested_just_ahead() {
         let total = 3 * WINDOW + 5;
         let mut filling = Filling::new(SendId(1), total, 10, 0);
         assert_eq!(filling.want(0), Some((SendId(1), 10, WINDOW)));

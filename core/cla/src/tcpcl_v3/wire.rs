@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_as_written_and_every_prefix_is_incomplete() {
+    fn v3_messages_round_trip_and_prefixes_wait() {
         let long = u64::MAX;
         let put = |write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_ten_bytes_and_64_bits_at_most() {
+    fn numbers_are_bounded_to_64_bits() {
         for first in [0x10, 0x20, 0x51, 0x60] {
             let bomb = [&[first][..], &[0x80; 10], &[1]].concat();
             assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))), "{first:#x}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn contact_headers_are_read_as_written_and_never_longer_than_they_may_be() {
+    fn contact_headers_round_trip_within_bounds() {
         let mut out = Vec::new();
         put_contact(&mut out, 0x0d, 15, "ipn:1.0");
         let contact = |bytes: &[u8]| read_contact(&mut Payload::from(bytes.to_vec()).reader());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_refusal_is_heard_as_such() {
+    fn refusal_reasons_round_trip() {
         for (code, heard) in [
             (refuse::COMPLETED, Some(Refusal::Duplicate)),
             (refuse::NO_RESOURCES, Some(Refusal::NoResources)),

@@ -416,7 +416,7 @@ mod tests {
 
     /// Keeps 9174-5.2.3-3, 9174-5.2.4-3.
     #[test]
-    fn last_acknowledgments_wait_for_their_verdicts_and_leave_in_order() {
+    fn final_acknowledgments_await_verdicts_in_order() {
         let mut incoming = Incoming::new(0, 1000, 10_000);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
@@ -436,7 +436,7 @@ mod tests {
 
     /// Keeps 9174-5.2.4-3.
     #[test]
-    fn a_refusal_waits_for_the_answers_to_what_came_before() {
+    fn refusal_waits_for_earlier_answers() {
         let mut incoming = Incoming::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 7), &mut Vec::new()).unwrap();
@@ -451,7 +451,7 @@ mod tests {
 
     /// Keeps 9174-5.2.4-6.
     #[test]
-    fn a_transfer_refused_on_its_way_is_discarded_to_its_end_or_to_the_next() {
+    fn refused_transfer_is_discarded_to_its_end() {
         for ends in [false, true] {
             let mut incoming = Incoming::new(0, 1000, 10_000);
             let mut out = Vec::new();
@@ -499,7 +499,7 @@ mod tests {
 
     /// Keeps 9174-5.2.5.1-2.
     #[test]
-    fn a_transfer_without_end_stops_at_the_limit() {
+    fn endless_transfer_stops_at_limit() {
         let mut incoming = Incoming::new(0, 1000, 2500);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 1000), &mut out).unwrap();
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_on_hold_stops_the_reading_until_it_is_resumed_refused_or_over() {
+    fn held_transfer_pauses_reading() {
         for release in 0..3 {
             let mut incoming = Incoming::new(0, 1000, 10_000);
             feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();

@@ -363,7 +363,7 @@ mod tests {
 
     /// Keeps 9174-4.5-1, 9174-5.2.4-4, 9174-5.2.4-5.
     #[test]
-    fn a_refused_transfer_stops_and_the_next_one_begins() {
+    fn refused_transfer_yields_to_next() {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_begun_can_be_taken_back() {
+    fn unstarted_bundle_can_be_withdrawn() {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_bundle_is_asked_for_while_it_leaves() {
+    fn long_bundle_is_read_while_sent() {
         let total = 5 * WINDOW + 7;
         let mut out = Outgoing { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..Outgoing::default() };
         assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100), leaving: Leaving::AS_IT_IS }));

@@ -521,7 +521,7 @@ mod tests {
     use farlink_base::layer::SendId;
 
     #[test]
-    fn of_what_comes_behind_a_goodbye_nothing_is_kept() {
+    fn data_after_termination_is_dropped() {
         let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
         session.phase = Phase::Established;
         session.answer_rest(Instant(2));
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_left_do_not_count_as_waiting_however_much_there_is_to_send_and_others_do() {
+    fn only_unsent_answers_count_as_waiting() {
         let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
         session.phase = Phase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);

@@ -40,7 +40,7 @@ mod tests {
 
     /// Keeps 9174-5.2.1-1.
     #[test]
-    fn each_number_is_new_once_in_whatever_order() {
+    fn each_transfer_id_is_new_once() {
         let mut used = UsedIds::default();
         for id in [5, 3, 4, u64::MAX, 0, u64::MAX - 1, 7] {
             assert!(used.insert(id), "{id}");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_random_take_bounded_memory_and_none_is_new_twice() {
+    fn random_transfer_ids_use_bounded_memory() {
         let mut used = UsedIds::default();
         let ids = || (0..10_000u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for id in ids() {

@@ -339,7 +339,7 @@ mod tests {
 
     /// Keeps 9174-2.1-1, 9174-4.6-4, 9174-5.2.2-3.
     #[test]
-    fn messages_round_trip_and_every_prefix_is_incomplete() {
+    fn v4_messages_round_trip_and_prefixes_wait() {
         let init = SessionInit {
             keepalive_s: 30,
             segment_mru: 1 << 16,

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_known_for_a_minute_and_forgotten_after_two() {
+    fn finished_transfer_is_remembered_one_to_two_minutes() {
         let mut finished = Finished::new(1);
         assert_eq!(finished.due(), None);
         finished.insert(s(100), id(1));

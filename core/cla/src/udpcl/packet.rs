@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_fill_their_packets_and_join_to_the_whole() {
+    fn segments_fill_packets_and_rejoin() {
         for room in 64u64..700 {
             let (total, id) = (70_000, 1 << 40);
             let mut at = 0;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_items_and_those_of_other_types_are_ignored_and_the_others_heard() {
+    fn unknown_extension_items_are_ignored() {
         let heard = |bytes: &[u8]| read(bytes).unwrap().0;
         // Unknown keys: 0, 100, -32768; a value of every shape.
         assert_eq!(heard(b"\xa4\x00\x81\xf6\x18\x64\xa1\x01\x02\x39\x7f\xff\x7f\x61a\xff\x03\x05").listens_ms, Some(5));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_an_error_wherever_it_is_cut() {
+    fn malformed_map_is_an_error() {
         let map = b"\xa3\x02\x82\x05\x43abc\x03\x19\x75\x30\x04\x67ipn:1.0";
         assert!(read(map).is_ok());
         for cut in 0..map.len() {

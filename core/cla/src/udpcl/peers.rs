@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_found_by_address_and_by_a_host_that_only_one_leads_to() {
+    fn links_match_address_then_unique_host() {
         let mut homes = Homes::new();
         homes.insert(at(1, 4556), LinkId(3));
         homes.insert(at(1, 4556), LinkId(2));

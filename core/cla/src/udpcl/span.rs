@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_datagram_is_charged_as_the_packets_it_leaves_in() {
+    fn long_datagram_is_charged_per_ip_fragment() {
         let span = span(1000);
         let wire = [100, 1472, 1473, 65_507].map(|len| span.wire_bytes(len));
         assert_eq!(wire, [128, 1500, 1473 + 8 + 40, 65_507 + 8 + 45 * 20]);
     }
 
     #[test]
-    fn bursts_stay_near_two_milliseconds_and_idle_time_is_not_saved_up() {
+    fn bursts_are_short_and_idle_unsaved() {
         let mut span = span(100_000_000);
         let burst = |span: &mut Span, now: u64| {
             let horizon = span.begin_burst(Instant(now));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_had_no_rate_goes_on_when_it_has_one() {
+    fn link_resumes_when_rate_returns() {
         let mut span = span(0);
         assert!(!span.may_send() && !span.wants_more());
         span.charge(10);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_given_in_parts_is_asked_for_window_by_window_and_taken_in_order() {
+    fn streamed_bundle_is_read_window_by_window() {
         let whole = Payload::fill(1, 5 * WINDOW + 10);
         let mut job = Job::new(SendId(1), whole.len(), whole.slice(0, 100), Leaving::AS_IT_IS);
         let (mut sent, mut asked) = (Payload::new(), 100);

@@ -45,7 +45,7 @@ impl Bench {
 }
 
 #[test]
-fn segments_in_any_order_join_to_their_bundle_once() {
+fn segments_in_any_order_join_once() {
     let mut rng = Rng::new(3);
     for round in 0..200u64 {
         let mut bench = Bench::new();
@@ -69,7 +69,7 @@ fn segments_in_any_order_join_to_their_bundle_once() {
 }
 
 #[test]
-fn what_overlaps_is_discarded_and_the_rest_goes_on() {
+fn overlapping_segment_is_dropped_alone() {
     let mut bench = Bench::new();
     let whole = bundle(100);
     bench.hear(1, cut(&whole, 5, 20, 20));
@@ -83,7 +83,7 @@ fn what_overlaps_is_discarded_and_the_rest_goes_on() {
 }
 
 #[test]
-fn transfers_are_told_apart_by_address_port_and_number() {
+fn transfers_keyed_by_address_port_number() {
     let mut bench = Bench::new();
     let (one, two) = (bundle(40), bundle(50));
     for (port, id, whole) in [(1, 5, &one), (2, 5, &two), (1, 6, &two)] {
@@ -95,7 +95,7 @@ fn transfers_are_told_apart_by_address_port_and_number() {
 }
 
 #[test]
-fn totals_that_differ_end_the_transfer_for_good() {
+fn conflicting_totals_end_the_transfer() {
     let mut bench = Bench::new();
     bench.hear(1, cut(&bundle(100), 5, 0, 50));
     assert!(matches!(bench.hear(1, cut(&bundle(101), 5, 50, 50)), Heard::Malformed(_)));
@@ -110,7 +110,7 @@ fn totals_that_differ_end_the_transfer_for_good() {
 }
 
 #[test]
-fn one_segment_is_a_transfer_and_its_copies_are_known_for_a_minute() {
+fn single_segment_copies_are_suppressed_one_minute() {
     let mut bench = Bench::new();
     let alone = Segment { total: None, ..cut(&bundle(100), 5, 0, 100) };
     assert_eq!(bench.hear(1, alone.clone()), Heard::Whole(Payload::from(bundle(100))));
@@ -123,7 +123,7 @@ fn one_segment_is_a_transfer_and_its_copies_are_known_for_a_minute() {
 }
 
 #[test]
-fn what_is_no_bundle_is_thrown_away() {
+fn non_bundle_data_is_dropped() {
     let mut bench = Bench::new();
     for first in [0x00, 0x16, 0x01, 0xa0, 0xff] {
         let mut bytes = bundle(10);
@@ -137,7 +137,7 @@ fn what_is_no_bundle_is_thrown_away() {
 }
 
 #[test]
-fn lengths_that_cannot_be_are_not_believed() {
+fn impossible_lengths_are_rejected() {
     let mut bench = Bench::new();
     let data = Payload::from(bundle(10));
     let segment = |total, offset| Segment { id: 1, total: Some(total), offset, data: data.clone() };
@@ -150,7 +150,7 @@ fn lengths_that_cannot_be_are_not_believed() {
 }
 
 #[test]
-fn one_that_gets_no_segment_for_a_minute_is_dropped() {
+fn idle_transfer_is_dropped_after_a_minute() {
     let mut bench = Bench::new();
     let whole = bundle(100);
     bench.hear(1, cut(&whole, 5, 0, 10));
@@ -168,7 +168,7 @@ fn one_that_gets_no_segment_for_a_minute_is_dropped() {
 }
 
 #[test]
-fn strangers_have_a_quarter_and_one_of_them_a_quarter_of_it() {
+fn dynamic_peers_get_a_quarter_of_memory() {
     let mut bench = Bench::new();
     let whole = bundle(100);
     let mut taken = [0; 100];
@@ -207,7 +207,7 @@ fn tiny_segments_weigh_what_they_cost() {
 }
 
 #[test]
-fn a_transfer_does_not_hold_the_buffers_it_came_in() {
+fn transfer_does_not_pin_receive_buffers() {
     let mut bench = Bench::new();
     let buffer = farlink_base::Bytes::from(bundle(60_000));
     let data = Payload::from(buffer.slice(0..5000));
@@ -216,7 +216,7 @@ fn a_transfer_does_not_hold_the_buffers_it_came_in() {
 }
 
 #[test]
-fn a_length_only_payload_is_joined_as_one() {
+fn fill_payload_joins_as_one() {
     let mut bench = Bench::new();
     let mut whole = Payload::from(&b"\x9f"[..]);
     whole.append(Payload::fill(3, 5000));

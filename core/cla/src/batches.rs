@@ -5,12 +5,12 @@ use farlink_base::layer::{DatagramBatch, Destination, Output};
 use farlink_base::{Payload, Sink, socket};
 
 /// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
-pub(crate) const TRAIN_BYTES: u64 = 65_000;
-const TRAIN_DATAGRAMS: u64 = 64;
+pub(crate) const BATCH_BYTES: u64 = 65_000;
+const BATCH_DATAGRAMS: u64 = 64;
 
-/// Collects datagrams into trains: equal lengths, the last may be shorter.
+/// Collects datagrams into batches: equal lengths, the last may be shorter.
 #[derive(Debug)]
-pub(crate) struct Trains {
+pub(crate) struct BatchBuilder {
     to: Destination,
     pub(crate) rope: Payload,
     stride: u64,
@@ -19,13 +19,21 @@ pub(crate) struct Trains {
     pub(crate) flushed: u32,
     heads: BytesMut,
 }
-impl Trains {
-    pub(crate) fn new(to: Destination) -> Trains {
-        Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
+impl BatchBuilder {
+    pub(crate) fn new(to: Destination) -> BatchBuilder {
+        BatchBuilder {
+            to,
+            rope: Payload::new(),
+            stride: 0,
+            count: 0,
+            closed: false,
+            flushed: 0,
+            heads: BytesMut::new(),
+        }
     }
     /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
     pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
-        let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
+        let full = self.closed || self.count == BATCH_DATAGRAMS || self.rope.len() + len > BATCH_BYTES;
         if full || len > self.stride {
             self.flush(out);
             self.stride = len;
@@ -61,14 +69,14 @@ mod tests {
     #[test]
     fn batches_hold_equal_lengths() {
         let mut out = Vec::new();
-        let mut trains = Trains::new(Destination::Link(LinkId(1)));
+        let mut batches = BatchBuilder::new(Destination::Link(LinkId(1)));
         for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
-            trains.begin(len as u64, &mut out);
-            trains.head(&alloc::vec![1; len.min(40)]);
-            trains.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
+            batches.begin(len as u64, &mut out);
+            batches.head(&alloc::vec![1; len.min(40)]);
+            batches.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
         }
-        trains.flush(&mut out);
-        trains.flush(&mut out);
+        batches.flush(&mut out);
+        batches.flush(&mut out);
         let shapes: Vec<_> = out
             .iter()
             .map(|o| match o {
@@ -85,15 +93,15 @@ mod tests {
     fn batches_respect_kernel_limits() {
         for len in [10u64, 1360, 9000] {
             let mut out = Vec::new();
-            let mut trains = Trains::new(Destination::Link(LinkId(1)));
+            let mut batches = BatchBuilder::new(Destination::Link(LinkId(1)));
             for _ in 0..300 {
-                trains.begin(len, &mut out);
-                trains.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
+                batches.begin(len, &mut out);
+                batches.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
             }
-            trains.flush(&mut out);
+            batches.flush(&mut out);
             for o in &out {
                 let Output::Socket(socket::Output::Datagrams { train, .. }) = o else { panic!() };
-                assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
+                assert!(train.data.len() <= BATCH_BYTES && train.count() <= BATCH_DATAGRAMS);
             }
         }
     }

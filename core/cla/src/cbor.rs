@@ -24,7 +24,7 @@ const BREAK: u8 = 0xff;
 const DEPTH_MAX: usize = 16;
 
 /// The beginning of an item: its major type, and its value; `None`: of indefinite length.
-pub(crate) type Head = (u8, Option<u64>);
+pub(crate) type ItemHead = (u8, Option<u64>);
 
 /// The next byte, without reading it.
 pub(crate) fn peek(reader: &PayloadReader<'_>) -> Option<u8> {
@@ -32,7 +32,7 @@ pub(crate) fn peek(reader: &PayloadReader<'_>) -> Option<u8> {
 }
 
 /// The next head; `None`: the bytes end, or it is none.
-pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
+pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<ItemHead> {
     let first = reader.read_u8()?;
     let (major, info) = (first >> 5, first & 0x1f);
     let value = match info {

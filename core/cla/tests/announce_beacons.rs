@@ -2,15 +2,15 @@
 
 use farlink_base::{Duration, EndpointId, Rng};
 use farlink_cla::announce::beacon::BEACON_MAX;
-use farlink_cla::announce::{Beacon, Service};
+use farlink_cla::announce::{AnnouncedService, Beacon};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use proptest::prelude::*;
 
 fn layer(name: &str) -> &'static LayerInfo {
     LayerInfo::named(name).unwrap()
 }
-fn service(name: &str, port: u16) -> Service {
-    Service { layer: layer(name), port }
+fn service(name: &str, port: u16) -> AnnouncedService {
+    AnnouncedService { layer: layer(name), port }
 }
 fn node(text: &str) -> EndpointId {
     text.parse().unwrap()
@@ -163,7 +163,7 @@ proptest! {
         services in prop::collection::vec((0..LAYERS.len(), 1u16..), 0..10),
         period in prop::option::of(0u64..=u64::MAX),
     ) {
-        let services = services.into_iter().map(|(place, port)| Service { layer: &LAYERS[place], port }).collect();
+        let services = services.into_iter().map(|(place, port)| AnnouncedService { layer: &LAYERS[place], port }).collect();
         let period = period.map(Duration::from_secs);
         let beacon = Beacon { node, sequence: Some(sequence), services, period };
         let bytes = beacon.emit();

@@ -1,6 +1,6 @@
 //! Announcements of those who mean no good: what they say costs little, and honest neighbours nothing.
 
-use crate::announce_site::{Site, at, beacon, numbered, s, serving};
+use crate::announce_site::{AnnounceSite, at, beacon, numbered, s, serving};
 use farlink_base::Rng;
 use farlink_cla::announce::{ATTEMPTS_MAX, HEARD_MAX, NAMES_MAX};
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ const HONEST_SERVES: &str = "10.0.0.2:4556";
 const NAMES: u64 = 130_000;
 
 /// A site with an honest neighbour that is there, and says so every 5 s.
-fn met() -> Site {
-    let mut site = Site::new("ipn:1.0", |_| {});
+fn met() -> AnnounceSite {
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(HONEST_SERVES));
     site.hear(HONEST, &beacon("ipn:2.0", 5));
     site.until(3.0);
@@ -73,7 +73,7 @@ fn name_flood_spares_present_and_new_neighbours() {
     assert!(site.found.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.found.len());
     site.world.answer.insert(at("10.0.0.3:4556"));
     let over = site.now;
-    let second = |site: &Site| site.now.0 as f64 / 1e9;
+    let second = |site: &AnnounceSite| site.now.0 as f64 / 1e9;
     while site.now.since(over).as_secs() < 60 {
         site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
         let next = second(&site) + 1.0;
@@ -86,7 +86,7 @@ fn name_flood_spares_present_and_new_neighbours() {
 
 #[test]
 fn connection_attempts_are_rate_limited() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
     // A victim's address, with other names and other ports each time.
     for n in 0..60_000u64 {
@@ -128,7 +128,7 @@ fn forged_name_or_address_takes_nothing() {
 
 #[test]
 fn who_was_configured_is_never_displaced() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {
         site.hear("10.0.0.66:3003", &beacon("ipn:2.0", 5));
@@ -139,7 +139,7 @@ fn who_was_configured_is_never_displaced() {
 
 #[test]
 fn neighbour_limit_keeps_present_neighbours() {
-    let mut site = Site::new("ipn:1.0", |config| config.neighbours_max = 5);
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
         site.world.answer.insert(at(&format!("10.0.0.{n}:4556")));
@@ -166,7 +166,7 @@ fn neighbour_limit_keeps_present_neighbours() {
 
 #[test]
 fn immediate_disconnects_increase_backoff() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
         // There for a second, then gone.
@@ -182,7 +182,7 @@ fn immediate_disconnects_increase_backoff() {
 
 #[test]
 fn alternating_neighbour_is_not_dialled_each_time() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
         // A victim that answers nobody, or late.
@@ -205,7 +205,7 @@ fn alternating_neighbour_is_not_dialled_each_time() {
 
 #[test]
 fn non_host_addresses_are_never_dialled() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
     for (second, address) in (0u32..).zip(nobody) {
@@ -219,7 +219,7 @@ fn non_host_addresses_are_never_dialled() {
 
 #[test]
 fn farewell_spares_a_new_session() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(HONEST, &beacon("ipn:2.0", 5));
     while site.found.is_empty() {
         let next = site.now.0 as f64 / 1e9 + 0.1;

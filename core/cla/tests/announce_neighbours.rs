@@ -1,15 +1,15 @@
 //! Neighbours found by announcements: when they come, how they end, whom policy keeps away.
 
-use crate::announce_site::{Site, at, beacon, layer, numbered, s, serving};
+use crate::announce_site::{AnnounceSite, at, beacon, layer, numbered, s, serving};
 use farlink_base::Duration;
-use farlink_cla::announce::{Beacon, FoundId, Stands};
+use farlink_cla::announce::{Beacon, DiscoveredId, NodeState};
 
 const B: &str = "10.0.0.2:3003";
 const B_SERVES: &str = "10.0.0.2:4556";
 
 #[test]
 fn beacons_leave_at_jittered_interval() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(1000.0);
     let times: Vec<f64> = site.said.iter().map(|(at, _)| at.0 as f64 / 1e9).collect();
     assert!(times[0] <= 0.5 && (180..=222).contains(&times.len()), "{}", times.len());
@@ -26,7 +26,7 @@ fn beacons_leave_at_jittered_interval() {
 
 #[test]
 fn first_beacon_makes_a_link() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
     site.until(1.0);
@@ -38,12 +38,12 @@ fn first_beacon_makes_a_link() {
     assert_eq!((site.found.len(), site.lost.len()), (1, 0), "one is enough");
     let (name, heard) = site.announcer.heard().next().unwrap();
     assert_eq!((name.to_string(), heard.beacons, heard.sequence), ("ipn:2.0".into(), 2, Some(1)));
-    assert!(matches!(heard.stands, Stands::Found { up: Some(_), .. }));
+    assert!(matches!(heard.stands, NodeState::Linked { up: Some(_), .. }));
 }
 
 #[test]
 fn node_with_lesser_name_connects() {
-    let mut greater = Site::new("ipn:2.0", |_| {});
+    let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
     assert!(greater.found.is_empty(), "it waits for the other");
@@ -54,7 +54,7 @@ fn node_with_lesser_name_connects() {
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(12.0);
     assert_eq!(greater.names(), ["ipn:1.0"], "and went");
-    let mut alone = Site::new("ipn:2.0", |_| {});
+    let mut alone = AnnounceSite::new("ipn:2.0", |_| {});
     alone.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     alone.until(3.5);
     assert_eq!(alone.names(), ["ipn:1.0"], "the other never came");
@@ -62,7 +62,7 @@ fn node_with_lesser_name_connects() {
 
 #[test]
 fn silence_ends_link_after_three_periods() {
-    let mut site = Site::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
     site.hear(B, &beacon("ipn:2.0", 2));
     site.hear("10.0.0.3:3003", &serving("ipn:3.0", 2, 0, &[("mtcp", 9)]));
@@ -86,7 +86,7 @@ fn silence_ends_link_after_three_periods() {
 
 #[test]
 fn beacon_period_is_bounded_and_may_change() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
     // For ever.
     site.hear(B, &beacon("ipn:2.0", u64::MAX));
@@ -105,7 +105,7 @@ fn beacon_period_is_bounded_and_may_change() {
 
 #[test]
 fn farewell_ends_link_without_session() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
     site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
@@ -124,7 +124,7 @@ fn farewell_ends_link_without_session() {
 
 #[test]
 fn unanswered_attempts_back_off() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.hear(B, &numbered("ipn:2.0", 5, second));
         site.until(f64::from(second + 1));
@@ -138,9 +138,9 @@ fn unanswered_attempts_back_off() {
 
 #[test]
 fn lasting_session_is_redialled_at_once() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
-    let hear = |site: &mut Site, until: u64| {
+    let hear = |site: &mut AnnounceSite, until: u64| {
         while site.now < s(until as f64) {
             site.hear(B, &beacon("ipn:2.0", 5));
             let next = site.now.0 as f64 / 1e9 + 1.0;
@@ -162,8 +162,8 @@ fn lasting_session_is_redialled_at_once() {
 
 #[test]
 fn disabled_link_stays_disabled() {
-    let mut site = Site::new("ipn:1.0", |_| {});
-    site.world.off.insert(FoundId(0));
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
+    site.world.off.insert(DiscoveredId(0));
     for second in 0..100 {
         site.hear(B, &beacon("ipn:2.0", 5));
         site.until(f64::from(second));
@@ -173,7 +173,7 @@ fn disabled_link_stays_disabled() {
 
 #[test]
 fn own_and_unwanted_beacons_are_ignored() {
-    let mut site = Site::new("ipn:1.0", |config| {
+    let mut site = AnnounceSite::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
     });
@@ -196,7 +196,7 @@ fn own_and_unwanted_beacons_are_ignored() {
 
 #[test]
 fn the_layer_preferred_here_is_taken() {
-    let mut site = Site::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
+    let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
     let all = [("tcpclv4", 1), ("mtcp", 2), ("ltp", 3)];
     site.hear("10.0.0.2:3003", &serving("ipn:2.0", 5, 0, &all));
     site.hear("10.0.0.3:3003", &serving("dtn://three/", 5, 0, &all));
@@ -209,7 +209,7 @@ fn the_layer_preferred_here_is_taken() {
 
 #[test]
 fn link_address_keeps_its_interface() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));
     site.until(3.0);
@@ -220,7 +220,7 @@ fn link_address_keeps_its_interface() {
 
 #[test]
 fn changed_port_is_tried_next() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(B, &beacon("ipn:2.0", 5));
     for second in 1..=30 {
         site.until(f64::from(second));
@@ -231,7 +231,7 @@ fn changed_port_is_tried_next() {
 
 #[test]
 fn shutdown_sends_one_farewell() {
-    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(2.0);
     site.leave();
     let last = Beacon::parse(&site.said.last().unwrap().1).unwrap();
@@ -244,7 +244,7 @@ fn shutdown_sends_one_farewell() {
 #[test]
 fn same_seed_gives_same_outputs() {
     let run = || {
-        let mut site = Site::new("ipn:1.0", |_| {});
+        let mut site = AnnounceSite::new("ipn:1.0", |_| {});
         for n in 0..2000u32 {
             site.hear(&format!("10.0.{}.{}:3003", n / 200, n % 200), &beacon(&format!("ipn:{}.0", n + 2), 5));
             site.until(f64::from(n) / 100.0);

@@ -2,15 +2,17 @@
 
 use crate::datagram_common;
 
-use crate::datagram_common::{Channel, World};
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk};
+use crate::datagram_common::{Channel, EnginePair};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk};
 use farlink_base::layer::{Input, LinkState, SendId};
 use farlink_base::{Bytes, DataRate, Duration, Payload};
-use farlink_cla::ltp::segment::{Body, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{
+    Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, kind, reason,
+};
 use farlink_cla::ltp::{SpanConfig, Usage};
 
 fn data(segment: &Segment) -> Option<(Data, Bytes)> {
-    if let Body::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
+    if let SegmentBody::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
 }
 /// The block that segments carry, and its client service.
 fn block(segments: &[Segment]) -> (Vec<u8>, u64) {
@@ -21,7 +23,7 @@ fn block(segments: &[Segment]) -> (Vec<u8>, u64) {
 fn one(number: u64, service: u64, bytes: &[u8]) -> Bytes {
     let length = bytes.len() as u64;
     let data = Data { kind: kind::BLOCK_END, service, offset: 0, length, checkpoint: 5, report: 0 };
-    let body = Body::Data(data, Bytes::copy_from_slice(bytes));
+    let body = SegmentBody::Data(data, Bytes::copy_from_slice(bytes));
     Segment { session: SessionId { engine: 1, number }, body }.emit()
 }
 fn gathers(span: &mut SpanConfig) {
@@ -32,7 +34,7 @@ fn gathers(span: &mut SpanConfig) {
 
 #[test]
 fn only_shared_blocks_are_marked() {
-    let mut a = Bench::new(1, 2, |_, span| gathers(span));
+    let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     let bundles = [bundle(1, 100), bundle(2, 3000), bundle(3, 50)];
     for (id, payload) in bundles.iter().enumerate() {
         assert!(a.send(id as u64, payload.clone(), true).is_empty(), "it waits");
@@ -41,7 +43,7 @@ fn only_shared_blocks_are_marked() {
     let (bytes, service) = block(&segments(&left));
     let marked: Vec<u8> = bundles.iter().flat_map(|b| [&[1][..], &b.to_bytes().unwrap()].concat()).collect();
     assert_eq!((bytes == marked, service), (true, SERVICE_AGGREGATE));
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     talk([&mut a, &mut b], [1, 2], left, |_, _| false);
     assert!(b.bundles() == bundles && a.sent == [0, 1, 2].map(SendId), "taken by who was told nothing");
     a.send(9, bundle(9, 70), true);
@@ -51,10 +53,10 @@ fn only_shared_blocks_are_marked() {
 
 #[test]
 fn bundles_go_alone_without_peer_support() {
-    let mut a = Bench::new(1, 2, |_, span| gathers(span));
+    let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     (1..4).for_each(|id| drop(a.send(id, bundle(id as u8, 200), true)));
     let session = segments(&a.later(0.05))[0].session;
-    let cancel = Segment { session, body: Body::Cancel { by_sender: false, reason: reason::UNREACHABLE } };
+    let cancel = Segment { session, body: SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE } };
     let again = segments(&a.hear(2, cancel.emit()));
     let alone: Vec<_> = again.iter().filter_map(data).collect();
     assert!(alone.iter().all(|(data, _)| data.service == SERVICE_BUNDLE && data.offset == 0));
@@ -66,26 +68,26 @@ fn bundles_go_alone_without_peer_support() {
 #[test]
 fn broken_aggregate_loses_only_its_remainder() {
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     // The second is for a service nobody is here for: nobody knows where it ends.
     let report = b.hear(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
     assert_eq!(b.bundles(), [bundle(1, 40)]);
     assert_eq!((segments(&report)[0].kind(), b.dropped.len()), (kind::REPORT, 1));
     // None can be read: its sender is told.
     for broken in [item(&[7], 1), vec![0xff; 20], vec![1], vec![0x81]] {
-        let mut b = Bench::new(2, 1, |_, _| {});
+        let mut b = LtpBench::new(2, 1, |_, _| {});
         let answer = segments(&b.hear(1, one(2, SERVICE_AGGREGATE, &broken)));
-        assert_eq!(answer[0].body, Body::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
+        assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
     // An unknown service as before.
     let answer = segments(&b.hear(1, one(3, 3, &item(&[1], 1))));
-    assert_eq!(answer[0].body, Body::Cancel { by_sender: false, reason: reason::UNREACHABLE });
+    assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
     // Green aggregates are read alike.
     let bytes = [item(&[1], 5), item(&[0x80, 1], 6)].concat();
     let length = bytes.len() as u64;
     let data = Data { kind: kind::GREEN_END, service: 2, offset: 0, length, checkpoint: 0, report: 0 };
-    let body = Body::Data(data, bytes.into());
+    let body = SegmentBody::Data(data, bytes.into());
     b.hear(1, Segment { session: SessionId { engine: 1, number: 8 }, body }.emit());
     assert_eq!(b.bundles()[1..], [bundle(5, 40), bundle(6, 40)]);
 }
@@ -97,7 +99,7 @@ fn marked_blocks_survive_loss_and_restarts() {
         gathers(&mut span);
         let rate = Some(DataRate(20_000_000));
         let channel = Channel { loss: [0.1; 2], jitter: Duration::from_millis(2), rate, ..Channel::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         for number in 0..60 {
             world.offer(0, number, datagram_common::bundle(number, 20 + number as usize * 97), true);
         }
@@ -122,7 +124,7 @@ fn block_is_red_then_green() {
         (300, vec![kind::BLOCK_END]),
         (80, vec![kind::BLOCK_END]),
     ] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = 300);
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 300);
         let left = segments(&a.send(1, bundle(1, len), true));
         let parts: Vec<Data> = left.iter().filter_map(data).map(|(data, _)| data).collect();
         let kinds: Vec<u8> = parts.iter().map(|data| data.kind).collect();
@@ -131,12 +133,12 @@ fn block_is_red_then_green() {
         assert_eq!((red, a.ltp.usage().exports), (300.min(len as u64), 1));
         // What is claimed of the red part is all there is to wait for.
         let claims = vec![(0, red)];
-        let report = Body::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
+        let report = SegmentBody::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
         a.hear(2, Segment { session: left[0].session, body: report }.emit());
         assert_eq!((a.sent.len(), a.ltp.usage()), (1, Usage::default()));
     }
     // What need not arrive is green from its first byte.
-    let mut a = Bench::new(1, 2, |_, span| span.green_from = 300);
+    let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 300);
     let left = segments(&a.send(1, bundle(1, 2000), false));
     assert!(left.iter().filter_map(data).all(|(data, _)| !data.is_red()) && a.sent.len() == 1);
 }
@@ -144,8 +146,8 @@ fn block_is_red_then_green() {
 #[test]
 fn red_part_across_border_is_repaired() {
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
-        let mut b = Bench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
+        let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
         let first = a.send(1, bundle(1, len), true);
         let mut at = 0;
         talk([&mut a, &mut b], [1, 2], first, |side, _| {
@@ -161,9 +163,9 @@ fn red_part_across_border_is_repaired() {
 #[test]
 fn lost_green_data_cost_one_bundle() {
     for len in [5000, 900_000] {
-        let mut a = Bench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
+        let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
         // Long red parts are handed on while they arrive.
-        let mut b = Bench::new(2, 1, |config, _| config.memory_bytes = 2 << 20);
+        let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 2 << 20);
         let first = a.send(1, bundle(1, len), true);
         let mut lost = 0;
         talk([&mut a, &mut b], [1, 2], first, |_, datagram| {
@@ -178,15 +180,15 @@ fn lost_green_data_cost_one_bundle() {
         // What comes of it later opens nothing.
         let session = SessionId { engine: 1, number: segments(&a.send(2, bundle(2, 50), true))[0].session.number - 1 };
         let data = Data { kind: kind::GREEN, service: 1, offset: 250, length: 3, checkpoint: 0, report: 0 };
-        b.hear(1, Segment { session, body: Body::Data(data, Bytes::from_static(b"abc")) }.emit());
+        b.hear(1, Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit());
         assert_eq!(b.ltp.usage(), Usage::default());
     }
 }
 
 #[test]
 fn early_green_data_wait_for_red() {
-    let mut a = Bench::new(1, 2, |_, span| span.green_from = 3000);
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 3000);
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let mut left = a.send(1, bundle(1, 6000), true);
     left.reverse();
     for datagram in &left {
@@ -201,7 +203,7 @@ fn green_bundles_arrive_whole_without_loss() {
     for seed in 0..10 {
         let span = SpanConfig { green_from: 400, aggregate_bytes: 50_000, ..SpanConfig::default() };
         let channel = Channel { jitter: Duration::from_millis(4), duplicate: 0.1, ..Channel::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         world.keep = Duration::from_millis(3);
         for number in 0..40 {
             world.offer(0, number, datagram_common::bundle(number, 20 + number as usize * 211), number % 5 != 0);
@@ -222,7 +224,7 @@ fn timers_pause_between_contacts() {
         delay_out: Duration::from_secs(10),
         delay_in: Duration::from_secs(10),
     };
-    let mut a = Bench::new(1, 2, |_, span| span.attempts = 3);
+    let mut a = LtpBench::new(1, 2, |_, span| span.attempts = 3);
     a.input(Input::Link { link: LINK, state: state(true) });
     assert_eq!(a.send(1, bundle(1, 100), true).len(), 1);
     a.later(1.0);

@@ -2,23 +2,23 @@
 
 use crate::datagram_common;
 
-use crate::datagram_common::{Channel, World};
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
+use crate::datagram_common::{Channel, EnginePair};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::security::Secret;
 use farlink_base::{Bytes, DataRate, Duration, Payload};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Authentication, LinkKey, SpanConfig, Usage, extension};
 
 fn keys(keys: &[(&str, u8)]) -> Authentication {
     let key = |(id, byte): &(&str, u8)| LinkKey { id: id.as_bytes().to_vec(), secret: Secret::new(vec![*byte; 32]) };
     Authentication::HmacSha1(keys.iter().map(key).collect())
 }
-fn bench(own: u64, peer: u64, authentication: Authentication) -> Bench {
-    Bench::new(own, peer, |_, span| span.authentication = authentication.clone())
+fn bench(own: u64, peer: u64, authentication: Authentication) -> LtpBench {
+    LtpBench::new(own, peer, |_, span| span.authentication = authentication.clone())
 }
 /// Two neighbours with one key.
-fn pair() -> [Bench; 2] {
+fn pair() -> [LtpBench; 2] {
     [bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, keys(&[("moon", 7)]))]
 }
 fn suites(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -66,20 +66,20 @@ fn cancels_and_farewells_show_it_too() {
     assert!(b.hear(1, farewell[0].clone()).len() == 1 && b.dropped.is_empty() && a.dropped.is_empty());
 }
 
-fn any_data(kind: u8, serial: u64) -> Body {
+fn any_data(kind: u8, serial: u64) -> SegmentBody {
     let checkpoint = if (1..=3).contains(&kind) { serial } else { 0 };
     let data = Data { kind, service: 1, offset: 0, length: 8, checkpoint, report: 0 };
-    Body::Data(data, Bytes::from_static(b"\0\0\0\x08abcd"))
+    SegmentBody::Data(data, Bytes::from_static(b"\0\0\0\x08abcd"))
 }
 /// One segment of each kind, of a session of engine 1.
 fn every_kind(number: u64) -> Vec<Segment> {
     let session = SessionId { engine: 1, number };
-    let report = Body::Report { serial: 77, checkpoint: 0, lower: 0, upper: 3000, claims: vec![(0, 3000)] };
-    let mut bodies = vec![report, Body::ReportAck { serial: 1 }];
+    let report = SegmentBody::Report { serial: 77, checkpoint: 0, lower: 0, upper: 3000, claims: vec![(0, 3000)] };
+    let mut bodies = vec![report, SegmentBody::ReportAck { serial: 1 }];
     bodies.extend([0, 1, 2, 3, 4, 7].map(|kind| any_data(kind, 9)));
     for by_sender in [false, true] {
-        bodies.push(Body::Cancel { by_sender, reason: reason::USER });
-        bodies.push(Body::CancelAck { by_sender });
+        bodies.push(SegmentBody::Cancel { by_sender, reason: reason::USER });
+        bodies.push(SegmentBody::CancelAck { by_sender });
     }
     bodies.into_iter().map(|body| Segment { session, body }).collect()
 }
@@ -213,7 +213,7 @@ fn authenticated_bundles_survive_loss_and_restarts() {
         };
         let authentication = keys(&[("a key with a name", seed as u8)]);
         let span = SpanConfig { datagram_bytes: datagram, authentication, ..SpanConfig::default() };
-        let mut world = World::new(seed, channel, span);
+        let mut world = EnginePair::new(seed, channel, span);
         for number in 0..20 {
             world.offer(0, number, datagram_common::bundle(number, 50 + number as usize * 700), true);
         }
@@ -230,7 +230,7 @@ fn authenticated_bundles_survive_loss_and_restarts() {
 #[test]
 fn simulated_patterns_authenticate_as_bytes() {
     let span = SpanConfig { authentication: keys(&[("", 3)]), ..SpanConfig::default() };
-    let mut world = World::new(3, Channel::default(), span);
+    let mut world = EnginePair::new(3, Channel::default(), span);
     world.offer(0, 9, Payload::fill(9, 300_000), true);
     world.run(100_000);
     assert!(world.sides[1].offers[&9] == 1 && world.sides[1].malformed == 0);
@@ -251,7 +251,7 @@ fn link_without_its_key_carries_nothing() {
 
 #[test]
 fn authenticated_neighbour_may_change_port() {
-    let mut b = Bench::new(2, 1, |config, span| {
+    let mut b = LtpBench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
     });
@@ -288,7 +288,7 @@ fn keys_change_during_sessions() {
 fn longer_key_name_fits_smallest_datagrams() {
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
-        Bench::new(own, 3 - own, |_, span| {
+        LtpBench::new(own, 3 - own, |_, span| {
             (span.datagram_bytes, span.authentication) = (64, keys(&[("", 1)]));
         })
     });

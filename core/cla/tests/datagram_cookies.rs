@@ -1,10 +1,10 @@
 //! Cookies (RFC 5327 2.2): ours, which ask a stranger to show that it receives where it sends from, and those of peers.
 
-use crate::ltp_bench::{Bench, LINK, bundle, segments, talk, view};
+use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::Bytes;
 use farlink_base::layer::Input;
 use farlink_cla::ltp::extension::{self, tag};
-use farlink_cla::ltp::segment::{Body, Content, Data, Segment, SessionId, kind};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SegmentContent, SessionId, kind};
 use farlink_cla::ltp::{AskCookies, Config, SpanConfig, Usage};
 
 fn cookies(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -30,15 +30,15 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     out.into()
 }
 /// Engine 2, to which engine 1 is a stranger that has a link to it.
-fn strangers(ask: AskCookies) -> [Bench; 2] {
-    let b = Bench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
-    [Bench::new(1, 2, |_, _| {}), b]
+fn strangers(ask: AskCookies) -> [LtpBench; 2] {
+    let b = LtpBench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
+    [LtpBench::new(1, 2, |_, _| {}), b]
 }
 fn first_segment(number: u64, length: usize) -> Segment {
     let length = length as u64;
     let data = Data { kind: kind::BLOCK_END, service: 1, offset: 0, length, checkpoint: 5, report: 0 };
     let bytes = bundle(1, length as usize).to_bytes().unwrap();
-    Segment { session: SessionId { engine: 1, number }, body: Body::Data(data, bytes) }
+    Segment { session: SessionId { engine: 1, number }, body: SegmentBody::Data(data, bytes) }
 }
 
 /// Keeps 5327-2.2-1, 5327-2.2-2, 5327-2.2-9.
@@ -53,7 +53,9 @@ fn unknown_sender_must_echo_a_cookie() {
         let asked = went.iter().position(|(side, _)| *side == 1).unwrap();
         let before: Vec<u8> = went[..asked].iter().map(|(_, datagram)| view(datagram).kind).collect();
         assert!(before.split_last() == Some((&kind::BLOCK_END, &vec![kind::RED; asked - 1][..])), "{before:?}");
-        let Content::Report { claims, lower, upper, .. } = view(&went[asked].1).content else { panic!("no report") };
+        let SegmentContent::Report { claims, lower, upper, .. } = view(&went[asked].1).content else {
+            panic!("no report")
+        };
         assert_eq!((claims.runs().count(), lower, upper), (0, 0, length as u64));
         let cookie = cookies(&went[asked].1);
         assert!(cookie.len() == 1 && cookie[0].len() == 16);
@@ -97,17 +99,17 @@ fn missing_cookie_keeps_no_state() {
 
 #[test]
 fn only_dynamic_peers_under_load_need_cookies() {
-    let [mut a, mut b] = [Bench::new(1, 2, |_, _| {}), Bench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
+    let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);
     assert!(talk([&mut a, &mut b], [1, 2], first, |_, _| false).iter().all(|(_, d)| cookies(d).is_empty()));
     assert_eq!(b.arrived.len(), 1);
     // Of 64 sessions strangers have 16, one address 4: those beyond half are asked.
     for (ask, asked) in [(AskCookies::Pressed, 4), (AskCookies::Never, 0)] {
-        let mut b = Bench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
+        let mut b = LtpBench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
         let mut questions = 0;
         for address in 20..32 {
             let data = Data { kind: kind::CHECKPOINT, service: 1, offset: 0, length: 90, checkpoint: 5, report: 0 };
-            let body = Body::Data(data, Bytes::from(vec![1; 90]));
+            let body = SegmentBody::Data(data, Bytes::from(vec![1; 90]));
             let session = SessionId { engine: address, number: 1 };
             let answers = b.hear(address, Segment { session, body }.emit());
             questions += answers.iter().filter(|answer| !cookies(answer).is_empty()).count();
@@ -119,11 +121,11 @@ fn only_dynamic_peers_under_load_need_cookies() {
 /// Keeps 5327-2.2-2, 5327-2.2-4, 5327-2.2-8, 5327-2.2-9, 5327-2.2-10.
 #[test]
 fn sender_echoes_peer_cookies() {
-    let mut a = Bench::new(1, 2, |_, _| {});
+    let mut a = LtpBench::new(1, 2, |_, _| {});
     let first = segments(&a.send(1, bundle(1, 4000), true));
     let session = first[0].session;
     let report = |serial, claims: &[(u64, u64)]| {
-        let body = Body::Report { serial, checkpoint: 0, lower: 0, upper: 4000, claims: claims.to_vec() };
+        let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 4000, claims: claims.to_vec() };
         Segment { session, body }.emit()
     };
     let mut left = a.hear(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
@@ -151,11 +153,11 @@ fn sender_echoes_peer_cookies() {
 /// Keeps 5327-2.2-2, 5327-2.2-5, 5327-2.2-6, 5327-2.2-8.
 #[test]
 fn receiver_echoes_sender_cookies() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let data = |kind, offset, checkpoint| {
         let data = Data { kind, service: 1, offset, length: 50, checkpoint, report: 0 };
         let whole = bundle(1, 100).to_bytes().unwrap();
-        let body = Body::Data(data, whole.slice(offset as usize..offset as usize + 50));
+        let body = SegmentBody::Data(data, whole.slice(offset as usize..offset as usize + 50));
         Segment { session: SessionId { engine: 1, number: 4 }, body }.emit()
     };
     b.hear(1, with(&data(kind::RED, 0, 0), &[b"theirs"]));
@@ -164,8 +166,10 @@ fn receiver_echoes_sender_cookies() {
     assert!(cookies(&report[0]) == [b"theirs"] && b.arrived.len() == 1);
     assert!(b.later(5.0).iter().all(|again| cookies(again) == [b"theirs"]));
     // A cancel of it needs the cookie, too, and its acknowledgment has it.
-    let cancel =
-        Segment { session: SessionId { engine: 1, number: 4 }, body: Body::Cancel { by_sender: true, reason: 0 } };
+    let cancel = Segment {
+        session: SessionId { engine: 1, number: 4 },
+        body: SegmentBody::Cancel { by_sender: true, reason: 0 },
+    };
     assert!(b.hear(1, cancel.emit()).is_empty());
     assert_eq!(cookies(&b.hear(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
     // Both ends had one before they heard of the other's.
@@ -173,8 +177,10 @@ fn receiver_echoes_sender_cookies() {
     let asked = cookies(&b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
     let report = b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
     assert_eq!(cookies(&report[0]), [b"theirs".to_vec(), asked.clone()]);
-    let ack = |serial| Segment { session: SessionId { engine: 1, number: 9 }, body: Body::ReportAck { serial } }.emit();
-    let Content::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
+    let ack = |serial| {
+        Segment { session: SessionId { engine: 1, number: 9 }, body: SegmentBody::ReportAck { serial } }.emit()
+    };
+    let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
     b.hear(1, with(&ack(serial), &[&asked]));
     assert_eq!(b.ltp.usage().imports, 1, "one of two is missing");
     b.hear(1, with(&ack(serial), &[&asked, b"theirs"]));
@@ -195,10 +201,10 @@ fn cookies_end_with_their_session() {
 
 #[test]
 fn foreign_cookie_locks_nobody_out() {
-    let mut a = Bench::new(1, 2, |_, _| {});
+    let mut a = LtpBench::new(1, 2, |_, _| {});
     let session = segments(&a.send(1, bundle(1, 100), true))[0].session;
     let report = |serial| {
-        let body = Body::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+        let body = SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
         Segment { session, body }.emit()
     };
     a.hear(9, with(&report(5), &[b"forged"]));
@@ -208,7 +214,7 @@ fn foreign_cookie_locks_nobody_out() {
 
 #[test]
 fn excess_cookies_are_rejected() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
         let answer = b.hear(1, with(&first_segment(3, 100).emit(), values));
@@ -220,11 +226,11 @@ fn excess_cookies_are_rejected() {
 /// Keeps 5327-2.2-2.
 #[test]
 fn closed_session_replies_carry_cookies() {
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let question = with(&first_segment(3, 100).emit(), &[b"theirs"]);
     let report = b.hear(1, question.clone());
-    let Content::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
-    let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: Body::ReportAck { serial } }.emit();
+    let SegmentContent::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
+    let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: SegmentBody::ReportAck { serial } }.emit();
     b.hear(1, with(&ack, &[b"theirs"]));
     assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
     // Its sender asks again: it believes no answer without the cookie.
@@ -236,12 +242,12 @@ fn closed_session_replies_carry_cookies() {
 #[test]
 fn link_removal_cancels_carry_cookies() {
     // A session of ours and one of the peer's, both with a cookie of the peer.
-    let mut b = Bench::new(2, 1, |_, _| {});
+    let mut b = LtpBench::new(2, 1, |_, _| {});
     let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;
-    let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
+    let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
     b.hear(1, with(&Segment { session, body }.emit(), &[b"ours"]));
     let data = Data { kind: kind::RED, service: 1, offset: 0, length: 50, checkpoint: 0, report: 0 };
-    let body = Body::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
+    let body = SegmentBody::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
     b.hear(1, with(&Segment { session: SessionId { engine: 1, number: 4 }, body }.emit(), &[b"theirs"]));
     let left = b.input(Input::RemoveLink { link: LINK });
     let said: Vec<_> = left.iter().map(|datagram| (view(datagram).kind, cookies(datagram))).collect();

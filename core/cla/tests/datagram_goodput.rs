@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the table is a file")]
 
-use crate::datagram_common::{Channel, World};
+use crate::datagram_common::{Channel, EnginePair};
 use farlink_base::{DataRate, Duration, Payload, format_duration};
 use farlink_cla::ltp::{SpanConfig, whole_block};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ fn transfer(loss: f64, delay: Duration) -> (f64, f64) {
     let channel =
         Channel { loss: [loss; 2], delay: [delay; 2], rate: Some(DataRate(100_000_000)), ..Channel::default() };
     let span = SpanConfig { attempts: 60, ..SpanConfig::default() };
-    let mut world = World::with(1, channel, span, |_, config| config.split = whole_block);
+    let mut world = EnginePair::with(1, channel, span, |_, config| config.split = whole_block);
     for number in 0..BUNDLES {
         world.offer(0, number, Payload::fill(number, BUNDLE_BYTES), true);
     }

@@ -5,13 +5,13 @@ use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, LinkId, NodeId, Payload};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// Engine 2; its neighbour is engine 1, at [`home`].
-struct Bench {
+struct IdentityBench {
     ltp: Ltp,
     now: Instant,
     malformed: Vec<&'static str>,
@@ -27,13 +27,13 @@ fn beside() -> SocketAddr {
 fn elsewhere() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 1113))
 }
-impl Bench {
-    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+impl IdentityBench {
+    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> IdentityBench {
         let mut config = Config { engine: 2, seed: 5, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: 1, node: NodeId(1), ..SpanConfig::default() };
         tune(&mut config, &mut span);
         let ltp = Ltp::new(config, vec![span]);
-        let mut bench = Bench { ltp, now: Instant(1_000_000_000), malformed: Vec::new(), ends: Vec::new() };
+        let mut bench = IdentityBench { ltp, now: Instant(1_000_000_000), malformed: Vec::new(), ends: Vec::new() };
         bench.input(Input::Link { link: LINK, state: LinkState::UP });
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![home()] }));
         bench
@@ -58,7 +58,7 @@ impl Bench {
         let train = DatagramBatch::single(Payload::from(bytes.into()));
         self.input(Input::Socket(socket::Input::Datagrams { from, train }))
     }
-    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         self.datagram(from, Segment { session: SessionId { engine, number }, body }.emit())
     }
     fn send(&mut self, id: u64, len: usize) -> Vec<Segment> {
@@ -70,11 +70,11 @@ impl Bench {
         self.input(Input::Wake)
     }
 }
-fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64) -> Body {
+fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64) -> SegmentBody {
     let data = Data { kind, service: 1, offset, length: bytes.len() as u64, checkpoint, report: 0 };
-    Body::Data(data, Bytes::from_static(bytes))
+    SegmentBody::Data(data, Bytes::from_static(bytes))
 }
-fn whole() -> Body {
+fn whole() -> SegmentBody {
     data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3)
 }
 fn sent(out: &[Output]) -> Vec<Segment> {
@@ -90,20 +90,21 @@ fn offers(out: &[Output]) -> usize {
 
 #[test]
 fn neighbour_must_use_its_address() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     assert!(sent(&bench.segment(elsewhere(), 1, 7, whole())).is_empty());
     assert_eq!(bench.ltp.usage().imports, 0, "data");
     bench.segment(home(), 1, 8, data(kind::RED, 0, b"abc", 0));
     let out = bench.segment(elsewhere(), 1, 8, data(kind::BLOCK_END, 3, b"abc", 3));
     assert_eq!((offers(&out), sent(&out).len()), (0, 0), "more of a session it began");
-    bench.segment(elsewhere(), 1, 8, Body::Cancel { by_sender: true, reason: 0 });
+    bench.segment(elsewhere(), 1, 8, SegmentBody::Cancel { by_sender: true, reason: 0 });
     assert_eq!(bench.ltp.usage().imports, 1, "a cancel");
     let session = bench.send(1, 100)[0].session;
-    let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let report = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
     let out = bench.segment(elsewhere(), 2, session.number, report.clone());
     assert!(out.iter().all(|o| !matches!(o, Output::Sent { .. })), "a report");
     assert!(
-        sent(&bench.segment(elsewhere(), 2, session.number, Body::Cancel { by_sender: false, reason: 4 })).is_empty()
+        sent(&bench.segment(elsewhere(), 2, session.number, SegmentBody::Cancel { by_sender: false, reason: 4 }))
+            .is_empty()
     );
     assert_eq!(bench.ltp.usage().exports, 1);
     assert_eq!(bench.malformed.len(), 5, "each is counted: {:?}", bench.malformed);
@@ -113,7 +114,7 @@ fn neighbour_must_use_its_address() {
 
 #[test]
 fn moved_neighbour_is_reported() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![elsewhere()] }));
     assert_eq!(offers(&bench.segment(home(), 1, 7, whole())), 0);
     assert_eq!(offers(&bench.segment(elsewhere(), 1, 7, whole())), 1);
@@ -121,17 +122,17 @@ fn moved_neighbour_is_reported() {
 
 #[test]
 fn active_dynamic_peer_is_not_displaced() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 1113));
     bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, b"abc", 0));
     assert_eq!(offers(&bench.segment(other, 77, 2, whole())), 0);
-    bench.segment(elsewhere(), 77, 1, Body::Cancel { by_sender: true, reason: 0 });
+    bench.segment(elsewhere(), 77, 1, SegmentBody::Cancel { by_sender: true, reason: 0 });
     assert_eq!(offers(&bench.segment(other, 77, 3, whole())), 1, "it may have moved meanwhile");
 }
 
 #[test]
 fn wrong_port_segments_lock_nobody_out() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     for number in 0..130_000 {
         bench.segment(beside(), 1, 1_000_000 + number * 3, data(kind::RED, 1 << 20, b"x", 0));
     }
@@ -150,7 +151,7 @@ fn wrong_port_segments_lock_nobody_out() {
 
 #[test]
 fn dynamic_peers_hold_quarter_of_memory() {
-    let mut bench = Bench::new(|config, _| config.memory_bytes = 1 << 20);
+    let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 20);
     static BYTES: [u8; 1000] = [7; 1000];
     for n in 0..2000 {
         bench.segment(elsewhere(), 77, n % 40, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
@@ -161,7 +162,7 @@ fn dynamic_peers_hold_quarter_of_memory() {
 
 #[test]
 fn forged_segment_is_not_amplified() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
     // Some holes, then many checkpoints that ask for them, each with a serial number of its own.
@@ -177,7 +178,7 @@ fn forged_segment_is_not_amplified() {
     }
     // A client service nobody has.
     let data = Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
-    answered += size(&bench.segment(elsewhere(), 78, 1, Body::Data(data, Bytes::from_static(b"x"))));
+    answered += size(&bench.segment(elsewhere(), 78, 1, SegmentBody::Data(data, Bytes::from_static(b"x"))));
     for _ in 0..50 {
         answered += size(&bench.later(10));
     }
@@ -211,9 +212,9 @@ fn session_numbers_differ_by_neighbour() {
 
 #[test]
 fn trailing_zeros_are_counted_and_tolerated() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     let session = bench.send(1, 100)[0].session;
-    let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
     let mut bytes = Segment { session, body }.emit().to_vec();
     bytes.extend([0; 6]);
     let out = bench.datagram(home(), bytes);
@@ -224,11 +225,11 @@ fn trailing_zeros_are_counted_and_tolerated() {
 /// Keeps 5326-6.17-2.
 #[test]
 fn cancel_reports_reason_and_side() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     let session = bench.send(1, 100)[0].session;
-    bench.segment(home(), 2, session.number, Body::Cancel { by_sender: false, reason: reason::LIMIT });
+    bench.segment(home(), 2, session.number, SegmentBody::Cancel { by_sender: false, reason: reason::LIMIT });
     bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
-    bench.segment(home(), 1, 7, Body::Cancel { by_sender: true, reason: reason::USER });
+    bench.segment(home(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: reason::USER });
     bench.segment(home(), 1, 8, data(kind::GREEN, 10, b"abc", 0));
     bench.segment(home(), 1, 8, data(kind::RED, 12, b"abc", 0));
     let ends = [
@@ -243,9 +244,9 @@ fn cancel_reports_reason_and_side() {
 /// Keeps 5326-6.13-1, 5326-6.13-2.
 #[test]
 fn every_report_is_acknowledged() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     let session = bench.send(1, 5000)[0].session;
-    let report = |serial, upper| Body::Report { serial, checkpoint: 0, lower: 0, upper, claims: vec![(0, 10)] };
+    let report = |serial, upper| SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper, claims: vec![(0, 10)] };
     for (serial, upper, number, what) in [
         (9, 5000, session.number, "new"),
         (9, 5000, session.number, "repeated"),
@@ -254,7 +255,7 @@ fn every_report_is_acknowledged() {
     ] {
         bench.now = Instant(bench.now.0 + 20_000_000);
         let out = bench.segment(home(), 2, number, report(serial, upper));
-        assert_eq!(sent(&out)[0].body, Body::ReportAck { serial }, "{what}");
+        assert_eq!(sent(&out)[0].body, SegmentBody::ReportAck { serial }, "{what}");
     }
     assert_eq!(bench.ltp.usage().exports, 1);
 }
@@ -263,13 +264,13 @@ fn every_report_is_acknowledged() {
 /// Keeps 5326-6.8-1.
 #[test]
 fn repeated_checkpoint_ends_the_session() {
-    let mut bench = Bench::new(|_, span| span.attempts = 5);
+    let mut bench = IdentityBench::new(|_, span| span.attempts = 5);
     let mut reports = 0;
     for _ in 0..20 {
         for segment in sent(&bench.segment(home(), 1, 7, data(kind::CHECKPOINT, 10, b"abc", 3))) {
             match segment.body {
-                Body::Report { .. } => reports += 1,
-                body => assert_eq!(body, Body::Cancel { by_sender: false, reason: reason::LIMIT }),
+                SegmentBody::Report { .. } => reports += 1,
+                body => assert_eq!(body, SegmentBody::Cancel { by_sender: false, reason: reason::LIMIT }),
             }
         }
     }
@@ -280,16 +281,18 @@ fn repeated_checkpoint_ends_the_session() {
 /// A peer that started anew may give a number of before again, and would ask up to its limit.
 #[test]
 fn closed_session_cancels_are_rate_limited() {
-    let cancel = || Body::Cancel { by_sender: false, reason: reason::SYSTEM };
+    let cancel = || SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM };
     let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = IdentityBench::new(|_, _| {});
     // One ended by its sender, and one complete.
     bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
-    bench.segment(home(), 1, 7, Body::Cancel { by_sender: true, reason: 0 });
+    bench.segment(home(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(home(), 1, 8, whole());
     let Some(Output::Offer { ticket, .. }) = out.iter().find(|o| matches!(o, Output::Offer { .. })) else { panic!() };
-    let Body::Report { serial, .. } = sent(&bench.input(Input::Accepted { ticket: *ticket }))[0].body else { panic!() };
-    bench.segment(home(), 1, 8, Body::ReportAck { serial });
+    let SegmentBody::Report { serial, .. } = sent(&bench.input(Input::Accepted { ticket: *ticket }))[0].body else {
+        panic!()
+    };
+    bench.segment(home(), 1, 8, SegmentBody::ReportAck { serial });
     for number in [7, 8] {
         bench.later(1);
         assert_eq!(said(bench.segment(elsewhere(), 1, number, whole())), []);
@@ -298,7 +301,7 @@ fn closed_session_cancels_are_rate_limited() {
         assert_eq!(said(bench.segment(home(), 1, number, whole())), [], "a copy of it");
         assert_eq!(said(bench.later(60)), [], "and it is not sent again unasked");
         assert_eq!(said(bench.segment(home(), 1, number, whole())), [cancel()]);
-        bench.segment(home(), 1, number, Body::CancelAck { by_sender: false });
+        bench.segment(home(), 1, number, SegmentBody::CancelAck { by_sender: false });
     }
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
@@ -307,7 +310,7 @@ fn closed_session_cancels_are_rate_limited() {
 /// Keeps 5326-6.11-7, 5326-6.11-9.
 #[test]
 fn large_report_is_split() {
-    let mut bench = Bench::new(|_, span| span.report_every = 0);
+    let mut bench = IdentityBench::new(|_, span| span.report_every = 0);
     let holes = 20_000;
     for n in 0..holes {
         bench.segment(home(), 1, 7, data(kind::RED, 10 + n * 10, b"x", 0));
@@ -327,9 +330,9 @@ fn large_report_is_split() {
         bench.now = Instant(bench.now.0 + 20_000_000);
         out = few(bench.input(Input::Wake));
         for report in reports {
-            let Body::Report { serial, claims: these, .. } = report.body else { panic!() };
+            let SegmentBody::Report { serial, claims: these, .. } = report.body else { panic!() };
             claims.extend(these);
-            out.extend(few(bench.segment(home(), 1, 7, Body::ReportAck { serial })));
+            out.extend(few(bench.segment(home(), 1, 7, SegmentBody::ReportAck { serial })));
         }
     }
     assert_eq!(claims.len() as u64, holes + 1, "all is told in the end, in {rounds} rounds");

@@ -1,14 +1,14 @@
 //! Links of LTP that come and go while sessions are open, and bundles that are taken back.
 
-use crate::datagram_common::{Channel, LINK, World, bundle, split};
+use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};
-use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::segment::{Data, Segment, SegmentBody, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use std::net::SocketAddr;
 
-fn add(world: &mut World, side: usize) {
+fn add(world: &mut EnginePair, side: usize) {
     let span = world.sides[side].span.clone();
     let mut out = Vec::new();
     let now = world.now;
@@ -16,17 +16,17 @@ fn add(world: &mut World, side: usize) {
     world.carry_out(side, out);
     world.tell_links();
 }
-fn remove(world: &mut World, side: usize) {
+fn remove(world: &mut EnginePair, side: usize) {
     world.input(side, Input::RemoveLink { link: LINK });
     assert!(!world.sides[side].ready && world.sides[side].open.is_empty(), "everything was given back");
     let usage = world.usage()[side];
     assert_eq!((usage.exports, usage.imports, usage.cancelled, usage.in_flight_bytes), (0, 0, 0, 0));
 }
 /// Without links for strangers: the agents of the world know one link.
-fn world(seed: u64, channel: Channel, span: SpanConfig) -> World {
-    World::with(seed, channel, span, |_, config| config.accept_unknown = false)
+fn world(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
+    EnginePair::with(seed, channel, span, |_, config| config.accept_unknown = false)
 }
-fn steps(world: &mut World, steps: u64) {
+fn steps(world: &mut EnginePair, steps: u64) {
     for _ in 0..steps {
         world.step();
     }
@@ -84,15 +84,15 @@ fn span(link: u32, engine: u64) -> SpanConfig {
     SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() }
 }
 /// Engine 2 with spans (link, engine), driven by hand.
-struct Bench {
+struct SpansBench {
     ltp: Ltp,
     now: Instant,
 }
-impl Bench {
-    fn new(spans: &[(u32, u64)]) -> Bench {
+impl SpansBench {
+    fn new(spans: &[(u32, u64)]) -> SpansBench {
         let config = Config { engine: 2, seed: 5, split, ..Config::default() };
         let ltp = Ltp::new(config, spans.iter().map(|(link, engine)| span(*link, *engine)).collect());
-        let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+        let mut bench = SpansBench { ltp, now: Instant(1_000_000_000) };
         spans.iter().for_each(|(link, _)| drop(bench.up(*link)));
         bench
     }
@@ -114,7 +114,7 @@ impl Bench {
     fn cancel(&mut self, link: u32, id: u64) -> Vec<Output> {
         self.input(Input::CancelSend { link: LinkId(link), id: SendId(id) })
     }
-    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         let bytes = Segment { session: SessionId { engine, number }, body }.emit();
         self.input(Input::Socket(socket::Input::Datagrams { from, train: DatagramBatch::single(Payload::from(bytes)) }))
     }
@@ -124,10 +124,10 @@ impl Bench {
         out
     }
 }
-fn red(checkpoint: u64) -> Body {
+fn red(checkpoint: u64) -> SegmentBody {
     let kind = if checkpoint == 0 { kind::RED } else { kind::BLOCK_END };
     let bytes = Bytes::from_static(b"\0\0\0\x0cabcdefgh");
-    Body::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
+    SegmentBody::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
 }
 fn sent(out: &[Output]) -> Vec<Segment> {
     let trains = out.iter().filter_map(|o| {
@@ -148,15 +148,15 @@ fn links_up(out: &[Output]) -> Vec<LinkId> {
 
 #[test]
 fn link_removal_cancels_at_peer_only() {
-    let mut bench = Bench::new(&[(0, 1), (1, 3)]);
+    let mut bench = SpansBench::new(&[(0, 1), (1, 3)]);
     bench.segment(address(1), 1, 7, red(0));
     bench.segment(address(3), 3, 7, red(0));
     bench.send(0, 1, 100);
     let kept = sent(&bench.send(1, 2, 100))[0].session.number;
     let out = bench.input(Input::RemoveLink { link: LinkId(0) });
     assert_eq!(failed(&out), [1]);
-    let farewells: Vec<Body> = sent(&out).into_iter().map(|segment| segment.body).collect();
-    let cancel = |by_sender, reason| Body::Cancel { by_sender, reason };
+    let farewells: Vec<SegmentBody> = sent(&out).into_iter().map(|segment| segment.body).collect();
+    let cancel = |by_sender, reason| SegmentBody::Cancel { by_sender, reason };
     assert_eq!(farewells, [cancel(true, reason::USER), cancel(false, reason::SYSTEM)]);
     let words: Vec<bool> = out
         .iter()
@@ -170,7 +170,7 @@ fn link_removal_cancels_at_peer_only() {
     let usage = bench.ltp.usage();
     assert_eq!((usage.exports, usage.imports), (1, 1), "those of the other link");
     assert_eq!(failed(&bench.send(0, 3, 10)), [3], "there is no such link");
-    let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let report = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
     let out = bench.segment(address(3), 2, kept, report);
     assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(2), link: LinkId(1) })));
     assert!(bench.input(Input::RemoveLink { link: LinkId(0) }).is_empty());
@@ -184,7 +184,7 @@ fn link_removal_cancels_at_peer_only() {
 
 #[test]
 fn restarted_link_cancels_old_sessions() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(0), state });
     let begin = |id| {
@@ -204,9 +204,9 @@ fn restarted_link_cancels_old_sessions() {
     heard.extend(sent(&out).iter().map(|segment| segment.session));
     // Half of them are acknowledged; the others are told again.
     for number in &begun[..50] {
-        bench.segment(address(1), 2, *number, Body::CancelAck { by_sender: true });
+        bench.segment(address(1), 2, *number, SegmentBody::CancelAck { by_sender: true });
     }
-    bench.segment(address(1), 1, 7, Body::CancelAck { by_sender: false });
+    bench.segment(address(1), 1, 7, SegmentBody::CancelAck { by_sender: false });
     heard.sort_unstable_by_key(|id| (id.engine, id.number));
     heard.dedup();
     assert_eq!(heard.len(), 101);
@@ -226,16 +226,16 @@ fn restarted_link_cancels_old_sessions() {
 
 #[test]
 fn checkpoint_may_follow_last_byte() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
-    let out = bench.segment(address(1), 1, 5, Body::Data(end, Bytes::new()));
+    let out = bench.segment(address(1), 1, 5, SegmentBody::Data(end, Bytes::new()));
     let ticket = out.iter().find_map(|o| if let Output::Offer { ticket, .. } = o { Some(*ticket) } else { None });
     let out = bench.input(Input::Accepted { ticket: ticket.expect("all of it is here") });
-    assert!(matches!(&sent(&out)[0].body, Body::Report { checkpoint: 3, upper: 12, .. }), "{out:?}");
+    assert!(matches!(&sent(&out)[0].body, SegmentBody::Report { checkpoint: 3, upper: 12, .. }), "{out:?}");
     for (offset, kind) in [(0, kind::BLOCK_END), (12, kind::RED)] {
         let nothing = Data { kind, offset, ..end };
-        let out = bench.segment(address(1), 1, 9, Body::Data(nothing, Bytes::new()));
+        let out = bench.segment(address(1), 1, 9, SegmentBody::Data(nothing, Bytes::new()));
         assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "it says nothing");
     }
 }
@@ -243,20 +243,20 @@ fn checkpoint_may_follow_last_byte() {
 /// Keeps 5326-3.1-2.
 #[test]
 fn greatest_session_number_works() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(3));
-    bench.segment(address(1), 1, 5, Body::Cancel { by_sender: true, reason: 0 });
+    bench.segment(address(1), 1, 5, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(address(1), 1, u64::MAX, red(3));
     assert!(out.iter().any(|o| matches!(o, Output::Offer { .. })), "{out:?}");
 }
 
 /// A link that only sessions and bytes in flight hold back.
-fn fast(bench: &mut Bench, link: u32) -> Vec<Output> {
+fn fast(bench: &mut SpansBench, link: u32) -> Vec<Output> {
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(link), state })
 }
 /// Hands bundles to links that welcome them, until none does.
-fn fill(bench: &mut Bench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
+fn fill(bench: &mut SpansBench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     while let Some(link) = ready.iter().position(|ready| *ready) {
         *next += 1;
@@ -279,7 +279,7 @@ fn total_in_flight_data_is_bounded() {
     const BOUND: u64 = 400_000;
     let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };
     let ltp = Ltp::new(config, vec![span(0, 1), span(1, 3)]);
-    let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+    let mut bench = SpansBench { ltp, now: Instant(1_000_000_000) };
     let (mut ready, mut next) = ([false; 2], 0);
     note(&mut ready, &fast(&mut bench, 0));
     fill(&mut bench, &mut ready, &mut next, 10_000);
@@ -295,7 +295,8 @@ fn total_in_flight_data_is_bounded() {
         let segments = fill(&mut bench, &mut ready, &mut next, 10_000);
         assert_eq!(bench.ltp.usage().in_flight_bytes, BOUND / 4 * 3 + 10_000, "one block of the other link");
         let session = segments.last().expect("it leaves").session.number;
-        let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 10_000, claims: vec![(0, 10_000)] };
+        let report =
+            SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 10_000, claims: vec![(0, 10_000)] };
         out = bench.segment(address(3), 2, session, report);
         bench.now += Duration::from_millis(1);
         assert!(out.iter().any(|o| matches!(o, Output::Sent { link: LinkId(1), .. })));
@@ -319,7 +320,7 @@ fn total_in_flight_data_is_bounded() {
 #[test]
 fn sibling_links_change_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
-        let mut bench = Bench::new(&[(0, 1), (1, 1), (2, 1)]);
+        let mut bench = SpansBench::new(&[(0, 1), (1, 1), (2, 1)]);
         for (n, link) in order.into_iter().enumerate() {
             let out = bench.segment(address(1), 1, 10 + n as u64, red(3));
             assert!(out.iter().any(|o| matches!(o, Output::Offer { link, .. } if !link.is_dynamic())));
@@ -339,25 +340,25 @@ fn sibling_links_change_in_any_order() {
         let out = bench.segment(address(1), 1, 21, red(3));
         assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(0), .. })), "{out:?}");
     }
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     assert!(!bench.ltp.add_span(bench.now, span(0, 9), &mut Vec::new()), "the number is taken");
 }
 
 #[test]
 fn nobody_else_is_this_engine() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
     assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
 }
 
 #[test]
 fn churning_dynamic_links_stay_bounded() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let (mut up, mut down) = (0, 0);
     for engine in 100..4000u64 {
         let from = SocketAddr::from(([10, 9, (engine / 250) as u8, (engine % 250) as u8], 1113));
         let mut out = bench.segment(from, engine, 1, red(0));
-        out.extend(bench.segment(from, engine, 1, Body::Cancel { by_sender: true, reason: 0 }));
+        out.extend(bench.segment(from, engine, 1, SegmentBody::Cancel { by_sender: true, reason: 0 }));
         up += links_up(&out).len();
         down += out.iter().filter(|o| matches!(o, Output::PeerDown { .. })).count();
     }
@@ -369,14 +370,14 @@ fn churning_dynamic_links_stay_bounded() {
 /// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
 fn only_begun_sessions_are_cancelled() {
-    let mut bench = Bench::new(&[(0, 1)]);
+    let mut bench = SpansBench::new(&[(0, 1)]);
     let begun = sent(&bench.send(0, 1, 100))[0].session;
     let out = bench.cancel(0, 1);
     assert_eq!(failed(&out), [1]);
-    let cancel = Body::Cancel { by_sender: true, reason: reason::USER };
+    let cancel = SegmentBody::Cancel { by_sender: true, reason: reason::USER };
     assert_eq!(sent(&out), [Segment { session: begun, body: cancel }]);
     assert!(bench.cancel(0, 1).is_empty(), "answered once");
-    bench.segment(address(1), 2, begun.number, Body::CancelAck { by_sender: true });
+    bench.segment(address(1), 2, begun.number, SegmentBody::CancelAck { by_sender: true });
     assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
     bench.input(Input::Link { link: LinkId(0), state: LinkState::DOWN });
     bench.send(0, 2, 100);
@@ -388,7 +389,7 @@ fn only_begun_sessions_are_cancelled() {
 
 #[test]
 fn aggregated_bundle_goes_along() {
-    let mut world = World::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
+    let mut world = EnginePair::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
     assert_eq!(world.usage()[0].exports, 1);
@@ -406,7 +407,7 @@ fn blocks_are_shared_at_any_rate() {
         let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
         let span =
             SpanConfig { aggregate_bytes: 400_000, aggregate_wait: Duration::from_secs(2), ..SpanConfig::default() };
-        let mut world = World::new(1, channel, span);
+        let mut world = EnginePair::new(1, channel, span);
         (0..3).for_each(|n| world.offer(0, n, bundle(n, 100_000), true));
         world.input(0, Input::Wake);
         assert_eq!(world.usage()[0].in_flight_bytes, 300_000, "{rate:?}: all wait for one block");
@@ -419,7 +420,7 @@ fn blocks_are_shared_at_any_rate() {
 
 #[test]
 fn withdrawn_and_resent_bundle_arrives_once() {
-    let mut world = World::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
+    let mut world = EnginePair::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
     (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
     world.input(0, Input::Wake);
     for _ in 0..20 {
@@ -434,19 +435,20 @@ fn withdrawn_and_resent_bundle_arrives_once() {
 }
 
 /// Engines with little memory, and bundles given in parts.
-fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> World {
+fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> EnginePair {
     let channel =
         Channel { loss: [loss; 2], delay: [Duration::from_millis(50); 2], rate: Some(DataRate(100_000_000)), ..slow() };
-    let mut world = World::with(seed, channel, SpanConfig { attempts: 60, ..SpanConfig::default() }, |_, config| {
-        config.accept_unknown = false;
-        config.memory_bytes = 4 << 20;
-    });
+    let mut world =
+        EnginePair::with(seed, channel, SpanConfig { attempts: 60, ..SpanConfig::default() }, |_, config| {
+            config.accept_unknown = false;
+            config.memory_bytes = 4 << 20;
+        });
     world.stream_from = 100_000;
     sizes.iter().enumerate().for_each(|(n, len)| world.offer(n % 2, n as u64, bundle(n as u64, *len), true));
     (0..2).for_each(|side| world.input(side, Input::Wake));
     world
 }
-fn all_arrive(world: &mut World, count: u64) {
+fn all_arrive(world: &mut EnginePair, count: u64) {
     world.run(1_000_000);
     let accepted = |n: u64| world.sides[1 - (n % 2) as usize].accepted.contains(&n);
     assert!((0..count).all(accepted), "{:?} {:?}", world.sides[0].accepted, world.sides[1].accepted);

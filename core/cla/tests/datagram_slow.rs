@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 const TICK: Duration = Duration::from_micros(100);
 const BUNDLE: u64 = 1000;
 
-struct Node {
+struct RelayNode {
     ltp: Ltp,
     /// Datagrams that come, by when they are there, and from whom.
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
@@ -34,9 +34,9 @@ struct Node {
     waiting_max: usize,
 }
 
-struct Row {
+struct RelayRow {
     now: Instant,
-    nodes: Vec<Node>,
+    nodes: Vec<RelayNode>,
     delay: Duration,
     jitter: Duration,
     loss: f64,
@@ -48,9 +48,9 @@ fn address(node: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
 }
 
-impl Row {
+impl RelayRow {
     /// Nodes that take so many datagrams a tick; the first has `bundles` for the last.
-    fn new(speeds: &[usize], bundles: u64) -> Row {
+    fn new(speeds: &[usize], bundles: u64) -> RelayRow {
         let node = |(at, speed): (usize, &usize)| {
             let engine = at as u64 + 1;
             let span = |to: usize| SpanConfig {
@@ -62,7 +62,7 @@ impl Row {
             };
             let peers = [at.checked_sub(1), Some(at + 1).filter(|to| *to < speeds.len())];
             let spans = peers.into_iter().flatten().map(span).collect();
-            Node {
+            RelayNode {
                 ltp: Ltp::new(Config { engine, seed: engine, ..Config::default() }, spans),
                 inbox: BTreeMap::new(),
                 queue: if at == 0 { (0..bundles).collect() } else { VecDeque::new() },
@@ -78,7 +78,7 @@ impl Row {
         };
         let nodes = speeds.iter().enumerate().map(node).collect();
         let (now, delay, jitter) = (Instant(1_000_000_000), Duration::from_micros(200), Duration::ZERO);
-        let mut row = Row { now, nodes, delay, jitter, loss: 0.0, rng: Rng::new(1), order: 0 };
+        let mut row = RelayRow { now, nodes, delay, jitter, loss: 0.0, rng: Rng::new(1), order: 0 };
         for at in 0..speeds.len() {
             for to in 0..speeds.len() {
                 let state = LinkState::UP;
@@ -182,7 +182,7 @@ impl Row {
 
 #[test]
 fn slow_receiver_gets_no_duplicates() {
-    let mut row = Row::new(&[100, 1], 6_000);
+    let mut row = RelayRow::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
     // A datagram with data and an acknowledgment each: no faster than 5,000 a second.
@@ -191,7 +191,7 @@ fn slow_receiver_gets_no_duplicates() {
 
 #[test]
 fn stalled_peer_gets_one_checkpoint() {
-    let mut row = Row::new(&[100, 20], 20_000);
+    let mut row = RelayRow::new(&[100, 20], 20_000);
     for pause in 0..4 {
         (0..1_500).for_each(|_| row.tick());
         let node = pause % 2;
@@ -203,7 +203,7 @@ fn stalled_peer_gets_one_checkpoint() {
 
 #[test]
 fn timers_follow_growing_delay() {
-    let mut row = Row::new(&[100, 100], 20_000);
+    let mut row = RelayRow::new(&[100, 100], 20_000);
     (0..2_000).for_each(|_| row.tick());
     row.delay = Duration::from_millis(150);
     row.run(20_000, 120);
@@ -212,7 +212,7 @@ fn timers_follow_growing_delay() {
 
 #[test]
 fn reordering_causes_no_retransmission() {
-    let mut row = Row::new(&[100, 100], 15_000);
+    let mut row = RelayRow::new(&[100, 100], 15_000);
     row.jitter = Duration::from_millis(5);
     row.run(15_000, 60);
     assert!(row.copies(0) < 0.001, "{} copies of each", row.copies(0));
@@ -221,7 +221,7 @@ fn reordering_causes_no_retransmission() {
 #[test]
 fn what_is_lost_goes_again_soon() {
     for loss in [0.001, 0.05] {
-        let mut row = Row::new(&[100, 100], 10_000);
+        let mut row = RelayRow::new(&[100, 100], 10_000);
         row.loss = loss;
         let took = row.run(10_000, 60);
         assert!(row.copies(0) < 4.0 * loss + 0.01, "loss {loss}: {} copies of each", row.copies(0));
@@ -231,7 +231,7 @@ fn what_is_lost_goes_again_soon() {
 
 #[test]
 fn relaying_node_keeps_up_without_duplicates() {
-    let mut row = Row::new(&[100, 3, 100], 8_000);
+    let mut row = RelayRow::new(&[100, 3, 100], 8_000);
     let took = row.run(8_000, 30);
     assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));
     // Four datagrams come for each bundle: 7,500 a second.

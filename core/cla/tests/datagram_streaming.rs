@@ -1,16 +1,16 @@
 //! Long bundles over LTP: sent from ranges asked for as they leave (again where they were lost),
 //! handed on while they arrive. Neither engine ever holds more than a few megabytes.
 
-use crate::datagram_common::{Channel, World, bundle};
+use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Refusal};
 use farlink_cla::ltp::SpanConfig;
 
 const MIB: usize = 1 << 20;
 
 /// Two engines with little memory.
-fn world(seed: u64, channel: Channel, memory: u64) -> World {
+fn world(seed: u64, channel: Channel, memory: u64) -> EnginePair {
     let span = SpanConfig { attempts: 60, checkpoint_every: 500_000, ..SpanConfig::default() };
-    let mut world = World::with(seed, channel, span, |_, config| config.memory_bytes = memory);
+    let mut world = EnginePair::with(seed, channel, span, |_, config| config.memory_bytes = memory);
     world.stream_from = 100_000;
     world.keep = Duration::from_millis(20);
     world
@@ -18,7 +18,7 @@ fn world(seed: u64, channel: Channel, memory: u64) -> World {
 fn channel(loss: f64) -> Channel {
     Channel { loss: [loss; 2], rate: Some(DataRate(1_000_000_000)), ..Channel::default() }
 }
-fn run(world: &mut World, sizes: &[usize]) {
+fn run(world: &mut EnginePair, sizes: &[usize]) {
     for (number, size) in sizes.iter().enumerate() {
         world.offer(0, number as u64, bundle(number as u64, *size), true);
     }

@@ -518,7 +518,7 @@ fn scarce_memory_releases_receive_buffers() {
     layer.handle(now, Input::Socket(socket::Input::Opened { stream: PASSIVE, from }), &mut out);
     let mut buffer = frame(Framing::Mtcp, &[1; 5000]);
     buffer.extend_from_slice(&frame(Framing::Mtcp, &[2; 50_000])[..40_000]);
-    let whole = farlink_base::Bytes::from_owner(Shared(buffer.into()));
+    let whole = farlink_base::Bytes::from_owner(CountedBuffer(buffer.into()));
     let counter = COUNT.load(std::sync::atomic::Ordering::SeqCst);
     assert_eq!(counter, 1);
     layer.handle(now, Input::Socket(socket::Input::Data { stream: PASSIVE, data: Payload::from(whole) }), &mut out);
@@ -529,8 +529,8 @@ fn scarce_memory_releases_receive_buffers() {
 }
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 /// Counts the buffers there are.
-struct Shared(Box<[u8]>);
-impl AsRef<[u8]> for Shared {
+struct CountedBuffer(Box<[u8]>);
+impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {
         if COUNT.load(std::sync::atomic::Ordering::SeqCst) == 0 {
             COUNT.store(1, std::sync::atomic::Ordering::SeqCst);
@@ -538,7 +538,7 @@ impl AsRef<[u8]> for Shared {
         &self.0
     }
 }
-impl Drop for Shared {
+impl Drop for CountedBuffer {
     fn drop(&mut self) {
         COUNT.store(0, std::sync::atomic::Ordering::SeqCst);
     }

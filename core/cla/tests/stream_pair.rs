@@ -1,6 +1,6 @@
 //! Every stream layer against itself, over streams that do to it what networks do.
 
-use crate::stream_common::{LINK, Plan, run};
+use crate::stream_common::{LINK, StreamPlan, run};
 use farlink_base::{Duration, LayerId};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4, Tls, Versions};
@@ -58,12 +58,12 @@ const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
 
 #[test]
 fn without_faults_each_bundle_crosses_once() {
-    let outcome = run(&Plan::default(), &tcpcl_v4(100, [true, false]));
+    let outcome = run(&StreamPlan::default(), &tcpcl_v4(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
-    let outcome = run(&Plan::default(), &tcpcl_v3(100, [true, false]));
+    let outcome = run(&StreamPlan::default(), &tcpcl_v3(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
     for framing in FRAMINGS {
-        let outcome = run(&Plan::default(), &one_way(framing, 20_000));
+        let outcome = run(&StreamPlan::default(), &one_way(framing, 20_000));
         assert_eq!((outcome.repeated, outcome.streams), (0, 2), "one stream each way");
         // One stream has 20 bundles of 200 bytes, the other 20 of 300: nothing but heads is added, nothing answered.
         let frames = if framing == Framing::Stcp { [20 * 204, 20 * 304] } else { [20 * 202, 20 * 303] };
@@ -75,7 +75,7 @@ fn without_faults_each_bundle_crosses_once() {
 #[test]
 fn bundles_survive_any_read_boundary() {
     for chunk in [1, 2, 3, 7] {
-        let plan = Plan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..Plan::default() };
+        let plan = StreamPlan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..StreamPlan::default() };
         for framing in FRAMINGS {
             assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0, "{framing:?}, {chunk}");
         }
@@ -88,7 +88,7 @@ fn bundles_survive_any_read_boundary() {
 #[test]
 fn both_sides_may_connect() {
     for seed in 0..20 {
-        let plan = Plan { seed, ..Plan::default() };
+        let plan = StreamPlan { seed, ..StreamPlan::default() };
         let old = run(&plan, &tcpcl_v3(100, [true, true]));
         for outcome in [run(&plan, &tcpcl_v4(100, [true, true])), old] {
             assert_eq!(outcome.repeated, 0);
@@ -102,7 +102,7 @@ fn dual_version_node_meets_either() {
     use Versions::{Both, Four, Three};
     for (speak, streams) in [([Both, Three], 2), ([Both, Four], 1), ([Both, Both], 1), ([Three, Both], 1)] {
         // Who knows both asks in version 4 first.
-        let outcome = run(&Plan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
+        let outcome = run(&StreamPlan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
         assert_eq!((outcome.repeated, outcome.streams), (0, streams), "{speak:?}");
     }
 }
@@ -110,9 +110,9 @@ fn dual_version_node_meets_either() {
 /// Keeps 9174-6.1-8.
 #[test]
 fn reset_at_any_byte_loses_nothing() {
-    let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+    let plan = |reset| StreamPlan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..StreamPlan::default() };
     fn each_byte<L: farlink_base::layer::ConvergenceLayer>(
-        plan: impl Fn(Option<(usize, u64)>) -> Plan,
+        plan: impl Fn(Option<(usize, u64)>) -> StreamPlan,
         make: &dyn Fn(usize) -> L,
     ) {
         let whole = run(&plan(None), make).first;
@@ -131,7 +131,7 @@ fn reset_at_any_byte_loses_nothing() {
 #[test]
 fn unacknowledged_reset_loses_nothing() {
     for framing in FRAMINGS {
-        let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+        let plan = |reset| StreamPlan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..StreamPlan::default() };
         let make = one_way(framing, 100);
         let whole = run(&plan(None), &make).first;
         let side = usize::from(whole[0] == 0);
@@ -156,7 +156,7 @@ fn tls_is_negotiated_and_proves_identity() {
         ([Tls::Forbid, Tls::Allow], false),
         ([Tls::Allow, Tls::Forbid], false),
     ] {
-        let plan = Plan { certificates: Some(names()), ..Plan::default() };
+        let plan = StreamPlan { certificates: Some(names()), ..StreamPlan::default() };
         let outcome = run(&plan, &with_tls(100, [true, false], tls));
         assert_eq!((outcome.repeated, outcome.streams), (0, 1), "{tls:?}");
         for (side, peer) in [(0, "ipn:2.0"), (1, "ipn:1.0")] {
@@ -168,12 +168,12 @@ fn tls_is_negotiated_and_proves_identity() {
 
 #[test]
 fn reset_around_handshake_is_survived() {
-    let plan = |reset| Plan {
+    let plan = |reset| StreamPlan {
         bundles: [vec![40, 90], vec![60]],
         chunk: 30,
         reset,
         certificates: Some(names()),
-        ..Plan::default()
+        ..StreamPlan::default()
     };
     let make = with_tls(50, [true, true], [Tls::Require; 2]);
     for side in 0..2 {
@@ -190,7 +190,8 @@ fn link_gaps_around_timeout_are_survived() {
             let down = Duration::from_millis(30) + Duration::from_secs(i * (gap + 3));
             (down, down + Duration::from_secs(gap))
         });
-        let plan = Plan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..Plan::default() };
+        let plan =
+            StreamPlan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..StreamPlan::default() };
         run(&plan, &tcpcl_v4(700, [true, false]));
         run(&plan, &tcpcl_v3(700, [true, false]));
         for framing in FRAMINGS {
@@ -201,7 +202,7 @@ fn link_gaps_around_timeout_are_survived() {
 
 #[test]
 fn refused_bundles_are_sent_again() {
-    let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
+    let plan = StreamPlan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..StreamPlan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));
     // Nobody is told: what was refused is kept and offered again.
@@ -212,7 +213,11 @@ fn refused_bundles_are_sent_again() {
 
 #[test]
 fn slow_verdict_applies_backpressure() {
-    let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
+    let plan = StreamPlan {
+        bundles: [vec![5000; 40], vec![5000; 40]],
+        verdict: Duration::from_secs(20),
+        ..StreamPlan::default()
+    };
     run(&plan, &tcpcl_v4(2000, [true, true]));
     run(&plan, &tcpcl_v3(2000, [true, true]));
     for framing in FRAMINGS {
@@ -222,20 +227,20 @@ fn slow_verdict_applies_backpressure() {
 
 #[test]
 fn long_bundles_stream_under_any_faults() {
-    let long = Plan {
+    let long = StreamPlan {
         bundles: [vec![2_300_000, 50, 1_300_000], vec![2_100_000]],
         chunk: 60_000,
         capacity: 200_000,
         stream_from: 1000,
-        ..Plan::default()
+        ..StreamPlan::default()
     };
     for speaks in [Versions::Four, Versions::Three] {
         let make = versions(30_000, [true, false], [Tls::Forbid; 2], [speaks; 2]);
         assert_eq!(run(&long, &make).repeated, 0);
         for seed in 0..3 {
-            let plan = Plan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
+            let plan = StreamPlan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
             run(&plan, &make);
-            let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
+            let plan = StreamPlan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
             run(&plan, &make);
         }
     }
@@ -243,9 +248,9 @@ fn long_bundles_stream_under_any_faults() {
         let make = one_way(framing, 500_000);
         assert_eq!(run(&long, &make).repeated, 0);
         for seed in 0..3 {
-            run(&Plan { seed, held: 300, verdict: Duration::from_secs(1), ..long.clone() }, &make);
+            run(&StreamPlan { seed, held: 300, verdict: Duration::from_secs(1), ..long.clone() }, &make);
             let reset = Some((seed as usize % 2, 500_000 * (seed + 1)));
-            run(&Plan { seed, broken: 100, reset, ..long.clone() }, &make);
+            run(&StreamPlan { seed, broken: 100, reset, ..long.clone() }, &make);
         }
     }
 }
@@ -281,7 +286,7 @@ proptest! {
             (ms(at - len), ms(at))
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
-        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..Plan::default() };
+        let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..StreamPlan::default() };
         // Byte-sized segments and chunks only for short bundles: the point is the cuts.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &versions(segment, connect, [Tls::Forbid; 2], speak));
@@ -314,8 +319,8 @@ proptest! {
             (ms(at - len), ms(at))
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
-        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
-            forgetful: true, ..Plan::default() };
+        let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
+            forgetful: true, ..StreamPlan::default() };
         // A byte at a time only for short bundles: the point is the cuts.
         let least = plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000;
         let outcome = run(&plan, &one_way(framing, window.max(least)));

@@ -1,6 +1,6 @@
 //! Links of UDPCL: what they take, how they come and go, and who is believed to be at their ends.
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, datagram, located, malformed, offers, seconds, sent};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, datagram, located, malformed, offers, seconds, sent};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Chunk, DataRate, Duration, Extent, Leaving, LinkId, Payload, Refusal};
 use farlink_cla::udpcl::packet::announcement;
@@ -32,14 +32,14 @@ fn slow(span: &mut LinkParams) {
 /// Keeps 7122-3.2-1.
 #[test]
 fn version_1_is_limited_to_one_datagram() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
     assert_eq!(sent(&out)[0].0, Destination::Link(LINK));
     bench.later(10.0);
     assert_eq!(outcomes(&bench.send(2, bundle(2, 65_508))), [(2, Err(Some(Refusal::TooLarge)))]);
     assert_eq!(LinkParams::default().largest(), Some(1400));
-    let mut bench = Bench::new(|_, span| span.version = 2);
+    let mut bench = UdpclBench::new(|_, span| span.version = 2);
     let mut out = bench.send(1, bundle(1, 200_000));
     out.extend(bench.later(10.0));
     assert!(sent(&out).len() > 140 && sent(&out).iter().all(|(_, bytes)| bytes.len() <= 1400));
@@ -49,7 +49,7 @@ fn version_1_is_limited_to_one_datagram() {
 
 #[test]
 fn unsendable_bundle_fails_at_once() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut stored = Payload::new();
     stored.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len: 20 });
     for (id, bad) in [(1, Payload::new()), (2, stored)] {
@@ -72,7 +72,7 @@ fn unsendable_bundle_fails_at_once() {
 
 #[test]
 fn link_down_returns_unsent_bundles() {
-    let mut bench = Bench::new(|_, span| slow(span));
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
     let before = sent(&bench.later(2.0)).len();
@@ -92,12 +92,12 @@ fn link_down_returns_unsent_bundles() {
 
 #[test]
 fn withdrawal_is_answered_once() {
-    let mut bench = Bench::new(|_, span| slow(span));
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
     bench.send(3, bundle(3, 100));
     bench.later(2.0);
-    let cancel = |bench: &mut Bench, id| outcomes(&bench.input(Input::CancelSend { link: LINK, id: SendId(id) }));
+    let cancel = |bench: &mut UdpclBench, id| outcomes(&bench.input(Input::CancelSend { link: LINK, id: SendId(id) }));
     assert_eq!(cancel(&mut bench, 2), [(2, Err(None))], "not begun");
     assert_eq!(cancel(&mut bench, 1), [(1, Err(None))], "under way");
     assert_eq!((cancel(&mut bench, 1), cancel(&mut bench, 9)), (vec![], vec![]));
@@ -109,7 +109,7 @@ fn withdrawal_is_answered_once() {
 
 #[test]
 fn read_failure_yields_to_next_bundle() {
-    let mut bench = Bench::new(|_, span| slow(span));
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
     let first = Input::Send {
         link,
@@ -131,7 +131,7 @@ fn read_failure_yields_to_next_bundle() {
 
 #[test]
 fn removed_link_returns_all_and_frees_number() {
-    let mut bench = Bench::new(|_, span| slow(span));
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.hear(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
     let segment = sent(&bench.later(0.0)).first().cloned();
@@ -163,7 +163,7 @@ fn removed_link_returns_all_and_frees_number() {
 
 #[test]
 fn a_thousand_flaps_leave_nothing_behind() {
-    let mut bench = Bench::new(|_, span| slow(span));
+    let mut bench = UdpclBench::new(|_, span| slow(span));
     for flap in 0..1000u64 {
         bench.send(flap, bundle(flap, 3000));
         bench.hear(
@@ -182,10 +182,10 @@ fn a_thousand_flaps_leave_nothing_behind() {
 
 #[test]
 fn neighbour_matches_address_then_sole_host() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
-    let from = |bench: &mut Bench, at| offers(&bench.hear(at, whole.clone()))[0].0;
+    let from = |bench: &mut UdpclBench, at| offers(&bench.hear(at, whole.clone()))[0].0;
     assert_eq!(from(&mut bench, address(0)), LINK);
     assert_eq!(from(&mut bench, beside), LINK, "ION sends from a socket of its own");
     assert!(from(&mut bench, address(9)).is_dynamic());
@@ -200,7 +200,7 @@ fn neighbour_matches_address_then_sole_host() {
 
 #[test]
 fn enabled_link_wins_shared_address() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
     bench.input(located(LinkId(1), address(0)));
@@ -215,7 +215,7 @@ fn enabled_link_wins_shared_address() {
 
 #[test]
 fn name_claim_binds_only_its_address() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [], "said once");
@@ -225,7 +225,7 @@ fn name_claim_binds_only_its_address() {
     }
     assert_eq!(peers(&bench.hear(address(9), name("ipn:1.0"))), [], "another address");
     assert_eq!(peers(&bench.hear(address(0), name(""))), [], "no name");
-    let mut bench = Bench::new(|_, span| span.node_id = String::new());
+    let mut bench = UdpclBench::new(|_, span| span.node_id = String::new());
     assert_eq!(peers(&bench.hear(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
     for other in 4..100 {
         let out = bench.hear(address(0), name(&format!("ipn:{other}.0")));
@@ -236,8 +236,8 @@ fn name_claim_binds_only_its_address() {
 /// Keeps 7122-3.4-2.
 #[test]
 fn keepalives_are_spaced_and_skipped_when_busy() {
-    let mut bench = Bench::new(|_, span| span.keepalive = Duration::from_secs(1));
-    let times = |bench: &mut Bench, after: f64| sent(&bench.later(after)).len();
+    let mut bench = UdpclBench::new(|_, span| span.keepalive = Duration::from_secs(1));
+    let times = |bench: &mut UdpclBench, after: f64| sent(&bench.later(after)).len();
     assert_eq!(times(&mut bench, 100.0), 6);
     for id in 0..10 {
         bench.send(id, bundle(id, 100));
@@ -255,7 +255,7 @@ fn keepalives_are_spaced_and_skipped_when_busy() {
 /// Draft section 3.5.3: an interval is no longer than a minute.
 #[test]
 fn v2_node_announces_listening_each_minute() {
-    let mut bench = Bench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
+    let mut bench = UdpclBench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
     let mut said = Vec::new();
     for id in 0..100 {
         said.extend(sent(&bench.send(id, bundle(id, 100))));
@@ -267,7 +267,7 @@ fn v2_node_announces_listening_each_minute() {
 
 #[test]
 fn backlog_halves_before_more_is_accepted() {
-    let mut bench = Bench::new(|_, span| span.pace_bytes = 200_000);
+    let mut bench = UdpclBench::new(|_, span| span.pace_bytes = 200_000);
     let ready =
         |out: &[Output]| out.iter().find_map(|o| if let Output::Ready { ready, .. } = o { Some(*ready) } else { None });
     let mut sent = 0;
@@ -282,7 +282,7 @@ fn backlog_halves_before_more_is_accepted() {
 
 #[test]
 fn rate_change_is_obeyed_at_once() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let state = |rate| Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(rate)), ..LinkState::UP } };
     bench.input(state(100));
     bench.send(1, bundle(1, 1000));
@@ -298,7 +298,7 @@ fn rate_change_is_obeyed_at_once() {
 #[test]
 fn verdicts_and_holds_change_nothing() {
     use farlink_base::layer::Ticket;
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     assert_eq!(offers(&bench.input(datagram(address(0), bundle(1, 30).to_bytes().unwrap()))).len(), 1);
     let ticket = Ticket(1);
     for input in [

@@ -1,9 +1,9 @@
 //! What a UDPCL entity makes of datagrams that nobody should send, and what they may cost it.
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, malformed, offers, refused, sent, split};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, malformed, offers, refused, sent, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output};
 use farlink_base::{Payload, Refusal, Rng, socket};
-use farlink_cla::udpcl::packet::{Kind, announcement};
+use farlink_cla::udpcl::packet::{MessageKind, announcement};
 use farlink_cla::udpcl::{Config, LinkParams, Udpcl, Usage};
 use std::net::SocketAddr;
 
@@ -29,16 +29,18 @@ fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
 fn every_first_octet_is_handled() {
     for first in 0..=255u8 {
         for tail in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", &[0x9f; 70]] {
-            let mut bench = Bench::new(|_, _| {});
+            let mut bench = UdpclBench::new(|_, _| {});
             let packet = [&[first][..], tail].concat();
             let out = bench.hear(address(0), packet.clone());
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
-            match Kind::of(first) {
-                Kind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
+            match MessageKind::of(first) {
+                MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
                 // The agent says what it is.
-                Kind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
-                Kind::Dtls | Kind::Unused => assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}"),
-                Kind::Map => assert!(complaints <= 1 && bundles.len() <= 1, "{packet:02x?}"),
+                MessageKind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
+                MessageKind::Dtls | MessageKind::Unused => {
+                    assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}")
+                }
+                MessageKind::Map => assert!(complaints <= 1 && bundles.len() <= 1, "{packet:02x?}"),
             }
             assert!(sent(&out).is_empty());
             assert_eq!(bench.layer.usage(), Usage::default());
@@ -48,7 +50,7 @@ fn every_first_octet_is_handled() {
 
 #[test]
 fn adjacent_messages_are_read_in_order() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let (one, two) = (bundle(1, 50).to_bytes().unwrap(), bundle(2, 60).to_bytes().unwrap());
     let lengths = |out: Vec<Output>| offers(&out).iter().map(|(_, b)| b.len()).collect::<Vec<u64>>();
     assert_eq!(lengths(bench.hear(address(0), [&one[..], &two, &one].concat())), [50, 60, 50]);
@@ -63,14 +65,14 @@ fn adjacent_messages_are_read_in_order() {
     let out = bench.hear(address(0), [&one[..], b"\x42", &two].concat());
     assert_eq!((offers(&out).len(), malformed(&out).len()), (1, 1), "after what is no message nothing is read");
     // A datagram of the shortest bundles there are.
-    let mut bench = Bench::new(|config, _| config.split = |_| Ok(Some(2)));
+    let mut bench = UdpclBench::new(|config, _| config.split = |_| Ok(Some(2)));
     let out = bench.hear(address(0), [0x9f, 0xff].repeat(32_000));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (512, 1));
 }
 
 #[test]
 fn bad_datagrams_do_not_hide_good() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let good = bundle(1, 50).to_bytes().unwrap();
     let data = [&[0x42; 50][..], &good, &[0xa1; 50], &good, &[0x16; 50], &good[..20]].concat();
     let train = DatagramBatch { stride: 50, data: Payload::from(data) };
@@ -80,7 +82,7 @@ fn bad_datagrams_do_not_hide_good() {
 
 #[test]
 fn lengths_nobody_has_cost_nothing() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let huge = [
         &b"\xa1\x02\x82\x05\x5b\xff\xff\xff\xff\xff\xff\xff\xffab"[..],
         b"\xa1\x02\x9b\xff\xff\xff\xff\xff\xff\xff\xff\x05",
@@ -103,7 +105,7 @@ fn lengths_nobody_has_cost_nothing() {
 
 #[test]
 fn overlap_flood_holds_nothing() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(7, 60_000).to_bytes().unwrap();
     let mut rng = Rng::new(1);
     assert!(offers(&bench.hear(address(0), segment(9, 60_000, 0, &whole[..30_000]))).is_empty());
@@ -120,7 +122,7 @@ fn overlap_flood_holds_nothing() {
 
 #[test]
 fn address_flood_stays_within_quarter() {
-    let mut bench = Bench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
+    let mut bench = UdpclBench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
     for n in 0..100_000 {
@@ -144,7 +146,7 @@ fn address_flood_stays_within_quarter() {
 
 #[test]
 fn unwanted_dynamic_peers_are_ignored() {
-    let mut bench = Bench::new(|config, _| config.accept_unknown = false);
+    let mut bench = UdpclBench::new(|config, _| config.accept_unknown = false);
     for packet in
         [bundle(1, 20).to_bytes().unwrap().to_vec(), segment(1, 50, 0, b"\x9fab"), announcement(1000, "ipn:9.0")]
     {
@@ -157,7 +159,7 @@ fn unwanted_dynamic_peers_are_ignored() {
 
 #[test]
 fn replies_never_exceed_input() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let mut rng = Rng::new(3);
     let (mut heard, mut said) = (0, 0);
     for n in 0..20_000u32 {
@@ -190,7 +192,7 @@ fn arbitrary_datagrams_are_survived() {
         [segment(4, 300, 0, &whole[..150]), segment(4, 300, 150, &whole[150..]), announcement(5000, "ipn:1.0")];
     for _ in 0..200 {
         let config = Config { seed: rng.next_u64(), split, memory_bytes: 1 << 18, ..Config::default() };
-        let mut layer = Bench::new(|_, _| {});
+        let mut layer = UdpclBench::new(|_, _| {});
         layer.layer = Udpcl::new(config, vec![LinkParams { link: LINK, ..LinkParams::default() }]);
         let (mut heard, mut offered) = (0, 0);
         for _ in 0..100 {

@@ -1,7 +1,7 @@
 //! Two UDPCL entities through bad channels: what arrives is right, and once for each copy of its
 //! datagram; what was given has left; no transfer is stuck, and all memory is given back.
 
-use crate::udpcl_common::{Channel, World};
+use crate::udpcl_common::{Channel, UdpclPair};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::{DataRate, Duration, Instant};
 use farlink_cla::udpcl::LinkParams;
@@ -12,8 +12,8 @@ const SIZES: [usize; 10] = [13, 100, 1370, 1384, 1400, 1401, 2760, 5000, 30_000,
 fn version(version: u8) -> LinkParams {
     LinkParams { version, pace_bytes: 12_500_000, ..LinkParams::default() }
 }
-fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> World {
-    let mut world = World::new(seed, channel, span);
+fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> UdpclPair {
+    let mut world = UdpclPair::new(seed, channel, span);
     for number in 0..count {
         world.give(0, number, SIZES[number as usize % SIZES.len()]);
         world.give(1, 1000 + number, SIZES[(number as usize + 3) % SIZES.len()] / 2);
@@ -26,7 +26,7 @@ fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> World {
     world
 }
 /// How many bundles arrived at a side, and how many of them more than once.
-fn arrived(world: &World, side: usize) -> (usize, usize) {
+fn arrived(world: &UdpclPair, side: usize) -> (usize, usize) {
     let offers = &world.agents[side].offers;
     (offers.len(), offers.values().filter(|n| **n > 1).count())
 }
@@ -90,7 +90,7 @@ fn reordered_copies_join_once() {
 #[test]
 fn long_bundles_are_segmented_while_read() {
     for v in [1, 2] {
-        let mut world = World::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
+        let mut world = UdpclPair::new(4, Channel::default(), LinkParams { pace_bytes: 50_000_000, ..version(v) });
         world.stream_from = 20_000;
         let sizes = if v == 1 { [65_507, 30_000, 65_000] } else { [5_000_000, 30_000, 2_100_000] };
         for (number, len) in (0..).zip(sizes) {
@@ -108,7 +108,7 @@ fn long_bundles_are_segmented_while_read() {
 #[test]
 fn rate_limit_holds_at_any_time() {
     let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
-        let mut world = World::new(7, Channel { state, ..Channel::default() }, span);
+        let mut world = UdpclPair::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
         for number in 0..400 {
             world.give(0, number, len);
@@ -143,7 +143,7 @@ fn rate_limit_holds_at_any_time() {
 #[test]
 fn slow_link_keeps_short_backlog() {
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
-    let mut world = World::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
+    let mut world = UdpclPair::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {
         world.give(0, number, 1000);
     }

@@ -1,10 +1,10 @@
 //! The packets of draft-ietf-dtn-udpcl-04, byte for byte: read, and where this entity says such a thing,
 //! written.
 
-use crate::udpcl_common::{Bench, LINK, address, malformed, offers, sent};
+use crate::udpcl_common::{LINK, UdpclBench, address, malformed, offers, sent};
 use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::{Duration, Malformed, Payload};
-use farlink_cla::udpcl::packet::{Extensions, KEEPALIVE, Kind, Probe, announcement, confirmation_packet};
+use farlink_cla::udpcl::packet::{Extensions, KEEPALIVE, MessageKind, Probe, announcement, confirmation_packet};
 use farlink_cla::udpcl::packet::{probe_packet, segment_head};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn vectors() -> BTreeMap<String, Vec<u8>> {
     file["packets"].as_array().unwrap().iter().map(packet).collect()
 }
 fn read(packet: &[u8]) -> Extensions {
-    assert_eq!(Kind::of(packet[0]), Kind::Map);
+    assert_eq!(MessageKind::of(packet[0]), MessageKind::Map);
     let rope = Payload::from(packet.to_vec());
     let mut reader = rope.reader();
     let known = Extensions::read(&mut reader).unwrap();
@@ -70,7 +70,7 @@ fn announcements_round_trip() {
 fn all_vector_packets_are_accepted() {
     let v = vectors();
     for (name, packet) in &v {
-        let mut bench = Bench::new(|config, _| config.split = whole);
+        let mut bench = UdpclBench::new(|config, _| config.split = whole);
         let out = bench.hear(address(0), packet.clone());
         assert_eq!(malformed(&out), [""; 0], "{name}");
         let bundles = offers(&out);
@@ -84,7 +84,7 @@ fn all_vector_packets_are_accepted() {
         }
     }
     for order in [["transfer_seg0", "transfer_seg1"], ["transfer_seg1", "transfer_seg0"]] {
-        let mut bench = Bench::new(|config, _| config.split = whole);
+        let mut bench = UdpclBench::new(|config, _| config.split = whole);
         assert!(offers(&bench.hear(address(0), v[order[0]].clone())).is_empty());
         let bundles = offers(&bench.hear(address(0), v[order[1]].clone()));
         assert_eq!(bundles[0].1.to_bytes().unwrap(), v["unframed_bpv7"][..]);
@@ -97,7 +97,7 @@ fn all_vector_packets_are_accepted() {
 fn keepalives_match_vectors() {
     let v = vectors();
     for (version, packet) in [(1, "keepalive"), (2, "sender_listen_30s_node")] {
-        let mut bench = Bench::new(|config, span| {
+        let mut bench = UdpclBench::new(|config, span| {
             config.node_id = "ipn:1.0".into();
             (span.version, span.keepalive) = (version, Duration::from_secs(30));
         });

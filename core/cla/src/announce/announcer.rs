@@ -1,9 +1,9 @@
 //! When to speak, and whom of those heard to reach.
 
+use super::announced::{AnnouncedNode, AnnouncedNodes, AnnouncerKey, NodeState};
+use super::attempts::Attempts;
 use super::beacon::Beacon;
-use super::heard::{All, Heard, Key, Stands};
-use super::tried::Tried;
-use super::{ATTEMPT, Around, Config, FoundId, Input, LinkNow, Output};
+use super::{ATTEMPT, Around, Config, DiscoveredId, Input, LinkNow, Output};
 use crate::registry::Introduction;
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
@@ -20,7 +20,7 @@ const POLITE: Duration = Duration::from_secs(2);
 
 /// What was heard so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub struct BeaconCounts {
     /// Beacons of nodes that are wanted.
     pub wanted: u64,
     /// Of nodes that are not, or cannot be reached by any layer of ours.
@@ -34,9 +34,9 @@ pub struct Counts {
 pub struct Announcer {
     config: Config,
     own_name: String,
-    heard: All,
-    tried: Tried,
-    counts: Counts,
+    heard: AnnouncedNodes,
+    tried: Attempts,
+    counts: BeaconCounts,
     rng: Rng,
     sequence: u32,
     next_id: u32,
@@ -52,9 +52,9 @@ impl Announcer {
         let soon = config.interval.min(Duration::from_millis(500)).mul_f64(rng.unit());
         Announcer {
             own_name: config.node_ids.first().map(ToString::to_string).unwrap_or_default(),
-            heard: All::new(config.seed),
-            tried: Tried::default(),
-            counts: Counts::default(),
+            heard: AnnouncedNodes::new(config.seed),
+            tried: Attempts::default(),
+            counts: BeaconCounts::default(),
             rng,
             sequence: 0,
             next_id: 0,
@@ -68,11 +68,11 @@ impl Announcer {
         &self.config
     }
     /// Who is heard: name and what is known of it, by address and name.
-    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &Heard)> {
+    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.heard.iter().map(|(key, heard)| (&key.1, heard))
     }
     /// What was heard so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> BeaconCounts {
         self.counts
     }
     /// When to call with [`Input::Wake`] at the latest.
@@ -175,10 +175,18 @@ impl Announcer {
 
     /// Somebody new. Of two that hear each other the one with the lesser name connects; the other waits a little, for
     /// the first may hear nothing or never connect.
-    fn meet(&mut self, now: Instant, key: Key, layer: usize, address: SocketAddr, beacon: &Beacon, period: Duration) {
+    fn meet(
+        &mut self,
+        now: Instant,
+        key: AnnouncerKey,
+        layer: usize,
+        address: SocketAddr,
+        beacon: &Beacon,
+        period: Duration,
+    ) {
         let polite = self.own_name > key.1.to_string();
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
-        let heard = Heard {
+        let heard = AnnouncedNode {
             address,
             layer,
             first: now,
@@ -186,7 +194,7 @@ impl Announcer {
             period,
             sequence: beacon.sequence,
             beacons: 1,
-            stands: Stands::Waits { until: now + wait },
+            stands: NodeState::Waiting { until: now + wait },
             failed: 0,
             leaves: false,
         };
@@ -197,13 +205,13 @@ impl Announcer {
 
     /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one. An attempt
     /// that ends so has failed: who says both by turns is not knocked at each time.
-    fn leave(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+    fn leave(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
-            Some((Stands::Found { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
+            Some((NodeState::Linked { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);
             }
-            Some((Stands::Found { .. }, _)) => return,
+            Some((NodeState::Linked { .. }, _)) => return,
             _ => {}
         }
         self.heard.remove(key);
@@ -218,14 +226,14 @@ impl Announcer {
         self.looks = (!self.heard.is_empty()).then_some(now + LOOK);
     }
 
-    fn look_after(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+    fn look_after(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         let reach = &self.config.reach;
         let Some(heard) = self.heard.get_mut(key) else { return };
         let (address, leaves) = (heard.address, heard.leaves);
-        if let Stands::Found { id, since, up } = heard.stands {
+        if let NodeState::Linked { id, since, up } = heard.stands {
             let link = around.state(id);
             if link == LinkNow::Up && up.is_none() {
-                heard.stands = Stands::Found { id, since, up: Some(now) };
+                heard.stands = NodeState::Linked { id, since, up: Some(now) };
             }
             if link == LinkNow::Down && (up.is_some() || now >= since + ATTEMPT) {
                 out.push(Output::Lost {
@@ -238,12 +246,12 @@ impl Announcer {
                     return self.heard.remove(key);
                 }
                 let until = self.tried.until(address);
-                return self.heard.stand(key, Stands::Waits { until });
+                return self.heard.stand(key, NodeState::Waiting { until });
             }
         }
         let silent = reach.get(heard.layer).is_none_or(|layer| heard.silent_at(layer) <= now);
         if silent {
-            if let Stands::Found { id, up, .. } = heard.stands {
+            if let NodeState::Linked { id, up, .. } = heard.stands {
                 out.push(Output::Lost { id, why: "it announces itself no more" });
                 if up.is_none() {
                     self.tried.end(now, address, None);
@@ -260,12 +268,14 @@ impl Announcer {
             return;
         }
         let tried = &self.tried;
-        let due = |heard: &Heard| match heard.stands {
-            Stands::Waits { until } => until.max(tried.until(heard.address)) <= now,
-            Stands::Found { .. } => false,
+        let due = |heard: &AnnouncedNode| match heard.stands {
+            NodeState::Waiting { until } => until.max(tried.until(heard.address)) <= now,
+            NodeState::Linked { .. } => false,
         };
         let all = self.heard.iter().filter(|(_, heard)| due(heard));
-        let rank = |key: &Key, heard: &Heard| (tried.of_host(key.0), heard.failed, heard.beacons < 2, heard.first);
+        let rank = |key: &AnnouncerKey, heard: &AnnouncedNode| {
+            (tried.of_host(key.0), heard.failed, heard.beacons < 2, heard.first)
+        };
         let mut all: Vec<_> = all.map(|(key, heard)| (rank(key, heard), key.clone())).collect();
         all.sort();
         let taken = self.heard.iter().filter(|(_, heard)| heard.found().is_some());
@@ -280,11 +290,11 @@ impl Announcer {
                 continue;
             }
             taken.insert(address);
-            let id = FoundId(self.next_id);
+            let id = DiscoveredId(self.next_id);
             self.next_id = self.next_id.wrapping_add(1);
             self.tried.begin(now);
-            self.heard.stand(&key, Stands::Found { id, since: now, up: None });
-            out.push(Output::Found { id, node: key.1, layer, address });
+            self.heard.stand(&key, NodeState::Linked { id, since: now, up: None });
+            out.push(Output::Discovered { id, node: key.1, layer, address });
         }
     }
 }

@@ -36,7 +36,7 @@ const NUMBERS: [(u64, &str); 2] = [(0, "tcpclv4"), (10, "mtcp")];
 
 /// A layer that a node serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Service {
+pub struct AnnouncedService {
     /// Which.
     pub layer: &'static LayerInfo,
     /// At which port of the address the beacon comes from.
@@ -51,7 +51,7 @@ pub struct Beacon {
     /// Counts its beacons; `None` where the format has no number.
     pub sequence: Option<u32>,
     /// Layers it serves, of those this node knows; at most 16.
-    pub services: Vec<Service>,
+    pub services: Vec<AnnouncedService>,
     /// How often it says so; zero: it is leaving.
     pub period: Option<Duration>,
 }
@@ -150,7 +150,7 @@ fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static
 }
 
 /// The layers; whatever else the node says of itself is stepped over.
-fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
+fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<AnnouncedService>> {
     let mut services = Vec::new();
     match cbor::head(reader)? {
         (ARRAY, Some(0)) => return Some(services),
@@ -176,10 +176,10 @@ fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
 }
 
 /// Keeps a layer this node knows, at a port there is.
-fn push(services: &mut Vec<Service>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
+fn push(services: &mut Vec<AnnouncedService>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
     let Some(layer) = layer.filter(|_| services.len() < SERVICES_MAX) else { return };
     match port.map_or(Ok(layer.port), u16::try_from) {
-        Ok(port) if port > 0 => services.push(Service { layer, port }),
+        Ok(port) if port > 0 => services.push(AnnouncedService { layer, port }),
         _ => {}
     }
 }

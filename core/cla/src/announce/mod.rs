@@ -3,21 +3,21 @@
 //!
 //! [`Announcer`] decides what to say and when, and whom of those it hears to reach; it has no socket and makes no link.
 //! Its driver sends what it says to every group, asks [`Around`] what it knows of the node, makes a link for each
-//! [`Output::Found`] and ends it at its [`Output::Lost`]. It is no convergence layer: no bundle passes it. Read
+//! [`Output::Discovered`] and ends it at its [`Output::Lost`]. It is no convergence layer: no bundle passes it. Read
 //! [`beacon`] for the wire, then [`Announcer::handle`].
 //!
 //! What a beacon says anybody can say. So one that is heard is worth no more than an attempt to reach who is said to be
 //! there, few at once, and after a failure none to that address for ever longer; what it claims displaces nobody who
 //! was configured, or is there already.
 
+mod announced;
 mod announcer;
+mod attempts;
 pub mod beacon;
-mod heard;
-mod tried;
 
-pub use announcer::{Announcer, Counts};
-pub use beacon::{Beacon, Service};
-pub use heard::{Heard, Stands};
+pub use announced::{AnnouncedNode, NodeState};
+pub use announcer::{Announcer, BeaconCounts};
+pub use beacon::{AnnouncedService, Beacon};
 
 use crate::registry::LayerInfo;
 use alloc::string::String;
@@ -50,7 +50,7 @@ pub struct Config {
     /// Names of this node; the first is announced.
     pub node_ids: Vec<EndpointId>,
     /// Layers that it announces.
-    pub services: Vec<Service>,
+    pub services: Vec<AnnouncedService>,
     /// Time between its beacons, give or take a tenth; it says so in them.
     pub interval: Duration,
     /// Layers by which neighbours may be reached, those preferred first.
@@ -65,7 +65,7 @@ pub struct Config {
 
 /// Number of a neighbour that was found; never given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FoundId(pub u32);
+pub struct DiscoveredId(pub u32);
 
 /// What an announcer hears.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +89,9 @@ pub enum Output {
     /// Send this to every group.
     Announce(Vec<u8>),
     /// Make a link to a neighbour; it lasts until it is [`Output::Lost`].
-    Found {
+    Discovered {
         /// Its number.
-        id: FoundId,
+        id: DiscoveredId,
         /// Its name, which nobody has proved.
         node: EndpointId,
         /// The layer: its place in [`Config::reach`].
@@ -102,7 +102,7 @@ pub enum Output {
     /// End the link to it.
     Lost {
         /// Its number.
-        id: FoundId,
+        id: DiscoveredId,
         /// Why, for logs.
         why: &'static str,
     },
@@ -115,7 +115,7 @@ pub trait Around {
     /// address.
     fn is_known(&self, node: &EndpointId, layer: usize, address: SocketAddr) -> bool;
     /// What became of the link to a neighbour.
-    fn state(&self, id: FoundId) -> LinkNow;
+    fn state(&self, id: DiscoveredId) -> LinkNow;
 }
 
 /// A link that was made for a neighbour.

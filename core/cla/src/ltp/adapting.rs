@@ -1,8 +1,8 @@
 //! What a span learns of its peer: how long answers take, how fast data arrives, and how much it bears
 //! before it gives up.
 
-use super::pace::{Mark, Pace};
-use super::span::Span;
+use super::pace::{Mark, PaceControl};
+use super::span::LtpSpan;
 use alloc::boxed::Box;
 use farlink_base::{DataRate, Duration, Instant};
 
@@ -21,18 +21,18 @@ const SHARES: u64 = 256;
 /// Longest wait for further reports before what is missing is sent again.
 const GATHER: Duration = Duration::from_millis(20);
 
-impl Span {
+impl LtpSpan {
     /// The rate to send at: that of the link, or the pace found out; slower for a peer that gives up.
     pub(super) fn rate(&self) -> DataRate {
-        let found = || self.traffic.pace.as_ref().map_or_else(|| Pace::new().rate(), |pace| pace.rate());
+        let found = || self.traffic.pace.as_ref().map_or_else(|| PaceControl::new().rate(), |pace| pace.rate());
         let rate = self.state.rate.unwrap_or_else(found);
         DataRate((rate.0 / (1 + u64::from(self.traffic.caution))).max(1))
     }
     /// The congestion control, where no rate is named.
-    pub(super) fn pace(&mut self) -> Option<&mut Pace> {
+    pub(super) fn pace(&mut self) -> Option<&mut PaceControl> {
         match self.state.rate {
             Some(_) => None,
-            None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(Pace::new()))),
+            None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(PaceControl::new()))),
         }
     }
     /// After how many bytes a block asks for a report; 0 for only at its end.
@@ -192,9 +192,9 @@ mod tests {
     use farlink_base::LinkId;
     use farlink_base::layer::{Destination, LinkState};
 
-    fn span() -> Span {
+    fn span() -> LtpSpan {
         let state = LinkState { delay_out: Duration::from_millis(100), ..LinkState::UP };
-        Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1)
+        LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1)
     }
     fn at(ms: u64) -> Instant {
         Instant(ms * 1_000_000)

@@ -1,7 +1,7 @@
 //! The bytes of one part of a block while it arrives: ropes of what came in order, joined at the
 //! end. Nothing is allocated for what is missing.
 
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use alloc::collections::BTreeMap;
 use farlink_base::{Chunk, Payload};
 
@@ -15,7 +15,7 @@ const RUN_COST: u64 = 256;
 /// What arrived of one part of a block.
 #[derive(Default, Debug)]
 pub(super) struct Assembly {
-    received: Ranges,
+    received: RangeSet,
     /// The run that grows now, and where it begins; older runs rest in `runs`.
     run: Payload,
     run_start: u64,
@@ -27,7 +27,7 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Which positions arrived (also those taken out since).
-    pub(super) fn received(&self) -> &Ranges {
+    pub(super) fn received(&self) -> &RangeSet {
         &self.received
     }
     /// Bytes held.

@@ -253,7 +253,7 @@ fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{Body, Data, Head, Segment, SessionId, kind, parse};
+    use super::super::segment::{Data, HeaderBuffer, Segment, SegmentBody, SessionId, kind, parse};
     use super::*;
     use core::slice;
 
@@ -265,7 +265,7 @@ mod tests {
     }
     fn report_ack() -> Vec<u8> {
         let session = SessionId { engine: 2, number: 300 };
-        Segment { session, body: Body::ReportAck { serial: 9 } }.emit().to_vec()
+        Segment { session, body: SegmentBody::ReportAck { serial: 9 } }.emit().to_vec()
     }
     fn check(seal: &Seal, segment: &[u8]) -> Result<(), &'static str> {
         seal.check(segment, &parse(segment, segment.len() as u64).unwrap())
@@ -307,7 +307,7 @@ mod tests {
         let seal = seal(&[key("a", 1)]);
         let body = [5u8; 40];
         let data = Data { kind: kind::BLOCK_END, service: 1, offset: 0, length: 40, checkpoint: 3, report: 0 };
-        let head = seal.begin(Head::data(SessionId { engine: 2, number: 3 }, &data).bytes());
+        let head = seal.begin(HeaderBuffer::data(SessionId { engine: 2, number: 3 }, &data).bytes());
         let mut rope = Payload::from(body[..7].to_vec());
         rope.push_bytes(body[7..].to_vec().into());
         let whole = [&head[..], &body, &seal.end(&head, &rope)].concat();

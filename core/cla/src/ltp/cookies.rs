@@ -4,9 +4,9 @@
 
 use super::engine::Ltp;
 use super::extension::{self, Extensions, tag};
-use super::segment::{Body, Data, Segment, SessionId, View, kind};
+use super::segment::{Data, Segment, SegmentBody, SessionId, View, kind};
 use super::sending::blank_event;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -177,14 +177,15 @@ impl Ltp {
             return;
         }
         let (serial, checkpoint) = (self.first_serial(id), data.checkpoint);
-        let body = Body::Report { serial, checkpoint, lower: 0, upper: data.end(), claims: Vec::new() };
+        let body = SegmentBody::Report { serial, checkpoint, lower: 0, upper: data.end(), claims: Vec::new() };
         let cookie = self.cookie(now.0 / HOUR_NS, from, id);
         let cookies = Cookies([Box::from(&cookie[..])].into());
         let bytes = with_cookies(Segment { session: id, body }.emit(), Some(&cookies));
         if bytes.len() as u64 > total {
             return;
         }
-        let control = |span: Option<&Span>| Control { event: blank_event(span, id, kind::REPORT), bytes, after: None };
+        let control =
+            |span: Option<&LtpSpan>| ControlSegment { event: blank_event(span, id, kind::REPORT), bytes, after: None };
         self.reply(None, from, control, out);
     }
 }
@@ -195,7 +196,8 @@ mod tests {
     use super::*;
 
     fn takes(had: &mut Option<Box<Cookies>>, shown: &[&[u8]]) -> bool {
-        let bare = Segment { session: SessionId { engine: 1, number: 2 }, body: Body::ReportAck { serial: 9 } }.emit();
+        let bare =
+            Segment { session: SessionId { engine: 1, number: 2 }, body: SegmentBody::ReportAck { serial: 9 } }.emit();
         let segment = extension::dress(&bare, shown.iter().map(|value| (tag::COOKIE, *value)), 0);
         Cookies::take(had, &parse(&segment, segment.len() as u64).unwrap().header)
     }

@@ -1,13 +1,13 @@
 //! The engine: tables, deadlines, and which part answers which input.
 
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::export::Export;
 use super::guard::ClosedSessions;
 use super::guests::Guests;
 use super::import::Import;
 use super::riders::Rider;
 use super::segment::SessionId;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use super::timers::Wait;
 use super::{Config, SpanConfig};
 use alloc::boxed::Box;
@@ -25,7 +25,7 @@ const CONTROL_MAX: usize = 65_536;
 
 /// What is left for new blocks of all spans together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Room {
+enum FlightRoom {
     None,
     /// For spans without a session of ours.
     Little,
@@ -123,7 +123,7 @@ impl Empty for Sessions {
 #[derive(Debug)]
 pub struct Ltp {
     pub(super) config: Config,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<LtpSpan>,
     /// Places among the spans.
     pub(super) by_link: Few<LinkId, usize>,
     pub(super) by_engine: Few<u64, usize>,
@@ -148,14 +148,14 @@ pub struct Ltp {
     /// Whether any session ever had a cookie.
     pub(super) had_cookies: bool,
     /// What spans last learned of.
-    had_room: Room,
+    had_room: FlightRoom,
     touched: Vec<usize>,
 }
 
 impl Ltp {
     /// Gives back room that a busy time needed: nothing happens for now.
     pub fn rest(&mut self) {
-        self.spans.iter_mut().for_each(Span::give_back);
+        self.spans.iter_mut().for_each(LtpSpan::give_back);
         if let Some(sessions) = self.sessions.made() {
             sessions.give_back();
         }
@@ -180,7 +180,7 @@ impl Ltp {
             closing: false,
             sealed: false,
             had_cookies: false,
-            had_room: Room::Much,
+            had_room: FlightRoom::Much,
             touched: Vec::new(),
             config,
         };
@@ -224,7 +224,7 @@ impl Ltp {
         &mut self,
         span: Option<usize>,
         from: SocketAddr,
-        control: impl FnOnce(Option<&Span>) -> Control,
+        control: impl FnOnce(Option<&LtpSpan>) -> ControlSegment,
         out: &mut impl Sink<Output>,
     ) {
         match span {
@@ -277,16 +277,16 @@ impl Ltp {
             self.touch(index);
         }
     }
-    fn room(&self) -> Room {
+    fn room(&self) -> FlightRoom {
         let (held, limit) = (self.in_flight_bytes, self.config.in_flight_bytes);
         // Once three quarters are taken, an eighth must come free: all spans are told each time.
-        let much = if self.had_room == Room::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
+        let much = if self.had_room == FlightRoom::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
         if self.closing || self.sessions.exports.len() >= self.config.sessions as usize || held >= limit {
-            Room::None
+            FlightRoom::None
         } else if held < much {
-            Room::Much
+            FlightRoom::Much
         } else {
-            Room::Little
+            FlightRoom::Little
         }
     }
     /// Brings deadline and readiness of every touched span up to date.
@@ -298,7 +298,7 @@ impl Ltp {
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
             span.touched = false;
-            let room = room == Room::Much || (room == Room::Little && span.exports == 0);
+            let room = room == FlightRoom::Much || (room == FlightRoom::Little && span.exports == 0);
             let ready = room && span.wants_more();
             if ready != span.ready {
                 span.ready = ready;
@@ -318,7 +318,7 @@ impl Ltp {
             self.take_back(index, id, out);
         }
     }
-    pub(super) fn session_end(&self, index: usize, session: SessionId, end: End, out: &mut impl Sink<Output>) {
+    pub(super) fn session_end(&self, index: usize, session: SessionId, end: SessionEnd, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let (link, engine) = (self.spans[index].link, session.engine);
             let (session, cancelled, why) = (session.number, end.is_in_vain(), end.words());

@@ -3,10 +3,10 @@
 
 use super::cookies::Cookies;
 use super::pace::Mark;
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use super::riders::Riders;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
-use super::source::Source;
+use super::source::BlockSource;
 use crate::sdnv;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -40,7 +40,7 @@ struct Checkpoint {
 
 /// What must be sent again, oldest request first.
 #[derive(Debug)]
-enum Job {
+enum ResendJob {
     /// What a report did not claim; the last segment is a checkpoint for that report.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
     /// A checkpoint as it was: its timer ran out, or it is copied against loss.
@@ -49,7 +49,7 @@ enum Job {
 
 /// A segment to send now.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct CutSegment {
     pub(super) data: Data,
     /// Whether a timer caused it.
     pub(super) resend: bool,
@@ -77,7 +77,7 @@ pub(super) enum Reported {
 pub(super) struct Export {
     pub(super) span: usize,
     pub(super) riders: Riders,
-    pub(super) source: Source,
+    pub(super) source: BlockSource,
     /// Bytes of the block that are red: those before the others.
     red: u64,
     /// Client service of the block.
@@ -103,13 +103,13 @@ pub(super) struct Export {
     copies: u32,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<ResendJob>,
     /// What reports of the last moments miss, and the one of them whose scope begins first: its lower
     /// bound and serial number.
-    gathered: Ranges,
+    gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
-    claimed: Ranges,
+    claimed: RangeSet,
     reports: u32,
     seen: VecDeque<u64>,
     /// Least and greatest serial number of this receiver's reports.
@@ -127,7 +127,7 @@ impl Export {
     pub(super) fn new(
         id: SessionId,
         span: usize,
-        (riders, source): (Riders, Source),
+        (riders, source): (Riders, BlockSource),
         red: u64,
         first_serial: u64,
         cutting: Cutting,
@@ -154,10 +154,10 @@ impl Export {
             next_serial: first_serial,
             checkpoints: Vec::new(),
             jobs: VecDeque::new(),
-            gathered: Ranges::new(),
+            gathered: RangeSet::new(),
             gathered_by: (0, 0),
             resent: 0,
-            claimed: Ranges::new(),
+            claimed: RangeSet::new(),
             reports: 0,
             seen: VecDeque::new(),
             serials: None,
@@ -292,13 +292,13 @@ impl Export {
     /// Queues copies of a checkpoint, to leave next.
     pub(super) fn copy_checkpoint(&mut self, serial: u64) {
         for _ in 1..self.copies {
-            self.jobs.push_front(Job::Checkpoint { serial, copy: true });
+            self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true });
         }
     }
 
     /// The next segment of data never sent before; it is a checkpoint when `every` bytes went without.
     // 5326-3.2.1-8, 5326-4.1-3, 5326-4.1-4
-    pub(super) fn next_fresh(&mut self, every: u64) -> Option<Cut> {
+    pub(super) fn next_fresh(&mut self, every: u64) -> Option<CutSegment> {
         let (start, end) = (self.sent, self.source.len());
         if start == end {
             return None;
@@ -316,7 +316,7 @@ impl Export {
         };
         (self.sent, self.last) = (data.end(), data.length);
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
-        Some(Cut { data, resend: false })
+        Some(CutSegment { data, resend: false })
     }
     /// Whether the bytes of the next segment are here (or there is none).
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
@@ -331,8 +331,8 @@ impl Export {
     /// Where the next segment to send again begins, and where the data it belongs to end.
     fn next_again(&self) -> Option<(u64, u64)> {
         self.jobs.iter().find_map(|job| match job {
-            Job::Gaps { gaps, .. } => gaps.front().copied(),
-            Job::Checkpoint { serial, .. } => {
+            ResendJob::Gaps { gaps, .. } => gaps.front().copied(),
+            ResendJob::Checkpoint { serial, .. } => {
                 let open = self.checkpoints.iter().find(|c| c.data.checkpoint == *serial)?;
                 Some((open.data.offset, open.data.end()))
             }
@@ -346,25 +346,25 @@ impl Export {
         let (from, end) = self.next_again()?;
         // One range for all gaps near.
         let last = self.jobs.iter().find_map(|job| match job {
-            Job::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
+            ResendJob::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
             _ => None,
         });
         self.source.want_again(from, last.unwrap_or(end))
     }
     /// The next segment to send again.
     // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
-    pub(super) fn next_resend(&mut self) -> Option<Cut> {
+    pub(super) fn next_resend(&mut self) -> Option<CutSegment> {
         loop {
             match self.jobs.front_mut()? {
-                Job::Checkpoint { serial, copy } => {
+                ResendJob::Checkpoint { serial, copy } => {
                     let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
                         open.attempts += u32::from(!copy);
-                        return Some(Cut { data: open.data, resend: true });
+                        return Some(CutSegment { data: open.data, resend: true });
                     }
                 }
-                Job::Gaps { gaps, report } => {
+                ResendJob::Gaps { gaps, report } => {
                     let report = *report;
                     let last = gaps.len() == 1;
                     let Some((start, end)) = gaps.pop_front() else {
@@ -377,7 +377,7 @@ impl Export {
                         Self::plain(kind::RED, start, self.room(start, 0).min(end - start))
                     };
                     match self.jobs.front_mut() {
-                        Some(Job::Gaps { gaps, .. }) if data.end() < end => gaps.push_front((data.end(), end)),
+                        Some(ResendJob::Gaps { gaps, .. }) if data.end() < end => gaps.push_front((data.end(), end)),
                         _ if last => drop(self.jobs.pop_front()),
                         _ => {}
                     }
@@ -385,7 +385,7 @@ impl Export {
                     if data.is_checkpoint() {
                         self.copy_checkpoint(data.checkpoint);
                     }
-                    return Some(Cut { data, resend: false });
+                    return Some(CutSegment { data, resend: false });
                 }
             }
         }
@@ -402,8 +402,8 @@ impl Export {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
         let again = open.attempts + open.waited < limit;
         if again {
-            (1..self.copies).for_each(|_| self.jobs.push_front(Job::Checkpoint { serial, copy: true }));
-            self.jobs.push_front(Job::Checkpoint { serial, copy: false });
+            (1..self.copies).for_each(|_| self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true }));
+            self.jobs.push_front(ResendJob::Checkpoint { serial, copy: false });
         }
         Some(again)
     }
@@ -419,7 +419,7 @@ impl Export {
         let gaps: VecDeque<_> = self.claimed.gaps(0, self.red).collect();
         if !gaps.is_empty() {
             self.stalls += 1;
-            self.jobs.push_back(Job::Gaps { gaps, report: 0 });
+            self.jobs.push_back(ResendJob::Gaps { gaps, report: 0 });
         }
     }
 
@@ -445,7 +445,7 @@ impl Export {
         self.reports += 1;
         self.stalls = 0;
         self.checkpoints.retain(|c| c.data.checkpoint != checkpoint);
-        let mut missing = Ranges::new();
+        let mut missing = RangeSet::new();
         missing.insert(lower, upper);
         for (start, end) in claims {
             self.claimed.insert(start, end);
@@ -476,16 +476,16 @@ impl Export {
         if near.contains(&serial) {
             self.serials = Some((least.min(serial), greatest.max(serial)));
         } else {
-            self.claimed = Ranges::new();
+            self.claimed = RangeSet::new();
             self.serials = Some((serial, serial));
         }
     }
     /// Gathers what is missing and not queued yet, however many reports ask for it. The checkpoint that
     /// will follow answers the report whose scope begins first, and so is reported on from there (6.11).
     // 5326-6.13-4
-    fn gather(&mut self, mut missing: Ranges, by: (u64, u64)) -> Reported {
+    fn gather(&mut self, mut missing: RangeSet, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
-            if let Job::Gaps { gaps, .. } = job {
+            if let ResendJob::Gaps { gaps, .. } = job {
                 gaps.iter().for_each(|(start, end)| missing.remove(*start, *end));
             }
         }
@@ -504,20 +504,20 @@ impl Export {
         let gathered = core::mem::take(&mut self.gathered);
         if !gathered.is_empty() {
             let gaps = gathered.runs().iter().copied().collect();
-            self.jobs.push_back(Job::Gaps { gaps, report: self.gathered_by.1 });
+            self.jobs.push_back(ResendJob::Gaps { gaps, report: self.gathered_by.1 });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::Head;
+    use super::super::segment::HeaderBuffer;
     use super::*;
     use proptest::prelude::*;
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32) -> Export {
-        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, len)));
+        let block = (Riders::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, len)));
         Export::new(ID, 0, block, u64::MAX, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
@@ -528,7 +528,7 @@ mod tests {
         core::iter::from_fn(|| export.next_fresh(every).or_else(|| export.next_resend())).map(|cut| cut.data).collect()
     }
     fn size(data: &Data) -> u64 {
-        Head::data(ID, data).bytes().len() as u64 + data.length
+        HeaderBuffer::data(ID, data).bytes().len() as u64 + data.length
     }
 
     proptest! {
@@ -559,14 +559,14 @@ mod tests {
         ) {
             let mut export = export(60_000, 1360);
             drain(&mut export);
-            let mut claims = Ranges::new();
+            let mut claims = RangeSet::new();
             runs.iter().for_each(|(at, len)| claims.insert(*at, at + len));
             let want: Vec<_> = claims.gaps(0, 60_000).collect();
             prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps);
             prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Repeated);
             prop_assert_eq!(export.report(8, 0, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps, "queued already");
             let segments = drain(&mut export);
-            let mut resent = Ranges::new();
+            let mut resent = RangeSet::new();
             segments.iter().for_each(|d| { assert!(!resent.contains(d.offset)); resent.insert(d.offset, d.end()) });
             prop_assert_eq!(resent.runs(), &want[..]);
             for (i, data) in segments.iter().enumerate() {
@@ -650,7 +650,7 @@ mod tests {
 
     #[test]
     fn checkpoints_are_doubled_after_loss() {
-        let block = (Riders::new(Vec::new(), false), Source::whole(Payload::fill(1, 5000)));
+        let block = (Riders::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);

@@ -110,20 +110,20 @@ pub(super) fn dress<'v>(segment: &[u8], extensions: impl Iterator<Item = (u8, &'
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::{Body, Content, Segment, SessionId, parse};
+    use super::super::segment::{Segment, SegmentBody, SegmentContent, SessionId, parse};
     use super::*;
 
     #[test]
     fn segment_extensions_round_trip() {
         let session = SessionId { engine: 300, number: 70_000 };
-        let bare = Segment { session, body: Body::ReportAck { serial: 9 } }.emit();
+        let bare = Segment { session, body: SegmentBody::ReportAck { serial: 9 } }.emit();
         let cookie = [7; 200];
         let once = dress(&bare, [(tag::COOKIE, &cookie[..])].into_iter(), 0);
         assert_eq!(once.len(), bare.len() + size(cookie.len()));
         let mut twice = dress(&once, [(tag::AUTHENTICATION, &[0, 0x24][..])].into_iter(), 1);
         put(&mut twice, tag::AUTHENTICATION, &[1; 10]);
         let view = parse(&twice, twice.len() as u64).unwrap();
-        assert!(view.session == session && matches!(view.content, Content::ReportAck { serial: 9 }));
+        assert!(view.session == session && matches!(view.content, SegmentContent::ReportAck { serial: 9 }));
         let headers: Vec<_> = view.header.iter().map(|e| (e.tag, e.value)).collect();
         assert_eq!(headers, [(tag::AUTHENTICATION, &[0, 0x24][..]), (tag::COOKIE, &cookie[..])]);
         assert_eq!(view.trailer.of(tag::AUTHENTICATION).collect::<Vec<_>>(), [[1; 10]]);
@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn extension_count_is_capped() {
-        let bare = Segment { session: SessionId { engine: 1, number: 2 }, body: Body::CancelAck { by_sender: true } };
+        let bare =
+            Segment { session: SessionId { engine: 1, number: 2 }, body: SegmentBody::CancelAck { by_sender: true } };
         let many = dress(&bare.emit(), core::iter::repeat_n((tag::COOKIE, &[1][..]), 20), 0);
         assert_eq!(parse(&many, many.len() as u64).unwrap().header.iter().count(), 15);
         for broken in [&b""[..], b"\x08", b"\x08\x01", b"\x08\x81\x81", b"\x08\x01\x01"] {

@@ -1,7 +1,7 @@
 //! The memory of closed sessions, so that late segments do not open them again. Session numbers
 //! mostly count up, so a closed million is a few runs; what does not fit is forgotten, oldest first.
 
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use super::segment::SessionId;
 use farlink_base::{Map, map};
 
@@ -12,7 +12,7 @@ const RUNS_MAX: usize = 4096;
 
 #[derive(Debug)]
 struct Generation {
-    engines: Option<Map<u64, Ranges>>,
+    engines: Option<Map<u64, RangeSet>>,
     sessions: u64,
     runs: usize,
 }

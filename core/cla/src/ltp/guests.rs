@@ -3,7 +3,7 @@
 //! together have a quarter of the sessions and of the memory, one address a quarter of that.
 
 use super::engine::{Ltp, Sessions};
-use super::span::Span;
+use super::span::LtpSpan;
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use farlink_base::layer::Output;
@@ -118,7 +118,7 @@ impl Ltp {
 
 /// Whether what comes from this address over a span cannot be told from what others send: anyone may
 /// call itself an engine, and a host has more sockets than that of its node.
-fn is_guest(span: &Span, from: SocketAddr) -> bool {
+fn is_guest(span: &LtpSpan, from: SocketAddr) -> bool {
     span.link.is_dynamic() || span.home.as_ref().is_some_and(|home| **home != from)
 }
 

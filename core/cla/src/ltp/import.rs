@@ -5,9 +5,9 @@
 use super::assembly::Assembly;
 use super::cookies::Cookies;
 use super::offering::Offering;
-use super::ranges::Ranges;
+use super::ranges::RangeSet;
 use super::report;
-use super::segment::{Body, Content, Data, SERVICE_AGGREGATE, SessionId, kind, parse};
+use super::segment::{Data, SERVICE_AGGREGATE, SegmentBody, SegmentContent, SessionId, kind, parse};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ const SEGMENTS_MAX: usize = 16;
 
 /// How far the red part is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
+pub(super) enum RedStage {
     /// Bytes are missing.
     Receiving,
     /// All is there and offered; the report that says so is withheld.
@@ -37,7 +37,7 @@ pub(super) enum Stage {
 
 /// Why a data segment ends its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(super) enum SegmentFault {
     /// Red after green or green before red (6.21).
     Miscolored,
     /// Its end of the red part or block contradicts what came before.
@@ -46,7 +46,7 @@ pub(super) enum Fault {
 
 /// What a checkpoint asks for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct ReportRequest {
     pub(super) checkpoint: u64,
     pub(super) report: u64,
     pub(super) upper: u64,
@@ -69,7 +69,7 @@ pub(super) struct OpenReport {
 
 /// A bundle handed to the agent.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct OfferedBundle {
     pub(super) ticket: Ticket,
     pub(super) verdict: Option<Result<(), Refusal>>,
 }
@@ -91,8 +91,8 @@ pub(super) struct Import {
     pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
-    pub(super) stage: Stage,
-    pub(super) offered: Vec<Offered>,
+    pub(super) stage: RedStage,
+    pub(super) offered: Vec<OfferedBundle>,
     pub(super) offering: Offering,
     /// Cookies that all segments carry.
     pub(super) cookies: Option<Box<Cookies>>,
@@ -109,14 +109,14 @@ pub(super) struct Import {
     /// (serial, lower bound) of reports issued, for secondary reports.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
-    withheld: Vec<Asked>,
+    withheld: Vec<ReportRequest>,
     /// A report that is longer than one answer: what of its scope is still to be told.
-    owed: Option<(u64, Asked)>,
+    owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
     primary_upper: u64,
     /// What the peer acknowledged to have been told.
-    told: Ranges,
+    told: RangeSet,
 }
 
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
@@ -134,7 +134,7 @@ impl Import {
             guest: false,
             active_at: now,
             idle,
-            stage: Stage::Receiving,
+            stage: RedStage::Receiving,
             offered: Vec::new(),
             offering: Offering::default(),
             cookies: None,
@@ -152,7 +152,7 @@ impl Import {
             first_serial,
             next_serial: first_serial,
             primary_upper: 0,
-            told: Ranges::new(),
+            told: RangeSet::new(),
         }
     }
     /// The block is for this client service.
@@ -201,35 +201,35 @@ impl Import {
     }
 
     /// Takes the bytes of a data segment; whether any of them were new.
-    pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
     }
     // 5326-6.21-1
-    fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         let end = data.end();
         if self.green.as_ref().is_some_and(|green| end > green.start) {
-            return Err(Fault::Miscolored);
+            return Err(SegmentFault::Miscolored);
         }
         let limit = self.red_end.unwrap_or(u64::MAX);
         if end > limit
             || (data.ends_red() && (end < self.red.received().end() || self.red_end.is_some_and(|e| e != end)))
         {
-            return Err(Fault::Inconsistent);
+            return Err(SegmentFault::Inconsistent);
         }
         let ends = data.ends_red() && self.red_end.replace(end).is_none();
         self.green_follows |= data.kind == kind::RED_END;
-        Ok(self.stage == Stage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
+        Ok(self.stage == RedStage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
     }
     // 5326-6.21-1
-    fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+    fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.offset < self.red.received().end().max(self.red_end.unwrap_or(0)) {
-            return Err(Fault::Miscolored);
+            return Err(SegmentFault::Miscolored);
         }
         let green = self.green.get_or_insert_with(|| Box::new(Green { start: u64::MAX, ..Green::default() }));
         let end = data.end();
         let ends = data.ends_block();
         if green.end.is_some_and(|e| end > e || (ends && e != end)) || (ends && end < green.assembly.received().end()) {
-            return Err(Fault::Inconsistent);
+            return Err(SegmentFault::Inconsistent);
         }
         if ends {
             green.end = Some(end);
@@ -242,15 +242,15 @@ impl Import {
     /// reports are withheld.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
-        let welcome = self.stage == Stage::Receiving && !self.held;
+        let welcome = self.stage == RedStage::Receiving && !self.held;
         let end = self.red_end.filter(|end| welcome && self.red.received().covers(0, *end))?;
-        self.stage = Stage::Offered;
+        self.stage = RedStage::Offered;
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
     /// At least `least` bytes that came in order, of a red part that is not complete.
     pub(super) fn take_ahead(&mut self, least: u64) -> Option<Payload> {
         let end = self.red.received().prefix();
-        if self.stage != Stage::Receiving || self.held || end - self.taken < least {
+        if self.stage != RedStage::Receiving || self.held || end - self.taken < least {
             return None;
         }
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
@@ -272,7 +272,7 @@ impl Import {
     pub(super) fn take_green(&mut self) -> Option<Payload> {
         let start = self.red_end.unwrap_or(0);
         // What a bundle begins with in the red part comes first.
-        if self.stage == Stage::Receiving && (self.red_end.is_some() || self.has_red()) {
+        if self.stage == RedStage::Receiving && (self.red_end.is_some() || self.has_red()) {
             return None;
         }
         let green = self.green.as_mut().filter(|green| !green.delivered && green.start == start)?;
@@ -283,12 +283,12 @@ impl Import {
 
     /// A checkpoint arrived. `true`: answer it now with [`Import::issue`]. `false`: it was answered
     /// (see [`Import::repeat`]), or its answer is withheld, or `most` reports are open.
-    pub(super) fn asks(&mut self, asked: Asked, most: usize) -> bool {
+    pub(super) fn asks(&mut self, asked: ReportRequest, most: usize) -> bool {
         if self.answered.contains(&asked.checkpoint) {
             return false;
         }
         let complete = self.red_end.is_some_and(|end| self.red.received().covers(0, end));
-        if self.stage == Stage::Offered || (self.stage == Stage::Receiving && complete) {
+        if self.stage == RedStage::Offered || (self.stage == RedStage::Receiving && complete) {
             if self.withheld.len() < REPORTS_OPEN_MAX && self.withheld.iter().all(|w| w.checkpoint != asked.checkpoint)
             {
                 self.withheld.push(asked);
@@ -303,12 +303,12 @@ impl Import {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
     /// Whether the scope of what is asked shows, or follows from, loss.
-    pub(super) fn saw_loss(&self, asked: Asked) -> bool {
+    pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
     /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
     // 5326-6.11-1, 5326-6.11-2, 5326-6.11-3, 5326-6.11-5
-    pub(super) fn issue(&mut self, id: SessionId, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
+    pub(super) fn issue(&mut self, id: SessionId, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {
             // A report that is forgotten by now: from the start of the block.
             self.issued.iter().find(|(serial, _)| *serial == asked.report).map_or(0, |(_, lower)| *lower)
@@ -337,14 +337,14 @@ impl Import {
         }
     }
     // 5326-3.2.2-2, 5326-6.11-7
-    fn tell(&mut self, id: SessionId, lower: u64, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
+    fn tell(&mut self, id: SessionId, lower: u64, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let first = self.open.len();
         let scope = (lower, asked.upper);
         let limits = (datagram_bytes, SEGMENTS_MAX);
         let mut reached = lower;
         for segment in report::build(id, self.next_serial, asked.checkpoint, scope, self.red.received(), limits) {
             let bytes = segment.emit();
-            let Body::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
+            let SegmentBody::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
             reached = upper;
             push_bounded(&mut self.issued, (serial, scope.0));
             self.open.push(OpenReport {
@@ -361,22 +361,26 @@ impl Import {
         }
         if reached < asked.upper {
             let (from, upper) = self.owed.map_or((reached, 0), |(from, other)| (from.min(reached), other.upper));
-            self.owed = Some((from, Asked { upper: asked.upper.max(upper), ..asked }));
+            self.owed = Some((from, ReportRequest { upper: asked.upper.max(upper), ..asked }));
         }
         &self.open[first..]
     }
     /// Whether to report without being asked: a gap is visible, the end is not known, and at least
     /// `every` bytes came since the last report (6.11 "asynchronous").
     // 5326-3.2.2-5, 5326-6.11-4
-    pub(super) fn wants_asynchronous(&self, every: u64) -> Option<Asked> {
+    pub(super) fn wants_asynchronous(&self, every: u64) -> Option<ReportRequest> {
         let upper = self.red.received().end();
         let due = every > 0 && self.red_end.is_none() && upper - self.primary_upper.min(upper) >= every;
         (due && self.open.len() < REPORTS_OPEN_MAX && !self.red.received().covers(self.primary_upper, upper))
-            .then_some(Asked { checkpoint: 0, report: 0, upper })
+            .then_some(ReportRequest { checkpoint: 0, report: 0, upper })
     }
 
     /// The agent's verdict on one bundle.
-    pub(super) fn verdict(&mut self, ticket: Ticket, verdict: Result<(), Refusal>) -> Option<Result<Vec<Asked>, bool>> {
+    pub(super) fn verdict(
+        &mut self,
+        ticket: Ticket,
+        verdict: Result<(), Refusal>,
+    ) -> Option<Result<Vec<ReportRequest>, bool>> {
         let offered = self.offered.iter_mut().find(|o| o.ticket == ticket)?;
         offered.verdict = Some(verdict);
         self.held &= self.offering.open() != Some(ticket);
@@ -384,14 +388,14 @@ impl Import {
     }
     /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
     /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
-    pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
+    pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
         // A bundle that goes on in the green part is nothing the red one waits for.
         let open = self.offering.open().filter(|_| self.goes_on_green());
         let decided = self.offered.iter().all(|o| o.verdict.is_some() || Some(o.ticket) == open);
-        let receiving = self.stage == Stage::Receiving;
-        if self.stage == Stage::Accepted {
+        let receiving = self.stage == RedStage::Receiving;
+        if self.stage == RedStage::Accepted {
             return None;
         }
         if !decided && !receiving {
@@ -408,10 +412,10 @@ impl Import {
         if decided && (none || verdicts().any(large)) {
             return Some(Err(false));
         }
-        if self.stage != Stage::Offered {
+        if self.stage != RedStage::Offered {
             return None;
         }
-        self.stage = Stage::Accepted;
+        self.stage = RedStage::Accepted;
         self.offered.retain(|o| Some(o.ticket) == open);
         Some(Ok(core::mem::take(&mut self.withheld)))
     }
@@ -421,7 +425,7 @@ impl Import {
         let Some(at) = self.open.iter().position(|report| report.serial == serial) else { return false };
         let report = self.open.swap_remove(at);
         if let Ok(view) = parse(&report.bytes, report.bytes.len() as u64)
-            && let Content::Report { claims, .. } = view.content
+            && let SegmentContent::Report { claims, .. } = view.content
         {
             claims.runs().for_each(|(start, end)| self.told.insert(start, end));
         }
@@ -442,7 +446,7 @@ impl Import {
     // 5326-6.14-1
     pub(super) fn is_done(&self) -> bool {
         let red_done = match self.red_end {
-            Some(end) => self.stage == Stage::Accepted && self.open.is_empty() && self.told.covers(0, end),
+            Some(end) => self.stage == RedStage::Accepted && self.open.is_empty() && self.told.covers(0, end),
             None => !self.has_red(),
         };
         red_done && self.green.as_ref().map_or(!self.goes_on_green(), |green| green.delivered)
@@ -450,7 +454,7 @@ impl Import {
     /// Whether all that is missing is green data, which do not come again.
     pub(super) fn waits_for_green(&self) -> bool {
         let told = self.red_end.is_some_and(|end| self.told.covers(0, end));
-        self.goes_on_green() && self.stage == Stage::Accepted && self.open.is_empty() && told && !self.is_done()
+        self.goes_on_green() && self.stage == RedStage::Accepted && self.open.is_empty() && told && !self.is_done()
     }
     /// Whether the red part is followed by a green one.
     pub(super) fn goes_on_green(&self) -> bool {
@@ -487,11 +491,11 @@ mod tests {
     fn data(kind: u8, offset: u64, length: u64) -> Data {
         Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: 0, report: 0 }
     }
-    fn put(import: &mut Import, kind: u8, offset: u64, length: u64) -> Result<bool, Fault> {
+    fn put(import: &mut Import, kind: u8, offset: u64, length: u64) -> Result<bool, SegmentFault> {
         import.data(&data(kind, offset, length), Payload::fill(1, offset + length).slice(offset, length))
     }
-    fn asked(checkpoint: u64, report: u64, upper: u64) -> Asked {
-        Asked { checkpoint, report, upper }
+    fn asked(checkpoint: u64, report: u64, upper: u64) -> ReportRequest {
+        ReportRequest { checkpoint, report, upper }
     }
     fn scopes(reports: &[OpenReport]) -> Vec<(u64, u64, u64)> {
         reports.iter().map(|r| (r.serial, r.lower, r.upper)).collect()
@@ -524,8 +528,8 @@ mod tests {
         put(&mut import, kind::RED, 0, 10).unwrap();
         assert_eq!(import.take_red().unwrap().len(), 20);
         assert!(import.take_red().is_none(), "delivered once");
-        import.offered.push(Offered { ticket: Ticket(1), verdict: None });
-        import.offered.push(Offered { ticket: Ticket(2), verdict: None });
+        import.offered.push(OfferedBundle { ticket: Ticket(1), verdict: None });
+        import.offered.push(OfferedBundle { ticket: Ticket(2), verdict: None });
         assert!(!import.asks(asked(5, 0, 20), REPORTS_OPEN_MAX));
         assert!(import.verdict(Ticket(1), Ok(())).is_none());
         let released = import.verdict(Ticket(2), Err(Refusal::Duplicate)).unwrap().unwrap();
@@ -550,7 +554,7 @@ mod tests {
             put(&mut import, kind::BLOCK_END, 0, 10).unwrap();
             import.take_red().unwrap();
             for ticket in [Ticket(1), Ticket(2)] {
-                import.offered.push(Offered { ticket, verdict: None });
+                import.offered.push(OfferedBundle { ticket, verdict: None });
             }
             assert!(import.verdict(Ticket(1), verdicts[0]).is_none());
             assert_eq!(import.verdict(Ticket(2), verdicts[1]).unwrap().err(), want);
@@ -562,12 +566,12 @@ mod tests {
     fn contradicting_colours_and_ends_are_faults() {
         let mut import = import();
         put(&mut import, kind::GREEN, 50, 10).unwrap();
-        assert_eq!(put(&mut import, kind::RED, 45, 10), Err(Fault::Miscolored));
+        assert_eq!(put(&mut import, kind::RED, 45, 10), Err(SegmentFault::Miscolored));
         put(&mut import, kind::RED_END, 40, 10).unwrap();
-        assert_eq!(put(&mut import, kind::GREEN, 45, 1), Err(Fault::Miscolored));
-        assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(Fault::Inconsistent));
+        assert_eq!(put(&mut import, kind::GREEN, 45, 1), Err(SegmentFault::Miscolored));
+        assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(SegmentFault::Inconsistent));
         put(&mut import, kind::GREEN_END, 60, 5).unwrap();
-        assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(Fault::Inconsistent));
+        assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(SegmentFault::Inconsistent));
         assert!(import.take_green().is_none(), "what is red comes first");
         put(&mut import, kind::RED, 0, 40).unwrap();
         assert_eq!((import.take_red().unwrap().len(), import.take_green().unwrap().len()), (50, 15));

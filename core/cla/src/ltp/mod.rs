@@ -6,7 +6,7 @@
 //! those it receives in `import`; [`segment`] is the wire.
 //!
 //! Segments leave on `Wake` only (the deadline is *now* when something can leave), so that what one
-//! round of the driver gathers leaves in few long trains.
+//! round of the driver gathers leaves in few long batches.
 
 mod adapting;
 mod assembly;

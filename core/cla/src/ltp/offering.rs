@@ -16,7 +16,7 @@ const BACK_BYTES: u64 = 256;
 
 /// What was handed on of a bundle whose end has not come.
 #[derive(Debug)]
-struct Open {
+struct OpenBundle {
     ticket: Ticket,
     /// Its first bytes, and a pattern for the others.
     shadow: Payload,
@@ -25,7 +25,7 @@ struct Open {
 
 /// A part to hand on.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct BundlePart {
     /// That of the bundle it belongs to; `None`: it begins one.
     pub(super) ticket: Option<Ticket>,
     pub(super) bytes: Payload,
@@ -34,7 +34,7 @@ pub(super) struct Part {
 
 /// How the items of a block follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Marks {
+enum ServiceMarks {
     /// Nothing between them.
     #[default]
     None,
@@ -50,8 +50,8 @@ enum Marks {
 #[derive(Default, Debug)]
 pub(super) struct Offering {
     rest: Payload,
-    open: Option<Box<Open>>,
-    marks: Marks,
+    open: Option<Box<OpenBundle>>,
+    marks: ServiceMarks,
     /// Whether something was thrown away since this was asked.
     lost: bool,
 }
@@ -59,7 +59,7 @@ pub(super) struct Offering {
 impl Offering {
     /// That of a block whose items are marked with their services.
     pub(super) fn marked() -> Offering {
-        Offering { marks: Marks::Ahead, ..Offering::default() }
+        Offering { marks: ServiceMarks::Ahead, ..Offering::default() }
     }
     /// Whether something could not be read and was thrown away, since this was last asked.
     pub(super) fn has_lost(&mut self) -> bool {
@@ -67,24 +67,24 @@ impl Offering {
     }
     /// Reads the mark of the next item off; false when there is none to hand on.
     fn read_mark(&mut self, complete: bool) -> bool {
-        if self.marks == Marks::Ahead && !self.rest.is_empty() {
+        if self.marks == ServiceMarks::Ahead && !self.rest.is_empty() {
             let mut head = [0; sdnv::LEN_MAX];
             let n = self.rest.len().min(head.len() as u64);
             self.rest.copy_to(0, &mut head[..n as usize]);
             self.marks = match sdnv::decode(&head[..n as usize]) {
                 Ok((SERVICE_BUNDLE, n)) if self.rest.len() > n as u64 => {
                     drop(self.rest.split_to(n as u64));
-                    Marks::Read
+                    ServiceMarks::Read
                 }
-                Ok((SERVICE_BUNDLE, _)) | Err(sdnv::Error::Truncated) if !complete => Marks::Ahead,
-                _ => Marks::Lost,
+                Ok((SERVICE_BUNDLE, _)) | Err(sdnv::Error::Truncated) if !complete => ServiceMarks::Ahead,
+                _ => ServiceMarks::Lost,
             };
-            self.lost |= self.marks == Marks::Lost;
+            self.lost |= self.marks == ServiceMarks::Lost;
         }
-        if self.marks == Marks::Lost {
+        if self.marks == ServiceMarks::Lost {
             self.rest = Payload::new();
         }
-        matches!(self.marks, Marks::None | Marks::Read)
+        matches!(self.marks, ServiceMarks::None | ServiceMarks::Read)
     }
     /// The bundle of which parts were handed on and the end was not.
     pub(super) fn open(&self) -> Option<Ticket> {
@@ -107,7 +107,7 @@ impl Offering {
         }
     }
     /// The next part; [`Offering::began`] must be told the ticket of one that does not end.
-    pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<Part> {
+    pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<BundlePart> {
         if self.rest.is_empty() || !self.read_mark(complete) {
             return None;
         }
@@ -130,25 +130,25 @@ impl Offering {
         }
         let bytes = if len == self.rest.len() { core::mem::take(&mut self.rest) } else { self.rest.split_to(len) };
         let ticket = self.open();
-        if last && self.marks == Marks::Read {
-            self.marks = Marks::Ahead;
+        if last && self.marks == ServiceMarks::Read {
+            self.marks = ServiceMarks::Ahead;
         }
         match &mut self.open {
             _ if last => self.open = None,
             Some(open) => open.passed(&bytes),
             None => {}
         }
-        Some(Part { ticket, bytes, last })
+        Some(BundlePart { ticket, bytes, last })
     }
     /// A bundle began with this part, which does not end it.
     pub(super) fn began(&mut self, ticket: Ticket, first: &Payload) {
-        let mut open = Box::new(Open { ticket, shadow: Payload::new(), kept: 0 });
+        let mut open = Box::new(OpenBundle { ticket, shadow: Payload::new(), kept: 0 });
         open.passed(first);
         self.open = Some(open);
     }
 }
 
-impl Open {
+impl OpenBundle {
     /// These bytes follow those that were handed on.
     fn passed(&mut self, bytes: &Payload) {
         let mut head = bytes.slice(0, HEAD_BYTES - self.kept);

@@ -2,8 +2,8 @@
 //! green part without.
 
 use super::Split;
-use super::import::{Import, Offered};
-use super::offering::Part;
+use super::import::{Import, OfferedBundle};
+use super::offering::BundlePart;
 use super::segment::SessionId;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Event, EventClass, LinkId, Map, Refusal, Sink};
@@ -30,14 +30,14 @@ impl Offers<'_> {
         out: &mut impl Sink<Output>,
     ) {
         let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, complete) {
+        while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, complete) {
             let total = (last && ticket.is_none()).then_some(bytes.len());
             let ticket = match ticket {
                 Some(ticket) if import.is_refused(ticket) => continue,
                 Some(ticket) => ticket,
                 None => {
                     let ticket = self.ticket();
-                    import.offered.push(Offered { ticket, verdict: None });
+                    import.offered.push(OfferedBundle { ticket, verdict: None });
                     tickets.insert(ticket, self.id);
                     if !last {
                         import.offering.began(ticket, &bytes);
@@ -50,14 +50,14 @@ impl Offers<'_> {
         if import.offering.has_lost() {
             // It counts like a bundle that cannot be read.
             let verdict = Some(Err(Refusal::NotAcceptable));
-            import.offered.push(Offered { ticket: self.ticket(), verdict });
+            import.offered.push(OfferedBundle { ticket: self.ticket(), verdict });
             self.lost(out);
         }
     }
     /// The rest of what was pushed, which is green: to a bundle that began in the red part what belongs to it.
     pub(super) fn green(&mut self, import: &mut Import, out: &mut impl Sink<Output>) {
         let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, true) {
+        while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, true) {
             if ticket.is_some_and(|ticket| import.is_refused(ticket)) {
                 continue;
             }

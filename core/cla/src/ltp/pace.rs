@@ -53,7 +53,7 @@ struct Round {
 
 /// The congestion control of one span.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PaceControl {
     rounds: [Round; ROUNDS],
     round: usize,
     /// Bytes known to have arrived, since the beginning.
@@ -82,9 +82,9 @@ pub(super) struct Pace {
     heard: Instant,
 }
 
-impl Pace {
-    pub(super) const fn new() -> Pace {
-        Pace {
+impl PaceControl {
+    pub(super) const fn new() -> PaceControl {
+        PaceControl {
             rounds: [Round { fastest: 0, loss: WHOLE }; ROUNDS],
             round: 0,
             delivered: 0,
@@ -242,7 +242,7 @@ mod tests {
     use farlink_base::Rng;
 
     /// A link: bytes per second, one round trip, loss, and the bytes that wait before it at most.
-    struct Link {
+    struct BottleneckLink {
         rate: f64,
         trip: f64,
         loss: f64,
@@ -250,8 +250,8 @@ mod tests {
     }
     /// Sends as much as the pace lets it for some seconds, a block of 20 kB after the other; the rate at
     /// which data arrived in the last half, and the part of all that was lost beyond the link's own loss.
-    fn run(link: &Link, seconds: f64) -> (f64, f64) {
-        let (mut pace, mut rng) = (Pace::new(), Rng::new(1));
+    fn run(link: &BottleneckLink, seconds: f64) -> (f64, f64) {
+        let (mut pace, mut rng) = (PaceControl::new(), Rng::new(1));
         let mut reports: VecDeque<(f64, Mark, u64, u64)> = VecDeque::new();
         let (mut now, mut free_at, mut arrived, mut sent, mut overrun) = (0.0f64, 0.0f64, 0.0, 0.0, 0.0);
         let at = |seconds: f64| Instant((seconds * 1e9) as u64 + 1_000_000_000);
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn clean_link_fills_within_round_trips() {
         for trip in [0.0005, 0.02, 0.5] {
-            let link = Link { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
+            let link = BottleneckLink { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
             let (rate, overrun) = run(&link, 40.0 * trip + 0.5);
             assert!(rate > 0.8 * link.rate, "round trip {trip}: {rate}");
             assert!(overrun < 0.15, "round trip {trip}: {overrun}");
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn random_loss_does_not_slow_pace() {
         for loss in [0.01, 0.1, 0.3] {
-            let link = Link { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
+            let link = BottleneckLink { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
             let (rate, _) = run(&link, 10.0);
             assert!(rate > 0.6 * link.rate * (1.0 - loss), "loss {loss}: {rate}");
         }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn small_buffer_is_not_overrun_long() {
-        let link = Link { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
+        let link = BottleneckLink { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
     }
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn without_loss_a_queue_stays_short() {
         for (rate, trip) in [(50e6, 0.0005), (1e9, 0.0001), (50e6, 0.1)] {
-            let mut pace = Pace::new();
+            let mut pace = PaceControl::new();
             let (mut now, mut free_at, mut most) = (1.0f64, 1.0f64, 0);
             let mut reports: VecDeque<(f64, Mark)> = VecDeque::new();
             let at = |seconds: f64| Instant((seconds * 1e9) as u64);
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn silence_and_cancels_halve_the_rate() {
-        let mut pace = Pace::new();
+        let mut pace = PaceControl::new();
         pace.sent(100_000, Instant(0));
         let mark = pace.mark(Instant(0));
         pace.report(Instant(10_000_000), &mark, 100_000, 0);

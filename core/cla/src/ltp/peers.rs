@@ -4,12 +4,12 @@
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
 use super::cookies::with_cookies;
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Ltp, Parted};
 use super::riders::Rider;
-use super::segment::{Body, Segment, SessionId, reason};
-use super::span::Span;
-use crate::batches::Trains;
+use super::segment::{Segment, SegmentBody, SessionId, reason};
+use super::span::LtpSpan;
+use crate::batches::BatchBuilder;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -66,7 +66,7 @@ impl Ltp {
     }
     fn place(&mut self, config: &SpanConfig, to: Destination, state: LinkState) -> usize {
         let (link, engine) = (config.link, config.engine);
-        let mut span = Span::new(config, &self.spans, to, state, self.config.seed);
+        let mut span = LtpSpan::new(config, &self.spans, to, state, self.config.seed);
         let index = self.vacant.pop().unwrap_or(self.spans.len());
         self.by_link.insert(link, index);
         self.dynamic += usize::from(link.is_dynamic());
@@ -87,7 +87,7 @@ impl Ltp {
     /// Takes a span that holds no session out of all tables.
     fn vacate(&mut self, index: usize) {
         let nobody = SpanConfig::default();
-        let mut none = Span::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
+        let mut none = LtpSpan::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
         none.touched = self.spans[index].touched;
         let old = core::mem::replace(&mut self.spans[index], none);
         self.by_link.remove(&old.link);
@@ -135,7 +135,7 @@ impl Ltp {
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
         let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
         // What is answered to a neighbour that was not heard yet shows what its link asks for.
-        let at_home = |span: &Span| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
+        let at_home = |span: &LtpSpan| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
     /// Notes where a span's peer sends from.
@@ -171,8 +171,9 @@ impl Ltp {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
-            let unused =
-                |s: &&Span| s.is_unused() && !s.has_work() && self.by_link.contains_key(&s.link) && s.link.is_dynamic();
+            let unused = |s: &&LtpSpan| {
+                s.is_unused() && !s.has_work() && self.by_link.contains_key(&s.link) && s.link.is_dynamic()
+            };
             let link = self.spans.iter().find(unused)?.link;
             self.remove_link(link, out);
         }
@@ -243,14 +244,14 @@ impl Ltp {
         farewells.extend(given_up);
         farewells.truncate(FAREWELLS_MAX);
         if transmit {
-            let mut trains = Trains::new(to);
+            let mut batches = BatchBuilder::new(to);
             for (_, bytes) in &farewells {
                 let seal = self.spans[index].rules.seal();
                 let bytes = seal.map_or_else(|| bytes.clone(), |seal| seal.seal(bytes).into());
-                trains.begin(bytes.len() as u64, out);
-                trains.rope.push_bytes(bytes);
+                batches.begin(bytes.len() as u64, out);
+                batches.rope.push_bytes(bytes);
             }
-            trains.flush(out);
+            batches.flush(out);
         }
         if let Some(parted) = self.parted.get_mut(&engine).filter(|_| !link.is_dynamic()) {
             parted.cancels = farewells;
@@ -279,10 +280,10 @@ impl Ltp {
         for number in numbers {
             if let Some(export) = self.sessions.exports.get(&number).filter(|export| export.begun()) {
                 let session = SessionId { engine: self.config.engine, number };
-                let farewell = Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } };
+                let farewell = Segment { session, body: SegmentBody::Cancel { by_sender: true, reason: reason::USER } };
                 farewells.push((session, with_cookies(farewell.emit(), export.cookies.as_deref())));
             }
-            self.fail_export(number, (None, End::Here(reason::USER)), out);
+            self.fail_export(number, (None, SessionEnd::Here(reason::USER)), out);
         }
         farewells
     }
@@ -295,9 +296,9 @@ impl Ltp {
         let mut farewells = Vec::new();
         for session in sessions {
             let cookies = self.sessions.imports.get_mut(&session).and_then(|import| import.cookies.take());
-            self.close_import(session, End::Here(reason::SYSTEM), out);
+            self.close_import(session, SessionEnd::Here(reason::SYSTEM), out);
             self.sessions.closed.insert(session);
-            let farewell = Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } };
+            let farewell = Segment { session, body: SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM } };
             farewells.push((session, with_cookies(farewell.emit(), cookies.as_deref())));
         }
         farewells

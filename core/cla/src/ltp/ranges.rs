@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 /// A set of numbers kept as half-open runs `start..end`, sorted, never touching. Appending at the
 /// end costs O(1); anything else O(log n) to find and O(n) to make room.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
-pub struct Ranges {
+pub struct RangeSet {
     runs: Vec<(u64, u64)>,
 }
 
-impl Ranges {
+impl RangeSet {
     /// The empty set.
     pub const fn new() -> Self {
-        Ranges { runs: Vec::new() }
+        RangeSet { runs: Vec::new() }
     }
     /// The runs in order.
     pub fn runs(&self) -> &[(u64, u64)] {
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bitmap(set: &Ranges) -> [bool; 64] {
+    fn bitmap(set: &RangeSet) -> [bool; 64] {
         core::array::from_fn(|i| set.runs.iter().any(|r| (r.0..r.1).contains(&(i as u64))))
     }
 
     proptest! {
         #[test]
         fn agrees_with_a_bitmap(steps in proptest::collection::vec((0u8..3, 0u64..64, 0u64..64), 0..40), scope in (0u64..64, 0u64..64)) {
-            let mut set = Ranges::new();
+            let mut set = RangeSet::new();
             let mut oracle = [false; 64];
             for (what, a, b) in steps {
                 let (start, end) = (a.min(b), a.max(b));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn ranges_at_maximum_offset_do_not_overflow() {
-        let mut set = Ranges::new();
+        let mut set = RangeSet::new();
         set.insert(u64::MAX - 1, u64::MAX);
         assert!(set.covers(u64::MAX - 1, u64::MAX));
         assert!(!set.contains(5));

@@ -2,18 +2,18 @@
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
 use super::cookies::{Cookies, echoing, with_cookies};
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
 use super::guests::guests_weigh;
-use super::import::{Asked, Fault, Import, OpenReport, REPORTS_OPEN_MAX, Stage};
+use super::import::{Import, OpenReport, REPORTS_OPEN_MAX, RedStage, ReportRequest, SegmentFault};
 use super::offers::Offers;
-use super::reported::Report;
+use super::reported::ReceivedReport;
 use super::segment::{
-    Body, Content, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason,
+    Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SegmentContent, SessionId, View, kind, parse, reason,
 };
 use super::sending::blank_event;
-use super::span::{Control, Span, tell};
+use super::span::{ControlSegment, LtpSpan, tell};
 use super::timers::Wait;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const PART_BYTES: u64 = 1 << 20;
 const STRANGER_REPORTS: usize = 2;
 
 /// A data segment that may be the first of its session.
-struct First<'a> {
+struct FirstSegment<'a> {
     from: SocketAddr,
     id: SessionId,
     data: &'a Data,
@@ -134,25 +134,25 @@ impl Ltp {
         let id = view.session;
         let ours = id.engine == self.config.engine;
         match view.content {
-            Content::Data { data, at } => {
-                let first = First { from, id, data: &data, header: view.header, total };
+            SegmentContent::Data { data, at } => {
+                let first = FirstSegment { from, id, data: &data, header: view.header, total };
                 self.data(now, &first, |len| body(at, len), out);
             }
-            Content::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
-            Content::Report { serial, checkpoint, lower, upper, claims } if ours => {
+            SegmentContent::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
+            SegmentContent::Report { serial, checkpoint, lower, upper, claims } if ours => {
                 if let Some(index) = self.sessions.exports.get(&id.number).map(|e| e.span) {
                     let mut event = self.spans[index].event(false, id, view.kind);
                     (event.offset, event.length) = (lower, upper - lower);
                     (event.checkpoint, event.report) = (checkpoint, serial);
                     tell(out.wants(EventClass::Segment), event, out);
                 }
-                let report = Report { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
+                let report = ReceivedReport { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
                 self.reported(now, from, id.number, &report, out);
             }
-            Content::Cancel { by_sender, reason } if by_sender || ours => {
+            SegmentContent::Cancel { by_sender, reason } if by_sender || ours => {
                 self.cancel_arrived((from, &view.header), id, by_sender, reason, out);
             }
-            Content::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
+            SegmentContent::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
             // A report or cancel of a session that is not ours.
             _ => {}
         }
@@ -161,11 +161,11 @@ impl Ltp {
     fn data(
         &mut self,
         now: Instant,
-        first: &First<'_>,
+        first: &FirstSegment<'_>,
         body: impl FnOnce(u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        let First { from, id, data, .. } = *first;
+        let FirstSegment { from, id, data, .. } = *first;
         if !self.sessions.imports.contains_key(&id) && !self.open_import(now, first, out) {
             return;
         }
@@ -191,7 +191,7 @@ impl Ltp {
             // only cancelling can tell (6.22).
             return self.refuse_session(id, reason::SYSTEM, out);
         }
-        let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
+        let asked = ReportRequest { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
         // A quarter of the memory is for what moves a block on, so that none waits for another that
         // never will.
         let next = import.is_next(data);
@@ -218,8 +218,8 @@ impl Ltp {
         }
         match taken {
             // 5326-6.21-1
-            Err(Fault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
-            Err(Fault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
+            Err(SegmentFault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(SegmentFault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
             Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }
@@ -233,8 +233,8 @@ impl Ltp {
         }
     }
     /// Opens a session for a first segment; false when it is not wanted.
-    fn open_import(&mut self, now: Instant, first: &First<'_>, out: &mut impl Sink<Output>) -> bool {
-        let First { from, id, data, ref header, total } = *first;
+    fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
+        let FirstSegment { from, id, data, ref header, total } = *first;
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -364,7 +364,7 @@ impl Ltp {
         let Some(id) = self.sessions.tickets.remove(&ticket) else { return };
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let outcome = import.verdict(ticket, verdict);
-        let resumes = import.stage == Stage::Receiving && outcome.is_none();
+        let resumes = import.stage == RedStage::Receiving && outcome.is_none();
         if let Some(outcome) = outcome {
             self.judged(id, outcome, out);
         } else if resumes {
@@ -372,7 +372,7 @@ impl Ltp {
         }
     }
     /// What the verdicts on a block's bundles lead to.
-    fn judged(&mut self, id: SessionId, outcome: Result<Vec<Asked>, bool>, out: &mut impl Sink<Output>) {
+    fn judged(&mut self, id: SessionId, outcome: Result<Vec<ReportRequest>, bool>, out: &mut impl Sink<Output>) {
         match outcome {
             Err(again) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
             Ok(released) => {
@@ -383,7 +383,7 @@ impl Ltp {
     }
 
     // 5326-6.8-1, 5326-6.11-1
-    fn checkpoint(&mut self, id: SessionId, asked: Asked, out: &mut impl Sink<Output>) {
+    fn checkpoint(&mut self, id: SessionId, asked: ReportRequest, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let most = if self.spans[import.span].is_stranger() { STRANGER_REPORTS } else { REPORTS_OPEN_MAX };
         if import.asks(asked, most) {
@@ -409,7 +409,7 @@ impl Ltp {
             self.refuse_session(id, reason::LIMIT, out);
         }
     }
-    fn issue_reports(&mut self, id: SessionId, asked: Asked) {
+    fn issue_reports(&mut self, id: SessionId, asked: ReportRequest) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
@@ -491,13 +491,18 @@ impl Ltp {
 
     fn close_if_done(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         if self.sessions.imports.get(&id).is_some_and(Import::is_done) {
-            self.close_import(id, End::Complete, out);
+            self.close_import(id, SessionEnd::Complete, out);
             self.sessions.closed.insert(id);
         }
     }
     /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
     // 5326-6.19-1, 5326-6.20-1
-    pub(super) fn close_import(&mut self, id: SessionId, end: End, out: &mut impl Sink<Output>) -> Option<usize> {
+    pub(super) fn close_import(
+        &mut self,
+        id: SessionId,
+        end: SessionEnd,
+        out: &mut impl Sink<Output>,
+    ) -> Option<usize> {
         let mut import = self.sessions.imports.remove(&id)?;
         if let Some(ticket) = import.unfinished() {
             out.push(Output::OfferAborted { ticket });
@@ -526,7 +531,7 @@ impl Ltp {
     // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.imports.get_mut(&id).and_then(|import| import.cookies.take());
-        if let Some(index) = self.close_import(id, End::Here(why), out) {
+        if let Some(index) = self.close_import(id, SessionEnd::Here(why), out) {
             self.sessions.closed.insert(id);
             self.send_cancel(index, (id, cookies.as_deref()), false, why);
         }
@@ -540,16 +545,16 @@ impl Ltp {
         let limit = span.idle_limit(awaits_red);
         // While the peer may not transmit, its silence means nothing.
         let since = if span.state.receive || !awaits_red { import.active_at } else { now };
-        if since + limit > now || import.stage == Stage::Offered {
+        if since + limit > now || import.stage == RedStage::Offered {
             import.idle = idle.arm((since + limit).max(now + limit / 2), id);
-        } else if import.stage == Stage::Receiving && import.has_red() {
+        } else if import.stage == RedStage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
             // Green data that come later still belong to nothing.
             if import.has_red() {
                 self.sessions.closed.insert(id);
             }
-            self.close_import(id, End::Silent, out);
+            self.close_import(id, SessionEnd::Silent, out);
         }
     }
 
@@ -579,16 +584,16 @@ impl Ltp {
                 self.spans[index].event(false, id, if by_sender { kind::CANCEL_SENDER } else { kind::CANCEL_RECEIVER });
             tell(out.wants(EventClass::Segment), event, out);
         }
-        let body = Body::CancelAck { by_sender };
+        let body = SegmentBody::CancelAck { by_sender };
         let segment = Segment { session: id, body };
-        let control = |span: Option<&Span>| Control {
+        let control = |span: Option<&LtpSpan>| ControlSegment {
             event: blank_event(span, id, segment.kind()),
             bytes: echoing(segment.emit(), header),
             after: None,
         };
         self.reply(span, from, control, out);
         if by_sender {
-            if self.close_import(id, End::Peer(why), out).is_some() {
+            if self.close_import(id, SessionEnd::Peer(why), out).is_some() {
                 self.sessions.closed.insert(id);
             }
         } else {
@@ -598,7 +603,7 @@ impl Ltp {
 }
 
 /// Bytes of a report of a session with these cookies.
-fn report_bytes(span: &Span, cookies: Option<&Cookies>) -> u32 {
+fn report_bytes(span: &LtpSpan, cookies: Option<&Cookies>) -> u32 {
     let cookies = cookies.map_or(0, |cookies| cookies.bytes() as u32);
     // One claim must fit.
     span.rules.segment_bytes().saturating_sub(cookies).max(64)
@@ -606,14 +611,14 @@ fn report_bytes(span: &Span, cookies: Option<&Cookies>) -> u32 {
 
 // 5327-2.2-2, 5327-2.2-9
 fn report_control(
-    span: &Span,
+    span: &LtpSpan,
     id: SessionId,
     (report, cookies): (&OpenReport, Option<&Cookies>),
     resend: bool,
-) -> Control {
+) -> ControlSegment {
     let mut event = span.event(true, id, kind::REPORT);
     (event.offset, event.length) = (report.lower, report.upper - report.lower);
     (event.checkpoint, event.report, event.resend) = (report.checkpoint, report.serial, resend);
     let bytes: Bytes = with_cookies(report.bytes.clone(), cookies);
-    Control { bytes, after: Some(Wait::Report { session: id, serial: report.serial }), event }
+    ControlSegment { bytes, after: Some(Wait::Report { session: id, serial: report.serial }), event }
 }

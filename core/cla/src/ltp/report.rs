@@ -1,8 +1,8 @@
 //! Reception reports (RFC 5326 3.2.2, 6.11): what was received of a scope, split into as many report
 //! segments as datagrams are small.
 
-use super::ranges::Ranges;
-use super::segment::{Body, Segment, SessionId};
+use super::ranges::RangeSet;
+use super::segment::{Segment, SegmentBody, SessionId};
 use crate::sdnv;
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ pub fn build(
     serial: u64,
     checkpoint: u64,
     (lower, upper): (u64, u64),
-    received: &Ranges,
+    received: &RangeSet,
     (datagram_bytes, most): (u32, usize),
 ) -> Vec<Segment> {
     // Head of every segment of this report at its largest: type, extension count, claim count (3).
@@ -29,7 +29,7 @@ pub fn build(
     let mut segments: Vec<Segment> = Vec::new();
     let mut serial = serial;
     let mut push = |lower, upper, claims: Vec<(u64, u64)>| {
-        segments.push(Segment { session, body: Body::Report { serial, checkpoint, lower, upper, claims } });
+        segments.push(Segment { session, body: SegmentBody::Report { serial, checkpoint, lower, upper, claims } });
         serial += 1;
     };
     let (mut from, mut used, mut claims, mut made) = (lower, 0, Vec::new(), 0);
@@ -65,18 +65,18 @@ mod tests {
             scope in (0u64..100_000, 1u64..100_000),
             datagram in 40u32..200,
         ) {
-            let mut received = Ranges::new();
+            let mut received = RangeSet::new();
             runs.iter().for_each(|(at, len)| received.insert(*at, at + len));
             let (lower, upper) = (scope.0, scope.0 + scope.1);
             let session = SessionId { engine: 200, number: 70_000 };
             let segments = build(session, 9000, 5, (lower, upper), &received, (datagram, usize::MAX));
-            let mut claimed = Ranges::new();
+            let mut claimed = RangeSet::new();
             let mut at = lower;
             for (i, segment) in segments.iter().enumerate() {
                 let bytes = segment.emit();
                 prop_assert!(bytes.len() <= datagram as usize, "{} bytes", bytes.len());
                 prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer reads it");
-                let Body::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
+                let SegmentBody::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
                 prop_assert_eq!((*serial, *lower), (9000 + i as u64, at));
                 at = *upper;
                 claims.iter().for_each(|(start, end)| claimed.insert(*start, *end));

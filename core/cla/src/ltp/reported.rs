@@ -4,16 +4,16 @@ use super::cookies::echoing;
 use super::engine::Ltp;
 use super::export::Reported;
 use super::extension::Extensions;
-use super::segment::{Body, Claims, Segment, SessionId, kind, reason};
+use super::segment::{Claims, Segment, SegmentBody, SessionId, kind, reason};
 use super::sending::blank_event;
-use super::span::{Control, Span};
+use super::span::{ControlSegment, LtpSpan};
 use super::timers::Wait;
 use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, Sink};
 
 /// A report as it arrived.
-pub(super) struct Report<'a> {
+pub(super) struct ReceivedReport<'a> {
     pub(super) serial: u64,
     pub(super) checkpoint: u64,
     pub(super) scope: (u64, u64),
@@ -21,7 +21,7 @@ pub(super) struct Report<'a> {
     /// Extensions it carries.
     pub(super) header: Extensions<'a>,
 }
-impl Report<'_> {
+impl ReceivedReport<'_> {
     /// Bytes it says have arrived.
     fn claimed(&self) -> u64 {
         self.claims.runs().map(|(start, end)| end - start).sum()
@@ -36,7 +36,7 @@ impl Ltp {
         now: Instant,
         from: SocketAddr,
         number: u64,
-        report: &Report<'_>,
+        report: &ReceivedReport<'_>,
         out: &mut impl Sink<Output>,
     ) {
         let session = SessionId { engine: self.config.engine, number };
@@ -105,16 +105,16 @@ impl Ltp {
         span: Option<usize>,
         from: SocketAddr,
         session: SessionId,
-        report: &Report<'_>,
+        report: &ReceivedReport<'_>,
         repeated: bool,
         out: &mut impl Sink<Output>,
     ) {
         let serial = report.serial;
-        let bytes = echoing(Segment { session, body: Body::ReportAck { serial } }.emit(), &report.header);
-        let control = |span: Option<&Span>| {
+        let bytes = echoing(Segment { session, body: SegmentBody::ReportAck { serial } }.emit(), &report.header);
+        let control = |span: Option<&LtpSpan>| {
             let mut event = blank_event(span, session, kind::REPORT_ACK);
             (event.report, event.resend) = (serial, repeated);
-            Control { bytes, after: None, event }
+            ControlSegment { bytes, after: None, event }
         };
         self.reply(span, from, control, out);
     }
@@ -143,7 +143,7 @@ mod tests {
         let (number, export) = ltp.sessions.exports.iter().next().expect("it was sent");
         let (number, checkpoint) = (*number, export.open_checkpoints().next().expect("with a checkpoint"));
         for (serial, upper, out) in [(1, 9000, 5000), (2, 5000, 0)] {
-            let body = Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
+            let body = SegmentBody::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
             let train =
                 DatagramBatch::single(Payload::from(Segment { session: SessionId { engine: 1, number }, body }.emit()));
             let from = SocketAddr::from(([10, 0, 0, 2], 1113));

@@ -2,7 +2,7 @@
 //! expired until then does not leave. What was sent once stays as it was, whenever it is sent again.
 
 use super::segment::SERVICE_BUNDLE;
-use super::source::Source;
+use super::source::BlockSource;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use farlink_base::layer::SendId;
@@ -56,7 +56,7 @@ impl Riders {
         self.all.get(self.begun).map_or(0, |rider| mark + rider.bytes.len())
     }
     /// Lets those leave at `now` whose first bytes are before `until`; gives those that expired instead.
-    pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut Source) -> Vec<SendId> {
+    pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut BlockSource) -> Vec<SendId> {
         let mut late = Vec::new();
         while source.end() < until {
             let len = self.next_len();

@@ -131,7 +131,7 @@ impl Claims<'_> {
 
 /// What a segment says, read in place.
 #[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
+pub enum SegmentContent<'a> {
     /// Data of a block; the bytes begin at `at` of the datagram.
     Data {
         /// The fields.
@@ -179,7 +179,7 @@ pub struct View<'a> {
     /// The session.
     pub session: SessionId,
     /// What it says.
-    pub content: Content<'a>,
+    pub content: SegmentContent<'a>,
     /// Extensions behind its header.
     pub header: Extensions<'a>,
     /// Extensions behind its end.
@@ -191,11 +191,11 @@ pub struct View<'a> {
     pub trailing: u64,
 }
 
-struct Reader<'a> {
+struct SegmentReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
-impl<'a> Reader<'a> {
+impl<'a> SegmentReader<'a> {
     fn fail<T>(&self, reason: &'static str) -> Result<T, Malformed> {
         Err(Malformed { offset: self.at as u64, reason })
     }
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
 /// of them, or for a data segment without trailer extensions at least all before the data.
 // 5326-3.1.2-1, 5326-6-1
 pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
-    let mut r = Reader { bytes: head, at: 0 };
+    let mut r = SegmentReader { bytes: head, at: 0 };
     let control = r.u8()?;
     // 5326-3.1-1
     if control >> 4 != 0 {
@@ -261,12 +261,12 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
             content
         }
         kind::REPORT => parse_report(&mut r)?,
-        kind::REPORT_ACK => Content::ReportAck { serial: r.sdnv()? },
+        kind::REPORT_ACK => SegmentContent::ReportAck { serial: r.sdnv()? },
         kind::CANCEL_SENDER | kind::CANCEL_RECEIVER => {
-            Content::Cancel { by_sender: kind == kind::CANCEL_SENDER, reason: r.u8()? }
+            SegmentContent::Cancel { by_sender: kind == kind::CANCEL_SENDER, reason: r.u8()? }
         }
         kind::CANCEL_SENDER_ACK | kind::CANCEL_RECEIVER_ACK => {
-            Content::CancelAck { by_sender: kind == kind::CANCEL_SENDER_ACK }
+            SegmentContent::CancelAck { by_sender: kind == kind::CANCEL_SENDER_ACK }
         }
         _ => return r.fail("undefined LTP segment type"),
     };
@@ -280,7 +280,12 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
 
 // 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-9.3-1
 #[inline]
-fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Result<Content<'a>, Malformed> {
+fn parse_data<'a>(
+    r: &mut SegmentReader<'a>,
+    kind: u8,
+    trailers: u8,
+    total: u64,
+) -> Result<SegmentContent<'a>, Malformed> {
     let (service, offset, length) = (r.sdnv()?, r.sdnv()?, r.sdnv()?);
     let mut data = Data { kind, service, offset, length, checkpoint: 0, report: 0 };
     if data.is_checkpoint() {
@@ -311,15 +316,15 @@ fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Res
         }
         r.at += length as usize;
     }
-    Ok(Content::Data { data, at })
+    Ok(SegmentContent::Data { data, at })
 }
 
-fn head_is_partial(r: &Reader<'_>, total: u64) -> bool {
+fn head_is_partial(r: &SegmentReader<'_>, total: u64) -> bool {
     r.bytes.len() as u64 != total
 }
 
 // 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1
-fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
+fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Malformed> {
     let serial = r.sdnv()?;
     let checkpoint = r.sdnv()?;
     let upper = r.sdnv()?;
@@ -347,7 +352,7 @@ fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
         };
         claimed_to = Some(end);
     }
-    Ok(Content::Report {
+    Ok(SegmentContent::Report {
         serial,
         checkpoint,
         lower,
@@ -362,12 +367,12 @@ pub struct Segment {
     /// The session.
     pub session: SessionId,
     /// What it says.
-    pub body: Body,
+    pub body: SegmentBody,
 }
 
 /// What a [`Segment`] says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body {
+pub enum SegmentBody {
     /// Data of a block.
     Data(Data, Bytes),
     /// A report; `claims` are absolute runs `start..end` within the scope, in order, apart.
@@ -404,15 +409,15 @@ pub enum Body {
 
 /// A small buffer for the fields of one segment; the longest data header is 72 bytes.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct HeaderBuffer {
     buffer: [u8; 80],
     len: usize,
 }
-impl Head {
+impl HeaderBuffer {
     /// The common header (RFC 5326 3.1) without extensions.
     // 5326-3.1-1, 5326-3.1.4-1
-    pub(super) fn new(kind: u8, session: SessionId) -> Head {
-        let mut head = Head { buffer: [0; 80], len: 0 };
+    pub(super) fn new(kind: u8, session: SessionId) -> HeaderBuffer {
+        let mut head = HeaderBuffer { buffer: [0; 80], len: 0 };
         head.u8(kind);
         head.sdnv(session.engine);
         head.sdnv(session.number);
@@ -421,8 +426,8 @@ impl Head {
     }
     /// Everything of a data segment before the data.
     // 5326-3.2.1-1, 5326-3.2.1-2
-    pub(super) fn data(session: SessionId, data: &Data) -> Head {
-        let mut head = Head::new(data.kind, session);
+    pub(super) fn data(session: SessionId, data: &Data) -> HeaderBuffer {
+        let mut head = HeaderBuffer::new(data.kind, session);
         head.sdnv(data.service);
         head.sdnv(data.offset);
         head.sdnv(data.length);
@@ -455,25 +460,25 @@ impl Segment {
     /// Its type number.
     pub fn kind(&self) -> u8 {
         match &self.body {
-            Body::Data(data, _) => data.kind,
-            Body::Report { .. } => kind::REPORT,
-            Body::ReportAck { .. } => kind::REPORT_ACK,
-            Body::Cancel { by_sender: true, .. } => kind::CANCEL_SENDER,
-            Body::Cancel { by_sender: false, .. } => kind::CANCEL_RECEIVER,
-            Body::CancelAck { by_sender: true } => kind::CANCEL_SENDER_ACK,
-            Body::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
+            SegmentBody::Data(data, _) => data.kind,
+            SegmentBody::Report { .. } => kind::REPORT,
+            SegmentBody::ReportAck { .. } => kind::REPORT_ACK,
+            SegmentBody::Cancel { by_sender: true, .. } => kind::CANCEL_SENDER,
+            SegmentBody::Cancel { by_sender: false, .. } => kind::CANCEL_RECEIVER,
+            SegmentBody::CancelAck { by_sender: true } => kind::CANCEL_SENDER_ACK,
+            SegmentBody::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
         }
     }
     /// Its bytes.
     pub fn emit(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         match &self.body {
-            Body::Data(data, bytes) => {
-                out.put_slice(Head::data(self.session, data).bytes());
+            SegmentBody::Data(data, bytes) => {
+                out.put_slice(HeaderBuffer::data(self.session, data).bytes());
                 out.put_slice(bytes);
             }
-            Body::Report { serial, checkpoint, lower, upper, claims } => {
-                out.put_slice(Head::new(kind::REPORT, self.session).bytes());
+            SegmentBody::Report { serial, checkpoint, lower, upper, claims } => {
+                out.put_slice(HeaderBuffer::new(kind::REPORT, self.session).bytes());
                 for value in [*serial, *checkpoint, *upper, *lower, claims.len() as u64] {
                     put_sdnv(&mut out, value);
                 }
@@ -482,15 +487,15 @@ impl Segment {
                     put_sdnv(&mut out, end - start);
                 }
             }
-            Body::ReportAck { serial } => {
-                out.put_slice(Head::new(kind::REPORT_ACK, self.session).bytes());
+            SegmentBody::ReportAck { serial } => {
+                out.put_slice(HeaderBuffer::new(kind::REPORT_ACK, self.session).bytes());
                 put_sdnv(&mut out, *serial);
             }
-            Body::Cancel { reason, .. } => {
-                out.put_slice(Head::new(self.kind(), self.session).bytes());
+            SegmentBody::Cancel { reason, .. } => {
+                out.put_slice(HeaderBuffer::new(self.kind(), self.session).bytes());
                 out.put_u8(*reason);
             }
-            Body::CancelAck { .. } => out.put_slice(Head::new(self.kind(), self.session).bytes()),
+            SegmentBody::CancelAck { .. } => out.put_slice(HeaderBuffer::new(self.kind(), self.session).bytes()),
         }
         out.freeze()
     }
@@ -498,13 +503,13 @@ impl Segment {
     pub fn parse(datagram: &Bytes) -> Result<Segment, Malformed> {
         let view = parse(datagram, datagram.len() as u64)?;
         let body = match view.content {
-            Content::Data { data, at } => Body::Data(data, datagram.slice(at..at + data.length as usize)),
-            Content::Report { serial, checkpoint, lower, upper, claims } => {
-                Body::Report { serial, checkpoint, lower, upper, claims: claims.runs().collect() }
+            SegmentContent::Data { data, at } => SegmentBody::Data(data, datagram.slice(at..at + data.length as usize)),
+            SegmentContent::Report { serial, checkpoint, lower, upper, claims } => {
+                SegmentBody::Report { serial, checkpoint, lower, upper, claims: claims.runs().collect() }
             }
-            Content::ReportAck { serial } => Body::ReportAck { serial },
-            Content::Cancel { by_sender, reason } => Body::Cancel { by_sender, reason },
-            Content::CancelAck { by_sender } => Body::CancelAck { by_sender },
+            SegmentContent::ReportAck { serial } => SegmentBody::ReportAck { serial },
+            SegmentContent::Cancel { by_sender, reason } => SegmentBody::Cancel { by_sender, reason },
+            SegmentContent::CancelAck { by_sender } => SegmentBody::CancelAck { by_sender },
         };
         Ok(Segment { session: view.session, body })
     }
@@ -512,14 +517,14 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ranges::Ranges;
+    use super::super::ranges::RangeSet;
     use super::*;
     use proptest::prelude::*;
 
     fn number() -> impl Strategy<Value = u64> {
         (any::<u64>(), 0u32..64).prop_map(|(v, s)| v >> s)
     }
-    fn body() -> impl Strategy<Value = Body> {
+    fn body() -> impl Strategy<Value = SegmentBody> {
         let data = (
             prop_oneof![0u8..=4, Just(7)],
             number(),
@@ -535,23 +540,23 @@ mod tests {
                 if data.is_checkpoint() {
                     (data.checkpoint, data.report) = (checkpoint, report);
                 }
-                Body::Data(data, Bytes::from(bytes))
+                SegmentBody::Data(data, Bytes::from(bytes))
             });
         let report =
             (1u64..u64::MAX, number(), number(), proptest::collection::vec((0u64..5000, 1u64..5000), 0..20), 0u64..3)
                 .prop_map(|(serial, checkpoint, lower, runs, slack)| {
                     let lower = lower.min(u64::MAX - 20_000);
-                    let mut set = Ranges::new();
+                    let mut set = RangeSet::new();
                     runs.iter().for_each(|(at, len)| set.insert(lower + at, lower + at + len));
                     let upper = set.end().max(lower + 1) + slack;
-                    Body::Report { serial, checkpoint, lower, upper, claims: set.runs().to_vec() }
+                    SegmentBody::Report { serial, checkpoint, lower, upper, claims: set.runs().to_vec() }
                 });
         prop_oneof![
             data,
             report,
-            number().prop_map(|serial| Body::ReportAck { serial }),
-            (any::<bool>(), any::<u8>()).prop_map(|(by_sender, reason)| Body::Cancel { by_sender, reason }),
-            any::<bool>().prop_map(|by_sender| Body::CancelAck { by_sender }),
+            number().prop_map(|serial| SegmentBody::ReportAck { serial }),
+            (any::<bool>(), any::<u8>()).prop_map(|(by_sender, reason)| SegmentBody::Cancel { by_sender, reason }),
+            any::<bool>().prop_map(|by_sender| SegmentBody::CancelAck { by_sender }),
         ]
     }
 
@@ -580,7 +585,9 @@ mod tests {
     #[test]
     fn header_and_trailer_extensions_are_skipped() {
         let bytes = Bytes::from_static(&[0, 1, 42, 0x12, 0, 2, 9, 9, 1, 0, 2, b'h', b'i', 0xc0, 0, 1, 1, 7]);
-        let Ok(Segment { body: Body::Data(data, content), .. }) = Segment::parse(&bytes) else { panic!("no data") };
+        let Ok(Segment { body: SegmentBody::Data(data, content), .. }) = Segment::parse(&bytes) else {
+            panic!("no data")
+        };
         assert_eq!((data.length, &content[..]), (2, &b"hi"[..]));
         assert!(Segment::parse(&bytes.slice(..17)).is_err());
     }

@@ -3,17 +3,17 @@
 
 use super::authentication::Seal;
 use super::cookies::{Cookies, with_cookies};
-use super::ending::End;
+use super::ending::SessionEnd;
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
 use super::riders::{MARK, Rider, Riders};
-use super::segment::{Body, Data, Head, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, reason};
-use super::source::{Given, Source};
-use super::span::{Control, Pending, Span, tell};
+use super::segment::{Data, HeaderBuffer, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SegmentBody, SessionId, reason};
+use super::source::{BlockSource, Given};
+use super::span::{ControlSegment, LtpSpan, Pending, tell};
 use super::timers::Wait;
-use crate::batches::Trains;
+use crate::batches::BatchBuilder;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -97,7 +97,7 @@ impl Ltp {
     // 5326-4.1-1, 5326-4.1-2
     fn open_export(&mut self, index: usize, (bundles, len): (Vec<Rider>, u64), reliable: bool, service: u64) {
         let streamed = bundles.first().filter(|first| bundles.len() == 1 && first.bytes.len() < len);
-        let source = Source::new(len, streamed.map(|first| first.id));
+        let source = BlockSource::new(len, streamed.map(|first| first.id));
         let block = (Riders::new(bundles, service == SERVICE_AGGREGATE), source);
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
@@ -137,7 +137,7 @@ impl Ltp {
     }
     /// Forgets an export; its timers stop.
     // 5326-6.19-1, 5326-6.20-1
-    fn remove_export(&mut self, number: u64, end: End, out: &mut impl Sink<Output>) -> Option<Export> {
+    fn remove_export(&mut self, number: u64, end: SessionEnd, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
         for id in export.riders.ids() {
             self.sessions.by_send.remove(&id);
@@ -162,7 +162,7 @@ impl Ltp {
     }
     // 5326-6.12-1
     pub(super) fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
-        let Some(export) = self.remove_export(number, End::Complete, out) else { return };
+        let Some(export) = self.remove_export(number, SessionEnd::Complete, out) else { return };
         self.spans[export.span].completed();
         let link = self.spans[export.span].link;
         for id in export.riders.ids() {
@@ -172,7 +172,7 @@ impl Ltp {
     pub(super) fn fail_export(
         &mut self,
         number: u64,
-        (refused, end): (Option<Refusal>, End),
+        (refused, end): (Option<Refusal>, SessionEnd),
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
         let export = self.remove_export(number, end, out)?;
@@ -224,16 +224,16 @@ impl Ltp {
         }
         let wanted = out.wants(EventClass::Segment);
         let horizon = span.begin_burst(now);
-        let mut trains = Trains::new(span.to);
+        let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<u64> = Vec::new();
-        while trains.flushed < TRAINS_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
+        while batches.flushed < TRAINS_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
             if let Some(control) = self.spans[index].traffic.control.pop_front() {
-                self.transmit_control(index, now, control, &mut trains, wanted, out);
-            } else if !self.transmit_data(index, now, &mut trains, &mut left, wanted, out) {
+                self.transmit_control(index, now, control, &mut batches, wanted, out);
+            } else if !self.transmit_data(index, now, &mut batches, &mut left, wanted, out) {
                 break;
             }
         }
-        trains.flush(out);
+        batches.flush(out);
         self.spans[index].end_burst(horizon);
         for number in left {
             self.complete_export(number, out);
@@ -245,8 +245,8 @@ impl Ltp {
         &mut self,
         index: usize,
         now: Instant,
-        control: Control,
-        trains: &mut Trains,
+        control: ControlSegment,
+        batches: &mut BatchBuilder,
         wanted: bool,
         out: &mut impl Sink<Output>,
     ) {
@@ -273,8 +273,8 @@ impl Ltp {
         // 5327-2.1-2, 5327-2.1-6
         let bytes = span.rules.seal().map_or(control.bytes.clone(), |seal| seal.seal(&control.bytes).into());
         let len = bytes.len() as u64;
-        trains.begin(len, out);
-        trains.rope.push_bytes(bytes);
+        batches.begin(len, out);
+        batches.rope.push_bytes(bytes);
         span.charge(len, 0);
         if let Some(wait) = control.after {
             span.wait(now, wait);
@@ -299,7 +299,7 @@ impl Ltp {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         if empty {
-            self.remove_export(number, End::Silent, out);
+            self.remove_export(number, SessionEnd::Silent, out);
         }
     }
     /// Sends the next data segment of the span; false when there is none.
@@ -308,7 +308,7 @@ impl Ltp {
         &mut self,
         index: usize,
         now: Instant,
-        trains: &mut Trains,
+        batches: &mut BatchBuilder,
         left: &mut Vec<u64>,
         wanted: bool,
         out: &mut impl Sink<Output>,
@@ -316,8 +316,8 @@ impl Ltp {
         let span = &mut self.spans[index];
         let again = !span.traffic.resends.is_empty();
         let queue =
-            |span: &Span| if again { span.traffic.resends.front() } else { span.traffic.fresh.front() }.copied();
-        let pop = |span: &mut Span| {
+            |span: &LtpSpan| if again { span.traffic.resends.front() } else { span.traffic.fresh.front() }.copied();
+        let pop = |span: &mut LtpSpan| {
             (if again { &mut span.traffic.resends } else { &mut span.traffic.fresh }).pop_front();
         };
         let Some(number) = queue(span) else { return false };
@@ -347,16 +347,16 @@ impl Ltp {
         };
         let session = SessionId { engine: self.config.engine, number };
         cut.data.service = export.service;
-        let head = Head::data(session, &cut.data);
+        let head = HeaderBuffer::data(session, &cut.data);
         let len = match span.rules.seal() {
             None if export.cookies.is_none() => {
                 let len = head.bytes().len() as u64 + cut.data.length;
-                trains.begin(len, out);
-                trains.head(head.bytes());
-                export.copy(&cut.data, &mut trains.rope);
+                batches.begin(len, out);
+                batches.head(head.bytes());
+                export.copy(&cut.data, &mut batches.rope);
                 len
             }
-            seal => extended(seal, export, (head.bytes(), &cut.data), trains, out),
+            seal => extended(seal, export, (head.bytes(), &cut.data), batches, out),
         };
         span.charge(len, cut.data.length);
         if cut.data.is_red() {
@@ -443,7 +443,7 @@ impl Ltp {
     // 5326-4.2-2
     pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.exports.get_mut(&number).and_then(|export| export.cookies.take());
-        if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
+        if let Some(index) = self.fail_export(number, (None, SessionEnd::Here(why)), out) {
             let session = SessionId { engine: self.config.engine, number };
             self.send_cancel(index, (session, cookies.as_deref()), true, why);
         }
@@ -473,7 +473,8 @@ impl Ltp {
         (by_sender, why): (bool, u8),
         attempts: u32,
     ) {
-        let bytes = with_cookies(Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit(), cookies);
+        let bytes =
+            with_cookies(Segment { session, body: SegmentBody::Cancel { by_sender, reason: why } }.emit(), cookies);
         self.cancel_with(index, session, bytes, attempts);
     }
     /// Sends these bytes until they are acknowledged.
@@ -488,7 +489,11 @@ impl Ltp {
         let kind = bytes.first().map_or(0, |control| control & 0x0f);
         let mut event = self.spans[index].event(true, session, kind);
         event.resend = resend;
-        self.spans[index].traffic.control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
+        self.spans[index].traffic.control.push_back(ControlSegment {
+            bytes,
+            after: Some(Wait::Cancel { session }),
+            event,
+        });
         self.touch(index);
     }
     // 5326-6.16-1
@@ -524,10 +529,10 @@ impl Ltp {
             self.spans[index].gave_up();
         }
         let Some(parts) = self.apart(number) else {
-            self.fail_export(number, (refusal(why), End::Peer(why)), out);
+            self.fail_export(number, (refusal(why), SessionEnd::Peer(why)), out);
             return;
         };
-        let Some(export) = self.remove_export(number, End::Peer(why), out) else { return };
+        let Some(export) = self.remove_export(number, SessionEnd::Peer(why), out) else { return };
         let link = self.spans[export.span].link;
         let kept = |id: &SendId| parts.iter().any(|part| part.id == *id);
         for id in export.riders.ids().filter(|id| !kept(id)) {
@@ -567,7 +572,7 @@ impl Ltp {
         }
         match export.begun() {
             true => self.cancel_export(number, reason::USER, out),
-            false => drop(self.fail_export(number, (None, End::Silent), out)),
+            false => drop(self.fail_export(number, (None, SessionEnd::Silent), out)),
         }
     }
     /// Gives back all that has not begun to leave.
@@ -576,7 +581,7 @@ impl Ltp {
         let unsent: Vec<u64> = self.spans[index].traffic.fresh.iter().copied().collect();
         for number in unsent {
             if self.sessions.exports.get(&number).is_some_and(|export| !export.begun()) {
-                self.fail_export(number, (None, End::Silent), out);
+                self.fail_export(number, (None, SessionEnd::Silent), out);
             }
         }
     }
@@ -588,7 +593,7 @@ fn extended(
     seal: Option<&Seal>,
     export: &mut Export,
     (head, data): (&[u8], &Data),
-    trains: &mut Trains,
+    batches: &mut BatchBuilder,
     out: &mut impl Sink<Output>,
 ) -> u64 {
     let mut head = with_cookies(Bytes::copy_from_slice(head), export.cookies.as_deref());
@@ -599,15 +604,15 @@ fn extended(
         end = seal.end(&head, &rope);
     }
     let len = head.len() as u64 + data.length + end.len() as u64;
-    trains.begin(len, out);
-    trains.head(&head);
-    trains.rope.append(rope);
-    trains.rope.push_bytes(end.into());
+    batches.begin(len, out);
+    batches.head(&head);
+    batches.rope.append(rope);
+    batches.rope.push_bytes(end.into());
     len
 }
 
 /// The frame of an event about a segment that is being sent, also where no span is known.
-pub(super) fn blank_event(span: Option<&Span>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
+pub(super) fn blank_event(span: Option<&LtpSpan>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
     match span {
         Some(span) => span.event(true, session, kind),
         None => farlink_base::LtpSegmentEvent {

@@ -13,12 +13,12 @@ const HELD_MAX: u64 = AHEAD + 3 * WINDOW;
 
 /// The bytes of a block.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct BlockSource {
     len: u64,
     /// Bytes in order, the first of them at `start`.
     run: Payload,
     start: u64,
-    cursor: Cursor,
+    cursor: RopeCursor,
     streamed: Option<Box<Streamed>>,
 }
 
@@ -50,20 +50,20 @@ pub(super) enum Given {
     Nothing,
 }
 
-impl Source {
+impl BlockSource {
     /// Of a block of so many bytes, none of which is here yet. `streamed`: of the bundle that it is, only the first are
     /// given, others are to be asked for.
-    pub(super) fn new(len: u64, streamed: Option<SendId>) -> Source {
+    pub(super) fn new(len: u64, streamed: Option<SendId>) -> BlockSource {
         let streamed = streamed.map(|send| {
             let (again, stamped) = Default::default();
             Box::new(Streamed { send, wanted: 0, grown: 0, again, again_start: 0, asked_again: None, stamped })
         });
-        Source { len, run: Payload::new(), start: 0, cursor: Cursor::default(), streamed }
+        BlockSource { len, run: Payload::new(), start: 0, cursor: RopeCursor::default(), streamed }
     }
     /// All is here.
     #[cfg(test)]
-    pub(super) fn whole(block: Payload) -> Source {
-        let mut source = Source::new(block.len(), None);
+    pub(super) fn whole(block: Payload) -> BlockSource {
+        let mut source = BlockSource::new(block.len(), None);
         source.begin(block, 0);
         source
     }
@@ -127,7 +127,7 @@ impl Source {
         if self.streamed.is_some() && done >= WINDOW / 4 {
             self.run = self.run.slice(done - WINDOW / 16, u64::MAX);
             self.start = sent - WINDOW / 16;
-            self.cursor = Cursor::default();
+            self.cursor = RopeCursor::default();
         }
     }
     /// The next range to ask for, when bytes up to `sent` have left: first byte and length.
@@ -171,15 +171,15 @@ impl Source {
 
 /// A place in a rope, so that sending it in order never walks it from the start.
 #[derive(Clone, Copy, Default, Debug)]
-struct Cursor {
+struct RopeCursor {
     chunk: usize,
     /// Position in the rope of the first byte of that chunk.
     start: u64,
 }
-impl Cursor {
+impl RopeCursor {
     fn copy(&mut self, rope: &Payload, offset: u64, length: u64, out: &mut Payload) {
         if offset < self.start {
-            *self = Cursor::default();
+            *self = RopeCursor::default();
         }
         let (mut at, end) = (offset, offset + length);
         while let Some(chunk) = rope.chunks().get(self.chunk) {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn whole_block_reads_nothing() {
-        let mut source = Source::whole(Payload::fill(1, 5 * WINDOW));
+        let mut source = BlockSource::whole(Payload::fill(1, 5 * WINDOW));
         assert!(source.has(4 * WINDOW, WINDOW) && source.send().is_none());
         source.passed(3 * WINDOW);
         assert_eq!((source.held(), source.want_ahead(0), source.want_again(0, 9)), (5 * WINDOW, None, None));
@@ -223,7 +223,7 @@ mod tests {
     fn streamed_block_keeps_only_needed_data() {
         let total = 9 * WINDOW + 5;
         let whole = Payload::fill(1, total);
-        let mut source = Source::new(total, Some(SendId(1)));
+        let mut source = BlockSource::new(total, Some(SendId(1)));
         source.begin(whole.slice(0, 70_000), 0);
         let (mut sent, mut out) = (0, Payload::new());
         while sent < total {

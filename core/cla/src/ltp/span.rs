@@ -2,11 +2,11 @@
 
 use super::SpanConfig;
 use super::authentication::Seal;
-use super::pace::Pace;
+use super::pace::PaceControl;
 use super::riders::Rider;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
-use crate::batches::TRAIN_BYTES;
+use crate::batches::BATCH_BYTES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -20,13 +20,13 @@ use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpS
 /// catch up.
 const BURST: Duration = Duration::from_millis(2);
 /// New data waiting without a rate, bytes: beyond it the agent keeps its bundles.
-const QUEUE_BYTES: u64 = 4 * TRAIN_BYTES;
+const QUEUE_BYTES: u64 = 4 * BATCH_BYTES;
 /// New data waiting at a rate, time.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
 /// A segment without block data on its way out.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct ControlSegment {
     pub(super) bytes: Bytes,
     /// The answer to wait for once it has left.
     pub(super) after: Option<Wait>,
@@ -46,7 +46,7 @@ pub(super) struct Pending {
 pub(super) struct Traffic {
     /// Where the peer was last heard from.
     pub(super) heard: Option<SocketAddr>,
-    pub(super) control: VecDeque<Control>,
+    pub(super) control: VecDeque<ControlSegment>,
     pub(super) resends: VecDeque<u64>,
     pub(super) fresh: VecDeque<u64>,
     pub(super) pending: Pending,
@@ -57,7 +57,7 @@ pub(super) struct Traffic {
     /// The next session number (0: none yet).
     pub(super) next_session: u64,
     /// How fast to send, where no rate is named.
-    pub(super) pace: Option<Box<Pace>>,
+    pub(super) pace: Option<Box<PaceControl>>,
     /// New data waits for the pace.
     pub(super) held: bool,
     /// What answers take beyond the way there and back: smoothed, and how much that varies, nanoseconds.
@@ -235,7 +235,7 @@ impl From<&SpanConfig> for Rules {
 
 /// A neighbour.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct LtpSpan {
     pub(super) link: LinkId,
     pub(super) engine: u64,
     pub(super) node: NodeId,
@@ -259,12 +259,18 @@ pub(super) struct Span {
 /// Spans looked at for one of the same rules.
 const ALIKE: usize = 8;
 
-impl Span {
+impl LtpSpan {
     /// A span; it shares the rules of one alike among the last of `others`.
-    pub(super) fn new(config: &SpanConfig, others: &[Span], to: Destination, state: LinkState, seed: u64) -> Span {
+    pub(super) fn new(
+        config: &SpanConfig,
+        others: &[LtpSpan],
+        to: Destination,
+        state: LinkState,
+        seed: u64,
+    ) -> LtpSpan {
         let rules = Rules::from(config);
         let alike = others.iter().rev().take(ALIKE).find(|other| *other.rules == rules);
-        let mut span = Span {
+        let mut span = LtpSpan {
             link: config.link,
             engine: config.engine,
             node: config.node,
@@ -469,7 +475,7 @@ mod tests {
     fn measured_rate_charges_data_configured_rate_everything() {
         let charged = |rate| {
             let state = LinkState { rate, ..LinkState::UP };
-            let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+            let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
             let mut cost = |datagram, data| {
                 span.begin_burst(Instant(1_000_000_000));
                 let before = span.traffic.busy_until;
@@ -485,8 +491,8 @@ mod tests {
     #[test]
     fn bursts_stay_near_two_milliseconds() {
         let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
-        let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
-        let burst = |span: &mut Span, now: u64| {
+        let mut span = LtpSpan::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+        let burst = |span: &mut LtpSpan, now: u64| {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;
             while span.traffic.busy_until <= horizon {

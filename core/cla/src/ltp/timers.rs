@@ -21,7 +21,7 @@ pub(super) enum Wait {
 
 /// One timer: when the peer answers at the latest, and the time from there to here.
 #[derive(Debug)]
-struct Entry {
+struct AnswerTimer {
     /// Its place in the queue, or among those that stand still.
     key: TimerKey,
     still: bool,
@@ -40,7 +40,7 @@ pub(super) struct Timers {
 #[derive(Debug)]
 struct Armed {
     queue: TimerQueue<Wait>,
-    entries: Map<Wait, Entry>,
+    entries: Map<Wait, AnswerTimer>,
     /// Timers that stand still, in the order they stopped (all at instant 0).
     stopped: TimerQueue<Wait>,
 }
@@ -71,7 +71,7 @@ impl Timers {
             true => armed.queue.arm(answer_at + way_back, wait),
             false => armed.stopped.arm(Instant::ZERO, wait),
         };
-        armed.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
+        armed.entries.insert(wait, AnswerTimer { key, still: !self.running, answer_at, way_back });
     }
     /// Whether this is waited for.
     pub(super) fn is_waiting(&self, wait: Wait) -> bool {

@@ -11,14 +11,14 @@ const REST_MAX: Duration = Duration::from_secs(16);
 
 /// Memory of one entity for what is kept, of all streams together; strangers have half of it.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct CopyMemory {
     used: u64,
     strangers: u64,
     most: u64,
 }
-impl Room {
+impl CopyMemory {
     pub const fn new(most: u64) -> Self {
-        Room { used: 0, strangers: 0, most }
+        CopyMemory { used: 0, strangers: 0, most }
     }
     /// Whether one more bundle can be kept, whoever sends it.
     pub const fn has_some(&self) -> bool {
@@ -45,17 +45,17 @@ impl Room {
 
 /// The first bytes of a bundle, or all; nothing from the moment on that they do not fit any more.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct BundleCopy {
     kept: Option<Payload>,
     stranger: bool,
 }
-impl Copy {
+impl BundleCopy {
     /// Of a bundle of which nothing has come; whether it comes from a stranger.
     pub fn new(stranger: bool) -> Self {
-        Copy { kept: Some(Payload::new()), stranger }
+        BundleCopy { kept: Some(Payload::new()), stranger }
     }
     /// The next bytes.
-    pub fn add(&mut self, part: &Payload, room: &mut Room) {
+    pub fn add(&mut self, part: &Payload, room: &mut CopyMemory) {
         let Some(kept) = &mut self.kept else { return };
         if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.stranger) {
             kept.append(part.clone());
@@ -68,7 +68,7 @@ impl Copy {
         self.kept.as_ref()
     }
     /// Gives its memory back.
-    pub fn forget(&mut self, room: &mut Room) {
+    pub fn forget(&mut self, room: &mut CopyMemory) {
         if let Some(kept) = self.kept.take() {
             room.give_back(kept.len(), self.stranger);
         }
@@ -81,14 +81,14 @@ impl Copy {
 
 /// When what was refused is offered again.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct RetryWait {
     /// Then; `None`: nothing rests.
     pub until: Option<Instant>,
     next: Duration,
 }
-impl Rest {
+impl RetryWait {
     pub const fn new() -> Self {
-        Rest { until: None, next: REST_MIN }
+        RetryWait { until: None, next: REST_MIN }
     }
     /// Something was refused. What is refused during a rest waits for its end.
     pub fn begin(&mut self, now: Instant) {
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn copies_share_one_bound() {
-        let mut room = Room::new(BUNDLE_MAX + 100);
-        let (mut long, mut short, mut late) = (Copy::new(false), Copy::new(false), Copy::new(false));
+        let mut room = CopyMemory::new(BUNDLE_MAX + 100);
+        let (mut long, mut short, mut late) = (BundleCopy::new(false), BundleCopy::new(false), BundleCopy::new(false));
         for _ in 0..16 {
             long.add(&Payload::fill(1, BUNDLE_MAX / 16), &mut room);
         }
@@ -131,21 +131,22 @@ mod tests {
 
     #[test]
     fn dynamic_streams_leave_half_to_neighbours() {
-        let mut room = Room::new(100);
-        let (mut stranger, mut other, mut neighbour) = (Copy::new(true), Copy::new(true), Copy::new(false));
+        let mut room = CopyMemory::new(100);
+        let (mut stranger, mut other, mut neighbour) =
+            (BundleCopy::new(true), BundleCopy::new(true), BundleCopy::new(false));
         stranger.add(&Payload::fill(1, 50), &mut room);
         other.add(&Payload::fill(1, 1), &mut room);
         neighbour.add(&Payload::fill(1, 50), &mut room);
         assert_eq!((other.whole(), room.used()), (None, 100));
         stranger.forget(&mut room);
-        other = Copy::new(true);
+        other = BundleCopy::new(true);
         other.add(&Payload::fill(1, 50), &mut room);
         assert!(other.whole().is_some() && neighbour.whole().is_some());
     }
 
     #[test]
     fn rests_double_to_their_limit() {
-        let mut rest = Rest::new();
+        let mut rest = RetryWait::new();
         let mut waits = alloc::vec::Vec::new();
         for n in 0..9u64 {
             let now = Instant(n * 100_000_000_000);

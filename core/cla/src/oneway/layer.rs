@@ -1,13 +1,13 @@
 //! The layer: which stream serves which link, and what time brings.
 
 use super::framing::Framing;
-use super::kept::Room;
-use super::links::{Link, Serving};
-use super::receiving::{self, Receiving};
-use super::sending::{self, Phase, Sending};
+use super::kept::CopyMemory;
+use super::links::{OneWayLink, Serving};
+use super::receiving::{self, ReceivingStream};
+use super::sending::{self, SendingStream, StreamPhase};
 use super::{Config, LinkParams};
-use crate::streams::links::Links;
-use crate::streams::waiting::Waiting;
+use crate::streams::links::LinkTable;
+use crate::streams::waiting::WaitingBundle;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub(super) const QUEUE: u64 = 512 << 10;
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
+pub(super) enum StreamTimer {
     Sending(StreamId),
     Receiving(StreamId),
     Connect(LinkId),
@@ -46,13 +46,13 @@ pub struct Usage {
 pub struct OneWay {
     pub(super) framing: Framing,
     pub(super) config: Config,
-    pub(super) links: Links<LinkParams, Serving>,
-    pub(super) sending: BTreeMap<StreamId, Box<Sending>>,
-    pub(super) receiving: BTreeMap<StreamId, Box<Receiving>>,
+    pub(super) links: LinkTable<LinkParams, Serving>,
+    pub(super) sending: BTreeMap<StreamId, Box<SendingStream>>,
+    pub(super) receiving: BTreeMap<StreamId, Box<ReceivingStream>>,
     /// Receiving streams by the number in their tickets.
     pub(super) numbers: BTreeMap<u32, StreamId>,
-    pub(super) room: Room,
-    pub(super) timers: TimerQueue<Timer>,
+    pub(super) room: CopyMemory,
+    pub(super) timers: TimerQueue<StreamTimer>,
     pub(super) next_stream: u64,
     pub(super) next_number: u32,
     pub(super) next_dynamic: u32,
@@ -62,10 +62,10 @@ pub struct OneWay {
 impl OneWay {
     /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
     pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Self {
-        let link = |span: LinkParams| (span.link, Box::new(Link::configured(span)));
+        let link = |span: LinkParams| (span.link, Box::new(OneWayLink::configured(span)));
         OneWay {
             framing,
-            room: Room::new(config.kept),
+            room: CopyMemory::new(config.kept),
             config,
             links: spans.into_iter().map(link).collect(),
             sending: BTreeMap::new(),
@@ -126,13 +126,13 @@ impl OneWay {
         }
     }
 
-    fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<Sending>> {
+    fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<SendingStream>> {
         let stream = self.links.get(&link)?.by.sending?;
         self.sending.get_mut(&stream)
     }
-    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) {
         let id = bundle.send;
-        let Some(sending) = self.sending_of(link).filter(|sending| sending.phase == Phase::Open) else {
+        let Some(sending) = self.sending_of(link).filter(|sending| sending.phase == StreamPhase::Open) else {
             return out.push(Output::SendFailed { id, link, refused: None });
         };
         let stream = sending.stream;
@@ -178,7 +178,7 @@ impl OneWay {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        let resumed = link.on_state(now, state, &mut self.timers, StreamTimer::Park(link_id));
         let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         let keepalive = self.config.keepalive > Duration::ZERO;
         if let Some(stream) = sending {
@@ -200,7 +200,8 @@ impl OneWay {
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
-        let under_way = |sending: &&mut Box<Sending>| sending.phase != Phase::Open || sending.has_unfinished();
+        let under_way =
+            |sending: &&mut Box<SendingStream>| sending.phase != StreamPhase::Open || sending.has_unfinished();
         if let Some(stream) = self.sending_of(link_id).filter(under_way).map(|sending| sending.stream) {
             self.leave(now, stream, true, out);
         }
@@ -213,9 +214,9 @@ impl OneWay {
         let (sends, up) = self.carries(link);
         let Some(sending) = self.sending.get_mut(&stream) else { return };
         match sending.due(now, &self.config, sends, up) {
-            sending::Due::Later(_) => {}
-            sending::Due::Keepalive => sending.put_keepalive(),
-            sending::Due::Dead => return self.leave(now, stream, true, out),
+            sending::SendingDue::Later(_) => {}
+            sending::SendingDue::Keepalive => sending.put_keepalive(),
+            sending::SendingDue::Dead => return self.leave(now, stream, true, out),
         }
         self.settle_sending(now, stream, out);
     }
@@ -226,19 +227,19 @@ impl OneWay {
         let (_, up) = self.carries(link);
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         match receiving.due(now, &self.config, up) {
-            receiving::Due::Later(_) => {}
-            receiving::Due::Offer => receiving.offer_again(&self.room, out),
-            receiving::Due::Dead => return self.turn_away(now, stream, out),
+            receiving::ReceivingDue::Later(_) => {}
+            receiving::ReceivingDue::Offer => receiving.offer_again(&self.room, out),
+            receiving::ReceivingDue::Dead => return self.turn_away(now, stream, out),
         }
         self.settle_receiving(now, stream, out);
     }
     fn on_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some((_, timer)) = self.timers.pop_due(now) {
             match timer {
-                Timer::Sending(stream) => self.on_sending_timer(now, stream, out),
-                Timer::Receiving(stream) => self.on_receiving_timer(now, stream, out),
-                Timer::Park(link) => self.on_park(now, link, out),
-                Timer::Connect(link_id) => {
+                StreamTimer::Sending(stream) => self.on_sending_timer(now, stream, out),
+                StreamTimer::Receiving(stream) => self.on_receiving_timer(now, stream, out),
+                StreamTimer::Park(link) => self.on_park(now, link, out),
+                StreamTimer::Connect(link_id) => {
                     if let Some(link) = self.links.get_mut(&link_id) {
                         link.retry = None;
                     }
@@ -253,7 +254,7 @@ impl OneWay {
         let streams: Vec<StreamId> = self.sending.keys().copied().collect();
         for stream in streams {
             let Some(sending) = self.sending.get_mut(&stream) else { continue };
-            if sending.phase == Phase::Opening {
+            if sending.phase == StreamPhase::Opening {
                 self.leave(now, stream, true, out);
                 continue;
             }
@@ -301,7 +302,7 @@ impl ConvergenceLayer for OneWay {
             Input::Socket(socket::Input::Closed { stream, error }) => self.on_closed(now, stream, error, out),
             Input::Link { link, state } => self.on_link(now, link, state, out),
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
+                self.on_send(now, link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => {
                 if let Some(sending) = self.sending_of(link)

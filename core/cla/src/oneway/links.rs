@@ -1,7 +1,7 @@
 //! The streams that serve a link: one of ours, over which bundles leave, and those of the neighbour.
 
 use super::LinkParams;
-use crate::streams::links::{self, Span};
+use crate::streams::links::{self, StreamLinkParams};
 use alloc::vec::Vec;
 use farlink_base::{Duration, LinkId, StreamId};
 
@@ -16,9 +16,9 @@ pub(super) struct Serving {
     pub up: bool,
 }
 /// One neighbour, configured or met.
-pub(super) type Link = links::Link<LinkParams, Serving>;
+pub(super) type OneWayLink = links::StreamLink<LinkParams, Serving>;
 
-impl Span for LinkParams {
+impl StreamLinkParams for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }
@@ -30,7 +30,7 @@ impl Span for LinkParams {
     }
 }
 
-impl Link {
+impl OneWayLink {
     /// Whether this side should open a stream now.
     pub(super) fn wants_stream(&self) -> bool {
         self.may_connect() && self.by.sending.is_none()

@@ -11,7 +11,7 @@
 //!
 //! [`socket::Output::Confirm`]: farlink_base::socket::Output::Confirm
 
-mod doorkeeper;
+mod admission;
 mod framing;
 mod kept;
 mod layer;

@@ -2,9 +2,9 @@
 
 use super::LinkParams;
 use super::layer::OneWay;
-use super::links::Link;
-use super::receiving::Receiving;
-use super::sending::Phase;
+use super::links::OneWayLink;
+use super::receiving::ReceivingStream;
+use super::sending::StreamPhase;
 use crate::streams::links;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ impl OneWay {
     pub(super) fn dynamic_link(&mut self) -> LinkId {
         let link = links::dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = LinkParams { link, connect: false, ..LinkParams::default() };
-        self.links.insert(link, Box::new(Link::met(config)));
+        self.links.insert(link, Box::new(OneWayLink::met(config)));
         link
     }
     /// Says that a neighbour is there or gone: it is there while a stream leads to it, for it is what bundles leave by.
@@ -37,7 +37,8 @@ impl OneWay {
             }
             return;
         }
-        let open = |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != Phase::Opening);
+        let open =
+            |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != StreamPhase::Opening);
         let up = link.by.sending.is_some_and(open);
         if up == link.by.up {
             return;
@@ -64,7 +65,7 @@ impl OneWay {
         if link.closed {
             return;
         }
-        let met = |found: &Receiving| found.link.is_dynamic() && link.is_at(found.from);
+        let met = |found: &ReceivingStream| found.link.is_dynamic() && link.is_at(found.from);
         let streams: Vec<StreamId> =
             self.receiving.values().filter(|found| met(found)).map(|found| found.stream).collect();
         for stream in streams {
@@ -95,7 +96,7 @@ impl OneWay {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        self.links.insert(span.link, Box::new(Link::configured(span)));
+        self.links.insert(span.link, Box::new(OneWayLink::configured(span)));
         true
     }
     /// The link exists no more: its streams end, what they carried is given back.
@@ -113,7 +114,7 @@ impl OneWay {
         let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         if let Some(stream) = sending {
             // What is written leaves; half a bundle is none.
-            let abort = self.sending.get(&stream).is_some_and(|sending| sending.phase == Phase::Opening);
+            let abort = self.sending.get(&stream).is_some_and(|sending| sending.phase == StreamPhase::Opening);
             self.leave(now, stream, abort, out);
         }
         for stream in receiving {

@@ -3,7 +3,7 @@
 
 use super::Config;
 use super::framing::Framing;
-use super::kept::{BUNDLE_MAX, Copy, Rest, Room};
+use super::kept::{BUNDLE_MAX, BundleCopy, CopyMemory, RetryWait};
 use crate::streams::PART_BYTES;
 use crate::streams::inbox::Inbox;
 use crate::streams::timing::Deadlines;
@@ -33,16 +33,16 @@ const BEGUN_MAX: u32 = 4096;
 const NEXT: Duration = Duration::from_nanos(1);
 /// A bundle that has not come whole.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) struct ArrivingBundle {
     pub total: u64,
     pub received: u64,
-    pub copy: Copy,
+    pub copy: BundleCopy,
     pub offered: Instant,
     pub refused: Option<Instant>,
-    pub state: State,
+    pub state: ArrivalState,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum ArrivalState {
     /// It is offered as it comes.
     Offered(Ticket),
     /// There was no room for it: all that came is kept, and is offered again. Of a short one the rest is kept too.
@@ -54,7 +54,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Whole {
     pub total: u64,
-    pub copy: Copy,
+    pub copy: BundleCopy,
     /// When it was offered first, and when it was first refused for want of room.
     pub offered: Instant,
     pub refused: Option<Instant>,
@@ -62,7 +62,7 @@ pub(super) struct Whole {
 
 /// What time demands of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Due {
+pub(super) enum ReceivingDue {
     /// Look again then; `None`: nothing to wait for.
     Later(Option<Instant>),
     /// What was refused is to be offered again.
@@ -73,7 +73,7 @@ pub(super) enum Due {
 
 /// One stream of a peer.
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub(super) struct ReceivingStream {
     pub stream: StreamId,
     pub link: LinkId,
     pub from: IpAddr,
@@ -91,7 +91,7 @@ pub(super) struct Receiving {
     pub last_received: Instant,
     /// What came and was not read.
     inbox: Inbox,
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<ArrivingBundle>,
     /// The node wants no more of the arriving bundle for now.
     pub held: bool,
     /// In the order offered.
@@ -106,7 +106,7 @@ pub(super) struct Receiving {
     pub newest_taken: Option<Instant>,
     /// One more may come, however many press: whether the node takes that one tells whether it is full.
     pub probing: bool,
-    pub rest: Rest,
+    pub rest: RetryWait,
     /// Bundles begun at the moment they were begun last.
     begun: (Instant, u32),
     next_ticket: u32,
@@ -114,9 +114,9 @@ pub(super) struct Receiving {
     progress: Instant,
 }
 
-impl Receiving {
+impl ReceivingStream {
     pub fn new(now: Instant, number: u32, stream: StreamId, link: LinkId, from: IpAddr) -> Self {
-        Receiving {
+        ReceivingStream {
             stream,
             link,
             from,
@@ -136,7 +136,7 @@ impl Receiving {
             pressing: (0, 0),
             newest_taken: None,
             probing: false,
-            rest: Rest::new(),
+            rest: RetryWait::new(),
             begun: (now, 0),
             next_ticket: 0,
             progress: now,
@@ -158,7 +158,7 @@ impl Receiving {
     /// Whether reading should stop; once stopped it goes on at half of what stopped it.
     pub fn is_full(&self, now: Instant) -> bool {
         let half = u32::from(self.paused);
-        let long = |arrival: &Arrival| arrival.state == State::Refused && arrival.total > BUNDLE_MAX;
+        let long = |arrival: &ArrivingBundle| arrival.state == ArrivalState::Refused && arrival.total > BUNDLE_MAX;
         self.held
             || self.arrival.as_ref().is_some_and(long)
             || self.is_behind(now, half)
@@ -201,7 +201,7 @@ impl Receiving {
         now: Instant,
         framing: Framing,
         (transfer_mru, part): (u64, u64),
-        room: &mut Room,
+        room: &mut CopyMemory,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
         if self.inbox.is_empty() || !self.reads(now) {
@@ -223,7 +223,7 @@ impl Receiving {
         reader: &mut PayloadReader<'_>,
         framing: Framing,
         (transfer_mru, part): (u64, u64),
-        room: &mut Room,
+        room: &mut CopyMemory,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
         while self.reads(now) {
@@ -237,7 +237,7 @@ impl Receiving {
                 continue;
             };
             let (have, left) = (reader.remaining(), arrival.total - arrival.received);
-            let least = if arrival.state == State::Unwanted { 1 } else { left.min(part) };
+            let least = if arrival.state == ArrivalState::Unwanted { 1 } else { left.min(part) };
             if have < least {
                 break;
             }
@@ -249,8 +249,8 @@ impl Receiving {
     fn begin(&mut self, now: Instant, total: u64) {
         let before = if self.begun.0 == now { self.begun.1 } else { 0 };
         self.begun = (now, before + 1);
-        let (state, copy) = (State::Offered(self.ticket()), Copy::new(self.link.is_dynamic()));
-        self.arrival = Some(Arrival { total, received: 0, copy, offered: now, refused: None, state });
+        let (state, copy) = (ArrivalState::Offered(self.ticket()), BundleCopy::new(self.link.is_dynamic()));
+        self.arrival = Some(ArrivingBundle { total, received: 0, copy, offered: now, refused: None, state });
         self.probing = false;
     }
     pub fn ticket(&mut self) -> Ticket {
@@ -259,17 +259,17 @@ impl Receiving {
         ticket
     }
     /// The next bytes of the arriving bundle.
-    fn take(&mut self, part: Payload, room: &mut Room, out: &mut impl Sink<Output>) {
+    fn take(&mut self, part: Payload, room: &mut CopyMemory, out: &mut impl Sink<Output>) {
         let Some(mut arrival) = self.arrival.take() else { return };
         arrival.received += part.len();
-        if arrival.state != State::Unwanted {
+        if arrival.state != ArrivalState::Unwanted {
             arrival.copy.add(&part, room);
         }
-        if arrival.state == State::Refused && arrival.copy.whole().is_none() {
-            arrival.state = State::Unwanted;
+        if arrival.state == ArrivalState::Refused && arrival.copy.whole().is_none() {
+            arrival.state = ArrivalState::Unwanted;
         }
         let (total, last) = (arrival.total, arrival.received == arrival.total);
-        if let State::Offered(ticket) = arrival.state {
+        if let ArrivalState::Offered(ticket) = arrival.state {
             out.push(self.offer(ticket, part, last, total));
         }
         if !last {
@@ -278,13 +278,13 @@ impl Receiving {
         }
         self.held = false;
         let whole = Whole { total, copy: arrival.copy, offered: arrival.offered, refused: arrival.refused };
-        if whole.refused.is_some() && arrival.state != State::Unwanted {
+        if whole.refused.is_some() && arrival.state != ArrivalState::Unwanted {
             self.press(total);
         }
         match arrival.state {
-            State::Offered(ticket) => self.decide(ticket, whole),
-            State::Refused => self.keep(whole),
-            State::Unwanted => {}
+            ArrivalState::Offered(ticket) => self.decide(ticket, whole),
+            ArrivalState::Refused => self.keep(whole),
+            ArrivalState::Unwanted => {}
         }
     }
     pub fn press(&mut self, total: u64) {
@@ -311,11 +311,11 @@ impl Receiving {
     }
 
     /// The stream is over: what has not come whole never does.
-    pub fn end(&mut self, room: &mut Room, out: &mut impl Sink<Output>) {
+    pub fn end(&mut self, room: &mut CopyMemory, out: &mut impl Sink<Output>) {
         (self.open, self.inbox, self.held) = (false, Inbox::default(), false);
         if let Some(mut arrival) = self.arrival.take() {
             arrival.copy.forget(room);
-            if let State::Offered(ticket) = arrival.state
+            if let ArrivalState::Offered(ticket) = arrival.state
                 && arrival.received > 0
             {
                 out.push(Output::OfferAborted { ticket });
@@ -323,7 +323,7 @@ impl Receiving {
         }
     }
     /// Forgets what waits for a verdict or for room.
-    pub fn forget(&mut self, room: &mut Room) {
+    pub fn forget(&mut self, room: &mut CopyMemory) {
         for (_, mut whole) in self.undecided.drain(..) {
             whole.copy.forget(room);
         }
@@ -340,11 +340,11 @@ impl Receiving {
     }
 
     /// What is due at `now`. `up`: whether the link carries bytes both ways.
-    pub fn due(&self, now: Instant, config: &Config, up: bool) -> Due {
+    pub fn due(&self, now: Instant, config: &Config, up: bool) -> ReceivingDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         if self.rest.until.is_some_and(&mut at) {
-            return Due::Offer;
+            return ReceivingDue::Offer;
         }
         if self.has_begun_all(now) {
             at(now + NEXT);
@@ -352,12 +352,12 @@ impl Receiving {
         if self.open && up && !self.paused {
             let arriving = self.arrival.is_some() || !self.inbox.is_empty();
             if arriving && config.progress > Duration::ZERO && at(self.progress + config.progress) {
-                return Due::Dead;
+                return ReceivingDue::Dead;
             }
             if config.idle > Duration::ZERO && self.is_idle() && at(self.last_received + config.idle) {
-                return Due::Dead;
+                return ReceivingDue::Dead;
             }
         }
-        Due::Later(deadlines.next)
+        ReceivingDue::Later(deadlines.next)
     }
 }

@@ -4,7 +4,7 @@ use super::Config;
 use super::framing::{Framing, HEAD_MAX};
 use crate::streams::chunk_queue::ChunkQueue;
 use crate::streams::timing::Deadlines;
-use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
+use crate::streams::waiting::{BundleQueue, Filling, OVERHEAD, WaitingBundle};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, SendId};
@@ -16,7 +16,7 @@ const GOODBYE: Duration = Duration::from_secs(10);
 
 /// A bundle that was begun.
 #[derive(Debug)]
-struct Flight {
+struct BegunBundle {
     send: SendId,
     /// Bytes of the stream up to its last.
     end: u64,
@@ -24,7 +24,7 @@ struct Flight {
 
 /// How far a stream has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub(super) enum StreamPhase {
     /// It is being opened.
     Opening,
     /// Bundles leave.
@@ -35,7 +35,7 @@ pub(super) enum Phase {
 
 /// What time demands of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Due {
+pub(super) enum SendingDue {
     /// Look again then; `None`: nothing to wait for.
     Later(Option<Instant>),
     /// Say that this side lives.
@@ -46,23 +46,23 @@ pub(super) enum Due {
 
 /// One stream of ours.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct SendingStream {
     pub stream: StreamId,
     pub link: LinkId,
-    pub phase: Phase,
+    pub phase: StreamPhase,
     /// When it was opened.
     pub since: Instant,
     pub timer: Option<TimerKey>,
     framing: Framing,
     /// Bytes the stream takes now.
     room: u64,
-    waiting: Queue,
+    waiting: BundleQueue,
     /// What was begun and is not written.
     pending: ChunkQueue,
     /// The last that was begun, while some of it is to come.
     filling: Option<Filling>,
     /// In the order begun.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<BegunBundle>,
     /// Bytes of the stream: up to the end of what was begun, written, and known to have reached the peer's host.
     end: u64,
     written: u64,
@@ -74,17 +74,17 @@ pub(super) struct Sending {
     progress: Instant,
 }
 
-impl Sending {
+impl SendingStream {
     pub fn new(now: Instant, stream: StreamId, link: LinkId, framing: Framing) -> Self {
-        Sending {
+        SendingStream {
             stream,
             link,
-            phase: Phase::Opening,
+            phase: StreamPhase::Opening,
             since: now,
             timer: None,
             framing,
             room: 0,
-            waiting: Queue::default(),
+            waiting: BundleQueue::default(),
             pending: ChunkQueue::default(),
             filling: None,
             flights: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Sending {
         }
     }
     pub fn on_opened(&mut self, now: Instant) {
-        (self.phase, self.since, self.last_written, self.progress) = (Phase::Open, now, now, now);
+        (self.phase, self.since, self.last_written, self.progress) = (StreamPhase::Open, now, now, now);
     }
     pub fn on_writable(&mut self, room: u64) {
         self.room = room;
@@ -148,11 +148,11 @@ impl Sending {
     }
     /// Whether it has nothing left to wait for.
     pub fn is_done(&self) -> bool {
-        self.phase == Phase::Ending && self.flights.is_empty()
+        self.phase == StreamPhase::Ending && self.flights.is_empty()
     }
 
     /// Queues a bundle; false when a frame does not hold it.
-    pub fn push(&mut self, bundle: Waiting) -> bool {
+    pub fn push(&mut self, bundle: WaitingBundle) -> bool {
         let fits = (1..=self.framing.longest()).contains(&bundle.total) && bundle.part.len() <= bundle.total;
         if fits {
             self.waiting.push(bundle);
@@ -196,7 +196,7 @@ impl Sending {
         if self.filling.is_some() {
             return false;
         }
-        let (Waiting { send, total, part, .. }, grown) = loop {
+        let (WaitingBundle { send, total, part, .. }, grown) = loop {
             let Some(first) = self.waiting.pop() else { return false };
             match first.leaves(now, self.framing.longest()) {
                 Ok(leaves) => break leaves,
@@ -205,7 +205,7 @@ impl Sending {
         };
         self.put_head(total);
         self.end += total;
-        self.flights.push_back(Flight { send, end: self.end });
+        self.flights.push_back(BegunBundle { send, end: self.end });
         self.pending.push(&part);
         let given = part.len();
         self.filling = (given < total).then(|| Filling::new(send, total, given, grown));
@@ -226,7 +226,7 @@ impl Sending {
 
     /// Asks for a keepalive, where no bundle says as much, and it does not fall into one.
     pub fn put_keepalive(&mut self) {
-        if self.phase == Phase::Open && self.is_silent() {
+        if self.phase == StreamPhase::Open && self.is_silent() {
             self.put_head(0);
         }
     }
@@ -243,7 +243,7 @@ impl Sending {
     }
     /// Ends it once everything begun is confirmed. What was not begun is to be taken back first.
     pub fn end_soon(&mut self, now: Instant) {
-        (self.phase, self.progress) = (Phase::Ending, now);
+        (self.phase, self.progress) = (StreamPhase::Ending, now);
     }
 
     /// Whether the peer's host owes us to take something.
@@ -256,7 +256,7 @@ impl Sending {
         if !self.is_owed() {
             self.progress = now;
         }
-        if self.phase == Phase::Opening {
+        if self.phase == StreamPhase::Opening {
             return;
         }
         let allowed = self.room.min(window.saturating_sub(self.written - self.confirmed));
@@ -275,27 +275,27 @@ impl Sending {
     }
 
     /// What is due at `now`. `up`: whether the link carries bytes both ways.
-    pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> Due {
+    pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> SendingDue {
         let mut deadlines = Deadlines::at(now);
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
-            Phase::Opening => {}
-            Phase::Ending => {
+            StreamPhase::Opening => {}
+            StreamPhase::Ending => {
                 if at(self.progress + GOODBYE) {
-                    return Due::Dead;
+                    return SendingDue::Dead;
                 }
             }
-            Phase::Open => {
+            StreamPhase::Open => {
                 if up && config.progress > Duration::ZERO && self.is_owed() && at(self.progress + config.progress) {
-                    return Due::Dead;
+                    return SendingDue::Dead;
                 }
                 if sends && self.is_silent() && self.room > 0 && config.keepalive > Duration::ZERO {
                     if at(self.last_written + config.keepalive) {
-                        return Due::Keepalive;
+                        return SendingDue::Keepalive;
                     }
                 }
             }
         }
-        Due::Later(deadlines.next)
+        SendingDue::Later(deadlines.next)
     }
 }

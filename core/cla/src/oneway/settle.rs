@@ -1,8 +1,8 @@
 //! What follows when something happened to a stream: it is opened, written to, read from, ended, forgotten.
 
-use super::layer::{OneWay, QUEUE, Timer};
-use super::receiving::{Due as ReceivingDue, Receiving, least_part};
-use super::sending::{Due as SendingDue, Phase, Sending};
+use super::layer::{OneWay, QUEUE, StreamTimer};
+use super::receiving::{ReceivingDue, ReceivingStream, least_part};
+use super::sending::{SendingDue, SendingStream, StreamPhase};
 use crate::streams::timing::arm;
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -29,7 +29,7 @@ impl OneWay {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.receiving.insert(stream, Box::new(Receiving::new(now, number, stream, link, from)));
+        self.receiving.insert(stream, Box::new(ReceivingStream::new(now, number, stream, link, from)));
     }
 
     /// Connects to a link's peer if that is due.
@@ -41,14 +41,14 @@ impl OneWay {
         let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
         self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
         link.by.sending = Some(stream);
-        self.sending.insert(stream, Box::new(Sending::new(now, stream, link_id, self.framing)));
+        self.sending.insert(stream, Box::new(SendingStream::new(now, stream, link_id, self.framing)));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
     fn connect_later(&mut self, now: Instant, link_id: LinkId) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_stream() {
             let wait = link.next_backoff();
-            link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+            link.retry = Some(self.timers.arm(now + wait, StreamTimer::Connect(link_id)));
         }
     }
 
@@ -69,7 +69,7 @@ impl OneWay {
             SendingDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut sending.timer, at, Timer::Sending(stream));
+        arm(&mut self.timers, &mut sending.timer, at, StreamTimer::Sending(stream));
         self.update_ready(link_id, out);
     }
     /// Reads what has come, pushes back, and forgets a stream that is over.
@@ -108,7 +108,7 @@ impl OneWay {
             ReceivingDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut receiving.timer, at, Timer::Receiving(stream));
+        arm(&mut self.timers, &mut receiving.timer, at, StreamTimer::Receiving(stream));
     }
 
     /// Ends a stream of ours; what is not confirmed is given back.
@@ -128,7 +128,7 @@ impl OneWay {
             if core::mem::take(&mut link.ready) {
                 out.push(Output::Ready { link: link_id, ready: false });
             }
-            if sending.phase != Phase::Opening {
+            if sending.phase != StreamPhase::Opening {
                 link.on_stream_end(sending.since, now);
             }
         }
@@ -176,7 +176,7 @@ impl OneWay {
             // Some slack between full and welcome keeps the two from alternating with every bundle.
             let window = link.config.window_bytes;
             let (queue, window) = if link.ready { (QUEUE, window) } else { (QUEUE / 2, window - window / 8) };
-            sending.phase == Phase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
+            sending.phase == StreamPhase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
         });
         link.say_ready(room && !self.shutdown, out);
     }

@@ -1,7 +1,7 @@
 //! What a node says to what arrived over a stream: taken, unwanted, or no room; and when that is offered again.
 
-use super::kept::Room;
-use super::receiving::{Receiving, State, Whole};
+use super::kept::CopyMemory;
+use super::receiving::{ArrivalState, ReceivingStream, Whole};
 use super::wants_room;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
@@ -13,10 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the buffers of two hosts hold: of a bundle of which so much is to come, the end has not been confirmed.
 const BUFFERS: u64 = 16 << 20;
 
-impl Receiving {
+impl ReceivingStream {
     /// The parts of the arriving bundle are not welcome for now, or are again.
     pub fn hold(&mut self, ticket: Ticket, held: bool) {
-        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Offered(ticket));
+        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == ArrivalState::Offered(ticket));
         if arriving {
             self.held = held;
         }
@@ -30,17 +30,17 @@ impl Receiving {
         now: Instant,
         ticket: Ticket,
         verdict: Result<(), Refusal>,
-        room: &mut Room,
+        room: &mut CopyMemory,
     ) -> Result<(), &'static str> {
-        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == State::Offered(ticket)) {
+        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == ArrivalState::Offered(ticket)) {
             self.held = false;
             if !verdict.is_err_and(wants_room) {
                 arrival.copy.forget(room);
-                arrival.state = State::Unwanted;
+                arrival.state = ArrivalState::Unwanted;
                 return Ok(());
             }
             if arrival.copy.whole().is_none() {
-                arrival.state = State::Unwanted;
+                arrival.state = ArrivalState::Unwanted;
                 // Where its sender can know that the end of it did not arrive, it is told so. Else what follows it may
                 // be here already, and would be lost with the stream.
                 let left = arrival.total - arrival.received;
@@ -48,7 +48,7 @@ impl Receiving {
             }
             arrival.refused.get_or_insert(now);
             arrival.copy.unshare();
-            arrival.state = State::Refused;
+            arrival.state = ArrivalState::Refused;
             self.rest.begin(now);
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Receiving {
         Ok(())
     }
     /// What is refused while others are taken goes where it stands in their way.
-    fn give_up(&mut self, now: Instant, room: &mut Room) {
+    fn give_up(&mut self, now: Instant, room: &mut CopyMemory) {
         if !self.is_pressed(0) {
             return;
         }
@@ -94,13 +94,13 @@ impl Receiving {
         self.refused.retain(|whole| !gone(whole));
     }
     /// Offers again what was refused.
-    pub fn offer_again(&mut self, room: &Room, out: &mut impl Sink<Output>) {
+    pub fn offer_again(&mut self, room: &CopyMemory, out: &mut impl Sink<Output>) {
         self.rest.until = None;
         self.probing = room.has_some();
-        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
+        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == ArrivalState::Refused) {
             let ticket = self.ticket();
             if let Some(arrival) = &mut self.arrival {
-                arrival.state = State::Offered(ticket);
+                arrival.state = ArrivalState::Offered(ticket);
                 let (part, total) = (arrival.copy.whole().cloned().unwrap_or_default(), arrival.total);
                 out.push(self.offer(ticket, part, false, total));
             }

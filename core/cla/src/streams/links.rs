@@ -12,7 +12,7 @@ use super::PARK;
 const ADDRESSES_MAX: usize = 16;
 
 /// What is configured of a link.
-pub(crate) trait Span {
+pub(crate) trait StreamLinkParams {
     /// Which link it is.
     fn link(&self) -> LinkId;
     /// Whether this side connects.
@@ -22,11 +22,11 @@ pub(crate) trait Span {
 }
 
 /// The links of a layer.
-pub(crate) type Links<C, S> = Few<LinkId, Box<Link<C, S>>>;
+pub(crate) type LinkTable<C, S> = Few<LinkId, Box<StreamLink<C, S>>>;
 
 /// One neighbour, configured or met, and the streams `S` it is served by.
 #[derive(Debug)]
-pub(crate) struct Link<C, S> {
+pub(crate) struct StreamLink<C, S> {
     pub config: C,
     pub configured: bool,
     /// It was turned off, and has not been up since.
@@ -44,23 +44,23 @@ pub(crate) struct Link<C, S> {
     backoff: Duration,
 }
 
-impl<C: Span, S: Default> Link<C, S> {
+impl<C: StreamLinkParams, S: Default> StreamLink<C, S> {
     /// A neighbour that files name: its link is down until told otherwise.
     pub fn configured(config: C) -> Self {
-        Link::new(config, true, LinkState::DOWN)
+        StreamLink::new(config, true, LinkState::DOWN)
     }
     /// One that came by itself.
     pub fn met(config: C) -> Self {
-        Link::new(config, false, LinkState::UP)
+        StreamLink::new(config, false, LinkState::UP)
     }
     fn new(config: C, configured: bool, state: LinkState) -> Self {
         let (backoff, _) = config.reconnect();
         let (closed, ready) = (false, false);
         let by = S::default();
-        Link { config, configured, closed, ready, state, addresses: None, by, retry: None, park: None, backoff }
+        StreamLink { config, configured, closed, ready, state, addresses: None, by, retry: None, park: None, backoff }
     }
 }
-impl<C: Span, S> Link<C, S> {
+impl<C: StreamLinkParams, S> StreamLink<C, S> {
     /// Where the peer is from now on.
     pub fn locate(&mut self, addresses: &[SocketAddr]) {
         self.addresses = Some(addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect());
@@ -128,16 +128,16 @@ impl<C: Span, S> Link<C, S> {
 }
 
 /// How many links are configured.
-pub(crate) fn configured<C, S>(links: &Links<C, S>) -> usize {
+pub(crate) fn configured<C, S>(links: &LinkTable<C, S>) -> usize {
     links.values().filter(|link| link.configured).count()
 }
 /// As many strangers as there may be: each configured neighbour finds room, at least in half of the house.
-pub(crate) fn stranger_room<C, S>(links: &Links<C, S>, sessions: u32) -> usize {
+pub(crate) fn stranger_room<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
     let all = sessions as usize;
     all - configured(links).min(all / 2)
 }
 /// A link number for a peer that no link was configured for. `next` counts them.
-pub(crate) fn dynamic_link<C, S>(links: &Links<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
+pub(crate) fn dynamic_link<C, S>(links: &LinkTable<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
     let base = dynamic_link_base(layer);
     loop {
         let link = LinkId(base | *next);
@@ -152,8 +152,8 @@ pub(crate) fn dynamic_link<C, S>(links: &Links<C, S>, layer: LayerId, next: &mut
 mod tests {
     use super::*;
 
-    struct Config;
-    impl Span for Config {
+    struct TestParams;
+    impl StreamLinkParams for TestParams {
         fn link(&self) -> LinkId {
             LinkId(1)
         }
@@ -168,7 +168,7 @@ mod tests {
     /// Keeps 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2.
     #[test]
     fn backoff_doubles_and_resets_after_session() {
-        let mut link: Link<Config, ()> = Link::met(Config);
+        let mut link: StreamLink<TestParams, ()> = StreamLink::met(TestParams);
         let waits: Vec<u128> = (0..10).map(|_| link.next_backoff().as_millis()).collect();
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[9], 30_000);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn link_connects_only_while_wanted() {
-        let (mut timers, mut link) = (TimerQueue::new(), Link::<Config, ()>::configured(Config));
+        let (mut timers, mut link) = (TimerQueue::new(), StreamLink::<TestParams, ()>::configured(TestParams));
         assert!(!link.may_connect());
         assert!(link.on_state(Instant::ZERO, LinkState::UP, &mut timers, ()) && link.may_connect());
         assert!(!link.on_state(Instant::ZERO, LinkState::UP, &mut timers, ()), "it was up");
@@ -199,14 +199,14 @@ mod tests {
 
     #[test]
     fn dynamic_sessions_leave_room_for_neighbours() {
-        let mut links: Links<Config, ()> = Links::new();
+        let mut links: LinkTable<TestParams, ()> = LinkTable::new();
         for n in 0..3 {
-            links.insert(LinkId(n), Box::new(Link::configured(Config)));
+            links.insert(LinkId(n), Box::new(StreamLink::configured(TestParams)));
         }
         assert_eq!([10, 4, 1].map(|sessions| stranger_room(&links, sessions)), [7, 2, 1]);
         let (layer, mut next) = (LayerId(2), 0x00ff_ffff);
         let first = dynamic_link(&links, layer, &mut next);
-        links.insert(first, Box::new(Link::met(Config)));
+        links.insert(first, Box::new(StreamLink::met(TestParams)));
         next = 0x00ff_ffff;
         let second = dynamic_link(&links, layer, &mut next);
         assert_eq!((first.0 & 0x00ff_ffff, second.0 & 0x00ff_ffff, configured(&links)), (0x00ff_ffff, 0, 3));

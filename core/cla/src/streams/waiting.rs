@@ -11,19 +11,19 @@ pub(crate) const AHEAD: u64 = 2 * WINDOW;
 
 /// A bundle not begun.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBundle {
     pub send: SendId,
     pub total: u64,
     /// Its first bytes, or all.
     pub part: Payload,
     pub leaving: Leaving,
 }
-impl Waiting {
+impl WaitingBundle {
     /// The bundle with its age at `now`, when its first byte leaves, and by how many bytes it has grown.
     ///
     /// # Errors
     /// The bundle's number where it expired while it waited, or became longer than `longest`.
-    pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(Waiting, u64), SendId> {
+    pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(WaitingBundle, u64), SendId> {
         if self.leaving.is_over(now) {
             return Err(self.send);
         }
@@ -35,18 +35,18 @@ impl Waiting {
 
 /// Bundles not begun, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    bundles: VecDeque<Waiting>,
+pub(crate) struct BundleQueue {
+    bundles: VecDeque<WaitingBundle>,
     bytes: u64,
 }
-impl Queue {
+impl BundleQueue {
     /// Appends one.
-    pub fn push(&mut self, bundle: Waiting) {
+    pub fn push(&mut self, bundle: WaitingBundle) {
         self.bytes += bundle.total + OVERHEAD;
         self.bundles.push_back(bundle);
     }
     /// Takes the first.
-    pub fn pop(&mut self) -> Option<Waiting> {
+    pub fn pop(&mut self) -> Option<WaitingBundle> {
         let bundle = self.bundles.pop_front()?;
         self.bytes -= bundle.total + OVERHEAD;
         Some(bundle)
@@ -60,7 +60,7 @@ impl Queue {
         true
     }
     /// Takes all, in order.
-    pub fn take(&mut self) -> VecDeque<Waiting> {
+    pub fn take(&mut self) -> VecDeque<WaitingBundle> {
         self.bytes = 0;
         core::mem::take(&mut self.bundles)
     }
@@ -110,9 +110,14 @@ mod tests {
 
     #[test]
     fn a_queue_counts_what_it_holds() {
-        let mut queue = Queue::default();
+        let mut queue = BundleQueue::default();
         for id in 1..=3 {
-            queue.push(Waiting { send: SendId(id), total: id, part: Payload::fill(0, 1), leaving: Leaving::AS_IT_IS });
+            queue.push(WaitingBundle {
+                send: SendId(id),
+                total: id,
+                part: Payload::fill(0, 1),
+                leaving: Leaving::AS_IT_IS,
+            });
         }
         assert_eq!(queue.bytes(), 6 + 3 * OVERHEAD);
         assert!(queue.cancel(SendId(2)) && !queue.cancel(SendId(2)));

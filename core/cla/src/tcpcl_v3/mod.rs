@@ -10,7 +10,7 @@ mod session;
 mod wire;
 
 pub use params::PARAMS;
-pub(crate) use session::{Old, Terms};
+pub(crate) use session::{Terms, V3State};
 pub(crate) use wire::{VERSION, put_ack, put_length, put_refuse, put_segment};
 
 use crate::tcpcl_v4::wire::refuse_code;

@@ -1,10 +1,10 @@
 //! What a session of version 3 says and does differently: how it begins, what it reads, how it ends.
 
-use super::wire::{self, Message, can};
+use super::wire::{self, V3Message, can};
 use crate::tcpcl_v4::Config;
 use crate::tcpcl_v4::incoming::Complaint;
 use crate::tcpcl_v4::outgoing::Nonsense;
-use crate::tcpcl_v4::session::{Phase, Session, Step};
+use crate::tcpcl_v4::session::{ReadStep, SessionPhase, TcpclSession};
 use crate::tcpcl_v4::wire::{NoMessage, START, SegmentHead, SessionInit, term};
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink};
@@ -30,7 +30,7 @@ pub(crate) struct Terms {
 
 /// What a session of version 3 keeps beside what every session does.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Old {
+pub(crate) struct V3State {
     pub terms: Terms,
     /// This side wants to end the session, for this reason; it says so when nothing is under way.
     pub leaving: Option<u8>,
@@ -42,25 +42,30 @@ pub(crate) struct Old {
     begun: u64,
 }
 
-impl Session {
+impl TcpclSession {
     /// The session is one of version 3: this side introduces itself, without waiting for the peer (RFC 7242 4).
     // 7242-4-3, 7242-6.1-4
     pub(crate) fn begin_old(&mut self, config: &Config) {
-        self.old = Some(Old::default());
+        self.old = Some(V3State::default());
         self.incoming.without_segment_limit();
         wire::put_contact(&mut self.control, flags(config), config.keepalive_s(), &config.node_id);
     }
 
     /// The peer's contact header, from behind its version.
     // 7242-4.1-1, 7242-4.1-2, 7242-4.2-2
-    pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Step {
+    pub(crate) fn read_old_contact(
+        &mut self,
+        now: Instant,
+        reader: &mut PayloadReader<'_>,
+        config: &Config,
+    ) -> ReadStep {
         let contact = match wire::read_contact(reader) {
             Ok(contact) => contact,
             Err(NoMessage::Broken(reason)) => {
                 self.terminate(now, term::CONTACT_FAILURE);
-                return Step::Over(reason);
+                return ReadStep::Over(reason);
             }
-            Err(_) => return Step::Wait,
+            Err(_) => return ReadStep::Wait,
         };
         let both = |flag: u8| flags(config) & contact.flags & flag != 0;
         let terms = Terms {
@@ -68,15 +73,15 @@ impl Session {
             refusals: both(can::ACKS) && both(can::REFUSALS),
             lengths: contact.flags & can::LENGTHS != 0,
         };
-        self.old = self.old.map(|old| Old { terms, ..old });
+        self.old = self.old.map(|old| V3State { terms, ..old });
         self.incoming.says_verdicts(terms.acks);
-        self.phase = Phase::Init;
+        self.phase = SessionPhase::Init;
         let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
         let keepalive_s = contact.keepalive;
         // RFC 7242 5.3: without acknowledgments nobody knows how far a transfer came.
         let (node_id, critical, keeps_parts) = (contact.eid, false, both(can::ACKS) && both(can::PARTS));
         let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical, keeps_parts };
-        Step::Established(init)
+        ReadStep::Established(init)
     }
 
     /// Reads the next message; `None` to read on.
@@ -85,31 +90,31 @@ impl Session {
         now: Instant,
         reader: &mut PayloadReader<'_>,
         out: &mut impl Sink<Output>,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         let before = reader.clone();
         let message = match wire::read_message(reader) {
             Ok(message) => message,
             Err(NoMessage::Incomplete) => {
                 *reader = before;
-                return Some(Step::Wait);
+                return Some(ReadStep::Wait);
             }
             Err(NoMessage::UnknownType(_)) => return self.is_lost(now, "a message of unknown type"),
             Err(NoMessage::Broken(reason)) => return self.is_lost(now, reason),
         };
-        if message != Message::Keepalive {
+        if message != V3Message::Keepalive {
             self.last_used = now;
         }
         match message {
-            Message::Keepalive => None,
-            Message::Segment { flags, len } => self.on_old_segment(now, flags, len, out),
-            Message::Length(total) => {
+            V3Message::Keepalive => None,
+            V3Message::Segment { flags, len } => self.on_old_segment(now, flags, len, out),
+            V3Message::Length(total) => {
                 let old = self.old.as_mut()?;
                 let twice = old.announced.replace(total).is_some();
                 // 7242-4.2-3
                 // The beginning of another contact header reads as two lengths.
                 if twice { self.is_lost(now, "a length that no bundle follows") } else { None }
             }
-            Message::Ack(acked) => {
+            V3Message::Ack(acked) => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_next_ack(acked);
                 if self.outgoing.held_bytes() < before {
@@ -117,7 +122,7 @@ impl Session {
                 }
                 self.on_old_answer(now, result, out, |id, link| Output::Sent { id, link })
             }
-            Message::Refuse(code) => {
+            V3Message::Refuse(code) => {
                 let result = self.outgoing.on_next_refuse();
                 self.progress.answers = now;
                 let refused = wire::refusal_of(code);
@@ -127,25 +132,25 @@ impl Session {
                     _ => Output::SendFailed { id, link, refused },
                 })
             }
-            Message::Shutdown { delay_s, .. } => {
+            V3Message::Shutdown { delay_s, .. } => {
                 // 7242-6.1-3
                 let rest = |s: u64| if s == 0 { NEVER } else { Duration::from_secs(s).min(NEVER) };
                 let leaving = Some(term::UNKNOWN);
-                self.old = self.old.map(|old| Old { rest: delay_s.map_or(old.rest, rest), leaving, ..old });
-                Some(Step::Left)
+                self.old = self.old.map(|old| V3State { rest: delay_s.map_or(old.rest, rest), leaving, ..old });
+                Some(ReadStep::Left)
             }
         }
     }
 
     /// Without numbers, both sides must count alike: after a fault nothing that follows can be trusted.
     // 7242-6.1-5
-    fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<Step> {
+    fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<ReadStep> {
         self.terminate(now, term::UNKNOWN);
-        Some(Step::Over(reason))
+        Some(ReadStep::Over(reason))
     }
 
     // 7242-5.5-2
-    fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         self.progress.data = now;
         let ending = self.is_ending();
         let old = self.old.as_mut()?;
@@ -161,7 +166,7 @@ impl Session {
         }
         if self.incoming.is_refusing() && !refusals {
             self.terminate(now, term::BUSY);
-            return Some(Step::Over("a bundle this node does not take, from a peer that cannot be told so"));
+            return Some(ReadStep::Over("a bundle this node does not take, from a peer that cannot be told so"));
         }
         if len == 0 {
             self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
@@ -175,7 +180,7 @@ impl Session {
         result: Result<Option<SendId>, Nonsense>,
         out: &mut impl Sink<Output>,
         tell: impl FnOnce(SendId, LinkId) -> Output,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         match (result, self.link) {
             (Ok(Some(id)), Some(link)) => out.push(tell(id, link)),
             (Ok(_), _) => {}

@@ -69,7 +69,7 @@ const fn shutdown_code(code: u8) -> Option<u8> {
 
 /// What a peer says of itself, after the magic bytes and its version (RFC 7242 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Contact {
+pub(super) struct ContactHeader {
     pub flags: u8,
     /// s.
     pub keepalive: u16,
@@ -78,7 +78,7 @@ pub(super) struct Contact {
 
 /// One message, or the head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum V3Message {
     /// Followed by so many bytes of data.
     Segment {
         flags: u8,
@@ -119,7 +119,7 @@ fn put_sdnv(out: &mut Vec<u8>, value: u64) {
 }
 
 /// Reads a contact header from behind its version. The caller keeps its place on any error.
-pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<Contact, NoMessage> {
+pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHeader, NoMessage> {
     let mut head = [0; 3];
     if !reader.read_exact(&mut head) {
         return Err(NoMessage::Incomplete);
@@ -136,21 +136,21 @@ pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<Contact, No
         return Err(NoMessage::Incomplete);
     }
     let eid = String::from_utf8(eid).or(Err(NoMessage::Broken("an endpoint ID that is not UTF-8")))?;
-    Ok(Contact { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
+    Ok(ContactHeader { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
 }
 /// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
-pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
+pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<V3Message, NoMessage> {
     let first = read_u8(reader)?;
     Ok(match first >> 4 {
-        kind::DATA_SEGMENT => Message::Segment { flags: first & (START | END), len: read_sdnv(reader)? },
-        kind::ACK_SEGMENT => Message::Ack(read_sdnv(reader)?),
-        kind::REFUSE_BUNDLE => Message::Refuse(first & 0xf),
-        kind::KEEPALIVE => Message::Keepalive,
-        kind::SHUTDOWN => Message::Shutdown {
+        kind::DATA_SEGMENT => V3Message::Segment { flags: first & (START | END), len: read_sdnv(reader)? },
+        kind::ACK_SEGMENT => V3Message::Ack(read_sdnv(reader)?),
+        kind::REFUSE_BUNDLE => V3Message::Refuse(first & 0xf),
+        kind::KEEPALIVE => V3Message::Keepalive,
+        kind::SHUTDOWN => V3Message::Shutdown {
             reason: if first & REASON == 0 { None } else { Some(read_u8(reader)?) },
             delay_s: if first & DELAY == 0 { None } else { Some(read_sdnv(reader)?) },
         },
-        kind::LENGTH => Message::Length(read_sdnv(reader)?),
+        kind::LENGTH => V3Message::Length(read_sdnv(reader)?),
         _ => return Err(NoMessage::UnknownType(first)),
     })
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use farlink_base::Payload;
 
-    fn read(bytes: &[u8]) -> Result<Message, NoMessage> {
+    fn read(bytes: &[u8]) -> Result<V3Message, NoMessage> {
         read_message(&mut Payload::from(bytes.to_vec()).reader())
     }
 
@@ -210,16 +210,16 @@ mod tests {
             out
         };
         let cases = [
-            (put(&|out| put_segment(out, START | END, 300)), Message::Segment { flags: 3, len: 300 }),
-            (put(&|out| put_segment(out, 0, long)), Message::Segment { flags: 0, len: long }),
-            (put(&|out| put_ack(out, 127)), Message::Ack(127)),
-            (put(&|out| put_length(out, 128)), Message::Length(128)),
-            (put(&|out| put_refuse(out, refuse::NO_RESOURCES)), Message::Refuse(2)),
-            (put(&|out| put_shutdown(out, term::UNKNOWN)), Message::Shutdown { reason: None, delay_s: None }),
-            (put(&|out| put_shutdown(out, term::IDLE)), Message::Shutdown { reason: Some(0), delay_s: None }),
-            (alloc::vec![0x53, 0, 0x3c], Message::Shutdown { reason: Some(0), delay_s: Some(60) }),
-            (alloc::vec![0x51, 0x81, 0], Message::Shutdown { reason: None, delay_s: Some(128) }),
-            (alloc::vec![KEEPALIVE], Message::Keepalive),
+            (put(&|out| put_segment(out, START | END, 300)), V3Message::Segment { flags: 3, len: 300 }),
+            (put(&|out| put_segment(out, 0, long)), V3Message::Segment { flags: 0, len: long }),
+            (put(&|out| put_ack(out, 127)), V3Message::Ack(127)),
+            (put(&|out| put_length(out, 128)), V3Message::Length(128)),
+            (put(&|out| put_refuse(out, refuse::NO_RESOURCES)), V3Message::Refuse(2)),
+            (put(&|out| put_shutdown(out, term::UNKNOWN)), V3Message::Shutdown { reason: None, delay_s: None }),
+            (put(&|out| put_shutdown(out, term::IDLE)), V3Message::Shutdown { reason: Some(0), delay_s: None }),
+            (alloc::vec![0x53, 0, 0x3c], V3Message::Shutdown { reason: Some(0), delay_s: Some(60) }),
+            (alloc::vec![0x51, 0x81, 0], V3Message::Shutdown { reason: None, delay_s: Some(128) }),
+            (alloc::vec![KEEPALIVE], V3Message::Keepalive),
         ];
         for (bytes, message) in cases {
             assert_eq!(read(&bytes), Ok(message));
@@ -244,7 +244,7 @@ mod tests {
         let mut out = Vec::new();
         put_contact(&mut out, 0x0d, 15, "ipn:1.0");
         let contact = |bytes: &[u8]| read_contact(&mut Payload::from(bytes.to_vec()).reader());
-        assert_eq!(contact(&out[5..]), Ok(Contact { flags: 0x0d, keepalive: 15, eid: "ipn:1.0".into() }));
+        assert_eq!(contact(&out[5..]), Ok(ContactHeader { flags: 0x0d, keepalive: 15, eid: "ipn:1.0".into() }));
         assert!((5..out.len()).all(|cut| contact(&out[5..cut]) == Err(NoMessage::Incomplete)));
         assert!(matches!(contact(&[0, 0, 0, 0x90, 1]), Err(NoMessage::Broken(_))), "2049 bytes");
         assert_eq!(contact(&[0, 0, 0, 0x90, 0]), Err(NoMessage::Incomplete), "2048 bytes");

@@ -17,7 +17,7 @@ const MAX_ACKS: usize = 1 << 16;
 
 /// One transfer, until the last word about it is sent.
 #[derive(Debug)]
-struct Transfer {
+struct IncomingTransfer {
     id: u64,
     /// What it is offered as; tickets in the queue have no gaps.
     ticket: Ticket,
@@ -34,7 +34,7 @@ struct Transfer {
 
 /// The segment whose data is arriving.
 #[derive(Debug)]
-struct Segment {
+struct PartialSegment {
     flags: u8,
     left: u64,
     of: Of,
@@ -45,13 +45,13 @@ enum Of {
     /// The transfer that is arriving.
     Transfer,
     /// One that was refused.
-    Refused(Refused),
+    Refused(RefusedTransfer),
     /// None.
     Nothing,
 }
 /// A refused transfer: its number and the reason it was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Refused {
+struct RefusedTransfer {
     id: u64,
     code: u8,
 }
@@ -69,14 +69,14 @@ const fn unexpected(reason: &'static str) -> Complaint {
 
 /// The receiving half of a session.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingTransfers {
     /// Oldest first; only the last can be incomplete.
-    transfers: VecDeque<Transfer>,
-    segment: Option<Segment>,
+    transfers: VecDeque<IncomingTransfer>,
+    segment: Option<PartialSegment>,
     /// A refused transfer whose segments may still come.
-    discarding: Option<Refused>,
+    discarding: Option<RefusedTransfer>,
     /// Refused once more for each segment that came since.
-    again: Vec<Refused>,
+    again: Vec<RefusedTransfer>,
     undecided_bytes: u64,
     /// Acknowledgments of all transfers.
     acks: usize,
@@ -96,10 +96,10 @@ pub struct Incoming {
     used: UsedIds,
 }
 
-impl Incoming {
+impl IncomingTransfers {
     /// Nothing received yet. `session` is the upper half of its tickets.
     pub fn new(session: u32, segment_mru: u64, transfer_mru: u64) -> Self {
-        Incoming {
+        IncomingTransfers {
             session,
             next_ticket: 0,
             transfers: VecDeque::new(),
@@ -136,7 +136,7 @@ impl Incoming {
         transfer.kept = transfer.kept.max(bytes);
         transfer.acks.front().is_some_and(|(_, acked)| *acked <= transfer.kept)
     }
-    fn find(&mut self, ticket: Ticket) -> Option<&mut Transfer> {
+    fn find(&mut self, ticket: Ticket) -> Option<&mut IncomingTransfer> {
         let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
         self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
@@ -176,8 +176,9 @@ impl Incoming {
     /// The parts of this transfer are not welcome for now, or are again; whether that changes
     /// anything.
     pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
-        let arriving =
-            |transfer: &&Transfer| transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none();
+        let arriving = |transfer: &&IncomingTransfer| {
+            transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none()
+        };
         let held = held && self.transfers.back().filter(arriving).is_some();
         core::mem::replace(&mut self.held, held) != held
     }
@@ -192,7 +193,7 @@ impl Incoming {
         let open = self.transfers.back_mut().filter(|transfer| !transfer.complete && transfer.id == head.id);
         let Some(transfer) = open else {
             let refused = self.discarding.filter(|refused| refused.id == head.id);
-            self.segment = Some(Segment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
+            self.segment = Some(PartialSegment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
             return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment of no transfer")) };
         };
         if transfer.verdict.is_none() {
@@ -204,7 +205,7 @@ impl Incoming {
                 }
             }
         }
-        self.segment = Some(Segment { flags, left, of: Of::Transfer });
+        self.segment = Some(PartialSegment { flags, left, of: Of::Transfer });
         begun
     }
 
@@ -235,7 +236,7 @@ impl Incoming {
         };
         let ticket = Ticket(u64::from(self.session) << 32 | u64::from(self.next_ticket));
         self.next_ticket = self.next_ticket.wrapping_add(1);
-        self.transfers.push_back(Transfer {
+        self.transfers.push_back(IncomingTransfer {
             id: head.id,
             ticket,
             received: 0,
@@ -248,7 +249,7 @@ impl Incoming {
         result
     }
 
-    /// Data of the current segment, at most [`Incoming::data_left`].
+    /// Data of the current segment, at most [`IncomingTransfers::data_left`].
     // 9174-5.2.3-3, 7242-5.3-1, 7242-5.3-2
     pub fn on_data(&mut self, part: Payload, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(segment) = &mut self.segment else { return };
@@ -275,7 +276,7 @@ impl Incoming {
         let first = transfer.received == 0;
         transfer.received += part.len();
         if transfer.verdict.is_none() && (last || !part.is_empty()) {
-            let Transfer { ticket, total, .. } = *transfer;
+            let IncomingTransfer { ticket, total, .. } = *transfer;
             if first && !last && self.parts > 0 {
                 out.push(Output::InParts { ticket, link, least: self.parts });
             }
@@ -321,7 +322,7 @@ impl Incoming {
                     Some(_) => {}
                 }
                 // The peer may have sent more of it before it reads the refusal.
-                let refused = Refused { id: transfer.id, code };
+                let refused = RefusedTransfer { id: transfer.id, code };
                 self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
                 self.acks -= transfer.acks.len();
                 self.transfers.pop_front();
@@ -379,7 +380,7 @@ pub fn session_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
 
-impl Transfer {
+impl IncomingTransfer {
     /// The code to refuse it with for what this segment announces.
     // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
@@ -403,12 +404,12 @@ mod tests {
     fn head(flags: u8, id: u64, len: u64) -> SegmentHead {
         SegmentHead { flags, id, total: None, unacceptable: false, len }
     }
-    fn feed(incoming: &mut Incoming, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), Complaint> {
+    fn feed(incoming: &mut IncomingTransfers, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), Complaint> {
         incoming.on_head(head, false, out)?;
         incoming.on_data(Payload::fill(1, head.len), LINK, out);
         Ok(())
     }
-    fn answers(incoming: &mut Incoming) -> Vec<u8> {
+    fn answers(incoming: &mut IncomingTransfers) -> Vec<u8> {
         let mut out = Vec::new();
         incoming.put_answers(None, &mut out);
         out
@@ -417,7 +418,7 @@ mod tests {
     /// Keeps 9174-5.2.3-3, 9174-5.2.4-3.
     #[test]
     fn final_acknowledgments_await_verdicts_in_order() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
         assert_eq!(answers(&mut incoming).len(), 18, "intermediate ones do not wait");
@@ -437,7 +438,7 @@ mod tests {
     /// Keeps 9174-5.2.4-3.
     #[test]
     fn refusal_waits_for_earlier_answers() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 7), &mut Vec::new()).unwrap();
         }
@@ -453,7 +454,7 @@ mod tests {
     #[test]
     fn refused_transfer_is_discarded_to_its_end() {
         for ends in [false, true] {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             let mut out = Vec::new();
             feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
             assert!(incoming.on_verdict(Ticket(0), Err(refuse::NO_RESOURCES)));
@@ -484,14 +485,14 @@ mod tests {
             (head(START | END, 0, 0), Some(refuse::NOT_ACCEPTABLE)),
             (SegmentHead { unacceptable: true, ..head(START, 0, 5) }, Some(refuse::EXTENSION)),
         ] {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             let mut out = Vec::new();
             let result = feed(&mut incoming, head, &mut out);
             assert_eq!(result.is_ok(), code.is_some());
             assert!(out.is_empty());
             assert_eq!(answers(&mut incoming).get(1).copied(), code, "{head:?}");
         }
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         assert!(feed(&mut incoming, head(0, 0, 1), &mut Vec::new()).is_err(), "no START");
         feed(&mut incoming, head(START, 0, 1), &mut Vec::new()).unwrap();
         assert!(feed(&mut incoming, head(START, 1, 1), &mut Vec::new()).is_err(), "interleaved");
@@ -500,7 +501,7 @@ mod tests {
     /// Keeps 9174-5.2.5.1-2.
     #[test]
     fn endless_transfer_stops_at_limit() {
-        let mut incoming = Incoming::new(0, 1000, 2500);
+        let mut incoming = IncomingTransfers::new(0, 1000, 2500);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 1000), &mut out).unwrap();
         feed(&mut incoming, head(0, 0, 1000), &mut out).unwrap();
@@ -512,7 +513,7 @@ mod tests {
 
     #[test]
     fn much_undecided_stops_the_reading() {
-        let mut incoming = Incoming::new(0, 1000, 10_000);
+        let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 1000), &mut Vec::new()).unwrap();
         }
@@ -524,7 +525,7 @@ mod tests {
     #[test]
     fn held_transfer_pauses_reading() {
         for release in 0..3 {
-            let mut incoming = Incoming::new(0, 1000, 10_000);
+            let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
             feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();
             assert!(!incoming.hold(Ticket(7), true), "another");
             assert!(incoming.hold(Ticket(0), true) && incoming.is_full(2500, true));

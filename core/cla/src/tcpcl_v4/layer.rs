@@ -1,15 +1,15 @@
 //! The layer: which stream is which session, which session serves which link, and what time brings.
 
-use super::due::Due;
+use super::due::SessionDue;
 use super::incoming::session_of;
-use super::links::{Link, Serving};
+use super::links::{Serving, TcpclLink};
 use super::peers::Unwelcome;
-use super::session::{Phase, Session, Step};
+use super::session::{ReadStep, SessionPhase, TcpclSession};
 use super::wire::{refuse_code, term};
 use super::{Config, LinkParams};
-use crate::streams::links::Links;
+use crate::streams::links::LinkTable;
 use crate::streams::timing::arm;
-use crate::streams::waiting::Waiting;
+use crate::streams::waiting::WaitingBundle;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -21,7 +21,7 @@ use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, 
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
+pub(super) enum SessionTimer {
     Session(StreamId),
     Connect(LinkId),
     Park(LinkId),
@@ -43,12 +43,12 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: Links<LinkParams, Serving>,
+    pub(super) links: LinkTable<LinkParams, Serving>,
     /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
-    pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
+    pub(super) sessions: BTreeMap<StreamId, Box<TcpclSession>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
-    pub(super) timers: TimerQueue<Timer>,
+    pub(super) timers: TimerQueue<SessionTimer>,
     next_stream: u32,
     next_session: u32,
     pub(super) next_dynamic: u32,
@@ -58,7 +58,7 @@ pub struct TcpclV4 {
 impl TcpclV4 {
     /// An entity with these neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
-        let links = spans.into_iter().map(|span| (span.link, Box::new(Link::configured(span)))).collect();
+        let links = spans.into_iter().map(|span| (span.link, Box::new(TcpclLink::configured(span)))).collect();
         TcpclV4 {
             config,
             links,
@@ -82,7 +82,7 @@ impl TcpclV4 {
         let number = self.next_session;
         self.next_session = self.next_session.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.sessions.insert(stream, Box::new(Session::new(now, number, stream, link, &self.config)));
+        self.sessions.insert(stream, Box::new(TcpclSession::new(now, number, stream, link, &self.config)));
     }
 
     /// Connects to a link's peer if that is due.
@@ -115,7 +115,7 @@ impl TcpclV4 {
         }
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.from = Some(from);
-            if session.phase == Phase::Connecting || new {
+            if session.phase == SessionPhase::Connecting || new {
                 let older = session.link.and_then(|id| self.links.get(&id)).is_some_and(|link| link.config.older);
                 session.on_opened(now, &self.config, older);
             }
@@ -127,32 +127,32 @@ impl TcpclV4 {
     fn settle(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         while let Some(session) = self.sessions.get_mut(&stream) {
             match session.read(now, &self.config, out) {
-                Step::Wait => break,
-                Step::Crowded => {
+                ReadStep::Wait => break,
+                ReadStep::Crowded => {
                     self.flush(now, stream, out);
                     if self.sessions.get(&stream).is_none_or(|session| session.incoming.is_crowded()) {
                         return;
                     }
                 }
-                Step::Established(init) => {
+                ReadStep::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
                     if let Err(why) = welcome {
                         self.refuse(now, stream, why, out);
                     }
                 }
-                Step::OtherVersion => {
+                ReadStep::OtherVersion => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.try_other_version(stream);
                     let reason = "the peer speaks another version, in which it is asked next";
                     self.fail(now, stream, Event::SessionRefused { link, reason }, out);
                 }
-                Step::Left => {
+                ReadStep::Left => {
                     if let Some(session) = self.sessions.get_mut(&stream) {
                         session.answer_rest(now);
                     }
                     self.detach(now, stream, out);
                 }
-                Step::Over(reason) => {
+                ReadStep::Over(reason) => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.fail(now, stream, Event::Malformed { link, offset: 0, reason }, out);
                 }
@@ -196,7 +196,7 @@ impl TcpclV4 {
         if let Some(ticket) = session.incoming.unfinished_offer() {
             out.push(Output::OfferAborted { ticket });
         }
-        if session.phase == Phase::Answering {
+        if session.phase == SessionPhase::Answering {
             session.incoming.forget_unfinished();
         } else {
             session.incoming.forget();
@@ -241,7 +241,7 @@ impl TcpclV4 {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_session() {
             let wait = link.next_backoff().max(rest);
-            link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+            link.retry = Some(self.timers.arm(now + wait, SessionTimer::Connect(link_id)));
         }
     }
 
@@ -263,7 +263,8 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         } else {
             // What the driver still has of this side's words leaves.
-            let abort = !matches!(session.phase, Phase::Established | Phase::Answering | Phase::Closing);
+            let abort =
+                !matches!(session.phase, SessionPhase::Established | SessionPhase::Answering | SessionPhase::Closing);
             out.push(Output::Socket(socket::Output::Close { stream, abort }));
             self.remove(now, stream, out);
         }
@@ -321,11 +322,11 @@ impl TcpclV4 {
             session.on_heard(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
-            Due::Later(at) => at,
+            SessionDue::Later(at) => at,
             _ => Some(now),
         };
-        arm(&mut self.timers, &mut session.timer, at, Timer::Session(stream));
-        let (ending, closing) = (session.is_ending(), session.phase == Phase::Closing);
+        arm(&mut self.timers, &mut session.timer, at, SessionTimer::Session(stream));
+        let (ending, closing) = (session.is_ending(), session.phase == SessionPhase::Closing);
         if let Some(link) = session.link {
             if ending {
                 self.give_back(link, stream, out);
@@ -370,7 +371,7 @@ impl TcpclV4 {
     pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let stream = match input {
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.take_send(link, Waiting { send: id, total, part, leaving }, out)
+                self.take_send(link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             other => {
@@ -389,13 +390,13 @@ impl TcpclV4 {
         }
     }
 
-    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) {
         if let Some(stream) = self.take_send(link, bundle, out) {
             self.flush(now, stream, out);
         }
     }
     /// Queues a bundle; the stream that is to be written to.
-    fn take_send(&mut self, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) -> Option<StreamId> {
+    fn take_send(&mut self, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let id = bundle.send;
         let primary = self.links.get(&link).and_then(|link| link.primary());
         let session = primary.and_then(|stream| self.sessions.get_mut(&stream)).filter(|session| !session.is_ending());
@@ -499,7 +500,7 @@ impl TcpclV4 {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        let resumed = link.on_state(now, state, &mut self.timers, SessionTimer::Park(link_id));
         for stream in link.by.sessions.clone() {
             if resumed && let Some(session) = self.sessions.get_mut(&stream) {
                 session.on_resumed(now);
@@ -517,7 +518,7 @@ impl TcpclV4 {
         let streams: Vec<StreamId> = link.by.sessions.iter().copied().chain(link.by.opening).collect();
         for stream in streams {
             let session = self.sessions.get(&stream);
-            if session.is_some_and(|session| session.phase != Phase::Established || session.has_unfinished()) {
+            if session.is_some_and(|session| session.phase != SessionPhase::Established || session.has_unfinished()) {
                 self.abort(now, stream, out);
             }
         }
@@ -529,16 +530,16 @@ impl TcpclV4 {
         let link = session.link.and_then(|id| self.links.get(&id));
         let (sends, hears) = link.map_or((true, true), |link| (link.state.transmit, link.state.receive));
         match session.due(now, &self.config, sends, hears) {
-            Due::Later(_) => {}
-            Due::Keepalive => session.put_keepalive(),
-            Due::Idle => session.terminate(now, term::IDLE),
+            SessionDue::Later(_) => {}
+            SessionDue::Keepalive => session.put_keepalive(),
+            SessionDue::Idle => session.terminate(now, term::IDLE),
             // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
             // 9174-5.1.1-2
-            Due::Dead if session.phase == Phase::Established && !session.term_sent => {
+            SessionDue::Dead if session.phase == SessionPhase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }
-            Due::Dead => {
-                if session.phase == Phase::Contact {
+            SessionDue::Dead => {
+                if session.phase == SessionPhase::Contact {
                     self.try_other_version(stream);
                 }
                 return self.abort(now, stream, out);
@@ -550,9 +551,9 @@ impl TcpclV4 {
     fn on_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         while let Some((_, timer)) = self.timers.pop_due(now) {
             match timer {
-                Timer::Session(stream) => self.on_session_timer(now, stream, out),
-                Timer::Park(link) => self.on_park(now, link, out),
-                Timer::Connect(link_id) => {
+                SessionTimer::Session(stream) => self.on_session_timer(now, stream, out),
+                SessionTimer::Park(link) => self.on_park(now, link, out),
+                SessionTimer::Connect(link_id) => {
                     if let Some(link) = self.links.get_mut(&link_id) {
                         link.retry = None;
                     }
@@ -567,7 +568,7 @@ impl TcpclV4 {
         let streams: Vec<StreamId> = self.sessions.keys().copied().collect();
         for stream in streams {
             let Some(session) = self.sessions.get_mut(&stream) else { continue };
-            if session.phase == Phase::Established {
+            if session.phase == SessionPhase::Established {
                 session.terminate(now, term::UNKNOWN);
                 self.flush(now, stream, out);
             } else {
@@ -624,7 +625,7 @@ impl ConvergenceLayer for TcpclV4 {
             }
             Input::Link { link, state } => self.on_link(now, link, state, out),
             Input::Send { link, id, total, part, leaving, .. } => {
-                self.on_send(now, link, Waiting { send: id, total, part, leaving }, out)
+                self.on_send(now, link, WaitingBundle { send: id, total, part, leaving }, out)
             }
             Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
             Input::SendBroken { link, id } => self.on_broken(now, link, id, out),

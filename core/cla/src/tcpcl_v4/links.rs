@@ -1,7 +1,7 @@
 //! The sessions that serve a link: whether it needs one, and over which bundles leave.
 
 use super::LinkParams;
-use crate::streams::links::{self, Span};
+use crate::streams::links::{self, StreamLinkParams};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::{Duration, LinkId, StreamId};
@@ -15,9 +15,9 @@ pub struct Serving {
     pub opening: Option<StreamId>,
 }
 /// One neighbour, configured or met.
-pub(super) type Link = links::Link<LinkParams, Serving>;
+pub(super) type TcpclLink = links::StreamLink<LinkParams, Serving>;
 
-impl Span for LinkParams {
+impl StreamLinkParams for LinkParams {
     fn link(&self) -> LinkId {
         self.link
     }
@@ -29,7 +29,7 @@ impl Span for LinkParams {
     }
 }
 
-impl Link {
+impl TcpclLink {
     /// Whether a peer at this address is taken for the neighbour when it says so: it is where the neighbour is, or
     /// nobody knows where that is.
     pub(super) fn may_be_at(&self, from: Option<IpAddr>) -> bool {

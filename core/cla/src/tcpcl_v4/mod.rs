@@ -8,8 +8,8 @@
 //! Sessions of version 3 are served by the same machine where [`Versions`] says so: what they say differently is
 //! [`tcpcl_v3`](crate::tcpcl_v3)'s.
 
+mod admission;
 pub(crate) mod contact;
-mod doorkeeper;
 mod due;
 pub(crate) mod incoming;
 mod layer;

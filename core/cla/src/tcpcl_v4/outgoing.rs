@@ -4,7 +4,7 @@
 
 use super::wire::{END, START, put_segment};
 use crate::streams::chunk_queue::{ChunkQueue, SHORT};
-use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
+use crate::streams::waiting::{BundleQueue, Filling, OVERHEAD, WaitingBundle};
 use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use farlink_base::{Bytes, Instant, Payload};
 
 /// The transfer being sent.
 #[derive(Debug)]
-struct Rest {
+struct TransferRest {
     /// What is here of it and not put into segments.
     queue: ChunkQueue,
     filling: Filling,
@@ -21,7 +21,7 @@ struct Rest {
 
 /// A bundle of which some bytes were sent.
 #[derive(Debug)]
-struct Flight {
+struct UnackedTransfer {
     transfer: u64,
     send: SendId,
     total: u64,
@@ -49,12 +49,12 @@ pub enum Nonsense {
 
 /// The sending half of a session.
 #[derive(Debug, Default)]
-pub struct Outgoing {
-    waiting: Queue,
+pub struct OutgoingTransfers {
+    waiting: BundleQueue,
     /// What is here of the transfer being sent, which is the last in `flights`.
-    rest: Option<Rest>,
+    rest: Option<TransferRest>,
     /// By transfer ID, which only grows.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<UnackedTransfer>,
     /// Bytes of them not acknowledged.
     flight_bytes: u64,
     /// Bundles whose turn came too late.
@@ -70,10 +70,10 @@ pub struct Outgoing {
     pub keeps_parts: bool,
 }
 
-impl Outgoing {
+impl OutgoingTransfers {
     /// Queues a bundle; false when the peer does not take one so large.
     // 9174-4.6-2
-    pub fn push(&mut self, bundle: Waiting) -> bool {
+    pub fn push(&mut self, bundle: WaitingBundle) -> bool {
         let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
             self.waiting.push(bundle);
@@ -124,7 +124,7 @@ impl Outgoing {
         self.waiting.cancel(send)
     }
     /// Takes back everything not begun, in order.
-    pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
+    pub fn take_waiting(&mut self) -> VecDeque<WaitingBundle> {
         self.waiting.take()
     }
     /// Takes back everything: the session is over. Of each bundle, how many bytes the peer keeps.
@@ -144,7 +144,7 @@ impl Outgoing {
         core::mem::take(&mut self.late)
     }
     /// Takes the next bundle that may leave at `now`, and by how many bytes it has grown.
-    fn next_bundle(&mut self, now: Instant) -> Option<(Waiting, u64)> {
+    fn next_bundle(&mut self, now: Instant) -> Option<(WaitingBundle, u64)> {
         loop {
             match self.waiting.pop()?.leaves(now, self.transfer_limit) {
                 Ok(leaves) => return Some(leaves),
@@ -162,11 +162,11 @@ impl Outgoing {
         let mut flags = 0;
         if self.rest.is_none() {
             let Some(now) = begin.filter(|_| self.segment_limit > 0) else { return false };
-            let Some((Waiting { send, total, part, .. }, grown)) = self.next_bundle(now) else { return false };
+            let Some((WaitingBundle { send, total, part, .. }, grown)) = self.next_bundle(now) else { return false };
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
-            self.flights.push_back(Flight {
+            self.flights.push_back(UnackedTransfer {
                 transfer,
                 send,
                 total,
@@ -181,7 +181,7 @@ impl Outgoing {
                 return self.put_whole(&part, out);
             }
             let filling = Filling::new(send, total, part.len(), grown);
-            let mut rest = Rest { queue: ChunkQueue::default(), filling };
+            let mut rest = TransferRest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
             self.rest = Some(rest);
             flags |= START;
@@ -237,7 +237,7 @@ impl Outgoing {
     }
     /// The peer's host has so many bytes of the stream: the bundles that are in it whole.
     pub fn on_confirmed(&mut self, bytes: u64) -> Vec<SendId> {
-        let whole = |flight: &&Flight| flight.sent == flight.total && flight.end <= bytes;
+        let whole = |flight: &&UnackedTransfer| flight.sent == flight.total && flight.end <= bytes;
         let count = self.flights.iter().take_while(whole).count();
         (0..count).filter_map(|_| self.remove(0)).collect()
     }
@@ -328,12 +328,12 @@ mod tests {
 
     const NOW: Option<Instant> = Some(Instant(1));
 
-    fn sender(limit: u64) -> Outgoing {
-        Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
+    fn sender(limit: u64) -> OutgoingTransfers {
+        OutgoingTransfers { segment_limit: limit, transfer_limit: 100, ..OutgoingTransfers::default() }
     }
 
-    fn bundle(send: SendId, part: Payload) -> Waiting {
-        Waiting { send, total: part.len(), part, leaving: Leaving::AS_IT_IS }
+    fn bundle(send: SendId, part: Payload) -> WaitingBundle {
+        WaitingBundle { send, total: part.len(), part, leaving: Leaving::AS_IT_IS }
     }
 
     /// Keeps 9174-4.6-1, 9174-4.6-2, 9174-5.2-1, 9174-5.2-3, 9174-5.2.2-4, 9174-5.2.2-5.
@@ -391,8 +391,14 @@ mod tests {
     #[test]
     fn long_bundle_is_read_while_sent() {
         let total = 5 * WINDOW + 7;
-        let mut out = Outgoing { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..Outgoing::default() };
-        assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100), leaving: Leaving::AS_IT_IS }));
+        let mut out =
+            OutgoingTransfers { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..OutgoingTransfers::default() };
+        assert!(out.push(WaitingBundle {
+            send: SendId(1),
+            total,
+            part: Payload::fill(1, 100),
+            leaving: Leaving::AS_IT_IS
+        }));
         assert!(out.push(bundle(SendId(2), Payload::from(&b"xy"[..]))));
         assert_eq!(out.want(), None, "not begun");
         let (mut wire, mut asked) = (ChunkQueue::default(), VecDeque::new());

@@ -4,8 +4,8 @@
 use super::LinkParams;
 use super::contact::same_node;
 use super::layer::TcpclV4;
-use super::links::Link;
-use super::session::Phase;
+use super::links::TcpclLink;
+use super::session::SessionPhase;
 use super::wire::{SessionInit, term};
 use crate::streams::links::{dynamic_link, stranger_room};
 use alloc::boxed::Box;
@@ -88,12 +88,12 @@ impl TcpclV4 {
     /// The link of a peer that connected: configured, met before, or new.
     // 9174-4.6-3
     fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
-        let known = |link: &Link| {
+        let known = |link: &TcpclLink| {
             let there = !link.config.hearsay || from.is_some_and(|from| link.is_at(from));
             there && !node_id.is_empty() && same_node(&link.config.node_id, node_id)
         };
         // Of several to one node, the one that leads there, and one that is not turned off.
-        let fit = |link: &Link| (!link.may_be_at(from), link.closed);
+        let fit = |link: &TcpclLink| (!link.may_be_at(from), link.closed);
         let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (fit(link), **id));
         if let Some((id, _)) = known {
             return Ok(*id);
@@ -106,7 +106,7 @@ impl TcpclV4 {
         }
         let link = dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = LinkParams { link, node_id: String::from(node_id), connect: false, ..LinkParams::default() };
-        self.links.insert(link, Box::new(Link::met(config)));
+        self.links.insert(link, Box::new(TcpclLink::met(config)));
         Ok(link)
     }
 
@@ -147,10 +147,11 @@ impl TcpclV4 {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        let met = |link: &Link| !link.configured && !span.hearsay && same_node(&link.config.node_id, &span.node_id);
+        let met =
+            |link: &TcpclLink| !link.configured && !span.hearsay && same_node(&link.config.node_id, &span.node_id);
         let streams: Vec<StreamId> =
             self.links.values().filter(|link| met(link)).flat_map(|link| link.by.sessions.clone()).collect();
-        self.links.insert(span.link, Box::new(Link::configured(span)));
+        self.links.insert(span.link, Box::new(TcpclLink::configured(span)));
         self.end(now, &streams, out);
         true
     }
@@ -171,7 +172,7 @@ impl TcpclV4 {
         link.turn_off(&mut self.timers);
         for stream in link.by.opening.into_iter().chain(link.by.sessions.clone()) {
             match self.sessions.get(&stream).map(|session| session.phase) {
-                Some(Phase::Established) => self.leave(now, stream, term::UNKNOWN, out),
+                Some(SessionPhase::Established) => self.leave(now, stream, term::UNKNOWN, out),
                 Some(_) => self.abort(now, stream, out),
                 None => {}
             }

@@ -1,15 +1,15 @@
 //! One session: the order of its messages from contact header to the end of the stream
 //! (RFC 9174 3.3).
 
-use super::due::Progress;
-use super::incoming::{Complaint, Incoming};
-use super::outgoing::{Nonsense, Outgoing};
-use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
+use super::due::PeerProgress;
+use super::incoming::{Complaint, IncomingTransfers};
+use super::outgoing::{Nonsense, OutgoingTransfers};
+use super::wire::{self, NoMessage, SegmentHead, SessionInit, V4Message, kind, reject, term};
 use super::{Config, LinkParams};
 use crate::streams::PART_BYTES;
 use crate::streams::chunk_queue::ChunkQueue;
 use crate::streams::inbox::Inbox;
-use crate::tcpcl_v3::Old;
+use crate::tcpcl_v3::V3State;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -30,7 +30,7 @@ const KEEPALIVES: u64 = 64;
 
 /// How far a session has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum SessionPhase {
     /// The stream is being opened.
     Connecting,
     /// The peer's contact header is awaited.
@@ -49,7 +49,7 @@ pub enum Phase {
 
 /// What reading came to.
 #[derive(Debug)]
-pub enum Step {
+pub enum ReadStep {
     /// More bytes are needed.
     Wait,
     /// More is owed to the peer than it should be: some of it is said before reading goes on.
@@ -66,16 +66,16 @@ pub enum Step {
 
 /// One session.
 #[derive(Debug)]
-pub struct Session {
+pub struct TcpclSession {
     pub stream: StreamId,
     pub passive: bool,
     /// The link it serves: known from the start when active, from SESS_INIT on when passive.
     pub link: Option<LinkId>,
-    pub phase: Phase,
+    pub phase: SessionPhase,
     /// What makes it one of version 3.
-    pub old: Option<Old>,
-    pub outgoing: Outgoing,
-    pub incoming: Incoming,
+    pub old: Option<V3State>,
+    pub outgoing: OutgoingTransfers,
+    pub incoming: IncomingTransfers,
     /// Bytes the stream takes now, and the most it took at once: less is what the peer has not read.
     pub room: u64,
     room_max: u64,
@@ -108,20 +108,20 @@ pub struct Session {
     /// Last message other than a keepalive, either way.
     pub last_used: Instant,
     /// When the peer last brought on what it owes.
-    pub progress: Progress,
+    pub progress: PeerProgress,
 }
 
-impl Session {
+impl TcpclSession {
     pub fn new(now: Instant, number: u32, stream: StreamId, link: Option<LinkId>, config: &Config) -> Self {
         let passive = stream.is_passive();
-        Session {
+        TcpclSession {
             stream,
             passive,
             link,
-            phase: if passive { Phase::Contact } else { Phase::Connecting },
+            phase: if passive { SessionPhase::Contact } else { SessionPhase::Connecting },
             old: None,
-            outgoing: Outgoing::default(),
-            incoming: Incoming::new(number, config.segment_mru, config.transfer_mru),
+            outgoing: OutgoingTransfers::default(),
+            incoming: IncomingTransfers::new(number, config.segment_mru, config.transfer_mru),
             room: 0,
             room_max: 0,
             from: None,
@@ -143,7 +143,7 @@ impl Session {
             last_received: now,
             last_sent: now,
             last_used: now,
-            progress: Progress::at(now),
+            progress: PeerProgress::at(now),
         }
     }
 
@@ -179,7 +179,7 @@ impl Session {
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
         // Behind a goodbye comes nothing that is read.
-        if matches!(self.phase, Phase::Answering | Phase::Closing) {
+        if matches!(self.phase, SessionPhase::Answering | SessionPhase::Closing) {
             return;
         }
         if self.incoming.data_left().is_some() {
@@ -195,7 +195,7 @@ impl Session {
     // 9174-6.1-5
     pub fn is_ending(&self) -> bool {
         let leaving = self.old.is_some_and(|old| old.leaving.is_some());
-        self.term_sent || self.term_received || leaving || self.phase == Phase::Closing
+        self.term_sent || self.term_received || leaving || self.phase == SessionPhase::Closing
     }
     /// Whether something is lost if it ends now.
     pub fn has_unfinished(&self) -> bool {
@@ -203,38 +203,45 @@ impl Session {
     }
 
     /// Reads what has come, up to the next step the layer must take.
-    pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> Step {
+    pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> ReadStep {
         let inbox = self.inbox.take();
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
-                Phase::Contact => self.read_contact(now, &mut reader, config),
-                Phase::Established if self.incoming.is_crowded() => Some(Step::Crowded),
-                Phase::Init | Phase::Established => match self.incoming.data_left() {
+                SessionPhase::Contact => self.read_contact(now, &mut reader, config),
+                SessionPhase::Established if self.incoming.is_crowded() => Some(ReadStep::Crowded),
+                SessionPhase::Init | SessionPhase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None if self.old.is_some() => self.read_old_message(now, &mut reader, out),
                     None => self.read_message(now, &mut reader, out),
                 },
-                Phase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
-                Phase::Connecting | Phase::Securing | Phase::Answering | Phase::Closing => Some(Step::Wait),
+                SessionPhase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
+                SessionPhase::Connecting | SessionPhase::Securing | SessionPhase::Answering | SessionPhase::Closing => {
+                    Some(ReadStep::Wait)
+                }
             };
             if let Some(step) = step {
                 break step;
             }
         };
         let read = reader.position();
-        if self.phase != Phase::Closing {
+        if self.phase != SessionPhase::Closing {
             self.inbox.put_back(inbox, read);
         }
         step
     }
 
-    fn read_data(&mut self, reader: &mut PayloadReader<'_>, left: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn read_data(
+        &mut self,
+        reader: &mut PayloadReader<'_>,
+        left: u64,
+        out: &mut impl Sink<Output>,
+    ) -> Option<ReadStep> {
         let have = reader.remaining();
         if have < left.min(PART_BYTES) {
-            return Some(Step::Wait);
+            return Some(ReadStep::Wait);
         }
-        let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(Step::Wait) };
+        let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(ReadStep::Wait) };
         self.incoming.on_data(part, link, out);
         None
     }
@@ -244,38 +251,38 @@ impl Session {
         now: Instant,
         reader: &mut PayloadReader<'_>,
         out: &mut impl Sink<Output>,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         let before = reader.clone();
         match wire::read_message(reader) {
             Ok(message) => {
-                if message != Message::Keepalive {
+                if message != V4Message::Keepalive {
                     self.last_used = now;
                 }
-                if matches!(message, Message::Segment(_)) {
+                if matches!(message, V4Message::Segment(_)) {
                     self.progress.data = now;
                 }
                 self.on_message(now, message, out)
             }
             Err(NoMessage::Incomplete) => {
                 *reader = before;
-                Some(Step::Wait)
+                Some(ReadStep::Wait)
             }
             // 9174-5.1.2-1
             Err(NoMessage::UnknownType(message)) => {
                 wire::put_reject(&mut self.control, reject::UNKNOWN_TYPE, message);
-                Some(Step::Over("a message of unknown type"))
+                Some(ReadStep::Over("a message of unknown type"))
             }
             Err(NoMessage::Broken(reason)) => {
-                let code = if self.phase == Phase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
+                let code = if self.phase == SessionPhase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
                 self.terminate(now, code);
-                Some(Step::Over(reason))
+                Some(ReadStep::Over(reason))
             }
         }
     }
 
     /// RFC 9174 5.1.2: what does not fit the state of the session is rejected, and the session goes on.
     // 9174-4.7-3, 9174-5.1.2-3
-    fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
         if out.wants(EventClass::Link) {
             out.push(Output::Event(Event::Malformed { link: self.link, offset: 0, reason }));
@@ -283,29 +290,29 @@ impl Session {
         None
     }
 
-    fn on_message(&mut self, now: Instant, message: Message, out: &mut impl Sink<Output>) -> Option<Step> {
-        let established = self.phase == Phase::Established;
+    fn on_message(&mut self, now: Instant, message: V4Message, out: &mut impl Sink<Output>) -> Option<ReadStep> {
+        let established = self.phase == SessionPhase::Established;
         match message {
-            Message::Init(init) if !established => {
+            V4Message::Init(init) if !established => {
                 // 9174-4.8-4
                 if init.critical {
                     // RFC 9174 4.8: an extension that must be understood is not.
                     self.terminate(now, term::CONTACT_FAILURE);
-                    return Some(Step::Over("a critical session extension this node does not know"));
+                    return Some(ReadStep::Over("a critical session extension this node does not know"));
                 }
-                Some(Step::Established(init))
+                Some(ReadStep::Established(init))
             }
-            Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
-            Message::Term { reply, reason } => self.on_term(established, reply, reason),
-            Message::Reject { .. } if !established => Some(Step::Over("the peer rejected the session")),
+            V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
+            V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
+            V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
             // It aids "in troubleshooting" (RFC 9174 5.1.2); a transfer nobody answers has its own end.
-            Message::Reject { .. } | Message::Keepalive => None,
-            Message::Segment(_) if !established => {
+            V4Message::Reject { .. } | V4Message::Keepalive => None,
+            V4Message::Segment(_) if !established => {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
-                Some(Step::Over("a transfer before SESS_INIT"))
+                Some(ReadStep::Over("a transfer before SESS_INIT"))
             }
-            Message::Segment(head) => self.on_segment(now, head, out),
-            Message::Ack { id, acked, last } => {
+            V4Message::Segment(head) => self.on_segment(now, head, out),
+            V4Message::Ack { id, acked, last } => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_ack(id, acked, last);
                 if self.outgoing.held_bytes() < before {
@@ -313,7 +320,7 @@ impl Session {
                 }
                 self.on_answer(now, kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
             }
-            Message::Refuse { reason, id } => {
+            V4Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
                 self.on_answer(now, kind::XFER_REFUSE, id, result, out, |id, link| match reason {
                     // RFC 9174 5.2.4: the peer has the whole bundle already.
@@ -324,13 +331,13 @@ impl Session {
         }
     }
 
-    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         let complaint = self.incoming.on_head(head, self.is_ending(), out).err();
         if let Some(Complaint { reason, fatal }) = complaint {
             self.unexpected(kind::XFER_SEGMENT, reason, out);
             if fatal {
                 self.terminate(now, term::EXHAUSTED);
-                return Some(Step::Over(reason));
+                return Some(ReadStep::Over(reason));
             }
         }
         if head.len == 0 {
@@ -348,7 +355,7 @@ impl Session {
         result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
         out: &mut impl Sink<Output>,
         tell: impl FnOnce(farlink_base::layer::SendId, LinkId) -> Output,
-    ) -> Option<Step> {
+    ) -> Option<ReadStep> {
         match (result, self.link) {
             (Ok(Some(id)), Some(link)) => {
                 out.push(tell(id, link));
@@ -364,7 +371,7 @@ impl Session {
                 self.unexpected(message, reason, out);
                 let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
                     self.terminate(now, term::UNKNOWN);
-                    return Some(Step::Over(reason));
+                    return Some(ReadStep::Over(reason));
                 };
                 out.push(Output::SendFailed { id, link, refused: None });
                 None
@@ -374,13 +381,13 @@ impl Session {
 
     /// RFC 9174 6.1: answered once, with the same reason, by who awaits a SESS_INIT too; transfers under way are finished.
     // 9174-6.1-3, 9174-6.1-4
-    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<Step> {
+    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<ReadStep> {
         self.term_received = true;
         if !self.term_sent && !reply {
             wire::put_term(&mut self.control, wire::REPLY, reason);
         }
         self.term_sent = true;
-        (!established).then_some(Step::Over("the peer ended the session before it began"))
+        (!established).then_some(ReadStep::Over("the peer ended the session before it began"))
     }
 
     /// The session has a link from now on; what both sides said becomes the rule
@@ -388,7 +395,7 @@ impl Session {
     // 9174-4.6-1, 9174-4.7-3
     pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &LinkParams, config: &Config) {
         self.link = Some(link);
-        self.phase = Phase::Established;
+        self.phase = SessionPhase::Established;
         self.established = now;
         self.last_used = now;
         self.keepalive = Duration::from_secs(u64::from(config.keepalive_s().min(peer.keepalive_s)));
@@ -419,7 +426,7 @@ impl Session {
         if let Some(old) = &mut self.old {
             old.leaving.get_or_insert(term::UNKNOWN);
         }
-        let owing = self.phase == Phase::Established && !(self.incoming.is_idle() && self.is_written());
+        let owing = self.phase == SessionPhase::Established && !(self.incoming.is_idle() && self.is_written());
         if owing {
             self.answer_rest(now);
         }
@@ -427,18 +434,18 @@ impl Session {
     }
     /// The peer says nothing more and wants to end the session: what came whole is answered, then it ends.
     pub fn answer_rest(&mut self, now: Instant) {
-        (self.phase, self.since, self.inbox) = (Phase::Answering, now, Inbox::default());
+        (self.phase, self.since, self.inbox) = (SessionPhase::Answering, now, Inbox::default());
     }
     /// Nothing is read any more; what is written leaves, then the stream ends.
     pub fn close(&mut self, now: Instant) {
         self.put_goodbye();
-        self.phase = Phase::Closing;
+        self.phase = SessionPhase::Closing;
         self.since = now;
         self.inbox = Inbox::default();
     }
     /// Whether both sides said so and nothing is under way.
     pub fn is_finished(&self) -> bool {
-        self.phase == Phase::Established && self.term_sent && self.term_received && !self.has_unfinished()
+        self.phase == SessionPhase::Established && self.term_sent && self.term_received && !self.has_unfinished()
     }
 
     /// Whether everything written so far has gone to the stream.
@@ -457,9 +464,9 @@ impl Session {
         } else {
             self.incoming.put_answers(terms, &mut self.control);
         }
-        if self.phase == Phase::Answering && self.incoming.is_idle() {
+        if self.phase == SessionPhase::Answering && self.incoming.is_idle() {
             self.close(now);
-        } else if self.phase == Phase::Established && !self.has_unfinished() {
+        } else if self.phase == SessionPhase::Established && !self.has_unfinished() {
             self.put_goodbye();
         }
         if !self.control.is_empty() {
@@ -469,7 +476,7 @@ impl Session {
         }
         if may_transmit {
             let begin = (!self.is_ending()).then_some(now);
-            if self.phase == Phase::Established {
+            if self.phase == SessionPhase::Established {
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
                     self.outgoing.ends_at(self.written + self.pending.len());
@@ -490,7 +497,7 @@ impl Session {
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
         }
-        self.phase == Phase::Closing && self.pending.is_empty()
+        self.phase == SessionPhase::Closing && self.pending.is_empty()
     }
     /// Asks for a keepalive now (RFC 9174 5.1.1).
     // 9174-5.1.1-1
@@ -506,8 +513,8 @@ impl Session {
     /// The link is back: silence until now says nothing about the peer.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
-        self.progress = Progress::at(now);
-        if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
+        self.progress = PeerProgress::at(now);
+        if self.phase == SessionPhase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }
     }
@@ -516,14 +523,14 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::streams::waiting::Waiting;
+    use crate::streams::waiting::WaitingBundle;
     use farlink_base::Leaving;
     use farlink_base::layer::SendId;
 
     #[test]
     fn data_after_termination_is_dropped() {
-        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
-        session.phase = Phase::Established;
+        let mut session = TcpclSession::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = SessionPhase::Established;
         session.answer_rest(Instant(2));
         session.on_data(Instant(3), Payload::fill(1, 1 << 30));
         assert!(session.inbox.is_empty());
@@ -531,14 +538,14 @@ mod tests {
 
     #[test]
     fn only_unsent_answers_count_as_waiting() {
-        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
-        session.phase = Phase::Established;
+        let mut session = TcpclSession::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = SessionPhase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
         let (mut out, mut next) = (Vec::new(), 0u64);
         // The stream takes all it is given; ten bundles came, and are acknowledged.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
-                session.outgoing.push(Waiting {
+                session.outgoing.push(WaitingBundle {
                     send: SendId(next),
                     total: 100_000,
                     part: Payload::fill(1, 100_000),

@@ -123,7 +123,7 @@ pub struct SegmentHead {
 
 /// One message, or the head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum V4Message {
     /// Followed by its data.
     Segment(SegmentHead),
     Ack {
@@ -160,8 +160,8 @@ pub enum NoMessage {
 }
 
 // 9174-2.1-1
-struct Fields<'a, 'b>(&'a mut PayloadReader<'b>);
-impl Fields<'_, '_> {
+struct FieldReader<'a, 'b>(&'a mut PayloadReader<'b>);
+impl FieldReader<'_, '_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], NoMessage> {
         let mut bytes = [0; N];
         if self.0.read_exact(&mut bytes) { Ok(bytes) } else { Err(NoMessage::Incomplete) }
@@ -190,25 +190,25 @@ impl Fields<'_, '_> {
 
 /// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
 // 9174-5.2.3-2, 9174-6.1-10
-pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
-    let mut fields = Fields(reader);
+pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<V4Message, NoMessage> {
+    let mut fields = FieldReader(reader);
     Ok(match fields.u8()? {
-        kind::XFER_SEGMENT => Message::Segment(read_segment(&mut fields)?),
+        kind::XFER_SEGMENT => V4Message::Segment(read_segment(&mut fields)?),
         kind::XFER_ACK => {
             let last = fields.u8()? & END != 0;
-            Message::Ack { id: fields.u64()?, acked: fields.u64()?, last }
+            V4Message::Ack { id: fields.u64()?, acked: fields.u64()?, last }
         }
-        kind::XFER_REFUSE => Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
-        kind::KEEPALIVE => Message::Keepalive,
-        kind::SESS_TERM => Message::Term { reply: fields.u8()? & REPLY != 0, reason: fields.u8()? },
-        kind::MSG_REJECT => Message::Reject { reason: fields.u8()?, kind: fields.u8()? },
-        kind::SESS_INIT => Message::Init(read_init(&mut fields)?),
+        kind::XFER_REFUSE => V4Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
+        kind::KEEPALIVE => V4Message::Keepalive,
+        kind::SESS_TERM => V4Message::Term { reply: fields.u8()? & REPLY != 0, reason: fields.u8()? },
+        kind::MSG_REJECT => V4Message::Reject { reason: fields.u8()?, kind: fields.u8()? },
+        kind::SESS_INIT => V4Message::Init(read_init(&mut fields)?),
         other => return Err(NoMessage::UnknownType(other)),
     })
 }
 
 // 9174-4.6-4, 9174-4.8-3, 9174-4.8-5
-fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
+fn read_init(fields: &mut FieldReader<'_, '_>) -> Result<SessionInit, NoMessage> {
     let keepalive_s = fields.u16()?;
     let (segment_mru, transfer_mru) = (fields.u64()?, fields.u64()?);
     let len = fields.u16()?;
@@ -228,7 +228,7 @@ fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
 }
 
 // 9174-5.2.2-2, 9174-5.2.2-3, 9174-5.2.5-3, 9174-5.2.5-4, 9174-5.2.5-5, 9174-5.2.5.1-1, 9174-5.2.5.1-3
-fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
+fn read_segment(fields: &mut FieldReader<'_, '_>) -> Result<SegmentHead, NoMessage> {
     let flags = fields.u8()?;
     let id = fields.u64()?;
     let (mut total, mut unacceptable) = (None, false);
@@ -244,7 +244,7 @@ fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
     Ok(SegmentHead { flags, id, total, unacceptable, len: fields.u64()? })
 }
 
-fn read_extensions(fields: &mut Fields<'_, '_>) -> Result<Vec<u8>, NoMessage> {
+fn read_extensions(fields: &mut FieldReader<'_, '_>) -> Result<Vec<u8>, NoMessage> {
     let len = fields.u32()?;
     if len > MAX_EXTENSION_BYTES {
         return Err(NoMessage::Broken("extension items of more than 4096 bytes"));
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use farlink_base::Payload;
 
-    fn read(bytes: &[u8]) -> Result<Message, NoMessage> {
+    fn read(bytes: &[u8]) -> Result<V4Message, NoMessage> {
         read_message(&mut Payload::from(bytes.to_vec()).reader())
     }
 
@@ -351,24 +351,24 @@ mod tests {
         let parts = SessionInit { keeps_parts: true, ..init.clone() };
         let segment = SegmentHead { flags: START, id: 7, total: Some(500), unacceptable: false, len: 9 };
         let cases = [
-            Message::Init(init.clone()),
-            Message::Init(parts),
-            Message::Segment(segment),
-            Message::Ack { id: 3, acked: 9, last: true },
-            Message::Refuse { reason: 2, id: 3 },
-            Message::Term { reply: true, reason: 1 },
-            Message::Reject { reason: 1, kind: 0xee },
+            V4Message::Init(init.clone()),
+            V4Message::Init(parts),
+            V4Message::Segment(segment),
+            V4Message::Ack { id: 3, acked: 9, last: true },
+            V4Message::Refuse { reason: 2, id: 3 },
+            V4Message::Term { reply: true, reason: 1 },
+            V4Message::Reject { reason: 1, kind: 0xee },
         ];
         for message in cases {
             let mut out = Vec::new();
             match &message {
-                Message::Init(init) => put_init(&mut out, init),
-                Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
-                Message::Ack { id, acked, last } => put_ack(&mut out, u8::from(*last), *id, *acked),
-                Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
-                Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
-                Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),
-                Message::Keepalive => {}
+                V4Message::Init(init) => put_init(&mut out, init),
+                V4Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
+                V4Message::Ack { id, acked, last } => put_ack(&mut out, u8::from(*last), *id, *acked),
+                V4Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
+                V4Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
+                V4Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),
+                V4Message::Keepalive => {}
             }
             assert_eq!(read(&out), Ok(message));
             assert!((0..out.len()).all(|cut| read(&out[..cut]) == Err(NoMessage::Incomplete)));
@@ -390,7 +390,7 @@ mod tests {
             out.extend_from_slice(&list);
             out.extend_from_slice(&[0; 8]);
             match read(&out) {
-                Ok(Message::Segment(head)) => (head.total, head.unacceptable),
+                Ok(V4Message::Segment(head)) => (head.total, head.unacceptable),
                 other => panic!("{other:?}"),
             }
         };

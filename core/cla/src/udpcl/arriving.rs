@@ -1,10 +1,10 @@
 //! The receiver's half: what is in a datagram, and whose it is.
 
+use super::dynamic::AnswerBudget;
 use super::entity::Udpcl;
-use super::packet::{Extensions, Kind};
+use super::packet::{Extensions, MessageKind};
 use super::peers::Who;
-use super::strangers::Room;
-use super::transfers::Heard;
+use super::transfers::SegmentOutcome;
 use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output};
 use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
@@ -42,16 +42,16 @@ impl Udpcl {
     }
     /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
-        let mut room = Room::new(datagram.len());
+        let mut room = AnswerBudget::new(datagram.len());
         let mut rest = datagram;
         let mut maps = 0;
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
-            match Kind::of(first) {
+            match MessageKind::of(first) {
                 // To the end of the packet: also four zeros alone, which keep the way open (RFC 7122 3.4).
                 // 7122-3.4-1
-                Kind::Padding => return,
-                Kind::Bundle => {
+                MessageKind::Padding => return,
+                MessageKind::Bundle => {
                     // RFC 7122 3.2: one in a datagram. Some send several.
                     let bundle = match (self.config.split)(&rest) {
                         Ok(Some(end)) if end > 0 && end < rest.len() => rest.split_to(end),
@@ -59,8 +59,8 @@ impl Udpcl {
                     };
                     self.offer(who, bundle, out);
                 }
-                Kind::Map if maps == MAPS_MAX => break,
-                Kind::Map => {
+                MessageKind::Map if maps == MAPS_MAX => break,
+                MessageKind::Map => {
                     maps += 1;
                     let mut reader = rest.reader();
                     match Extensions::read(&mut reader) {
@@ -72,8 +72,10 @@ impl Udpcl {
                         Err(reason) => return self.malformed(who, reason, out),
                     }
                 }
-                Kind::Dtls => return self.malformed(who, "a record of DTLS, which this node does not speak", out),
-                Kind::Unused => return self.malformed(who, "no message of UDPCL", out),
+                MessageKind::Dtls => {
+                    return self.malformed(who, "a record of DTLS, which this node does not speak", out);
+                }
+                MessageKind::Unused => return self.malformed(who, "no message of UDPCL", out),
             }
         }
         if !rest.is_empty() {
@@ -86,7 +88,7 @@ impl Udpcl {
         now: Instant,
         (who, from): (Who, SocketAddr),
         extensions: Extensions,
-        room: &mut Room,
+        room: &mut AnswerBudget,
         out: &mut impl Sink<Output>,
     ) {
         let Extensions { transfer, listens_ms, node_id, probe, confirmation } = extensions;
@@ -103,10 +105,10 @@ impl Udpcl {
         }
         let Some(segment) = transfer else { return };
         match self.transfers.hear(now, from, who.stranger, segment) {
-            Heard::Nothing => {}
-            Heard::Whole(bundle) => self.offer(who, bundle, out),
-            Heard::Malformed(reason) => self.malformed(who, reason, out),
-            Heard::Refused(reason) => self.lost(who, reason, out),
+            SegmentOutcome::Nothing => {}
+            SegmentOutcome::Whole(bundle) => self.offer(who, bundle, out),
+            SegmentOutcome::Malformed(reason) => self.malformed(who, reason, out),
+            SegmentOutcome::Refused(reason) => self.lost(who, reason, out),
         }
     }
     fn lost(&self, who: Who, reason: Refusal, out: &mut impl Sink<Output>) {
@@ -116,7 +118,7 @@ impl Udpcl {
     }
     fn offer(&mut self, who: Who, bundle: Payload, out: &mut impl Sink<Output>) {
         let (ticket, total) = (self.ticket(), Some(bundle.len()));
-        let link = who.link.unwrap_or(self.strangers.nobody());
+        let link = who.link.unwrap_or(self.dynamic.nobody());
         out.push(Output::Offer { ticket, link, part: bundle, last: true, total, reliable: false });
     }
 }

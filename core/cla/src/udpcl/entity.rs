@@ -1,9 +1,9 @@
 //! The entity: its links, deadlines, and which part answers which input.
 
+use super::dynamic::DynamicPeers;
 use super::peers::Homes;
-use super::span::Span;
-use super::strangers::Strangers;
-use super::transfers::{Bounds, Transfers};
+use super::span::UdpclSpan;
+use super::transfers::{TransferBounds, Transfers};
 use super::{Config, LinkParams};
 use alloc::vec::Vec;
 use farlink_base::layer::{ConvergenceLayer, Input, Output, Ticket};
@@ -22,20 +22,20 @@ pub struct Usage {
     /// Bytes of them that have not left.
     pub queued_bytes: u64,
     /// Peers that are not configured and said where they listen.
-    pub strangers: usize,
+    pub dynamic: usize,
 }
 
 /// One UDPCL entity.
 #[derive(Debug)]
 pub struct Udpcl {
     pub(super) config: Config,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<UdpclSpan>,
     /// Places among the spans.
     pub(super) by_link: Few<LinkId, usize>,
     /// Places that no link has.
     pub(super) vacant: Vec<usize>,
     pub(super) homes: Homes,
-    pub(super) strangers: Strangers,
+    pub(super) dynamic: DynamicPeers,
     pub(super) transfers: Transfers,
     pub(super) agenda: TimerQueue<usize>,
     pub(super) next_transfer: u64,
@@ -47,7 +47,7 @@ pub struct Udpcl {
 impl Udpcl {
     /// An entity with its neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Udpcl {
-        let bounds = Bounds {
+        let bounds = TransferBounds {
             transfers: config.transfers.into(),
             memory: config.memory_bytes,
             longest: config.transfer_bytes,
@@ -58,7 +58,7 @@ impl Udpcl {
             by_link: Few::new(),
             vacant: Vec::new(),
             homes: Homes::new(),
-            strangers: Strangers::new(config.layer, config.seed),
+            dynamic: DynamicPeers::new(config.layer, config.seed),
             transfers: Transfers::new(bounds, config.seed),
             agenda: TimerQueue::new(),
             // An entity that starts anew hardly meets numbers its peers remember.
@@ -80,7 +80,7 @@ impl Udpcl {
             arriving_bytes: self.transfers.bytes(),
             queued: self.spans.iter().map(|span| span.queue.len()).sum(),
             queued_bytes: self.spans.iter().map(|span| span.unsent).sum(),
-            strangers: self.strangers.met(),
+            dynamic: self.dynamic.met(),
         }
     }
     /// Places in its table of links: those of links, and those that links left.
@@ -115,7 +115,7 @@ impl Udpcl {
             self.transmit(index, now, out);
         }
         self.transfers.expire(now);
-        self.strangers.expire(now);
+        self.dynamic.expire(now);
     }
     fn shutdown(&mut self, out: &mut impl Sink<Output>) {
         self.closing = true;
@@ -179,6 +179,6 @@ impl ConvergenceLayer for Udpcl {
         self.settle(now, out);
     }
     fn next_timeout(&self) -> Option<Instant> {
-        Instant::earliest([self.agenda.next_deadline(), self.transfers.next_timeout(), self.strangers.next_timeout()])
+        Instant::earliest([self.agenda.next_deadline(), self.transfers.next_timeout(), self.dynamic.next_timeout()])
     }
 }

@@ -11,6 +11,7 @@
 //! at that address can know.
 
 mod arriving;
+mod dynamic;
 mod entity;
 mod finished;
 pub mod packet;
@@ -18,7 +19,6 @@ mod params;
 mod peers;
 mod sending;
 mod span;
-mod strangers;
 mod transfers;
 
 pub use crate::ltp::{Split, whole_block};

@@ -26,7 +26,7 @@ mod key {
 
 /// What the first octet of a message says it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MessageKind {
     /// Zeros, to the end of the packet.
     Padding,
     /// A bundle: of version 6, or the CBOR array of version 7.
@@ -38,22 +38,22 @@ pub enum Kind {
     /// Nothing this protocol has.
     Unused,
 }
-impl Kind {
+impl MessageKind {
     /// That of a message with this first octet.
-    pub fn of(first: u8) -> Kind {
+    pub fn of(first: u8) -> MessageKind {
         match first {
-            0x00 => Kind::Padding,
-            0x06 | 0x80..=0x9f => Kind::Bundle,
-            0x14..=0x1a | 0x20..=0x3f => Kind::Dtls,
-            0xa0..=0xbf => Kind::Map,
-            _ => Kind::Unused,
+            0x00 => MessageKind::Padding,
+            0x06 | 0x80..=0x9f => MessageKind::Bundle,
+            0x14..=0x1a | 0x20..=0x3f => MessageKind::Dtls,
+            0xa0..=0xbf => MessageKind::Map,
+            _ => MessageKind::Unused,
         }
     }
 }
 
 /// One segment of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Segment {
+pub struct TransferSegment {
     /// The sender's number for the transfer.
     pub id: u64,
     /// Length of the whole, where it is not all here.
@@ -79,7 +79,7 @@ pub struct Probe {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Extensions {
     /// Part of a bundle.
-    pub transfer: Option<Segment>,
+    pub transfer: Option<TransferSegment>,
     /// The sender hears what is sent back to where this came from, for so many ms.
     pub listens_ms: Option<u64>,
     /// What the sender says it is called.
@@ -143,11 +143,11 @@ fn array(value: &mut PayloadReader<'_>, counts: &[u64]) -> Option<u64> {
         _ => None,
     }
 }
-fn segment(value: &mut PayloadReader<'_>) -> Option<Segment> {
+fn segment(value: &mut PayloadReader<'_>) -> Option<TransferSegment> {
     let count = array(value, &[2, 4])?;
     let id = cbor::uint(value)?;
     let (total, offset) = if count == 4 { (Some(cbor::uint(value)?), cbor::uint(value)?) } else { (None, 0) };
-    Some(Segment { id, total, offset, data: cbor::string(value, BYTES)? })
+    Some(TransferSegment { id, total, offset, data: cbor::string(value, BYTES)? })
 }
 fn text(value: &mut PayloadReader<'_>) -> Option<String> {
     let text = cbor::string(value, TEXT).filter(|text| text.len() <= NODE_ID_MAX)?;
@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     fn every_first_octet_has_its_class() {
-        let of = |kind| (0..=255u8).filter(|first| Kind::of(*first) == kind).collect::<Vec<u8>>();
-        assert_eq!(of(Kind::Padding), [0]);
-        assert_eq!(of(Kind::Bundle), [6].into_iter().chain(0x80..=0x9f).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Dtls), (0x14..=0x1a).chain(0x20..=0x3f).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Map), (0xa0..=0xbf).collect::<Vec<u8>>());
-        assert_eq!(of(Kind::Unused).len(), 256 - 1 - 33 - 39 - 32);
+        let of = |kind| (0..=255u8).filter(|first| MessageKind::of(*first) == kind).collect::<Vec<u8>>();
+        assert_eq!(of(MessageKind::Padding), [0]);
+        assert_eq!(of(MessageKind::Bundle), [6].into_iter().chain(0x80..=0x9f).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Dtls), (0x14..=0x1a).chain(0x20..=0x3f).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Map), (0xa0..=0xbf).collect::<Vec<u8>>());
+        assert_eq!(of(MessageKind::Unused).len(), 256 - 1 - 33 - 39 - 32);
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         let whole = b"\xa1\x02\x82\x19\x01\x2c\x45hello";
         let (known, used) = read(whole).unwrap();
         let data = Payload::from(&b"hello"[..]);
-        assert_eq!(known.transfer, Some(Segment { id: 300, total: None, offset: 0, data }));
+        assert_eq!(known.transfer, Some(TransferSegment { id: 300, total: None, offset: 0, data }));
         assert_eq!(used, whole.len() as u64);
         let (known, _) = read(&announcement(15_000, "ipn:1.0")).unwrap();
         assert_eq!((known.listens_ms, known.node_id.as_deref()), (Some(15_000), Some("ipn:1.0")));

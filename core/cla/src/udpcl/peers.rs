@@ -2,7 +2,7 @@
 
 use super::LinkParams;
 use super::entity::Udpcl;
-use super::span::Span;
+use super::span::UdpclSpan;
 use crate::tcpcl_v4::contact::same_node;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -59,7 +59,7 @@ impl Udpcl {
             return Who { link: home, known: true, stranger: false };
         }
         let link = self.homes.on(from.ip());
-        Who { link: link.or_else(|| self.strangers.link_at(from)), known: link.is_some(), stranger: true }
+        Who { link: link.or_else(|| self.dynamic.link_at(from)), known: link.is_some(), stranger: true }
     }
     /// The place of the configured link a datagram came over.
     pub(super) fn configured(&self, who: Who) -> Option<usize> {
@@ -79,9 +79,9 @@ impl Udpcl {
     }
     pub(super) fn place_configured(&mut self, span: LinkParams) -> usize {
         let to = Destination::Link(span.link);
-        self.place(Span::new(span, to))
+        self.place(UdpclSpan::new(span, to))
     }
-    pub(super) fn place(&mut self, mut span: Span) -> usize {
+    pub(super) fn place(&mut self, mut span: UdpclSpan) -> usize {
         let index = self.vacant.pop().unwrap_or(self.spans.len());
         self.by_link.insert(span.config.link, index);
         match self.spans.get_mut(index) {
@@ -102,7 +102,7 @@ impl Udpcl {
         let Some(home) = address else { return };
         self.homes.insert(home, link);
         // One that was met is a neighbour now.
-        if let Some(met) = self.strangers.link_at(home) {
+        if let Some(met) = self.dynamic.link_at(home) {
             self.remove_link(met, out);
         }
     }
@@ -154,13 +154,13 @@ impl Udpcl {
                 self.homes.at(home).next().is_none().then_some(home)
             }
             (None, Destination::Address(met)) => {
-                self.strangers.forget(met);
+                self.dynamic.forget(met);
                 Some(met)
             }
             (None, Destination::Link(_)) => None,
         };
         left.into_iter().for_each(|address| self.transfers.forget(address));
-        let mut nobody = Span::new(LinkParams::default(), Destination::Link(LinkId(0)));
+        let mut nobody = UdpclSpan::new(LinkParams::default(), Destination::Link(LinkId(0)));
         nobody.touched = self.spans[index].touched;
         self.spans[index] = nobody;
         self.vacant.push(index);

@@ -3,8 +3,8 @@
 use super::DATAGRAM_MAX;
 use super::entity::Udpcl;
 use super::packet::{KEEPALIVE, announcement, segment_head};
-use super::span::Job;
-use crate::batches::Trains;
+use super::span::OutgoingBundle;
+use crate::batches::BatchBuilder;
 use alloc::vec::Vec;
 use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
@@ -31,7 +31,7 @@ impl Udpcl {
             return out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
         }
         span.unsent += total;
-        span.queue.push_back(Job::new(id, total, part, leaving));
+        span.queue.push_back(OutgoingBundle::new(id, total, part, leaving));
         self.ask(index, out);
         self.touch(index);
     }
@@ -88,17 +88,17 @@ impl Udpcl {
             return;
         }
         let horizon = span.begin_burst(now);
-        let mut trains = Trains::new(span.to);
+        let mut batches = BatchBuilder::new(span.to);
         let mut left: Vec<SendId> = Vec::new();
-        while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+        while batches.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
             self.begin(index, now, out);
             if !self.spans[index].has_work() {
                 break;
             }
-            self.transmit_one(index, &mut trains, &mut left, out);
+            self.transmit_one(index, &mut batches, &mut left, out);
             self.ask(index, out);
         }
-        trains.flush(out);
+        batches.flush(out);
         let span = &mut self.spans[index];
         span.end_burst();
         let link = span.config.link;
@@ -125,7 +125,13 @@ impl Udpcl {
     }
     /// Sends the next datagram of the bundle in front, all of which is here.
     // 7122-3.2-1
-    fn transmit_one(&mut self, index: usize, trains: &mut Trains, left: &mut Vec<SendId>, out: &mut impl Sink<Output>) {
+    fn transmit_one(
+        &mut self,
+        index: usize,
+        batches: &mut BatchBuilder,
+        left: &mut Vec<SendId>,
+        out: &mut impl Sink<Output>,
+    ) {
         let span = &mut self.spans[index];
         let room = u64::from(span.config.datagram_bytes);
         let Some(total) = span.queue.front().map(|job| job.total) else { return };
@@ -143,11 +149,11 @@ impl Udpcl {
         let data = job.take(len);
         let done = job.is_done();
         let datagram = head.len() as u64 + len;
-        trains.begin(datagram, out);
+        batches.begin(datagram, out);
         if !head.is_empty() {
-            trains.head(&head);
+            batches.head(&head);
         }
-        trains.rope.append(data);
+        batches.rope.append(data);
         if done {
             left.extend(span.queue.pop_front().map(|job| job.id));
         }

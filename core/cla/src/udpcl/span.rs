@@ -20,7 +20,7 @@ const UDP_HEADER: u64 = 8;
 
 /// A bundle to send.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct OutgoingBundle {
     pub(super) id: SendId,
     pub(super) total: u64,
     /// Bytes of it that have left.
@@ -36,10 +36,20 @@ pub(super) struct Job {
     /// The number of its transfer, once it has one.
     pub(super) transfer: Option<u64>,
 }
-impl Job {
-    pub(super) fn new(id: SendId, total: u64, part: Payload, leaving: Leaving) -> Job {
+impl OutgoingBundle {
+    pub(super) fn new(id: SendId, total: u64, part: Payload, leaving: Leaving) -> OutgoingBundle {
         let asked = part.len();
-        Job { id, total, at: 0, window: Payload::new(), rest: part, asked, leaving, grown: 0, transfer: None }
+        OutgoingBundle {
+            id,
+            total,
+            at: 0,
+            window: Payload::new(),
+            rest: part,
+            asked,
+            leaving,
+            grown: 0,
+            transfer: None,
+        }
     }
     /// It is to leave at `now` and gets its age; false: it expired.
     pub(super) fn begin(&mut self, now: Instant) -> bool {
@@ -90,13 +100,13 @@ impl Job {
 
 /// A neighbour.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct UdpclSpan {
     pub(super) config: LinkParams,
     pub(super) to: Destination,
     /// Where the peer is, as far as the driver knows.
     pub(super) home: Option<SocketAddr>,
     pub(super) state: LinkState,
-    pub(super) queue: VecDeque<Job>,
+    pub(super) queue: VecDeque<OutgoingBundle>,
     /// Bytes in the queue, whether they are here or not.
     pub(super) unsent: u64,
     /// When what was sent has left the transmitter.
@@ -113,14 +123,14 @@ pub(super) struct Span {
     pub(super) touched: bool,
 }
 
-impl Span {
-    pub(super) fn new(mut config: LinkParams, to: Destination) -> Span {
+impl UdpclSpan {
+    pub(super) fn new(mut config: LinkParams, to: Destination) -> UdpclSpan {
         config.datagram_bytes = config.datagram_bytes.clamp(64, super::DATAGRAM_MAX as u32);
         if !config.keepalive.is_zero() {
             // 7122-3.4-2
             config.keepalive = config.keepalive.max(super::KEEPALIVE_MIN);
         }
-        Span {
+        UdpclSpan {
             config,
             to,
             home: None,
@@ -201,7 +211,7 @@ impl Span {
         self.queue.front().is_some_and(|job| job.has(self.step(job)))
     }
     /// Bytes of a bundle that must be here for the next datagram.
-    fn step(&self, job: &Job) -> u64 {
+    fn step(&self, job: &OutgoingBundle) -> u64 {
         if self.in_segments(job.total) { self.config.datagram_bytes.into() } else { job.total }
     }
     /// Whether a bundle of this length leaves in segments.
@@ -221,7 +231,7 @@ impl Span {
         self.may_send() && self.unsent < mark
     }
     /// A bundle is no longer to be sent.
-    pub(super) fn take_back(&mut self, id: SendId) -> Option<Job> {
+    pub(super) fn take_back(&mut self, id: SendId) -> Option<OutgoingBundle> {
         let place = self.queue.iter().position(|job| job.id == id)?;
         let job = self.queue.remove(place)?;
         self.unsent -= job.total - job.at;
@@ -234,8 +244,8 @@ mod tests {
     use super::*;
     use farlink_base::LinkId;
 
-    fn span(rate: u64) -> Span {
-        let mut span = Span::new(LinkParams::default(), Destination::Link(LinkId(1)));
+    fn span(rate: u64) -> UdpclSpan {
+        let mut span = UdpclSpan::new(LinkParams::default(), Destination::Link(LinkId(1)));
         span.set_state(Instant::ZERO, LinkState { rate: Some(DataRate(rate)), ..LinkState::UP });
         span
     }
@@ -250,7 +260,7 @@ mod tests {
     #[test]
     fn bursts_are_short_and_idle_unsaved() {
         let mut span = span(100_000_000);
-        let burst = |span: &mut Span, now: u64| {
+        let burst = |span: &mut UdpclSpan, now: u64| {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;
             while span.busy_until <= horizon {
@@ -281,7 +291,7 @@ mod tests {
     #[test]
     fn streamed_bundle_is_read_window_by_window() {
         let whole = Payload::fill(1, 5 * WINDOW + 10);
-        let mut job = Job::new(SendId(1), whole.len(), whole.slice(0, 100), Leaving::AS_IT_IS);
+        let mut job = OutgoingBundle::new(SendId(1), whole.len(), whole.slice(0, 100), Leaving::AS_IT_IS);
         let (mut sent, mut asked) = (Payload::new(), 100);
         while !job.is_done() {
             while let Some((from, len)) = job.want() {

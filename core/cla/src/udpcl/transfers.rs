@@ -2,7 +2,7 @@
 //! dropped some time after its last segment; nobody asks for what is missing.
 
 use super::finished::{Finished, TransferId};
-use super::packet::{Kind, Segment};
+use super::packet::{MessageKind, TransferSegment};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -19,7 +19,7 @@ const NEIGHBOUR_PART: u64 = 2;
 
 /// What bounds transfers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct TransferBounds {
     /// At once.
     pub transfers: u64,
     /// Bytes of all.
@@ -32,7 +32,7 @@ pub(super) struct Bounds {
 
 /// What a segment led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum SegmentOutcome {
     /// More is to come, or it was heard before.
     Nothing,
     /// All is here.
@@ -45,7 +45,7 @@ pub(super) enum Heard {
 
 /// One that is not complete.
 #[derive(Debug)]
-struct Transfer {
+struct PartialTransfer {
     total: u64,
     /// What is here, by the place of its first byte.
     runs: BTreeMap<u64, Payload>,
@@ -55,7 +55,7 @@ struct Transfer {
     dies: Instant,
     timer: TimerKey,
 }
-impl Transfer {
+impl PartialTransfer {
     /// Adds bytes that are not here yet; false: some of them are.
     fn add(&mut self, offset: u64, data: &Payload) -> bool {
         let end = offset + data.len();
@@ -86,12 +86,12 @@ impl Transfer {
 
 /// What some of them hold.
 #[derive(Clone, Copy, Default, Debug)]
-struct Share {
+struct TransferShare {
     transfers: u64,
     bytes: u64,
 }
-impl Share {
-    fn may(&self, transfers: u64, bytes: u64, bounds: &Bounds, part: u64) -> bool {
+impl TransferShare {
+    fn may(&self, transfers: u64, bytes: u64, bounds: &TransferBounds, part: u64) -> bool {
         self.transfers + transfers <= (bounds.transfers / part).max(1) && self.bytes + bytes <= bounds.memory / part
     }
     fn take(&mut self, transfers: u64, bytes: u64) {
@@ -107,11 +107,11 @@ impl Share {
 /// All transfers that arrive, by who sends them.
 #[derive(Debug)]
 pub(super) struct Transfers {
-    bounds: Bounds,
-    open: Map<TransferId, Transfer>,
-    of: Map<SocketAddr, Share>,
-    all: Share,
-    strangers: Share,
+    bounds: TransferBounds,
+    open: Map<TransferId, PartialTransfer>,
+    of: Map<SocketAddr, TransferShare>,
+    all: TransferShare,
+    dynamic: TransferShare,
     /// When to look whether one is too old.
     timers: TimerQueue<TransferId>,
     /// Of neighbours, and of strangers: these do not push those out.
@@ -119,13 +119,13 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    pub(super) const fn new(bounds: Bounds, seed: u64) -> Transfers {
+    pub(super) const fn new(bounds: TransferBounds, seed: u64) -> Transfers {
         Transfers {
             bounds,
             open: map(seed),
             of: map(seed),
-            all: Share { transfers: 0, bytes: 0 },
-            strangers: Share { transfers: 0, bytes: 0 },
+            all: TransferShare { transfers: 0, bytes: 0 },
+            dynamic: TransferShare { transfers: 0, bytes: 0 },
             timers: TimerQueue::new(),
             finished: [Finished::new(seed), Finished::new(seed)],
         }
@@ -156,13 +156,19 @@ impl Transfers {
         }
     }
     /// A segment came.
-    pub(super) fn hear(&mut self, now: Instant, from: SocketAddr, stranger: bool, segment: Segment) -> Heard {
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        stranger: bool,
+        segment: TransferSegment,
+    ) -> SegmentOutcome {
         let id = (from, segment.id);
         let finished = &mut self.finished[usize::from(stranger)];
         finished.expire(now);
         // Of a transfer that is over, and copies of what came whole.
         if segment.data.is_empty() || finished.contains(&id) {
-            return Heard::Nothing;
+            return SegmentOutcome::Nothing;
         }
         let Some(total) = segment.total else {
             // All of it is in one segment; what is open under the number cannot be of it.
@@ -174,17 +180,17 @@ impl Transfers {
             return whole(segment.data);
         };
         if segment.offset.checked_add(segment.data.len()).is_none_or(|end| end > total) {
-            return Heard::Malformed("a segment beyond the end of its transfer");
+            return SegmentOutcome::Malformed("a segment beyond the end of its transfer");
         }
         match self.open.get(&id).map(|transfer| transfer.total) {
             Some(before) if before != total => {
                 return self.malformed(now, id, "segments that differ in the length of their transfer");
             }
             Some(_) => {}
-            None if total > self.bounds.longest => return Heard::Refused(Refusal::TooLarge),
+            None if total > self.bounds.longest => return SegmentOutcome::Refused(Refusal::TooLarge),
             None => {
                 if !self.may(&id, stranger, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
-                    return Heard::Refused(Refusal::NoResources);
+                    return SegmentOutcome::Refused(Refusal::NoResources);
                 }
                 self.begin(now, id, total, stranger);
             }
@@ -196,12 +202,12 @@ impl Transfers {
         let part = if stranger { STRANGERS_PART * STRANGER_PART } else { NEIGHBOUR_PART };
         one.may(transfers, bytes, &self.bounds, part)
             && self.all.may(transfers, bytes, &self.bounds, 1)
-            && (!stranger || self.strangers.may(transfers, bytes, &self.bounds, STRANGERS_PART))
+            && (!stranger || self.dynamic.may(transfers, bytes, &self.bounds, STRANGERS_PART))
     }
     fn begin(&mut self, now: Instant, id: TransferId, total: u64, stranger: bool) {
         let dies = now + self.bounds.idle;
         let weight = TRANSFER_BYTES;
-        let transfer = Transfer {
+        let transfer = PartialTransfer {
             total,
             runs: BTreeMap::new(),
             have: 0,
@@ -214,47 +220,49 @@ impl Transfers {
         self.all.take(1, weight);
         self.of.entry(id.0).or_default().take(1, weight);
         if stranger {
-            self.strangers.take(1, weight);
+            self.dynamic.take(1, weight);
         }
     }
-    fn add(&mut self, now: Instant, id: TransferId, segment: &Segment) -> Heard {
-        let Some(stranger) = self.open.get(&id).map(|transfer| transfer.stranger) else { return Heard::Nothing };
+    fn add(&mut self, now: Instant, id: TransferId, segment: &TransferSegment) -> SegmentOutcome {
+        let Some(stranger) = self.open.get(&id).map(|transfer| transfer.stranger) else {
+            return SegmentOutcome::Nothing;
+        };
         if !self.may(&id, stranger, 0, RUN_BYTES + segment.data.len()) {
-            return Heard::Refused(Refusal::NoResources);
+            return SegmentOutcome::Refused(Refusal::NoResources);
         }
-        let Some(transfer) = self.open.get_mut(&id) else { return Heard::Nothing };
+        let Some(transfer) = self.open.get_mut(&id) else { return SegmentOutcome::Nothing };
         if !transfer.add(segment.offset, &segment.data) {
             // Also a copy of one that is here overlaps it (draft section 3.6.2).
-            return Heard::Nothing;
+            return SegmentOutcome::Nothing;
         }
         transfer.dies = now + self.bounds.idle;
         let complete = transfer.have == transfer.total;
         let (before, after) = (transfer.weight, transfer.weight());
         transfer.weight = after;
-        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), stranger.then_some(&mut self.strangers)];
+        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), stranger.then_some(&mut self.dynamic)];
         for share in shares.into_iter().flatten() {
             share.bytes = share.bytes + after - before;
         }
         if !complete {
-            return Heard::Nothing;
+            return SegmentOutcome::Nothing;
         }
         self.finished[usize::from(stranger)].insert(now, id);
-        let bundle = self.close(id).map(Transfer::join);
-        bundle.map_or(Heard::Nothing, whole)
+        let bundle = self.close(id).map(PartialTransfer::join);
+        bundle.map_or(SegmentOutcome::Nothing, whole)
     }
     /// Nothing more is heard of this transfer.
-    fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> Heard {
+    fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> SegmentOutcome {
         if let Some(transfer) = self.close(id) {
             self.finished[usize::from(transfer.stranger)].insert(now, id);
         }
-        Heard::Malformed(why)
+        SegmentOutcome::Malformed(why)
     }
-    fn close(&mut self, id: TransferId) -> Option<Transfer> {
+    fn close(&mut self, id: TransferId) -> Option<PartialTransfer> {
         let transfer = self.open.remove(&id)?;
         self.timers.cancel(transfer.timer);
         self.all.give(1, transfer.weight);
         if transfer.stranger {
-            self.strangers.give(1, transfer.weight);
+            self.dynamic.give(1, transfer.weight);
         }
         if let Some(one) = self.of.get_mut(&id.0) {
             one.give(1, transfer.weight);
@@ -274,10 +282,10 @@ impl Transfers {
 }
 
 /// What was transferred must begin as bundles do.
-fn whole(bundle: Payload) -> Heard {
-    match bundle.reader().read_u8().map(Kind::of) {
-        Some(Kind::Bundle) => Heard::Whole(bundle),
-        _ => Heard::Malformed("a transfer that is no bundle"),
+fn whole(bundle: Payload) -> SegmentOutcome {
+    match bundle.reader().read_u8().map(MessageKind::of) {
+        Some(MessageKind::Bundle) => SegmentOutcome::Whole(bundle),
+        _ => SegmentOutcome::Malformed("a transfer that is no bundle"),
     }
 }
 

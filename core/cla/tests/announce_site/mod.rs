@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use farlink_base::{Duration, EndpointId, Instant};
-use farlink_cla::announce::{Announcer, Around, Beacon, Config, FoundId, Input, LinkNow, Output, Service};
+use farlink_cla::announce::{
+    AnnouncedService, Announcer, Around, Beacon, Config, DiscoveredId, Input, LinkNow, Output,
+};
 use farlink_cla::registry::LayerInfo;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,27 +27,27 @@ pub fn numbered(node: &str, period: u64, sequence: u32) -> Vec<u8> {
     serving(node, period, sequence, &[("tcpclv4", 4556)])
 }
 pub fn serving(node: &str, period: u64, sequence: u32, services: &[(&str, u16)]) -> Vec<u8> {
-    let services = services.iter().map(|(name, port)| Service { layer: layer(name), port: *port }).collect();
+    let services = services.iter().map(|(name, port)| AnnouncedService { layer: layer(name), port: *port }).collect();
     let period = Some(Duration::from_secs(period));
     Beacon { node: node.parse().unwrap(), sequence: Some(sequence), services, period }.emit()
 }
 
 /// What the node knows besides.
 #[derive(Default)]
-pub struct World {
+pub struct SiteWorld {
     /// Nodes it needs no beacon of.
     pub known: BTreeSet<String>,
     /// Addresses that answer.
     pub answer: BTreeSet<SocketAddr>,
     /// Links an operator turned off.
-    pub off: BTreeSet<FoundId>,
-    links: RefCell<BTreeMap<FoundId, SocketAddr>>,
+    pub off: BTreeSet<DiscoveredId>,
+    links: RefCell<BTreeMap<DiscoveredId, SocketAddr>>,
 }
-impl Around for World {
+impl Around for SiteWorld {
     fn is_known(&self, node: &EndpointId, _: usize, _: SocketAddr) -> bool {
         self.known.contains(&node.to_string())
     }
-    fn state(&self, id: FoundId) -> LinkNow {
+    fn state(&self, id: DiscoveredId) -> LinkNow {
         let links = self.links.borrow();
         match links.get(&id) {
             _ if self.off.contains(&id) => LinkNow::Off,
@@ -55,23 +57,23 @@ impl Around for World {
     }
 }
 
-pub struct Site {
+pub struct AnnounceSite {
     pub announcer: Announcer,
-    pub world: World,
+    pub world: SiteWorld,
     pub now: Instant,
     /// Everything said, and when.
     pub said: Vec<(Instant, Vec<u8>)>,
     /// Links made: when, to whom, where, by which layer.
-    pub found: Vec<(Instant, FoundId, String, SocketAddr, usize)>,
+    pub found: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
     /// Links ended: when, which, why.
-    pub lost: Vec<(Instant, FoundId, &'static str)>,
+    pub lost: Vec<(Instant, DiscoveredId, &'static str)>,
 }
-impl Site {
+impl AnnounceSite {
     /// Of this name, with an interval of 5 s, reaching by TCPCLv4.
-    pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> Site {
+    pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> AnnounceSite {
         let mut config = Config {
             node_ids: vec![name.parse().unwrap()],
-            services: vec![Service { layer: layer("tcpclv4"), port: 4556 }],
+            services: vec![AnnouncedService { layer: layer("tcpclv4"), port: 4556 }],
             interval: Duration::from_secs(5),
             reach: vec![layer("tcpclv4")],
             accept: vec!["*".into()],
@@ -80,8 +82,8 @@ impl Site {
         };
         change(&mut config);
         let announcer = Announcer::new(config, Instant::ZERO);
-        let (world, now) = (World::default(), Instant::ZERO);
-        Site { announcer, world, now, said: Vec::new(), found: Vec::new(), lost: Vec::new() }
+        let (world, now) = (SiteWorld::default(), Instant::ZERO);
+        AnnounceSite { announcer, world, now, said: Vec::new(), found: Vec::new(), lost: Vec::new() }
     }
     fn give(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
@@ -89,7 +91,7 @@ impl Site {
         for output in out {
             match output {
                 Output::Announce(bytes) => self.said.push((self.now, bytes)),
-                Output::Found { id, node, layer, address } => {
+                Output::Discovered { id, node, layer, address } => {
                     self.world.links.borrow_mut().insert(id, address);
                     self.found.push((self.now, id, node.to_string(), address, layer));
                 }

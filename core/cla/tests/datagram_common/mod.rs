@@ -71,7 +71,7 @@ pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
 }
 
 /// One node: an engine, and an agent with a durable memory.
-pub struct Side {
+pub struct EngineSide {
     pub ltp: Ltp,
     pub config: Config,
     pub span: SpanConfig,
@@ -103,7 +103,7 @@ pub struct Side {
     next_send: u64,
 }
 
-enum Happening {
+enum PairEvent {
     Arrive(usize, DatagramBatch),
     Verdict { side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>, generation: u32 },
     More { side: usize, id: SendId, from: u64, len: u64, generation: u32 },
@@ -112,12 +112,12 @@ enum Happening {
     Restart(usize),
 }
 
-pub struct World {
+pub struct EnginePair {
     pub now: Instant,
-    pub sides: [Side; 2],
+    pub sides: [EngineSide; 2],
     pub channel: Channel,
     rng: Rng,
-    queue: BTreeMap<(Instant, u64), Happening>,
+    queue: BTreeMap<(Instant, u64), PairEvent>,
     order: u64,
     /// How long the agents take to keep a bundle.
     pub keep: Duration,
@@ -145,17 +145,17 @@ fn address(side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, side as u8 + 1], 1113))
 }
 
-impl World {
-    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> World {
-        World::with(seed, channel, span, |_, _| {})
+impl EnginePair {
+    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
+        EnginePair::with(seed, channel, span, |_, _| {})
     }
-    pub fn with(seed: u64, channel: Channel, span: SpanConfig, tune: impl Fn(usize, &mut Config)) -> World {
+    pub fn with(seed: u64, channel: Channel, span: SpanConfig, tune: impl Fn(usize, &mut Config)) -> EnginePair {
         let side = |index: usize| {
             let mut config = Config { engine: index as u64 + 1, seed: seed + index as u64, split, ..Config::default() };
             tune(index, &mut config);
             let peer = 2 - index as u64;
             let span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..span.clone() };
-            Side {
+            EngineSide {
                 ltp: Ltp::new(config.clone(), vec![span.clone()]),
                 config,
                 span,
@@ -181,7 +181,7 @@ impl World {
                 next_send: 0,
             }
         };
-        let mut world = World {
+        let mut world = EnginePair {
             now: Instant::ZERO,
             sides: [side(0), side(1)],
             channel,
@@ -201,17 +201,17 @@ impl World {
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
         for edge in edges {
-            world.at(instant(edge), Happening::Window);
+            world.at(instant(edge), PairEvent::Window);
         }
         world.tell_links();
         world
     }
-    fn at(&mut self, when: Instant, what: Happening) {
+    fn at(&mut self, when: Instant, what: PairEvent) {
         self.order += 1;
         self.queue.insert((when, self.order), what);
     }
     pub fn restart_at(&mut self, seconds: f64, side: usize) {
-        self.at(instant(seconds), Happening::Restart(side));
+        self.at(instant(seconds), PairEvent::Restart(side));
     }
     /// Queues a bundle at side 0 or 1.
     pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {
@@ -285,7 +285,7 @@ impl World {
                 Output::Want { id, from, len, .. } => {
                     s.asked += len;
                     let (when, generation) = (self.now + Duration::from_millis(1), self.generation[side]);
-                    self.at(when, Happening::More { side, id, from, len, generation });
+                    self.at(when, PairEvent::More { side, id, from, len, generation });
                 }
                 Output::Sent { id, .. } => {
                     let (number, _, reliable) = s.open.remove(&id).expect("sent once");
@@ -329,7 +329,7 @@ impl World {
         }
         if self.rng.chance(self.hold.0) && self.sides[side].held.insert(ticket) {
             let (when, generation) = (self.now + self.hold.1, self.generation[side]);
-            self.at(when, Happening::Resume { side, ticket, generation });
+            self.at(when, PairEvent::Resume { side, ticket, generation });
             self.input(side, Input::Hold { ticket });
         }
     }
@@ -367,7 +367,7 @@ impl World {
     }
     fn answer(&mut self, side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>) {
         let (when, generation) = (self.now + self.keep, self.generation[side]);
-        self.at(when, Happening::Verdict { side, ticket, number, verdict, generation });
+        self.at(when, PairEvent::Verdict { side, ticket, number, verdict, generation });
     }
     fn transmit(&mut self, side: usize, train: &DatagramBatch) {
         let mut joined: Vec<Payload> = Vec::new();
@@ -400,7 +400,7 @@ impl World {
             while let Some(next) = rest.next_if(|next| next.len() == u64::from(stride)) {
                 data.append(next);
             }
-            self.at(when, Happening::Arrive(1 - side, DatagramBatch { stride, data }));
+            self.at(when, PairEvent::Arrive(1 - side, DatagramBatch { stride, data }));
         }
     }
     fn restart(&mut self, side: usize) {
@@ -429,10 +429,10 @@ impl World {
         if self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= self.now) {
             let (_, what) = self.queue.pop_first().unwrap();
             match what {
-                Happening::Arrive(side, train) => {
+                PairEvent::Arrive(side, train) => {
                     self.input(side, Input::Socket(socket::Input::Datagrams { from: address(1 - side), train }));
                 }
-                Happening::Verdict { side, ticket, number, verdict, generation }
+                PairEvent::Verdict { side, ticket, number, verdict, generation }
                     if generation == self.generation[side] =>
                 {
                     let input = match verdict {
@@ -444,17 +444,17 @@ impl World {
                     };
                     self.input(side, input);
                 }
-                Happening::More { side, id, from, len, generation } if generation == self.generation[side] => {
+                PairEvent::More { side, id, from, len, generation } if generation == self.generation[side] => {
                     self.more(side, id, from, len);
                 }
-                Happening::Resume { side, ticket, generation } if generation == self.generation[side] => {
+                PairEvent::Resume { side, ticket, generation } if generation == self.generation[side] => {
                     self.sides[side].held.remove(&ticket);
                     self.input(side, Input::Resume { ticket });
                 }
-                Happening::Verdict { .. } | Happening::More { .. } | Happening::Resume { .. } => {}
-                Happening::Window if self.channel.told => self.tell_links(),
-                Happening::Window => {}
-                Happening::Restart(side) => self.restart(side),
+                PairEvent::Verdict { .. } | PairEvent::More { .. } | PairEvent::Resume { .. } => {}
+                PairEvent::Window if self.channel.told => self.tell_links(),
+                PairEvent::Window => {}
+                PairEvent::Restart(side) => self.restart(side),
             }
             return true;
         }

@@ -31,7 +31,7 @@ pub fn at(engine: u64) -> SocketAddr {
 }
 
 /// One engine.
-pub struct Bench {
+pub struct LtpBench {
     pub ltp: Ltp,
     pub now: Instant,
     /// Why datagrams were thrown away.
@@ -45,13 +45,13 @@ pub struct Bench {
     pub keeps: bool,
     open: Vec<(Ticket, Payload)>,
 }
-impl Bench {
+impl LtpBench {
     /// Engine `own`; its neighbour is engine `peer`, and known to be at its address.
-    pub fn new(own: u64, peer: u64, tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+    pub fn new(own: u64, peer: u64, tune: impl Fn(&mut Config, &mut SpanConfig)) -> LtpBench {
         let mut config = Config { engine: own, seed: 5 + own, split, ..Config::default() };
         let mut span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..SpanConfig::default() };
         tune(&mut config, &mut span);
-        let mut bench = Bench {
+        let mut bench = LtpBench {
             ltp: Ltp::new(config, vec![span]),
             now: Instant(1_000_000_000),
             dropped: Vec::new(),
@@ -144,7 +144,7 @@ pub fn segments(datagrams: &[Bytes]) -> Vec<Segment> {
 /// Carries datagrams between two engines, of which the first has just sent these, until both are silent; what does not
 /// pass `lost` is lost. All that went, with who sent it.
 pub fn talk(
-    benches: [&mut Bench; 2],
+    benches: [&mut LtpBench; 2],
     engines: [u64; 2],
     first: Vec<Bytes>,
     mut lost: impl FnMut(usize, &Bytes) -> bool,

@@ -1,11 +1,11 @@
 //! What stands in for the agent: sends each bundle until it is confirmed, accepts each once.
 
-use super::{LINK, Plan};
+use super::{LINK, StreamPlan};
 use farlink_base::layer::{Input, Output, SendId, Ticket};
 use farlink_base::{Leaving, Payload, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub struct Agent {
+pub struct StreamAgent {
     side: usize,
     lengths: Vec<usize>,
     queue: VecDeque<usize>,
@@ -25,9 +25,9 @@ pub struct Agent {
     pub met: Vec<(Option<String>, Option<String>)>,
 }
 
-impl std::fmt::Debug for Agent {
+impl std::fmt::Debug for StreamAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Agent { side, queue, sending, ready, confirmed, .. } = self;
+        let StreamAgent { side, queue, sending, ready, confirmed, .. } = self;
         write!(f, "side {side}: {queue:?} waiting, {sending:?} under way, ready {ready}, confirmed {confirmed:?}")
     }
 }
@@ -40,10 +40,10 @@ fn content(side: usize, index: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-impl Agent {
-    pub fn new(side: usize, plan: &Plan) -> Self {
+impl StreamAgent {
+    pub fn new(side: usize, plan: &StreamPlan) -> Self {
         let lengths = plan.bundles[side].clone();
-        Agent {
+        StreamAgent {
             side,
             queue: (0..lengths.len()).collect(),
             lengths,
@@ -156,7 +156,7 @@ impl Agent {
         assert!((0..=1).contains(&self.peers), "peer up and down do not alternate");
     }
     /// Every bundle of the other side is here, whole, once; or every one that is here is, where some may be lost.
-    pub fn check_accepted(&self, lengths: &[usize], plan: &Plan) {
+    pub fn check_accepted(&self, lengths: &[usize], plan: &StreamPlan) {
         let came = |index: &usize| !plan.may_lose() || self.accepted.contains_key(index);
         let want: BTreeMap<usize, usize> = lengths.iter().copied().enumerate().filter(|(at, _)| came(at)).collect();
         assert_eq!(self.accepted, want, "{plan:?}");

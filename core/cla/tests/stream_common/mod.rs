@@ -5,12 +5,12 @@
 mod agent;
 mod wire;
 
-use agent::Agent;
+use agent::StreamAgent;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
 use std::collections::BTreeMap;
-use wire::Connection;
+use wire::StreamPipe;
 
 /// Where both sides are.
 const PLACE: &str = "127.0.0.1:4556";
@@ -19,7 +19,7 @@ pub const LINK: LinkId = LinkId(0);
 
 /// What happens in one run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct StreamPlan {
     pub seed: u64,
     /// Bundles each side sends, by length.
     pub bundles: [Vec<usize>; 2],
@@ -50,9 +50,9 @@ pub struct Plan {
     /// The node IDs each side's certificate proves; `None`: there is no TLS.
     pub certificates: Option<[Vec<String>; 2]>,
 }
-impl Default for Plan {
+impl Default for StreamPlan {
     fn default() -> Self {
-        Plan {
+        StreamPlan {
             seed: 1,
             bundles: [vec![200; 20], vec![300; 20]],
             capacity: 4096,
@@ -71,7 +71,7 @@ impl Default for Plan {
         }
     }
 }
-impl Plan {
+impl StreamPlan {
     /// Whether a bundle may be lost that its sender takes for sent.
     fn may_lose(&self) -> bool {
         self.forgetful && !self.restarts.is_empty() && self.refused + self.held > 0
@@ -80,7 +80,7 @@ impl Plan {
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct StreamOutcome {
     /// When the last bundle was confirmed.
     pub took: Duration,
     /// Bundles offered a second time (their confirmation was lost).
@@ -109,24 +109,24 @@ enum Todo {
     Secured(usize),
 }
 
-struct World<'a, L> {
-    plan: &'a Plan,
+struct StreamWorld<'a, L> {
+    plan: &'a StreamPlan,
     make: &'a dyn Fn(usize) -> L,
     rng: Rng,
     now: Instant,
     order: u64,
     todo: BTreeMap<(Instant, u64), Todo>,
     layers: [L; 2],
-    agents: [Agent; 2],
-    connections: Vec<Connection>,
+    agents: [StreamAgent; 2],
+    connections: Vec<StreamPipe>,
     up: bool,
     lives: [usize; 2],
 }
 
 /// Runs the plan until both sides are done; panics with the plan if something is lost, doubled or
 /// stuck.
-pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outcome {
-    let mut world = World {
+pub fn run<L: ConvergenceLayer>(plan: &StreamPlan, make: &dyn Fn(usize) -> L) -> StreamOutcome {
+    let mut world = StreamWorld {
         plan,
         make,
         rng: Rng::new(plan.seed),
@@ -134,7 +134,7 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
         order: 0,
         todo: BTreeMap::new(),
         layers: [make(0), make(1)],
-        agents: [0, 1].map(|side| Agent::new(side, plan)),
+        agents: [0, 1].map(|side| StreamAgent::new(side, plan)),
         connections: Vec::new(),
         up: true,
         lives: [0; 2],
@@ -158,14 +158,14 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
     let first = world.connections.first().map_or([0; 2], |connection| connection.delivered);
     let peers = world.agents.each_mut().map(|agent| std::mem::take(&mut agent.met));
     let repeated = world.agents.iter().map(|agent| agent.repeated).sum();
-    Outcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
+    StreamOutcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
 }
 
-impl<L: ConvergenceLayer> World<'_, L> {
+impl<L: ConvergenceLayer> StreamWorld<'_, L> {
     fn is_done(&self) -> bool {
         let here =
             |side: usize| self.plan.may_lose() || self.agents[side].accepted() == self.plan.bundles[1 - side].len();
-        self.agents.iter().all(Agent::is_done) && (0..2).all(here)
+        self.agents.iter().all(StreamAgent::is_done) && (0..2).all(here)
     }
     /// Both are where their streams come from.
     fn locate(&mut self, side: usize) {
@@ -344,7 +344,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     return self.at(wait, Todo::Refused(side, stream));
                 }
                 let index = self.connections.len();
-                self.connections.push(Connection::new(side, stream, index));
+                self.connections.push(StreamPipe::new(side, stream, index));
                 self.at(wait, Todo::Opened(index));
             }
             Output::Socket(socket::Output::Write { stream, data }) => {

@@ -2,7 +2,7 @@
 
 use farlink_base::{Payload, StreamId};
 
-pub struct Connection {
+pub struct StreamPipe {
     /// The side that connected.
     pub active: usize,
     streams: [Option<StreamId>; 2],
@@ -23,11 +23,11 @@ pub struct Connection {
     /// Whether this side wants to know what arrived.
     pub confirms: [bool; 2],
 }
-impl Connection {
+impl StreamPipe {
     pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
         let passive = StreamId(StreamId::PASSIVE | index as u64);
         let streams = if active == 0 { [Some(stream), Some(passive)] } else { [Some(passive), Some(stream)] };
-        Connection {
+        StreamPipe {
             active,
             streams,
             open: [false; 2],

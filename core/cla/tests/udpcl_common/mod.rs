@@ -85,16 +85,16 @@ pub fn refused(out: &[Output]) -> Vec<Refusal> {
 }
 
 /// One entity, driven by hand; its neighbour over link 0 is at [`address`] 0.
-pub struct Bench {
+pub struct UdpclBench {
     pub layer: Udpcl,
     pub now: Instant,
 }
-impl Bench {
-    pub fn new(tune: impl Fn(&mut Config, &mut LinkParams)) -> Bench {
+impl UdpclBench {
+    pub fn new(tune: impl Fn(&mut Config, &mut LinkParams)) -> UdpclBench {
         let mut config = Config { node_id: "ipn:2.0".into(), seed: 5, split, ..Config::default() };
         let mut span = LinkParams { link: LINK, node_id: "ipn:1.0".into(), ..LinkParams::default() };
         tune(&mut config, &mut span);
-        let mut bench = Bench { layer: Udpcl::new(config, vec![span]), now: seconds(1.0) };
+        let mut bench = UdpclBench { layer: Udpcl::new(config, vec![span]), now: seconds(1.0) };
         bench.input(located(LINK, address(0)));
         bench.input(Input::Link { link: LINK, state: LinkState::UP });
         bench
@@ -141,7 +141,7 @@ pub struct Channel {
 }
 
 #[derive(Default)]
-pub struct Agent {
+pub struct UdpclAgent {
     pub waiting: VecDeque<(u64, Payload)>,
     pub open: BTreeMap<SendId, (u64, Payload)>,
     pub sent: BTreeSet<u64>,
@@ -157,32 +157,32 @@ pub struct Agent {
     next_send: u64,
 }
 
-enum Happening {
+enum UdpclEvent {
     Arrive(usize, Payload),
     More { side: usize, id: SendId, from: u64, len: u64 },
 }
 
-pub struct World {
+pub struct UdpclPair {
     pub now: Instant,
     pub layers: [Udpcl; 2],
-    pub agents: [Agent; 2],
+    pub agents: [UdpclAgent; 2],
     pub channel: Channel,
     pub span: LinkParams,
     /// Bundles longer than this are given in parts.
     pub stream_from: u64,
     rng: Rng,
-    queue: BTreeMap<(Instant, u64), Happening>,
+    queue: BTreeMap<(Instant, u64), UdpclEvent>,
     order: u64,
 }
 
-impl World {
-    pub fn new(seed: u64, channel: Channel, span: LinkParams) -> World {
+impl UdpclPair {
+    pub fn new(seed: u64, channel: Channel, span: LinkParams) -> UdpclPair {
         let layer = |side: u64| {
             let config =
                 Config { node_id: format!("ipn:{}.0", side + 1), seed: seed + side, split, ..Config::default() };
             Udpcl::new(config, vec![LinkParams { link: LINK, ..span.clone() }])
         };
-        let mut world = World {
+        let mut world = UdpclPair {
             now: Instant::ZERO,
             layers: [layer(0), layer(1)],
             agents: Default::default(),
@@ -203,7 +203,7 @@ impl World {
     pub fn give(&mut self, side: usize, number: u64, len: usize) {
         self.agents[side].waiting.push_back((number, bundle(number, len)));
     }
-    fn at(&mut self, when: Instant, what: Happening) {
+    fn at(&mut self, when: Instant, what: UdpclEvent) {
         self.order += 1;
         self.queue.insert((when, self.order), what);
     }
@@ -264,7 +264,7 @@ impl World {
                 Output::Want { id, from, len, .. } => {
                     agent.asked += len;
                     let when = self.now + Duration::from_micros(300);
-                    self.at(when, Happening::More { side, id, from, len });
+                    self.at(when, UdpclEvent::More { side, id, from, len });
                 }
                 Output::Offer { .. } | Output::Event(_) | Output::PeerUp { .. } => {}
                 other => panic!("unexpected {other:?}"),
@@ -279,7 +279,7 @@ impl World {
         for _ in 0..copies {
             let late = Duration::from_nanos(self.rng.below(self.channel.jitter.as_nanos() as u64 + 1));
             let when = self.now + self.channel.delay + late;
-            self.at(when, Happening::Arrive(1 - side, datagram.clone()));
+            self.at(when, UdpclEvent::Arrive(1 - side, datagram.clone()));
         }
     }
     /// Does what is next; false when nothing is.
@@ -290,12 +290,12 @@ impl World {
         self.now = self.now.max(due);
         if first.is_some_and(|at| at <= self.now) {
             match self.queue.pop_first().unwrap().1 {
-                Happening::Arrive(side, data) => {
+                UdpclEvent::Arrive(side, data) => {
                     let from = address(1 - side);
                     let train = DatagramBatch::single(data);
                     self.input(side, Input::Socket(socket::Input::Datagrams { from, train }));
                 }
-                Happening::More { side, id, from, len } => {
+                UdpclEvent::More { side, id, from, len } => {
                     if let Some((_, bundle)) = self.agents[side].open.get(&id) {
                         let part = bundle.slice(from, len);
                         assert_eq!(part.len(), len, "asked for beyond the end");

@@ -2,7 +2,7 @@
 
 use crate::udpcl_common;
 
-use crate::udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
+use crate::udpcl_common::{LINK, UdpclBench, address, bundle, located, offers, sent, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Instant, LinkId};
 use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_packet, probe_packet};
@@ -17,7 +17,7 @@ fn nonce_of(packet: &Bytes) -> u64 {
     Extensions::read(&mut farlink_base::Payload::reader(&rope)).unwrap().probe.unwrap().nonce
 }
 /// A stranger says its name and answers what it is asked; its link.
-fn meet(bench: &mut Bench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
+fn meet(bench: &mut UdpclBench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
     let asked = sent(&bench.hear(from, announcement(listens_ms, name)));
     let [(Destination::Address(to), probe)] = &asked[..] else { return None };
     assert_eq!(*to, from);
@@ -36,9 +36,9 @@ fn gone(out: &[Output], link: LinkId) -> bool {
 
 #[test]
 fn confirmed_dynamic_peer_gets_bundles() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let link = meet(&mut bench, stranger(), 10_000, "ipn:77.0").unwrap();
-    assert!(link.is_dynamic() && bench.layer.usage().strangers == 1);
+    assert!(link.is_dynamic() && bench.layer.usage().dynamic == 1);
     assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
     let out = bench.input(Input::send(link, SendId(1), bundle(2, 100), true));
     assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
@@ -56,7 +56,7 @@ fn confirmed_dynamic_peer_gets_bundles() {
 
 #[test]
 fn nothing_else_makes_a_link() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 50_000));
     let ups = |out: &[Output]| out.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
     assert!(sent(&bench.hear(stranger(), announcement(1000, ""))).is_empty(), "no name");
@@ -74,7 +74,7 @@ fn nothing_else_makes_a_link() {
 
 #[test]
 fn dynamic_peer_becomes_configured_neighbour() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
     let now = bench.now;
@@ -87,7 +87,7 @@ fn dynamic_peer_becomes_configured_neighbour() {
 /// Draft sections 3.5.6 and 3.5.7; its address may be forged.
 #[test]
 fn probe_reply_is_prompt_and_small() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
     for from in [address(0), stranger()] {
         let said = sent(&bench.hear(from, probe(7, 3, 0)));
@@ -103,7 +103,7 @@ fn probe_reply_is_prompt_and_small() {
 /// One small packet of a forged address, with hundreds of questions in it, would be a flood at whoever has that address.
 #[test]
 fn repeated_questions_draw_one_small_reply() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
     let names: Vec<u8> = (0..60u8).flat_map(|n| announcement(1000, &format!("ipn:{}.0", 10 + n))).collect();
@@ -118,23 +118,23 @@ fn repeated_questions_draw_one_small_reply() {
 
 #[test]
 fn those_who_were_asked_are_bounded() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
-    let asked = |bench: &mut Bench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
+    let asked = |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
     let nonces: Vec<u64> = (0..1025).map(|n| asked(&mut bench, n)).collect();
-    let answers = |bench: &mut Bench, n: u32| {
+    let answers = |bench: &mut UdpclBench, n: u32| {
         bench.hear(at(n), confirmation_packet(nonces[n as usize], 0));
-        bench.layer.usage().strangers
+        bench.layer.usage().dynamic
     };
     assert_eq!([answers(&mut bench, 0), answers(&mut bench, 1024)], [0, 1], "the first are forgotten for the last");
 }
 
 #[test]
 fn dynamic_peers_are_bounded_and_reused() {
-    let mut bench = Bench::new(|_, _| {});
+    let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
     let met = (0..1200).filter(|n| meet(&mut bench, at(*n), 60_000, "ipn:77.0").is_some()).count();
-    assert_eq!((met, bench.layer.usage().strangers, bench.layer.places()), (1024, 1024, 1025));
+    assert_eq!((met, bench.layer.usage().dynamic, bench.layer.places()), (1024, 1024, 1025));
     bench.later(200.0);
     assert_eq!(bench.layer.usage(), Usage::default());
     for n in 0..100 {

@@ -5,7 +5,7 @@
 use super::LinkParams;
 use super::entity::Udpcl;
 use super::packet::{Probe, confirmation_packet, probe_packet};
-use super::span::Span;
+use super::span::UdpclSpan;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::net::SocketAddr;
@@ -28,7 +28,7 @@ const INTERVAL: core::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=D
 
 /// One that was asked whether it is there.
 #[derive(Debug)]
-struct Asked {
+struct PendingProbe {
     nonce: u64,
     name: String,
     listens: Duration,
@@ -38,14 +38,14 @@ struct Asked {
 /// What may be said in answer to one packet, however much it asks: a sign of life and a question, and hardly more bytes
 /// than it had, for its address may be forged.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AnswerBudget {
     bytes: u64,
     answers: u32,
 }
-impl Room {
+impl AnswerBudget {
     /// For a packet of this length.
-    pub const fn new(len: u64) -> Room {
-        Room { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
+    pub const fn new(len: u64) -> AnswerBudget {
+        AnswerBudget { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
     }
     /// Whether an answer of this length may be given; then less is left for the next one.
     fn take(&mut self, len: u64) -> bool {
@@ -60,21 +60,21 @@ impl Room {
 
 /// Those that were asked and those that answered.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(super) struct DynamicPeers {
     base: u32,
     number: u32,
     seed: u64,
     asked_ever: u64,
-    asked: Map<SocketAddr, Asked>,
+    asked: Map<SocketAddr, PendingProbe>,
     /// When to look who did not answer.
     look: Option<Instant>,
     met: Map<SocketAddr, LinkId>,
 }
 
-impl Strangers {
-    pub(super) const fn new(layer: LayerId, seed: u64) -> Strangers {
+impl DynamicPeers {
+    pub(super) const fn new(layer: LayerId, seed: u64) -> DynamicPeers {
         let base = dynamic_link_base(layer);
-        Strangers { base, number: 0, seed, asked_ever: 0, asked: map(seed), look: None, met: map(seed) }
+        DynamicPeers { base, number: 0, seed, asked_ever: 0, asked: map(seed), look: None, met: map(seed) }
     }
     /// The link of what comes from those of whom nothing is known: nothing is ever sent over it.
     pub(super) const fn nobody(&self) -> LinkId {
@@ -111,12 +111,12 @@ impl Strangers {
         self.asked_ever += 1;
         let nonce = Rng::stream(self.seed ^ 0x9a5e, self.asked_ever).next_u64();
         let until = now + ANSWER;
-        self.asked.insert(from, Asked { nonce, name, listens, until });
+        self.asked.insert(from, PendingProbe { nonce, name, listens, until });
         self.look.get_or_insert(until);
         nonce
     }
     /// A stranger answered; what it said, if that is what it was asked.
-    fn answers(&mut self, from: SocketAddr, nonce: u64) -> Option<Asked> {
+    fn answers(&mut self, from: SocketAddr, nonce: u64) -> Option<PendingProbe> {
         self.asked.get(&from).filter(|asked| asked.nonce == nonce)?;
         self.asked.remove(&from)
     }
@@ -129,58 +129,64 @@ impl Udpcl {
         now: Instant,
         from: SocketAddr,
         (listens_ms, name, confirmation): (Option<u64>, Option<String>, Option<u64>),
-        room: &mut Room,
+        room: &mut AnswerBudget,
         out: &mut impl Sink<Output>,
     ) {
-        if let Some(asked) = confirmation.and_then(|nonce| self.strangers.answers(from, nonce)) {
+        if let Some(asked) = confirmation.and_then(|nonce| self.dynamic.answers(from, nonce)) {
             self.meet(now, from, asked, out);
         }
         let Some(listens) = listens_ms.map(|ms| Duration::from_millis(ms).clamp(*INTERVAL.start(), *INTERVAL.end()))
         else {
             return;
         };
-        if let Some(index) = self.strangers.link_at(from).and_then(|link| self.by_link.get(&link)).copied() {
+        if let Some(index) = self.dynamic.link_at(from).and_then(|link| self.by_link.get(&link)).copied() {
             self.spans[index].until = Some(now + listens * INTERVALS);
             return self.touch(index);
         }
         let Some(name) = name.filter(|name| !name.is_empty()) else { return };
-        let nonce = self.strangers.ask(now, from, name, listens);
+        let nonce = self.dynamic.ask(now, from, name, listens);
         let packet = probe_packet(Probe { nonce, sequence: 0, delay_ms: 0 });
         self.answer(from, packet.into(), room, out);
     }
     /// Answers a probe that wants it at once; others are not answered.
-    pub(super) fn probed(&mut self, from: SocketAddr, probe: Probe, room: &mut Room, out: &mut impl Sink<Output>) {
+    pub(super) fn probed(
+        &mut self,
+        from: SocketAddr,
+        probe: Probe,
+        room: &mut AnswerBudget,
+        out: &mut impl Sink<Output>,
+    ) {
         if probe.delay_ms == 0 {
             let packet = confirmation_packet(probe.nonce, probe.sequence);
             self.answer(from, packet.into(), room, out);
         }
     }
     /// Says something in answer to a packet, as far as there is room for it.
-    fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut Room, out: &mut impl Sink<Output>) {
+    fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut AnswerBudget, out: &mut impl Sink<Output>) {
         if room.take(packet.len() as u64) {
             let train = DatagramBatch::single(Payload::from(packet));
             out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
         }
     }
     /// A stranger is where it says: it has a link as long as it listens.
-    fn meet(&mut self, now: Instant, from: SocketAddr, asked: Asked, out: &mut impl Sink<Output>) {
-        if self.strangers.met.len() >= MET_MAX || self.strangers.met.contains_key(&from) {
+    fn meet(&mut self, now: Instant, from: SocketAddr, asked: PendingProbe, out: &mut impl Sink<Output>) {
+        if self.dynamic.met.len() >= MET_MAX || self.dynamic.met.contains_key(&from) {
             return;
         }
         let numbers = 0x00ff_ffff;
-        let mut link = LinkId(self.strangers.base | self.strangers.number);
+        let mut link = LinkId(self.dynamic.base | self.dynamic.number);
         while self.by_link.contains_key(&link) {
-            self.strangers.number = (self.strangers.number + 1) % numbers;
-            link = LinkId(self.strangers.base | self.strangers.number);
+            self.dynamic.number = (self.dynamic.number + 1) % numbers;
+            link = LinkId(self.dynamic.base | self.dynamic.number);
         }
-        self.strangers.number = (self.strangers.number + 1) % numbers;
+        self.dynamic.number = (self.dynamic.number + 1) % numbers;
         let config = LinkParams { link, version: 2, ..LinkParams::default() };
-        let mut span = Span::new(config, Destination::Address(from));
+        let mut span = UdpclSpan::new(config, Destination::Address(from));
         span.set_state(now, LinkState::UP);
         span.until = Some(now + asked.listens * INTERVALS);
         span.claimed = Some(Box::from(asked.name.as_str()));
         let index = self.place(span);
-        self.strangers.met.insert(from, link);
+        self.dynamic.met.insert(from, link);
         out.push(Output::PeerUp { link, claimed: Some(asked.name), proven: None, node: None });
         self.touch(index);
     }

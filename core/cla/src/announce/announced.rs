@@ -1,7 +1,7 @@
 //! Nodes that are heard: by their address and the name they give, so that whoever says another's name takes nothing of
 //! it; bounded by address and in all, with those that were found never among those that give way.
 
-use super::{FoundId, HEARD_MAX, NAMES_MAX, PERIOD_MAX, SILENCE, SILENCE_ANSWERING};
+use super::{DiscoveredId, HEARD_MAX, NAMES_MAX, PERIOD_MAX, SILENCE, SILENCE_ANSWERING};
 use crate::registry::LayerInfo;
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, SocketAddr};
@@ -9,11 +9,11 @@ use farlink_base::layer::Medium;
 use farlink_base::{Duration, EndpointId, Instant, Rng};
 
 /// Where somebody is heard, and what it calls itself.
-pub(super) type Key = (IpAddr, EndpointId);
+pub(super) type AnnouncerKey = (IpAddr, EndpointId);
 
 /// One that announces itself.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct AnnouncedNode {
     /// Where it can be reached.
     pub address: SocketAddr,
     /// By which layer: its place in [`super::Config::reach`].
@@ -29,7 +29,7 @@ pub struct Heard {
     /// Beacons heard of it.
     pub beacons: u64,
     /// Where it stands.
-    pub stands: Stands,
+    pub stands: NodeState,
     /// Attempts to reach it that failed.
     pub failed: u32,
     /// It said that it leaves.
@@ -38,16 +38,16 @@ pub struct Heard {
 
 /// What is done about one that is heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stands {
+pub enum NodeState {
     /// Nothing before then.
-    Waits {
+    Waiting {
         /// When it may be tried.
         until: Instant,
     },
     /// It has a link.
-    Found {
+    Linked {
         /// Which.
-        id: FoundId,
+        id: DiscoveredId,
         /// Since when.
         since: Instant,
         /// Since when bundles may leave over it.
@@ -55,44 +55,44 @@ pub enum Stands {
     },
 }
 
-impl Heard {
+impl AnnouncedNode {
     /// When it is taken to be gone, if nothing more is heard of it. Only sessions that ask whether the other side is
     /// there count as an answer.
     pub fn silent_at(&self, layer: &LayerInfo) -> Instant {
-        let answers = matches!(self.stands, Stands::Found { up: Some(_), .. })
+        let answers = matches!(self.stands, NodeState::Linked { up: Some(_), .. })
             && layer.medium == Medium::Streams
             && !layer.one_way;
         let periods = if answers { SILENCE_ANSWERING } else { SILENCE };
         self.last + self.period.clamp(Duration::from_secs(1), PERIOD_MAX) * periods
     }
     /// The link made for it.
-    pub fn found(&self) -> Option<FoundId> {
+    pub fn found(&self) -> Option<DiscoveredId> {
         match self.stands {
-            Stands::Found { id, .. } => Some(id),
-            Stands::Waits { .. } => None,
+            NodeState::Linked { id, .. } => Some(id),
+            NodeState::Waiting { .. } => None,
         }
     }
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct All {
-    all: BTreeMap<Key, Heard>,
+pub(super) struct AnnouncedNodes {
+    all: BTreeMap<AnnouncerKey, AnnouncedNode>,
     found: usize,
     rng: Rng,
 }
 
-impl All {
+impl AnnouncedNodes {
     /// None yet.
-    pub fn new(seed: u64) -> All {
-        All { all: BTreeMap::new(), found: 0, rng: Rng::stream(seed, 1) }
+    pub fn new(seed: u64) -> AnnouncedNodes {
+        AnnouncedNodes { all: BTreeMap::new(), found: 0, rng: Rng::stream(seed, 1) }
     }
-    /// One, to change; where it stands only by [`All::stand`].
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Heard> {
+    /// One, to change; where it stands only by [`AnnouncedNodes::stand`].
+    pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
         self.all.get_mut(key)
     }
     /// All, by address and name.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Heard)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&AnnouncerKey, &AnnouncedNode)> {
         self.all.iter()
     }
     /// How many have links.
@@ -104,25 +104,25 @@ impl All {
         self.all.is_empty()
     }
     /// One is found, or waits again.
-    pub fn stand(&mut self, key: &Key, stands: Stands) {
+    pub fn stand(&mut self, key: &AnnouncerKey, stands: NodeState) {
         let Some(heard) = self.all.get_mut(key) else { return };
         self.found -= usize::from(heard.found().is_some());
         heard.stands = stands;
         self.found += usize::from(heard.found().is_some());
     }
     /// One is no more.
-    pub fn remove(&mut self, key: &Key) {
+    pub fn remove(&mut self, key: &AnnouncerKey) {
         if let Some(heard) = self.all.remove(key) {
             self.found -= usize::from(heard.found().is_some());
         }
     }
     /// One that waits is heard for the first time. Where there are as many as may be, of its address or in all, any of
     /// those that wait gives way; false where none does.
-    pub fn insert(&mut self, key: Key, heard: Heard) -> bool {
+    pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);
         let crowded = of_host().take(NAMES_MAX).count() >= NAMES_MAX;
-        let waits = |(_, heard): &(&Key, &Heard)| heard.found().is_none();
+        let waits = |(_, heard): &(&AnnouncerKey, &AnnouncedNode)| heard.found().is_none();
         if crowded || self.all.len() - self.found >= HEARD_MAX {
             let waiting = if crowded { of_host().filter(waits).count() } else { self.all.len() - self.found };
             let place = self.rng.below(waiting as u64) as usize;

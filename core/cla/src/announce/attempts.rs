@@ -17,14 +17,14 @@ struct Failed {
 
 /// Attempts of late.
 #[derive(Debug, Default)]
-pub(super) struct Tried {
+pub(super) struct Attempts {
     /// Addresses at which they failed.
     failed: BTreeMap<SocketAddr, Failed>,
     /// When the last of them began.
     begun: VecDeque<Instant>,
 }
 
-impl Tried {
+impl Attempts {
     /// When one more attempt may begin, wherever it goes; `None`: now.
     pub fn full_until(&self, now: Instant) -> Option<Instant> {
         let first = self.begun.front().filter(|_| self.begun.len() >= ATTEMPTS_MAX);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn backoff_doubles_and_resets_after_success() {
-        let mut tried = Tried::default();
+        let mut tried = Attempts::default();
         let mut now = s(0);
         let mut waits = alloc::vec::Vec::new();
         for _ in 0..8 {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn attempts_are_bounded_whatever_their_end() {
-        let mut tried = Tried::default();
+        let mut tried = Attempts::default();
         for n in 0..ATTEMPTS_MAX as u64 {
             assert_eq!(tried.full_until(s(n)), None);
             tried.begin(s(n));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn addresses_are_kept_while_attempts_are_few() {
-        let mut tried = Tried::default();
+        let mut tried = Attempts::default();
         let victim = at(7, 80);
         for _ in 0..7 {
             tried.end(s(0), victim, None);

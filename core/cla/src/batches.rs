@@ -1,14 +1,14 @@
-//! Datagrams of equal length that leave in one call of the driver.
+//! Builder of datagram batches: equal lengths, sent by one call of the driver (GSO).
 
 use bytes::BytesMut;
 use farlink_base::layer::{DatagramBatch, Destination, Output};
 use farlink_base::{Payload, Sink, socket};
 
-/// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
+/// Largest batch, in bytes and in datagrams: the limits of UDP segmentation offload for one call.
 pub(crate) const BATCH_BYTES: u64 = 65_000;
 const BATCH_DATAGRAMS: u64 = 64;
 
-/// Collects datagrams into batches: equal lengths, the last may be shorter.
+/// Collects datagrams into batches of equal length; the last may be shorter.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
     to: Destination,
@@ -31,7 +31,7 @@ impl BatchBuilder {
             heads: BytesMut::new(),
         }
     }
-    /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
+    /// Starts a datagram of `len` bytes; the caller appends its bytes to the rope next.
     pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
         let full = self.closed || self.count == BATCH_DATAGRAMS || self.rope.len() + len > BATCH_BYTES;
         if full || len > self.stride {
@@ -41,7 +41,7 @@ impl BatchBuilder {
         self.closed = len < self.stride;
         self.count += 1;
     }
-    /// Appends a header; the headers of a train share one buffer.
+    /// Appends a header; the headers of a batch share one buffer.
     pub(crate) fn head(&mut self, bytes: &[u8]) {
         if self.heads.capacity() < bytes.len() {
             self.heads = BytesMut::with_capacity(2048);

@@ -57,7 +57,7 @@ fn unknown_peers_are_rejected_by_default() {
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
-    assert_eq!(lone.reasons(), ["a node this one does not know"]);
+    assert_eq!(lone.reasons(), ["an unknown node"]);
     lone.open(1, PLACE);
     assert_eq!(closed(&lone.said(), stream(1)), None);
     lone.located(&[]);
@@ -109,7 +109,7 @@ fn silent_streams_are_evicted_before_neighbours() {
     }
     lone.said();
     lone.open(6, "10.9.9.9");
-    assert_eq!(lone.reasons(), ["no room for more nodes this one does not know"]);
+    assert_eq!(lone.reasons(), ["no room for more unknown nodes"]);
     lone.wait(SECOND * 61);
     lone.stream = stream(0);
     lone.hear(&[0; 4]);

@@ -23,7 +23,7 @@ fn foreign_frames_read_hostile_frames_end_stream() {
                 bytes.chunks(step).for_each(|chunk| lone.hear(chunk));
                 if what.starts_with("hostile") {
                     assert_eq!(closed(&lone.said(), PASSIVE), Some(true), "{what}");
-                    assert_eq!(lone.reasons(), ["a bundle longer than this node takes"], "{what}");
+                    assert_eq!(lone.reasons(), ["a bundle longer than this node accepts"], "{what}");
                     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() }, "{what}");
                 } else if what.starts_with("keepalive") {
                     assert!(lone.said().is_empty() && lone.reasons().is_empty(), "{what}");
@@ -61,7 +61,7 @@ fn oversized_frame_ends_stream_at_head() {
     assert_eq!(lone.reasons(), ["a byte string of indefinite length"]);
     let mut lone = passive(Framing::Mtcp);
     lone.hear(&[0x9f]);
-    assert_eq!(lone.reasons(), ["what should be a byte string is none"], "a bundle without its frame");
+    assert_eq!(lone.reasons(), ["not a CBOR byte string"], "a bundle without its frame");
 }
 
 #[test]
@@ -498,7 +498,7 @@ fn shutdown_and_removed_links_close_streams() {
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty());
         lone.open(1, oneway_script::PLACE);
-        let reason = ["the node is shutting down", "its link is turned off"].get(how);
+        let reason = ["the node is shutting down", "its link is disabled"].get(how);
         assert_eq!(lone.reasons().first(), reason);
         if how == 1 {
             lone.give(Input::Link { link, state: LinkState::UP });

@@ -199,7 +199,7 @@ fn unexpected_input_ends_stream_except_keepalive() {
         lone.hear(&[&keepalive[..], &frame(framing, &[9; 10])[..5]].concat());
         let said = lone.said();
         assert_eq!((closed(&said, lone.stream), failed(&said)), (Some(true), vec![1]));
-        assert_eq!(lone.reasons(), ["a bundle on a stream that only this side sends on"]);
+        assert_eq!(lone.reasons(), ["a bundle on a stream for sending only"]);
         assert!(!said.iter().any(|o| matches!(o, Output::Offer { .. })));
     }
 }

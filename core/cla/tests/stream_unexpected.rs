@@ -42,7 +42,7 @@ fn misplaced_message_is_rejected_session_continues() {
     lone.hear(&refuse(2, 7));
     assert_eq!(lone.wrote(), rejected(3), "a refusal of nothing");
     lone.hear(&segment(END, 9, b"of no transfer"));
-    assert_eq!(lone.wrote(), rejected(1), "a segment of no transfer");
+    assert_eq!(lone.wrote(), rejected(1), "a segment without a transfer");
     goes_on(&mut lone, 1);
     lone.hear(&[6, 3, 4]);
     assert!(lone.wrote().is_empty(), "a rejection is not answered");
@@ -142,7 +142,7 @@ fn exhausted_session_terminates() {
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
-    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node takes");
+    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node accepts");
     assert_eq!(lone.closed(), Some(false));
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));

@@ -1,5 +1,6 @@
-//! Nodes that are heard: by their address and the name they give, so that whoever says another's name takes nothing of
-//! it; bounded by address and in all, with those that were found never among those that give way.
+//! Table of nodes that announce themselves, keyed by source address and claimed node ID, so that a node that claims
+//! another's name does not replace its entry. Bounded per address and in total; only nodes without a link are
+//! evicted.
 
 use super::{DiscoveredId, HEARD_MAX, NAMES_MAX, PERIOD_MAX, SILENCE, SILENCE_ANSWERING};
 use crate::registry::LayerInfo;
@@ -8,64 +9,65 @@ use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Medium;
 use farlink_base::{Duration, EndpointId, Instant, Rng};
 
-/// Where somebody is heard, and what it calls itself.
+/// Source address and the node ID claimed there.
 pub(super) type AnnouncerKey = (IpAddr, EndpointId);
 
-/// One that announces itself.
+/// A node that announces itself.
 #[derive(Clone, Debug)]
 pub struct AnnouncedNode {
-    /// Where it can be reached.
+    /// Address and port of its convergence layer.
     pub address: SocketAddr,
-    /// By which layer: its place in [`super::Config::reach`].
+    /// Index of its layer in [`super::Config::reach`].
     pub layer: usize,
-    /// When it was heard first.
+    /// Time of its first beacon.
     pub first: Instant,
-    /// When it was heard last.
+    /// Time of its latest beacon.
     pub last: Instant,
-    /// How often it says that it speaks; where it does not, as often as this node.
+    /// Announced beacon period; this node's own interval if the beacon has none.
     pub period: Duration,
-    /// The number of its last beacon, where it has one.
+    /// Sequence number of its latest beacon, if the format has one.
     pub sequence: Option<u32>,
-    /// Beacons heard of it.
+    /// Beacons received from it.
     pub beacons: u64,
-    /// Where it stands.
+    /// Link state.
     pub stands: NodeState,
-    /// Attempts to reach it that failed.
+    /// Failed attempts to connect to it.
     pub failed: u32,
-    /// It said that it leaves.
+    /// Whether its latest beacon announced that it leaves.
     pub leaves: bool,
 }
 
-/// What is done about one that is heard.
+/// Link state of an announced node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// Nothing before then.
+    /// No link; the next attempt is not before `until`.
     Waiting {
-        /// When it may be tried.
+        /// Earliest next attempt.
         until: Instant,
     },
-    /// It has a link.
+    /// A link was made for it.
     Linked {
-        /// Which.
+        /// Number of that link.
         id: DiscoveredId,
-        /// Since when.
+        /// Time the link was made.
         since: Instant,
-        /// Since when bundles may leave over it.
+        /// Time since which the link carries bundles.
         up: Option<Instant>,
     },
 }
 
 impl AnnouncedNode {
-    /// When it is taken to be gone, if nothing more is heard of it. Only sessions that ask whether the other side is
-    /// there count as an answer.
+    /// Time at which the node counts as gone unless another beacon arrives.
     pub fn silent_at(&self, layer: &LayerInfo) -> Instant {
+        // Only sessions with keepalives both ways prove that the peer lives: a stream layer that carries bundles one
+        // way only says nothing about the receiver's node.
         let answers = matches!(self.stands, NodeState::Linked { up: Some(_), .. })
             && layer.medium == Medium::Streams
             && !layer.one_way;
         let periods = if answers { SILENCE_ANSWERING } else { SILENCE };
         self.last + self.period.clamp(Duration::from_secs(1), PERIOD_MAX) * periods
     }
-    /// The link made for it.
+    /// Number of its link, if it has one.
     pub fn found(&self) -> Option<DiscoveredId> {
         match self.stands {
             NodeState::Linked { id, .. } => Some(id),
@@ -74,7 +76,7 @@ impl AnnouncedNode {
     }
 }
 
-/// All of them.
+/// All announced nodes and the number of those with a link.
 #[derive(Debug)]
 pub(super) struct AnnouncedNodes {
     all: BTreeMap<AnnouncerKey, AnnouncedNode>,
@@ -83,41 +85,41 @@ pub(super) struct AnnouncedNodes {
 }
 
 impl AnnouncedNodes {
-    /// None yet.
+    /// Creates an empty table.
     pub fn new(seed: u64) -> AnnouncedNodes {
         AnnouncedNodes { all: BTreeMap::new(), found: 0, rng: Rng::stream(seed, 1) }
     }
-    /// One, to change; where it stands only by [`AnnouncedNodes::stand`].
+    /// Entry of one node. Its state may be changed only by [`AnnouncedNodes::stand`], which keeps the count of links.
     pub fn get_mut(&mut self, key: &AnnouncerKey) -> Option<&mut AnnouncedNode> {
         self.all.get_mut(key)
     }
-    /// All, by address and name.
+    /// All entries, ordered by address and node ID.
     pub fn iter(&self) -> impl Iterator<Item = (&AnnouncerKey, &AnnouncedNode)> {
         self.all.iter()
     }
-    /// How many have links.
+    /// Number of entries with a link.
     pub fn found(&self) -> usize {
         self.found
     }
-    /// Whether there is nobody.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
-    /// One is found, or waits again.
+    /// Changes the link state of a node.
     pub fn stand(&mut self, key: &AnnouncerKey, stands: NodeState) {
         let Some(heard) = self.all.get_mut(key) else { return };
         self.found -= usize::from(heard.found().is_some());
         heard.stands = stands;
         self.found += usize::from(heard.found().is_some());
     }
-    /// One is no more.
+    /// Removes a node.
     pub fn remove(&mut self, key: &AnnouncerKey) {
         if let Some(heard) = self.all.remove(key) {
             self.found -= usize::from(heard.found().is_some());
         }
     }
-    /// One that waits is heard for the first time. Where there are as many as may be, of its address or in all, any of
-    /// those that wait gives way; false where none does.
+    /// Inserts a node without a link. At the bound for its address, or in total, a random node without a link is
+    /// evicted; returns false if every node has a link.
     pub fn insert(&mut self, key: AnnouncerKey, heard: AnnouncedNode) -> bool {
         let first = (key.0, EndpointId::Null);
         let of_host = || self.all.range(&first..).take_while(|(other, _)| other.0 == key.0);
@@ -125,6 +127,7 @@ impl AnnouncedNodes {
         let waits = |(_, heard): &(&AnnouncerKey, &AnnouncedNode)| heard.found().is_none();
         if crowded || self.all.len() - self.found >= HEARD_MAX {
             let waiting = if crowded { of_host().filter(waits).count() } else { self.all.len() - self.found };
+            // A random victim: whoever floods the table cannot predict which entry it displaces.
             let place = self.rng.below(waiting as u64) as usize;
             let gives_way = match crowded {
                 true => of_host().filter(waits).nth(place),

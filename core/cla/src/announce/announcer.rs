@@ -1,4 +1,4 @@
-//! When to speak, and whom of those heard to reach.
+//! Schedules beacons and chooses which announced nodes to connect to.
 
 use super::announced::{AnnouncedNode, AnnouncedNodes, AnnouncerKey, NodeState};
 use super::attempts::Attempts;
@@ -11,25 +11,25 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
 
-/// How often links are looked after.
+/// Interval of checks on the links made.
 const LOOK: Duration = Duration::from_secs(1);
-/// How soon after somebody new was heard: others may be heard by then.
+/// Delay from the first beacon of a new node to the next check, so that beacons of others can arrive first.
 const SOON: Duration = Duration::from_millis(100);
-/// How long the one of two that has the greater name waits at most for the other to connect.
+/// Longest wait of the node with the greater name for the other to connect.
 const POLITE: Duration = Duration::from_secs(2);
 
-/// What was heard so far.
+/// Counts of datagrams received by the announcer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BeaconCounts {
-    /// Beacons of nodes that are wanted.
+    /// Beacons of accepted nodes that share a layer with this node.
     pub wanted: u64,
-    /// Of nodes that are not, or cannot be reached by any layer of ours.
+    /// Beacons of other nodes.
     pub unwanted: u64,
-    /// Datagrams that are no beacons.
+    /// Datagrams that are not beacons.
     pub unreadable: u64,
 }
 
-/// Says at intervals who this node is, and hears who others are.
+/// Sends beacons at intervals and tracks the nodes whose beacons arrive.
 #[derive(Debug)]
 pub struct Announcer {
     config: Config,
@@ -40,13 +40,13 @@ pub struct Announcer {
     rng: Rng,
     sequence: u32,
     next_id: u32,
-    /// When to speak next; `None`: the node has left.
+    /// Time of the next beacon; `None` after [`Input::Leave`].
     speaks: Option<Instant>,
     looks: Option<Instant>,
 }
 
 impl Announcer {
-    /// One that speaks soon after it begins.
+    /// Creates an announcer whose first beacon leaves within half a second.
     pub fn new(config: Config, now: Instant) -> Announcer {
         let mut rng = Rng::stream(config.seed, 0);
         let soon = config.interval.min(Duration::from_millis(500)).mul_f64(rng.unit());
@@ -63,29 +63,30 @@ impl Announcer {
             config,
         }
     }
-    /// What it was told.
+    /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
-    /// Who is heard: name and what is known of it, by address and name.
+    /// Announced nodes with their state, ordered by address and node ID.
     pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &AnnouncedNode)> {
         self.heard.iter().map(|(key, heard)| (&key.1, heard))
     }
-    /// What was heard so far.
+    /// Counts of datagrams received.
     pub fn counts(&self) -> BeaconCounts {
         self.counts
     }
-    /// When to call with [`Input::Wake`] at the latest.
+    /// Latest time for the next [`Input::Wake`].
     pub fn next_timeout(&self) -> Option<Instant> {
         Instant::earliest([self.speaks, self.looks])
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
+    /// Processes one input at `now` and pushes the outputs.
     pub fn handle(&mut self, now: Instant, input: Input<'_>, around: &impl Around, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => {
                 if self.speaks.is_some_and(|at| at <= now) {
                     self.speak(self.config.interval, out);
+                    // A jitter of 10 % keeps nodes that started together from sending at the same moment.
                     let jitter = 0.9 + 0.2 * self.rng.unit();
                     self.speaks = Some(now + self.config.interval.mul_f64(jitter));
                 }
@@ -95,6 +96,7 @@ impl Announcer {
             }
             Input::Heard { from, bytes } => self.hear(now, (from, bytes), around, out),
             Input::Leave => {
+                // A period of zero announces the departure.
                 self.speaks = None;
                 self.speak(Duration::ZERO, out);
             }
@@ -124,6 +126,7 @@ impl Announcer {
             self.counts.unreadable += 1;
             return;
         };
+        // Multicast loops our own beacons back.
         if self.config.node_ids.iter().any(|own| own.node() == beacon.node.node()) {
             return;
         }
@@ -153,15 +156,16 @@ impl Announcer {
         }
     }
 
-    /// The layer it is reached by, and where.
+    /// Preferred common layer, and the address at which the node serves it.
     fn way_to(&self, beacon: &Beacon, from: SocketAddr) -> Option<(usize, SocketAddr)> {
         self.config.reach.iter().enumerate().find_map(|(place, layer)| {
             let service = beacon.services.iter().find(|service| service.layer == *layer)?;
-            // Its engine number is that of its node.
+            // LTP addresses its peer by engine number, which is the ipn node number: other names have none.
             if layer.introduction == Introduction::Engine && beacon.node.ipn_node().is_none() {
                 return None;
             }
             let mut address = SocketAddr::new(from.ip().to_canonical(), service.port);
+            // A link-local address is reachable only through the interface the beacon arrived on.
             if let (SocketAddr::V6(address), SocketAddr::V6(from)) = (&mut address, from) {
                 address.set_scope_id(from.scope_id());
             }
@@ -173,8 +177,7 @@ impl Announcer {
         self.config.accept.iter().any(|pattern| pattern_rank(pattern, node, &text).is_some())
     }
 
-    /// Somebody new. Of two that hear each other the one with the lesser name connects; the other waits a little, for
-    /// the first may hear nothing or never connect.
+    /// Adds a new node. Of two nodes that receive each other's beacons the one with the lesser name connects.
     fn meet(
         &mut self,
         now: Instant,
@@ -185,6 +188,7 @@ impl Announcer {
         period: Duration,
     ) {
         let polite = self.own_name > key.1.to_string();
+        // The node with the greater name waits a little only: the other may receive no beacons, or never connect.
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
         let heard = AnnouncedNode {
             address,
@@ -203,10 +207,12 @@ impl Announcer {
         }
     }
 
-    /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one. An attempt
-    /// that ends so has failed: who says both by turns is not knocked at each time.
+    /// Handles a beacon that announces departure.
     fn leave(&mut self, now: Instant, key: &AnnouncerKey, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
+            // Anyone can forge this beacon, so a link with a live session stays. An attempt that ends this way counts
+            // as
+            // failed: otherwise alternating arrivals and departures would cause a connection attempt each time.
             Some((NodeState::Linked { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);
@@ -217,7 +223,7 @@ impl Announcer {
         self.heard.remove(key);
     }
 
-    /// Looks after links, and reaches for more.
+    /// Checks all links, then starts new attempts.
     fn look(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
         for key in self.heard.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.look_after(now, &key, around, out);
@@ -261,8 +267,8 @@ impl Announcer {
         }
     }
 
-    /// Tries those that may be tried, one at an address: first those of hosts where nothing failed, those that did not
-    /// fail, who were heard twice, who waited longest.
+    /// Starts attempts to nodes that are due, one per address. Order: fewest failed ports of the host, fewest
+    /// failures of the node, nodes with a second beacon, nodes known longest.
     fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
         if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
             return;
@@ -299,8 +305,8 @@ impl Announcer {
     }
 }
 
-/// Whether an address is that of one host. A connection to the address of none would lead to this one (RFC 1122
-/// 3.2.1.3; RFC 4291 2.5.2), and datagrams may come in its name.
+/// Whether an address names one host. Connecting to an unspecified address would reach this host (RFC 1122 3.2.1.3;
+/// RFC 4291 2.5.2), and a datagram may carry it as its source.
 fn is_host(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)

@@ -1,12 +1,12 @@
-//! Where attempts failed, and when some began: nobody is tried again before its time, whatever is announced of it.
+//! Recent and failed connection attempts: limits their rate and backs off per address, whatever beacons claim.
 
 use super::{AGAIN_MAX, AGAIN_MIN, ATTEMPT, ATTEMPTS_MAX};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::{Duration, Instant};
 
-/// Addresses remembered: those that may fail until the longest wait is over, and as long again. None is forgotten
-/// before for want of room.
+/// Most addresses remembered: every attempt that can fail within twice the longest backoff. So no address is evicted
+/// before its backoff has ended.
 const TRIED_MAX: usize = (2 * AGAIN_MAX.as_secs() / ATTEMPT.as_secs()) as usize * ATTEMPTS_MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,39 +15,40 @@ struct Failed {
     times: u32,
 }
 
-/// Attempts of late.
+/// Rate limit and backoff of connection attempts.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Addresses at which they failed.
+    /// Backoff by address.
     failed: BTreeMap<SocketAddr, Failed>,
-    /// When the last of them began.
+    /// Start times of the most recent attempts.
     begun: VecDeque<Instant>,
 }
 
 impl Attempts {
-    /// When one more attempt may begin, wherever it goes; `None`: now.
+    /// Time at which one more attempt may start, anywhere; `None` if it may start now.
     pub fn full_until(&self, now: Instant) -> Option<Instant> {
         let first = self.begun.front().filter(|_| self.begun.len() >= ATTEMPTS_MAX);
         first.map(|first| *first + ATTEMPT).filter(|until| *until > now)
     }
-    /// One begins.
+    /// Records the start of an attempt.
     pub fn begin(&mut self, now: Instant) {
         if self.begun.len() >= ATTEMPTS_MAX {
             self.begun.pop_front();
         }
         self.begun.push_back(now);
     }
-    /// When an address may be tried again; zero for one that did not fail.
+    /// End of an address's backoff; zero if its last attempt succeeded.
     pub fn until(&self, address: SocketAddr) -> Instant {
         self.failed.get(&address).map_or(Instant::ZERO, |failed| failed.until)
     }
-    /// How many ports of a host have failed.
+    /// Number of a host's ports with a failed attempt.
     pub fn of_host(&self, host: IpAddr) -> usize {
         self.failed.range(SocketAddr::new(host, 0)..=SocketAddr::new(host, u16::MAX)).count()
     }
-    /// Who was reached at an address for so long, or never, is not there any more. One that left at once counts as one
-    /// that never came.
+    /// Records that an attempt failed (`lasted` is `None`) or that a session ended after `lasted`.
     pub fn end(&mut self, now: Instant, address: SocketAddr, lasted: Option<Duration>) {
+        // A session that ended at once counts as a failure: otherwise a peer that accepts and closes would be
+        // connected to again without pause.
         if lasted.is_some_and(|lasted| lasted >= AGAIN_MIN) {
             self.failed.remove(&address);
             return;

@@ -1,15 +1,15 @@
-//! What arrived is kept until the node has taken it: a sender cannot be told that its bundle was not, so it is offered
-//! again when there is room.
+//! Copies of received bundles, kept until the node accepts them: these protocols cannot refuse a bundle, so one that
+//! finds no room is offered again later.
 
 use farlink_base::{Duration, Instant, Payload};
 
-/// Most bytes kept of one bundle: its beginning is enough for the node to judge it.
+/// Most bytes kept of one bundle: its head is enough for the node to judge it.
 pub(super) const BUNDLE_MAX: u64 = 1 << 20;
-/// How long what was refused rests at first, and at most; the rests between double.
+/// Shortest and longest wait before refused bundles are offered again; waits double.
 const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(16);
 
-/// Memory of one entity for what is kept, of all streams together; strangers have half of it.
+/// Memory of one entity for copies, shared by all streams; streams of peers without a configured link may use half.
 #[derive(Debug)]
 pub(super) struct CopyMemory {
     used: u64,
@@ -20,7 +20,7 @@ impl CopyMemory {
     pub const fn new(most: u64) -> Self {
         CopyMemory { used: 0, strangers: 0, most }
     }
-    /// Whether one more bundle can be kept, whoever sends it.
+    /// Whether a copy of one more bundle fits, whoever sends it.
     pub const fn has_some(&self) -> bool {
         self.used + BUNDLE_MAX <= self.most / 2
     }
@@ -43,18 +43,18 @@ impl CopyMemory {
     }
 }
 
-/// The first bytes of a bundle, or all; nothing from the moment on that they do not fit any more.
+/// Copy of a bundle's bytes so far; dropped as soon as they do not fit.
 #[derive(Debug)]
 pub(super) struct BundleCopy {
     kept: Option<Payload>,
     stranger: bool,
 }
 impl BundleCopy {
-    /// Of a bundle of which nothing has come; whether it comes from a stranger.
+    /// Creates an empty copy; `stranger`: its sender has no configured link.
     pub fn new(stranger: bool) -> Self {
         BundleCopy { kept: Some(Payload::new()), stranger }
     }
-    /// The next bytes.
+    /// Appends the next bytes.
     pub fn add(&mut self, part: &Payload, room: &mut CopyMemory) {
         let Some(kept) = &mut self.kept else { return };
         if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.stranger) {
@@ -63,26 +63,26 @@ impl BundleCopy {
             self.forget(room);
         }
     }
-    /// All that came, unless it did not fit.
+    /// All bytes received so far, or `None` if they did not fit.
     pub const fn whole(&self) -> Option<&Payload> {
         self.kept.as_ref()
     }
-    /// Gives its memory back.
+    /// Drops the copy and frees its memory.
     pub fn forget(&mut self, room: &mut CopyMemory) {
         if let Some(kept) = self.kept.take() {
             room.give_back(kept.len(), self.stranger);
         }
     }
-    /// Lets go of the buffers it shares with others.
+    /// Copies the bytes out of buffers that are shared with others.
     pub fn unshare(&mut self) {
         self.kept = self.kept.take().map(|kept| kept.own());
     }
 }
 
-/// When what was refused is offered again.
+/// Timer for offering refused bundles again.
 #[derive(Debug)]
 pub(super) struct RetryWait {
-    /// Then; `None`: nothing rests.
+    /// Time of the next offer; `None` if nothing waits.
     pub until: Option<Instant>,
     next: Duration,
 }
@@ -90,14 +90,14 @@ impl RetryWait {
     pub const fn new() -> Self {
         RetryWait { until: None, next: REST_MIN }
     }
-    /// Something was refused. What is refused during a rest waits for its end.
+    /// Starts the wait after a refusal. Refusals during a wait do not extend it.
     pub fn begin(&mut self, now: Instant) {
         if self.until.is_none() {
             self.until = Some(now + self.next);
             self.next = (self.next * 2).min(REST_MAX);
         }
     }
-    /// What had been refused was taken: there is room again.
+    /// Resets the backoff: a refused bundle was accepted, so there is room again.
     pub fn reset(&mut self) {
         self.next = REST_MIN;
     }
@@ -117,9 +117,9 @@ mod tests {
         short.add(&Payload::from(&b"abc"[..]), &mut room);
         late.add(&Payload::fill(1, 98), &mut room);
         assert_eq!(room.used(), BUNDLE_MAX + 3);
-        assert_eq!(late.whole(), None, "there is no room for it");
+        assert_eq!(late.whole(), None, "no room left");
         long.add(&Payload::fill(1, 1), &mut room);
-        assert_eq!((long.whole(), room.used()), (None, 3), "it is too long to be kept");
+        assert_eq!((long.whole(), room.used()), (None, 3), "longer than BUNDLE_MAX");
         late.add(&Payload::fill(1, 1), &mut room);
         assert_eq!((late.whole(), room.used()), (None, 3), "a copy has no gaps");
         short.unshare();
@@ -158,7 +158,7 @@ mod tests {
         rest.begin(Instant::ZERO);
         let first = rest.until;
         rest.begin(Instant(1));
-        assert_eq!(rest.until, first, "what comes during a rest does not make it longer");
+        assert_eq!(rest.until, first, "a refusal does not extend the wait");
         rest.until = None;
         rest.reset();
         rest.begin(Instant::ZERO);

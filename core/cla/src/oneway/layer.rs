@@ -1,4 +1,4 @@
-//! The layer: which stream serves which link, and what time brings.
+//! The layer's state machine: assigns streams to links, and dispatches inputs and timers.
 
 use super::framing::Framing;
 use super::kept::CopyMemory;
@@ -16,10 +16,10 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ti
 use farlink_base::socket;
 use farlink_base::{Duration, Event, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
 
-/// Bytes that wait unbegun for a stream: few, so that the agent decides what goes next.
+/// Most bytes of bundles waiting for a stream: few, so that the agent decides which bundle leaves next.
 pub(super) const QUEUE: u64 = 512 << 10;
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StreamTimer {
     Sending(StreamId),
@@ -28,16 +28,16 @@ pub(super) enum StreamTimer {
     Park(LinkId),
 }
 
-/// What an entity holds at the moment.
+/// Resources that an entity holds now.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Streams, from the wish to connect to the last verdict on what came.
+    /// Streams, from the request to connect until the last verdict on a received bundle.
     pub sessions: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
-    /// Bytes of bundles kept in case the node has no room for them.
+    /// Bytes of received bundles kept until the node accepts them.
     pub kept: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct OneWay {
 }
 
 impl OneWay {
-    /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
+    /// Creates an entity for this protocol and these neighbours. Links start down.
     pub fn new(framing: Framing, config: Config, spans: Vec<LinkParams>) -> Self {
         let link = |span: LinkParams| (span.link, Box::new(OneWayLink::configured(span)));
         OneWay {
@@ -78,7 +78,7 @@ impl OneWay {
             shutdown: false,
         }
     }
-    /// What the entity holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         debug_assert_eq!(self.numbers.len(), self.receiving.len());
         let sessions = self.sending.len() + self.receiving.len();
@@ -104,7 +104,7 @@ impl OneWay {
 
     fn on_closed(&mut self, now: Instant, stream: StreamId, error: bool, out: &mut impl Sink<Output>) {
         if self.sending.contains_key(&stream) {
-            // Who closes its half may have closed both: what is sent from now on may reach nobody.
+            // A peer that closes its half may have closed both: data sent from now on may be lost.
             if error { self.lose(now, stream, out) } else { self.leave(now, stream, true, out) }
         } else if self.receiving.get(&stream).is_some_and(|receiving| receiving.open) {
             if !error {
@@ -141,14 +141,15 @@ impl OneWay {
         }
         self.settle_sending(now, stream, out);
     }
-    /// A bundle under way goes on: a sender has no word to end it.
+    /// Withdraws a bundle that has not begun. These protocols cannot abort one in progress.
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         if self.sending_of(link).is_some_and(|sending| sending.cancel(id)) {
             out.push(Output::SendFailed { id, link, refused: None });
             self.update_ready(link, out);
         }
     }
-    /// The rest of a bundle cannot be had: once begun, only a stream that ends keeps the peer from taking it for whole.
+    /// Handles a read failure of a bundle. Once it has begun only the end of the stream shows the peer that it is
+    /// incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         if let Some(stream) = self.sending_of(link).filter(|sending| sending.is_filling(id)).map(|found| found.stream) {
@@ -196,7 +197,7 @@ impl OneWay {
         self.update_ready(link_id, out);
         self.connect(now, link_id, out);
     }
-    /// A link has been down for a while: what is under way would come too late.
+    /// Handles a link outage longer than [`super::PARK`]: transfers in progress are given up.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
@@ -248,7 +249,7 @@ impl OneWay {
             }
         }
     }
-    /// What was begun is finished and confirmed, then its stream closes; what peers send is not read any more.
+    /// Finishes and confirms bundles in progress, then closes their streams; incoming streams are dropped at once.
     fn on_shutdown(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.shutdown = true;
         let streams: Vec<StreamId> = self.sending.keys().copied().collect();
@@ -274,7 +275,7 @@ impl OneWay {
     }
 }
 
-/// The number of the stream a ticket belongs to.
+/// Number of the stream that a ticket belongs to: its upper half.
 fn number_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
@@ -320,7 +321,7 @@ impl ConvergenceLayer for OneWay {
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(reason), out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
-            // Nobody is told how far a bundle came.
+            // These protocols have no message for partial reception.
             Input::Kept { .. } => {}
             Input::Unshare => self.receiving.values_mut().for_each(|receiving| receiving.unshare()),
             Input::Shutdown => self.on_shutdown(now, out),

@@ -1,10 +1,10 @@
-//! The parameters of STCP and MTCP: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of STCP and MTCP: the one table from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::LayerParam;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     duration!(keepalive, 0, LONGEST, "An empty frame leaves when nothing else did for so long; 0 s never."),
     duration!(
@@ -31,7 +31,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     ),
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     bytes!(
         "window",

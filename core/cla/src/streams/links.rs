@@ -1,4 +1,4 @@
-//! Links of a stream layer: who connects when, where a neighbour is, and how many strangers there may be.
+//! Links of a stream layer: reconnection, addresses of neighbours, and the limit on dynamic links.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,48 +8,48 @@ use farlink_base::{Duration, Few, Instant, LayerId, LinkId, Sink, TimerKey, Time
 
 use super::PARK;
 
-/// Addresses kept of one neighbour.
+/// Most addresses kept per neighbour.
 const ADDRESSES_MAX: usize = 16;
 
-/// What is configured of a link.
+/// Configuration of a link.
 pub(crate) trait StreamLinkParams {
-    /// Which link it is.
+    /// Number of the link.
     fn link(&self) -> LinkId;
     /// Whether this side connects.
     fn connects(&self) -> bool;
-    /// First and longest wait before connecting again.
+    /// Shortest and longest wait before reconnecting.
     fn reconnect(&self) -> (Duration, Duration);
 }
 
-/// The links of a layer.
+/// Links of a layer, by number.
 pub(crate) type LinkTable<C, S> = Few<LinkId, Box<StreamLink<C, S>>>;
 
-/// One neighbour, configured or met, and the streams `S` it is served by.
+/// A neighbour, configured or dynamic, and the streams `S` that serve it.
 #[derive(Debug)]
 pub(crate) struct StreamLink<C, S> {
     pub config: C,
     pub configured: bool,
-    /// It was turned off, and has not been up since.
+    /// Disabled by an operator, and not up since.
     pub closed: bool,
-    /// What the agent was told last.
+    /// Readiness as last reported to the agent.
     pub ready: bool,
     pub state: LinkState,
-    /// Where the peer is, once the driver said so.
+    /// Addresses of the peer, once known.
     pub addresses: Option<Vec<IpAddr>>,
     pub by: S,
-    /// When to connect again.
+    /// Timer for reconnecting.
     pub retry: Option<TimerKey>,
-    /// When a link that is down gives up what is under way.
+    /// Timer for giving up transfers in progress while the link is down.
     pub park: Option<TimerKey>,
     backoff: Duration,
 }
 
 impl<C: StreamLinkParams, S: Default> StreamLink<C, S> {
-    /// A neighbour that files name: its link is down until told otherwise.
+    /// Creates the link of a configured neighbour; it starts down.
     pub fn configured(config: C) -> Self {
         StreamLink::new(config, true, LinkState::DOWN)
     }
-    /// One that came by itself.
+    /// Creates the dynamic link of a peer that connected.
     pub fn met(config: C) -> Self {
         StreamLink::new(config, false, LinkState::UP)
     }
@@ -61,19 +61,19 @@ impl<C: StreamLinkParams, S: Default> StreamLink<C, S> {
     }
 }
 impl<C: StreamLinkParams, S> StreamLink<C, S> {
-    /// Where the peer is from now on.
+    /// Sets the addresses of the peer.
     pub fn locate(&mut self, addresses: &[SocketAddr]) {
         self.addresses = Some(addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect());
     }
-    /// Whether it is known that the peer is at this address.
+    /// Whether the peer is known to be at this address.
     pub fn is_at(&self, from: IpAddr) -> bool {
         self.addresses.iter().flatten().any(|address| *address == from)
     }
-    /// Whether this side may open a stream now, where none serves the link.
+    /// Whether this side may open a stream now; the caller checks that none serves the link.
     pub fn may_connect(&self) -> bool {
         self.configured && self.config.connects() && self.state.transmit && !self.closed && self.retry.is_none()
     }
-    /// How long to wait before the next attempt; doubles each time.
+    /// Wait before the next attempt to connect; doubles each time.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     pub fn next_backoff(&mut self) -> Duration {
         let (min, max) = self.config.reconnect();
@@ -81,18 +81,18 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
         self.backoff = (self.backoff * 2).min(max).max(min);
         wait
     }
-    /// A stream that lived longer than the last wait was a good one: begin with the shortest wait.
+    /// Resets the backoff after a stream that outlived the last wait.
     pub fn on_stream_end(&mut self, opened: Instant, now: Instant) {
         if now.since(opened) > self.backoff {
             self.reset_backoff();
         }
     }
-    /// Contact begins: whatever failed before says nothing about it.
+    /// Resets the backoff, also when a contact begins: earlier failures say nothing about it.
     fn reset_backoff(&mut self) {
         (self.backoff, _) = self.config.reconnect();
     }
-    /// What the link can do changed; whether it came back, one way or both. A link that went down is parked after a
-    /// while.
+    /// Handles a change of the link's state; returns whether a direction came back. A link that went down is parked
+    /// after [`PARK`].
     pub fn on_state<T>(&mut self, now: Instant, state: LinkState, timers: &mut TimerQueue<T>, park: T) -> bool {
         let before = core::mem::replace(&mut self.state, state);
         self.closed &= !(state.transmit || state.receive);
@@ -109,7 +109,7 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
         }
         (state.transmit && !before.transmit) || (state.receive && !before.receive)
     }
-    /// It is turned off: no stream follows those that end, and none of them is ready meanwhile.
+    /// Disables the link: no new stream is opened or accepted, and it is not ready.
     pub fn turn_off<T>(&mut self, timers: &mut TimerQueue<T>) {
         self.closed = true;
         self.state = LinkState::DOWN;
@@ -117,7 +117,7 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
             timers.cancel(timer);
         }
     }
-    /// Tells the agent whether the link takes another bundle, where that is news.
+    /// Reports to the agent whether the link takes another bundle, if that changed.
     pub fn say_ready(&mut self, ready: bool, out: &mut impl Sink<Output>) {
         let ready = ready && self.state.transmit;
         if ready != self.ready {
@@ -127,16 +127,16 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
     }
 }
 
-/// How many links are configured.
+/// Number of configured links.
 pub(crate) fn configured<C, S>(links: &LinkTable<C, S>) -> usize {
     links.values().filter(|link| link.configured).count()
 }
-/// As many strangers as there may be: each configured neighbour finds room, at least in half of the house.
+/// Most dynamic sessions: room for every configured neighbour is reserved, up to half of all sessions.
 pub(crate) fn stranger_room<C, S>(links: &LinkTable<C, S>, sessions: u32) -> usize {
     let all = sessions as usize;
     all - configured(links).min(all / 2)
 }
-/// A link number for a peer that no link was configured for. `next` counts them.
+/// Allocates a number for a dynamic link; `next` is the counter.
 pub(crate) fn dynamic_link<C, S>(links: &LinkTable<C, S>, layer: LayerId, next: &mut u32) -> LinkId {
     let base = dynamic_link_base(layer);
     loop {

@@ -1,28 +1,29 @@
-//! Bundles that wait to leave over a stream, and the one of which bytes are still to be given.
+//! Bundles waiting to leave over a stream, and the leaving bundle whose bytes are still being read.
 
 use alloc::collections::VecDeque;
 use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Instant, Leaving, Payload};
 
-/// What one bundle costs beside its bytes.
+/// Memory that a queued bundle costs besides its bytes.
 pub(crate) const OVERHEAD: u64 = 128;
-/// How far ahead of what left bytes are asked for.
+/// How far ahead of the bytes sent further ones are requested.
 pub(crate) const AHEAD: u64 = 2 * WINDOW;
 
-/// A bundle not begun.
+/// A bundle that has not begun to leave.
 #[derive(Debug)]
 pub(crate) struct WaitingBundle {
     pub send: SendId,
     pub total: u64,
-    /// Its first bytes, or all.
+    /// Its first bytes, possibly all.
     pub part: Payload,
     pub leaving: Leaving,
 }
 impl WaitingBundle {
-    /// The bundle with its age at `now`, when its first byte leaves, and by how many bytes it has grown.
+    /// Returns the bundle with its age updated for `now`, when its first byte leaves, and the growth in bytes.
     ///
     /// # Errors
-    /// The bundle's number where it expired while it waited, or became longer than `longest`.
+    ///
+    /// The bundle's number if it has expired, or is longer than `longest` now.
     pub fn leaves(mut self, now: Instant, longest: u64) -> Result<(WaitingBundle, u64), SendId> {
         if self.leaving.is_over(now) {
             return Err(self.send);
@@ -33,25 +34,25 @@ impl WaitingBundle {
     }
 }
 
-/// Bundles not begun, in order.
+/// Bundles that have not begun to leave, in order.
 #[derive(Debug, Default)]
 pub(crate) struct BundleQueue {
     bundles: VecDeque<WaitingBundle>,
     bytes: u64,
 }
 impl BundleQueue {
-    /// Appends one.
+    /// Appends a bundle.
     pub fn push(&mut self, bundle: WaitingBundle) {
         self.bytes += bundle.total + OVERHEAD;
         self.bundles.push_back(bundle);
     }
-    /// Takes the first.
+    /// Takes the first bundle.
     pub fn pop(&mut self) -> Option<WaitingBundle> {
         let bundle = self.bundles.pop_front()?;
         self.bytes -= bundle.total + OVERHEAD;
         Some(bundle)
     }
-    /// Takes one out; whether it was there.
+    /// Withdraws a bundle; returns whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
         let Some(at) = self.bundles.iter().position(|bundle| bundle.send == send) else { return false };
         if let Some(bundle) = self.bundles.remove(at) {
@@ -59,41 +60,41 @@ impl BundleQueue {
         }
         true
     }
-    /// Takes all, in order.
+    /// Takes all bundles, in order.
     pub fn take(&mut self) -> VecDeque<WaitingBundle> {
         self.bytes = 0;
         core::mem::take(&mut self.bundles)
     }
-    /// Bytes of all, and what they cost beside.
+    /// Bytes of all bundles, including [`OVERHEAD`].
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.bundles.is_empty()
     }
 }
 
-/// The bundle that is leaving: how far it was given, and asked for.
+/// The leaving bundle: bytes given and requested so far.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub send: SendId,
     pub total: u64,
     pub given: u64,
     wanted: u64,
-    /// By how many bytes it is longer than the bundle whose ranges are asked for.
+    /// Growth over the stored bundle, bytes: requested ranges refer to the stored one.
     grown: u64,
 }
 impl Filling {
-    /// Of a bundle of which so many bytes are here, and which has grown by some of them.
+    /// Starts with the first `given` bytes, `grown` of which were added by the age update.
     pub const fn new(send: SendId, total: u64, given: u64, grown: u64) -> Self {
         Filling { send, total, given, wanted: given, grown }
     }
-    /// Whether these are the bytes it lacks next.
+    /// Whether these are the next missing bytes.
     pub fn lacks(&self, send: SendId, from: u64) -> bool {
         self.send == send && self.given == from.saturating_add(self.grown)
     }
-    /// What to ask for next, where so many bytes of it have left: bundle, first byte, length.
+    /// Next range to request once `left` bytes have left: bundle, first byte, length.
     pub fn want(&mut self, left: u64) -> Option<(SendId, u64, u64)> {
         if self.wanted >= self.total.min(left.saturating_add(AHEAD)) {
             return None;

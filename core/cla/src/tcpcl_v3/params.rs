@@ -1,14 +1,14 @@
-//! The parameters of TCPCLv3: the one table that node files, scenarios, references and forms are made of. Those of its
+//! Parameters of TCPCLv3: the one table from which node files, scenarios, references and forms are made. Those of its
 //! links are the ones of TCPCLv4.
 
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use crate::tcpcl_v4::{Config, REACTIVE};
 use farlink_base::LayerParam;
 
-/// RFC 7242 4.1: the keepalive interval is 16 bits of seconds.
+/// Longest keepalive interval, ns: RFC 7242 4.1 has 16 bits of seconds.
 const KEEPALIVE_MAX: u64 = 65_535 * 1_000_000_000;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     duration!(keepalive, 0, KEEPALIVE_MAX, "Keepalive interval offered; 0 s disables."),
     duration!(contact_timeout, 1_000_000, LONGEST, "A peer that has not introduced itself by then is dropped."),

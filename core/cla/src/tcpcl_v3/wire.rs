@@ -1,4 +1,4 @@
-//! Messages of version 3 on the wire (RFC 7242 4 and 5): read in place from a rope, written into a small vector.
+//! Messages of version 3 (RFC 7242 4 and 5): parsed in place from a rope, written into a small vector.
 
 use crate::sdnv;
 use crate::tcpcl_v4::wire::{END, MAGIC, NoMessage, START, refuse, term};
@@ -6,23 +6,23 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{PayloadReader, Refusal};
 
-/// This protocol's version.
+/// Version number in the contact header.
 pub(crate) const VERSION: u8 = 3;
-/// Longest endpoint ID read or written, bytes: more is an attack.
+/// Longest endpoint ID read or written, bytes; bounds what a header can make this node allocate.
 const EID_MAX: u64 = 2048;
 
 /// Flags of the contact header (RFC 7242 4.1).
 pub(super) mod can {
-    /// Segments are acknowledged.
+    /// Acknowledges segments.
     pub const ACKS: u8 = 1;
-    /// What is acknowledged of a transfer that breaks is kept (RFC 7242 4.1: reactive fragmentation).
+    /// Keeps the acknowledged part of a broken transfer (RFC 7242 4.1: reactive fragmentation).
     pub const PARTS: u8 = 2;
-    /// Bundles are refused.
+    /// Refuses bundles.
     pub const REFUSALS: u8 = 4;
-    /// Whoever says so wants to be told how long bundles are.
+    /// Asks for LENGTH messages.
     pub const LENGTHS: u8 = 8;
 }
-/// Message types, the upper half of a message's first byte.
+/// Message types: the upper half of a message's first byte.
 mod kind {
     pub const DATA_SEGMENT: u8 = 1;
     pub const ACK_SEGMENT: u8 = 2;
@@ -31,14 +31,14 @@ mod kind {
     pub const SHUTDOWN: u8 = 5;
     pub const LENGTH: u8 = 6;
 }
-/// Flags of SHUTDOWN: a reason follows, and a delay.
+/// Flags of SHUTDOWN: a reason follows, and a reconnection delay.
 const REASON: u8 = 2;
 const DELAY: u8 = 1;
 
-/// The whole message KEEPALIVE.
+/// The complete KEEPALIVE message.
 pub(super) const KEEPALIVE: u8 = kind::KEEPALIVE << 4;
 
-/// REFUSE_BUNDLE's word for a reason of version 4 (RFC 7242 5.4).
+/// REFUSE_BUNDLE code for a reason of version 4 (RFC 7242 5.4).
 pub(super) const fn refusal_code(code: u8) -> u8 {
     match code {
         refuse::COMPLETED => 1,
@@ -47,7 +47,7 @@ pub(super) const fn refusal_code(code: u8) -> u8 {
         _ => 0,
     }
 }
-/// What a reason told by the peer means here; `None`: it is to be sent again.
+/// Refusal for a REFUSE_BUNDLE code; `None` if the bundle shall be retransmitted.
 pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
     match code {
         0 => Some(Refusal::NotAcceptable),
@@ -56,22 +56,22 @@ pub(super) const fn refusal_of(code: u8) -> Option<Refusal> {
         _ => Some(Refusal::NoResources),
     }
 }
-/// SHUTDOWN's word for a reason of version 4 (RFC 7242 6.1): it has none for a session that ends as it should.
+/// SHUTDOWN code for a reason of version 4 (RFC 7242 6.1); none for a regular end.
 const fn shutdown_code(code: u8) -> Option<u8> {
     match code {
         term::IDLE => Some(0),
         term::VERSION => Some(1),
-        // Who is turned away at the door is told a reason.
+        // A rejected connection always gets a reason.
         term::BUSY | term::CONTACT_FAILURE | term::EXHAUSTED => Some(2),
         _ => None,
     }
 }
 
-/// What a peer says of itself, after the magic bytes and its version (RFC 7242 4.1).
+/// Contact header after the magic bytes and the version (RFC 7242 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContactHeader {
     pub flags: u8,
-    /// s.
+    /// Keepalive interval, s.
     pub keepalive: u16,
     pub eid: String,
 }
@@ -79,22 +79,22 @@ pub(super) struct ContactHeader {
 /// One message, or the head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum V3Message {
-    /// Followed by so many bytes of data.
+    /// Head of a segment with `len` bytes of data.
     Segment {
         flags: u8,
         len: u64,
     },
-    /// So many bytes of the bundle whose turn it is.
+    /// Bytes acknowledged of the bundle whose turn it is.
     Ack(u64),
-    /// Of that bundle, with this code.
+    /// Refusal of that bundle, with this code.
     Refuse(u8),
     Keepalive,
-    /// With the reason, and with how many seconds not to connect again: 0 for ever.
+    /// Reason, and seconds during which not to reconnect; 0 for ever.
     Shutdown {
         reason: Option<u8>,
         delay_s: Option<u64>,
     },
-    /// Of the next bundle.
+    /// Length of the next bundle, bytes.
     Length(u64),
 }
 
@@ -118,7 +118,7 @@ fn put_sdnv(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&bytes[..len]);
 }
 
-/// Reads a contact header from behind its version. The caller keeps its place on any error.
+/// Reads a contact header after its version. On any error the caller restores the position.
 pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHeader, NoMessage> {
     let mut head = [0; 3];
     if !reader.read_exact(&mut head) {
@@ -138,7 +138,7 @@ pub(super) fn read_contact(reader: &mut PayloadReader<'_>) -> Result<ContactHead
     let eid = String::from_utf8(eid).or(Err(NoMessage::Broken("an endpoint ID that is not UTF-8")))?;
     Ok(ContactHeader { flags: head[0], keepalive: u16::from_be_bytes([head[1], head[2]]), eid })
 }
-/// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
+/// Reads the next message; of a segment only the head. On any error the caller restores the position.
 pub(super) fn read_message(reader: &mut PayloadReader<'_>) -> Result<V3Message, NoMessage> {
     let first = read_u8(reader)?;
     Ok(match first >> 4 {
@@ -164,12 +164,12 @@ pub(super) fn put_contact(out: &mut Vec<u8>, flags: u8, keepalive: u16, eid: &st
     put_sdnv(out, eid.len() as u64);
     out.extend_from_slice(eid);
 }
-/// Appends a DATA_SEGMENT up to its data.
+/// Appends a DATA_SEGMENT without its data.
 pub(crate) fn put_segment(out: &mut Vec<u8>, flags: u8, len: u64) {
     out.push(kind::DATA_SEGMENT << 4 | flags);
     put_sdnv(out, len);
 }
-/// Appends a LENGTH.
+/// Appends a LENGTH message.
 pub(crate) fn put_length(out: &mut Vec<u8>, total: u64) {
     out.push(kind::LENGTH << 4);
     put_sdnv(out, total);
@@ -179,11 +179,11 @@ pub(crate) fn put_ack(out: &mut Vec<u8>, acked: u64) {
     out.push(kind::ACK_SEGMENT << 4);
     put_sdnv(out, acked);
 }
-/// Appends a REFUSE_BUNDLE, for a reason of version 4.
+/// Appends a REFUSE_BUNDLE for a reason of version 4.
 pub(crate) fn put_refuse(out: &mut Vec<u8>, code: u8) {
     out.push(kind::REFUSE_BUNDLE << 4 | refusal_code(code));
 }
-/// Appends a SHUTDOWN, for a reason of version 4.
+/// Appends a SHUTDOWN for a reason of version 4.
 // 7242-4-4, 7242-6.1-2, 7242-6.1-5
 pub(super) fn put_shutdown(out: &mut Vec<u8>, code: u8) {
     match shutdown_code(code) {

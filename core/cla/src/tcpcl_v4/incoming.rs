@@ -1,6 +1,6 @@
-//! Transfers this side receives over one session (RFC 9174 5.2): offered while they arrive,
-//! acknowledged in order. The last acknowledgment of a transfer waits for its verdict, and every
-//! later one waits behind it: peers match acknowledgments with what they sent in the order sent.
+//! Receiver of transfers in one session (RFC 9174 5.2): offers them while they arrive and acknowledges them in order.
+//! The final acknowledgment of a transfer waits for its verdict, and every later acknowledgment waits behind it,
+//! because peers match acknowledgments in the order they sent segments.
 
 use super::used::UsedIds;
 use super::wire::{END, START, SegmentHead, put_ack, put_refuse, refuse};
@@ -10,25 +10,25 @@ use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{LinkId, Payload, Sink};
 
-/// Transfers received and not yet decided, beyond which reading stops.
+/// Transfers without a verdict beyond which reading stops.
 const MAX_UNDECIDED: usize = 1024;
-/// The same of acknowledgments that wait behind a transfer: segments may be empty.
+/// Pending acknowledgments beyond which reading stops: segments may be empty, so their bytes are no bound.
 const MAX_ACKS: usize = 1 << 16;
 
-/// One transfer, until the last word about it is sent.
+/// One transfer, until its last answer is sent.
 #[derive(Debug)]
 struct IncomingTransfer {
     id: u64,
-    /// What it is offered as; tickets in the queue have no gaps.
+    /// Ticket of its offer; tickets in the queue are consecutive.
     ticket: Ticket,
     received: u64,
-    /// Bytes that are kept whatever becomes of the rest.
+    /// Bytes that are kept even if the transfer breaks.
     kept: u64,
     total: Option<u64>,
-    /// Acknowledgments owed: segment flags, bytes so far.
+    /// Pending acknowledgments: flags of the segment, bytes received up to its end.
     acks: VecDeque<(u8, u64)>,
     complete: bool,
-    /// Accepted, or refused with this code.
+    /// Verdict: accepted, or refused with this code.
     verdict: Option<Result<(), u8>>,
 }
 
@@ -39,65 +39,65 @@ struct PartialSegment {
     left: u64,
     of: Of,
 }
-/// What a segment belongs to.
+/// Transfer that a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
-    /// The transfer that is arriving.
+    /// The arriving transfer.
     Transfer,
-    /// One that was refused.
+    /// A refused transfer.
     Refused(RefusedTransfer),
-    /// None.
+    /// No known transfer.
     Nothing,
 }
-/// A refused transfer: its number and the reason it was told.
+/// A refused transfer, with the reason sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RefusedTransfer {
     id: u64,
     code: u8,
 }
 
-/// What is wrong with a segment. Its data come all the same.
+/// Fault of a segment. Its data is still read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Complaint {
     pub reason: &'static str,
-    /// Whether the session is over with it.
+    /// Whether the session must end.
     pub fatal: bool,
 }
 const fn unexpected(reason: &'static str) -> Complaint {
     Complaint { reason, fatal: false }
 }
 
-/// The receiving half of a session.
+/// Receiving half of a session.
 #[derive(Debug)]
 pub struct IncomingTransfers {
     /// Oldest first; only the last can be incomplete.
     transfers: VecDeque<IncomingTransfer>,
     segment: Option<PartialSegment>,
-    /// A refused transfer whose segments may still come.
+    /// Refused transfer of which further segments may arrive.
     discarding: Option<RefusedTransfer>,
-    /// Refused once more for each segment that came since.
+    /// Refusals to repeat, one for each later segment of a refused transfer.
     again: Vec<RefusedTransfer>,
     undecided_bytes: u64,
-    /// Acknowledgments of all transfers.
+    /// Pending acknowledgments of all transfers.
     acks: usize,
-    /// The peer says nothing more.
+    /// The peer has closed its half of the stream.
     ended: bool,
-    /// The transfer that is arriving is not welcome for now.
+    /// The agent paused the arriving transfer.
     held: bool,
-    /// Whether the peer hears what becomes of its transfers.
+    /// Whether the peer learns the verdicts on its transfers.
     reliable: bool,
-    /// Fewest bytes worth keeping of a transfer that breaks, whose peer counts on what is acknowledged; 0: it does not.
+    /// Fewest bytes worth keeping of a broken transfer, if the peer relies on acknowledged bytes; 0 if it does not.
     parts: u64,
     segment_mru: u64,
     transfer_mru: u64,
-    /// Number of the session, the upper half of its tickets.
+    /// Session number: the upper half of its tickets.
     session: u32,
     next_ticket: u32,
     used: UsedIds,
 }
 
 impl IncomingTransfers {
-    /// Nothing received yet. `session` is the upper half of its tickets.
+    /// Creates the receiving half; `session` is the upper half of its tickets.
     pub fn new(session: u32, segment_mru: u64, transfer_mru: u64) -> Self {
         IncomingTransfers {
             session,
@@ -117,20 +117,19 @@ impl IncomingTransfers {
             transfer_mru,
         }
     }
-    /// Segments may be as long as bundles: version 3 has no word for how long they may be.
+    /// Lifts the limit on segments: version 3 cannot announce one.
     pub fn without_segment_limit(&mut self) {
         self.segment_mru = u64::MAX;
     }
-    /// Whether the peer hears what becomes of its transfers.
+    /// Sets whether the peer learns the verdicts on its transfers.
     pub fn says_verdicts(&mut self, reliable: bool) {
         self.reliable = reliable;
     }
-    /// The peer counts what is acknowledged as kept, should a transfer break: so no more is, from so many bytes on. 0: it
-    /// does not.
+    /// Makes acknowledgments promise that the bytes survive a broken transfer, from `least` bytes on; 0: no promise.
     pub fn keep_parts(&mut self, least: u64) {
         self.parts = least;
     }
-    /// So many bytes of a transfer are kept; whether that allows an acknowledgment.
+    /// Records how many bytes of a transfer are kept; returns whether that allows an acknowledgment.
     pub fn on_kept(&mut self, ticket: Ticket, bytes: u64) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.kept = transfer.kept.max(bytes);
@@ -140,32 +139,32 @@ impl IncomingTransfers {
         let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
         self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
-    /// Whether the transfer that is arriving was refused.
+    /// Whether the arriving transfer was refused.
     pub fn is_refusing(&self) -> bool {
         self.transfers.back().is_some_and(|transfer| !transfer.complete && matches!(transfer.verdict, Some(Err(_))))
     }
-    /// Data bytes of the current segment still to come.
+    /// Outstanding data of the current segment, bytes.
     pub fn data_left(&self) -> Option<u64> {
         self.segment.as_ref().map(|segment| segment.left)
     }
-    /// Whether more of a transfer is to come.
+    /// Whether a transfer or segment is incomplete.
     pub fn is_arriving(&self) -> bool {
         self.segment.is_some() || self.transfers.back().is_some_and(|transfer| !transfer.complete)
     }
-    /// Whether every transfer is answered. Of one that was refused, more may come or not.
+    /// Whether every transfer is answered. A refused one may have segments still to come.
     pub fn is_idle(&self) -> bool {
         self.transfers.is_empty() && self.segment.is_none() && self.again.is_empty()
     }
-    /// Whether so much waits for verdicts that reading should stop; it may go on at half of it.
+    /// Whether reading must pause because too much awaits verdicts; once paused it resumes at half of each bound.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
         let half = u32::from(was_full);
         self.held || self.undecided_bytes > window_bytes >> half || self.is_beyond(half)
     }
-    /// Whether more is owed than may be, however short what came was: then nothing more is read of it.
+    /// Whether answers exceed their bounds although the input is short: then even received bytes are not parsed.
     pub fn is_crowded(&self) -> bool {
         !self.ended && self.is_beyond(0)
     }
-    /// The peer says nothing more: what came before is read.
+    /// Marks the end of input: everything received before is still parsed.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -173,8 +172,7 @@ impl IncomingTransfers {
         self.transfers.len() > MAX_UNDECIDED >> half || self.acks > MAX_ACKS >> half
     }
 
-    /// The parts of this transfer are not welcome for now, or are again; whether that changes
-    /// anything.
+    /// Pauses or resumes the arriving transfer; returns whether that changed anything.
     pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         let arriving = |transfer: &&IncomingTransfer| {
             transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none()
@@ -183,10 +181,10 @@ impl IncomingTransfers {
         core::mem::replace(&mut self.held, held) != held
     }
 
-    /// A segment begins; `ending` refuses new transfers.
+    /// Handles the head of a segment; `ending` refuses new transfers.
     pub fn on_head(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         if head.len > self.segment_mru {
-            return Err(Complaint { reason: "a segment longer than this node takes", fatal: true });
+            return Err(Complaint { reason: "a segment longer than this node accepts", fatal: true });
         }
         let begun = if head.flags & START != 0 { self.begin(head, ending, out) } else { Ok(()) };
         let (flags, left) = (head.flags, head.len);
@@ -194,7 +192,7 @@ impl IncomingTransfers {
         let Some(transfer) = open else {
             let refused = self.discarding.filter(|refused| refused.id == head.id);
             self.segment = Some(PartialSegment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
-            return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment of no transfer")) };
+            return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment without a transfer")) };
         };
         if transfer.verdict.is_none() {
             let refusal = transfer.judge(head, self.transfer_mru);
@@ -212,7 +210,8 @@ impl IncomingTransfers {
     // 9174-5.2.2-7, 9174-5.2.5-4, 9174-6.1-6, 9174-6.1-7
     fn begin(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         let mut result = Ok(());
-        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. What there is of it is no bundle.
+        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. The part received is not a
+        // bundle.
         if let Some(last) = self.transfers.back_mut().filter(|transfer| !transfer.complete) {
             if !matches!(last.verdict, Some(Err(_))) {
                 result = Err(unexpected("a transfer that begins before the last one ended"));
@@ -249,7 +248,7 @@ impl IncomingTransfers {
         result
     }
 
-    /// Data of the current segment, at most [`IncomingTransfers::data_left`].
+    /// Handles data of the current segment, at most [`IncomingTransfers::data_left`] bytes.
     // 9174-5.2.3-3, 7242-5.3-1, 7242-5.3-2
     pub fn on_data(&mut self, part: Payload, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(segment) = &mut self.segment else { return };
@@ -258,7 +257,7 @@ impl IncomingTransfers {
         let (flags, of) = (segment.flags, segment.of);
         if ended {
             self.segment = None;
-            // RFC 9174 5.2.4: segments that crossed the refusal on the wire are refused, too.
+            // RFC 9174 5.2.4: segments that crossed the refusal are refused, too.
             // 9174-5.2.4-6
             if let Of::Refused(refused) = of {
                 self.again.push(refused);
@@ -295,7 +294,7 @@ impl IncomingTransfers {
         }
     }
 
-    /// The agent decided; whether the transfer was waiting for it.
+    /// Records the agent's verdict; returns whether the transfer was waiting for it.
     pub fn on_verdict(&mut self, ticket: Ticket, verdict: Result<(), u8>) -> bool {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.verdict = Some(verdict);
@@ -307,8 +306,8 @@ impl IncomingTransfers {
         true
     }
 
-    /// Appends every acknowledgment and refusal that may leave now, in the words of version 3 where terms of it are
-    /// given. There each bundle is refused once: a peer would take a second refusal for that of its next bundle.
+    /// Appends all answers that may leave now, in version 3 if its terms are given. There each bundle is refused only
+    /// once: a peer would apply a second refusal to its next bundle.
     // 9174-5.2.3-3, 9174-5.2.4-1, 9174-5.2.4-3, 7242-5.3-1, 7242-5.4-1
     pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
         let parts = self.parts > 0;
@@ -348,17 +347,17 @@ impl IncomingTransfers {
         }
     }
 
-    /// Number of the session.
+    /// Session number.
     pub fn number(&self) -> u32 {
         self.session
     }
-    /// Forgets every transfer: the session is over, verdicts come too late.
+    /// Forgets all transfers when the session has ended: verdicts come too late.
     pub fn forget(&mut self) {
         self.transfers.clear();
         self.forget_unfinished();
         (self.undecided_bytes, self.acks) = (0, 0);
     }
-    /// Forgets the transfer that is arriving: the rest of it never comes.
+    /// Forgets the incomplete transfer, whose rest will not arrive.
     pub fn forget_unfinished(&mut self) {
         if let Some(unfinished) = self.transfers.pop_back_if(|transfer| !transfer.complete) {
             self.acks -= unfinished.acks.len();
@@ -367,7 +366,7 @@ impl IncomingTransfers {
         self.discarding = None;
         self.held = false;
     }
-    /// The offer to be called off when the session is over: that of a transfer not complete.
+    /// Ticket of the incomplete transfer's offer, which must be aborted when the session ends.
     pub fn unfinished_offer(&self) -> Option<Ticket> {
         let last = self.transfers.back()?;
         let offered = !last.complete && last.verdict.is_none() && last.received > 0;
@@ -375,13 +374,13 @@ impl IncomingTransfers {
     }
 }
 
-/// The session a ticket belongs to.
+/// Session number of a ticket: its upper half.
 pub fn session_of(ticket: Ticket) -> u32 {
     (ticket.0 >> 32) as u32
 }
 
 impl IncomingTransfer {
-    /// The code to refuse it with for what this segment announces.
+    /// Refusal code for a transfer, given what this segment announces.
     // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
         let end = self.received.saturating_add(head.len);
@@ -421,7 +420,7 @@ mod tests {
         let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         let mut out = Vec::new();
         feed(&mut incoming, head(START, 0, 10), &mut out).unwrap();
-        assert_eq!(answers(&mut incoming).len(), 18, "intermediate ones do not wait");
+        assert_eq!(answers(&mut incoming).len(), 18, "intermediate acknowledgments do not wait");
         feed(&mut incoming, head(END, 0, 5), &mut out).unwrap();
         feed(&mut incoming, head(START | END, 1, 7), &mut out).unwrap();
         assert!(incoming.on_verdict(Ticket(1), Ok(())));
@@ -461,7 +460,7 @@ mod tests {
             assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
             out.clear();
             feed(&mut incoming, head(0, 0, 10), &mut out).unwrap();
-            assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0], "and each of its segments again");
+            assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0], "each later segment is refused again");
             if ends {
                 feed(&mut incoming, head(END, 0, 10), &mut out).unwrap();
                 assert_eq!(answers(&mut incoming).len(), 10);

@@ -1,4 +1,4 @@
-//! The layer: which stream is which session, which session serves which link, and what time brings.
+//! The layer's state machine: assigns streams to sessions and sessions to links, and dispatches inputs and timers.
 
 use super::due::SessionDue;
 use super::incoming::session_of;
@@ -19,7 +19,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ti
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SessionTimer {
     Session(StreamId),
@@ -27,24 +27,24 @@ pub(super) enum SessionTimer {
     Park(LinkId),
 }
 
-/// What an entity holds at the moment.
+/// Resources that an entity holds now.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// Links, configured and dynamic.
     pub links: usize,
-    /// Sessions, from the wish to connect to the end of the stream.
+    /// Sessions, from the request to connect until the stream has ended.
     pub sessions: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
 }
 
-/// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
+/// The TCPCL entity of one node, for version 4, 3 or both, with all its sessions.
 // 9171-5.4-4
 #[derive(Debug)]
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: LinkTable<LinkParams, Serving>,
-    /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
+    /// Boxed: a node of the tree has room for eleven entries, and most nodes have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<TcpclSession>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
@@ -56,7 +56,7 @@ pub struct TcpclV4 {
 }
 
 impl TcpclV4 {
-    /// An entity with these neighbours. Links are down until told otherwise.
+    /// Creates an entity with these neighbours. Links start down.
     pub fn new(config: Config, spans: Vec<LinkParams>) -> Self {
         let links = spans.into_iter().map(|span| (span.link, Box::new(TcpclLink::configured(span)))).collect();
         TcpclV4 {
@@ -72,7 +72,7 @@ impl TcpclV4 {
         }
     }
 
-    /// What the entity holds.
+    /// Resources held now.
     pub fn usage(&self) -> Usage {
         debug_assert_eq!(self.numbers.len(), self.sessions.len());
         Usage { links: self.links.len(), sessions: self.sessions.len(), timers: self.timers.len() }
@@ -85,7 +85,7 @@ impl TcpclV4 {
         self.sessions.insert(stream, Box::new(TcpclSession::new(now, number, stream, link, &self.config)));
     }
 
-    /// Connects to a link's peer if that is due.
+    /// Connects to a link's peer if a session is wanted.
     // 9174-4.1-1
     fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
@@ -123,7 +123,7 @@ impl TcpclV4 {
         self.settle(now, stream, out);
     }
 
-    /// Reads what a session has received, writes what it may, and sees to what follows.
+    /// Parses a session's input, writes its output, and handles the consequences.
     fn settle(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         while let Some(session) = self.sessions.get_mut(&stream) {
             match session.read(now, &self.config, out) {
@@ -143,7 +143,7 @@ impl TcpclV4 {
                 ReadStep::OtherVersion => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.try_other_version(stream);
-                    let reason = "the peer speaks another version, in which it is asked next";
+                    let reason = "the peer uses another version, which is tried next";
                     self.fail(now, stream, Event::SessionRefused { link, reason }, out);
                 }
                 ReadStep::Left => {
@@ -161,8 +161,8 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// The next session of a link is one of the other version, where this node speaks both: its peer does not
-    /// understand, or does not answer (RFC 9174 4.3).
+    /// Makes the link's next session use the other version, if both are in use: the peer rejected this one, or did
+    /// not answer (RFC 9174 4.3).
     fn try_other_version(&mut self, stream: StreamId) {
         let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
         let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
@@ -171,7 +171,7 @@ impl TcpclV4 {
         }
     }
 
-    /// A peer that has introduced itself is not wanted.
+    /// Rejects a peer that has introduced itself.
     fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -179,7 +179,7 @@ impl TcpclV4 {
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }
 
-    /// A session is over: what is written may leave, everything else is given back.
+    /// Ends a session: written bytes may leave, all else returns to the agent.
     fn fail(&mut self, now: Instant, stream: StreamId, why: Event, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if out.wants(EventClass::Link) {
@@ -189,7 +189,7 @@ impl TcpclV4 {
         self.detach(now, stream, out);
     }
 
-    /// Takes a session from its link and gives back what it carried.
+    /// Removes a session from its link and returns its bundles to the agent.
     // 9174-6.1-8
     pub(super) fn detach(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
@@ -235,7 +235,7 @@ impl TcpclV4 {
         self.connect_later(now, link_id, rest);
     }
 
-    /// Connects again after a while, and not before `rest`.
+    /// Reconnects after the backoff, and not before `rest`.
     // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
@@ -245,8 +245,8 @@ impl TcpclV4 {
         }
     }
 
-    /// The peer has closed its half of a stream. It may still read (RFC 9174 6.1: what was received "SHOULD" be
-    /// acknowledged before the end).
+    /// Handles the end of the peer's half of a stream. The peer may still read, and received transfers "SHOULD" be
+    /// acknowledged before the end (RFC 9174 6.1).
     fn on_end(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let crowded = self.sessions.get_mut(&stream).filter(|session| session.incoming.is_crowded());
         if let Some(session) = crowded {
@@ -262,7 +262,7 @@ impl TcpclV4 {
             self.detach(now, stream, out);
             self.flush(now, stream, out);
         } else {
-            // What the driver still has of this side's words leaves.
+            // Bytes that the driver still holds may leave.
             let abort =
                 !matches!(session.phase, SessionPhase::Established | SessionPhase::Answering | SessionPhase::Closing);
             out.push(Output::Socket(socket::Output::Close { stream, abort }));
@@ -270,7 +270,7 @@ impl TcpclV4 {
         }
     }
 
-    /// Forgets a session whose stream is gone.
+    /// Forgets a session whose stream has ended.
     pub(super) fn remove(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         self.detach(now, stream, out);
         if let Some(session) = self.sessions.remove(&stream) {
@@ -280,7 +280,7 @@ impl TcpclV4 {
             }
         }
     }
-    /// Says goodbye and ends a session without waiting for anything: what is written may leave.
+    /// Terminates a session without waiting for the peer; written bytes may leave.
     pub(super) fn leave(&mut self, now: Instant, stream: StreamId, code: u8, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         session.terminate(now, code);
@@ -293,7 +293,7 @@ impl TcpclV4 {
         self.remove(now, stream, out);
     }
 
-    /// Writes, pushes back, and says whether more is welcome.
+    /// Writes output, pauses or resumes input, and updates the link's readiness.
     pub(super) fn flush(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         let link = session.link.and_then(|id| self.links.get(&id));
@@ -341,7 +341,7 @@ impl TcpclV4 {
         }
     }
 
-    /// A session that is ending begins no more transfers: what waits goes elsewhere.
+    /// Returns the waiting bundles of an ending session, which begins no more transfers.
     fn give_back(&mut self, link_id: LinkId, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if !session.is_ending() || session.outgoing.waiting_bytes() == 0 {
@@ -356,8 +356,8 @@ impl TcpclV4 {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let session = link.primary().and_then(|stream| self.sessions.get(&stream));
         let room = session.is_some_and(|session| {
-            // The queue is small, so that the agent decides what goes next; some slack between full
-            // and welcome keeps the two from alternating with every bundle.
+            // The queue is small, so that the agent decides which bundle leaves next. The gap between the two bounds
+            // keeps readiness from alternating with every bundle.
             let (queue, window) = (link.config.segment_bytes.max(1 << 16) * 2, link.config.window_bytes);
             let (queue, window) = if link.ready { (queue, window) } else { (queue / 2, window - window / 8) };
             let outgoing = &session.outgoing;
@@ -366,8 +366,8 @@ impl TcpclV4 {
         link.say_ready(room && !self.shutdown, out);
     }
 
-    /// The same as [`ConvergenceLayer::handle`], but what is to be written may wait for [`TcpclV4::write`] of the stream
-    /// that it names: of many small bundles at once much can be written together.
+    /// Like [`ConvergenceLayer::handle`], but output may wait for [`TcpclV4::write`] of the returned stream, so that
+    /// many small bundles share one write.
     pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let stream = match input {
             Input::Send { link, id, total, part, leaving, .. } => {
@@ -382,7 +382,7 @@ impl TcpclV4 {
         let session = self.sessions.get_mut(&stream)?;
         (!core::mem::replace(&mut session.is_to_write, true)).then_some(stream)
     }
-    /// Writes what waits for it.
+    /// Writes postponed output.
     pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.is_to_write = false;
@@ -395,7 +395,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         }
     }
-    /// Queues a bundle; the stream that is to be written to.
+    /// Queues a bundle; returns the stream to write to.
     fn take_send(&mut self, link: LinkId, bundle: WaitingBundle, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let id = bundle.send;
         let primary = self.links.get(&link).and_then(|link| link.primary());
@@ -430,8 +430,8 @@ impl TcpclV4 {
         }
     }
 
-    /// The rest of a bundle cannot be had. A sender has no word for that (RFC 9174 5.2.4 is the
-    /// receiver's): once begun, only ending the session keeps the peer from taking it for whole.
+    /// Handles a read failure of a bundle. A sender cannot refuse (RFC 9174 5.2.4 is the receiver's): once the
+    /// transfer has begun, only ending the session shows the peer that it is incomplete.
     fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         self.on_cancel(link, id, out);
         let Some(found) = self.links.get(&link) else { return };
@@ -454,8 +454,8 @@ impl TcpclV4 {
         }
     }
 
-    /// What waits is taken back. A transfer under way goes on, and its answer is that of the peer: RFC
-    /// 9174 gives its sender no word to end it, and the next one may not begin before it ended (5.2.2).
+    /// Withdraws a bundle that has not begun. A transfer in progress goes on: RFC 9174 gives its sender no message to
+    /// abort it, and the next may not begin before its end (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
@@ -474,7 +474,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         }
     }
-    /// The agent decided; the stream that is to be written to.
+    /// Handles a verdict of the agent; returns the stream to write to.
     fn on_verdict(
         &mut self,
         now: Instant,
@@ -489,10 +489,10 @@ impl TcpclV4 {
             return None;
         }
         match told {
-            // What came and was not read may be read now.
+            // Input that was left unparsed for lack of room for answers may be parsed now.
             Some(_) if crowded => self.settle(now, stream, out),
             Some(_) => return Some(stream),
-            // It comes again with a new session: by then there may be room.
+            // The peer sends the bundle again in a new session, when there may be room.
             None => self.leave(now, stream, term::BUSY, out),
         }
         None
@@ -511,7 +511,7 @@ impl TcpclV4 {
         self.connect(now, link_id, out);
     }
 
-    /// A link has been down for a while: what is under way would come too late.
+    /// Handles a long link outage: transfers in progress are given up.
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
@@ -533,7 +533,7 @@ impl TcpclV4 {
             SessionDue::Later(_) => {}
             SessionDue::Keepalive => session.put_keepalive(),
             SessionDue::Idle => session.terminate(now, term::IDLE),
-            // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
+            // RFC 9174 5.1.1. A session that was terminated before is dropped.
             // 9174-5.1.1-2
             SessionDue::Dead if session.phase == SessionPhase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
@@ -606,7 +606,7 @@ impl ConvergenceLayer for TcpclV4 {
             }
             // 9174-4.4.4.2-4
             Input::Socket(socket::Input::Secured { stream, contradicts: true, .. }) => {
-                let why = "the peer's certificate names another host than the peer's, and no node";
+                let why = "the peer's certificate names another host, and no node ID";
                 self.refuse(now, stream, (term::CONTACT_FAILURE, why), out);
                 self.flush(now, stream, out);
             }

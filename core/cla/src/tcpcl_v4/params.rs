@@ -1,14 +1,13 @@
-//! The parameters of TCPCLv4: the one table that node files, scenarios, references and forms are made
-//! of.
+//! Parameters of TCPCLv4: the one table from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams, Tls, Versions};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::{LayerParam, Unit};
 
-/// RFC 9174 4.6: the keepalive interval is 16 bits of seconds.
+/// Longest keepalive interval, ns: RFC 9174 4.6 has 16 bits of seconds.
 const KEEPALIVE_MAX: u64 = 65_535 * 1_000_000_000;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     duration!(keepalive, 0, KEEPALIVE_MAX, "Keepalive interval offered; 0 s disables."),
     duration!(contact_timeout, 1_000_000, LONGEST, "A peer that has not introduced itself by then is dropped."),
@@ -43,12 +42,12 @@ pub const PARAMS: &[LayerParam<Config>] = &[
         set: |c, v| c.tls = TLS.get(v as usize).copied().unwrap_or_default(),
     },
 ];
-/// What `reactive` means, in both versions.
+/// Help text of `reactive` in both versions.
 pub(crate) const REACTIVE: &str = "Where the peer offers it too: a transfer that broke is kept as far as it was acknowledged, in pieces of this many bytes at least, and only the rest is sent again; 0 B: all of it is.";
-/// What the words of `tls` mean.
+/// Values of `tls`, in the order of its choices.
 const TLS: [Tls; 3] = [Tls::Forbid, Tls::Allow, Tls::Require];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     flag!(
         roams,

@@ -1,5 +1,4 @@
-//! One session: the order of its messages from contact header to the end of the stream
-//! (RFC 9174 3.3).
+//! One session: the order of its messages from contact header to the end of the stream (RFC 9174 3.3).
 
 use super::due::PeerProgress;
 use super::incoming::{Complaint, IncomingTransfers};
@@ -17,97 +16,97 @@ use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Bytes a peer may leave unread before it is not read from.
+/// Unread bytes of the peer beyond which its input is not read.
 const UNREAD_MAX: u64 = 256 << 10;
-/// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
+/// Bytes of waiting answers (58,000 acknowledgments) beyond which a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
-/// Room for answers that is kept when they have left.
+/// Capacity of the buffer for answers that is kept once they have left, bytes.
 const CONTROL_KEPT: usize = 256;
-/// Most bytes of a segment before its data (RFC 9174 5.2.2), the length of the transfer among them.
+/// Longest head of a segment, bytes (RFC 9174 5.2.2), including the length extension.
 const SEGMENT_HEAD_MAX: u64 = 64;
-/// So few unread bytes are keepalives.
+/// Unread bytes, at most, that can be keepalives alone.
 const KEEPALIVES: u64 = 64;
 
-/// How far a session has come.
+/// Phase of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionPhase {
     /// The stream is being opened.
     Connecting,
-    /// The peer's contact header is awaited.
+    /// Waiting for the peer's contact header.
     Contact,
-    /// TLS is agreed on; the driver is asked for it once this side's header has left.
+    /// TLS was negotiated; the driver starts it once this side's header has left.
     Securing,
-    /// Its SESS_INIT is awaited.
+    /// Waiting for the peer's SESS_INIT.
     Init,
     /// Transfers may flow.
     Established,
-    /// The peer says nothing more, but reads: what came whole is answered, then the stream is closed.
+    /// The peer sends nothing more, but reads: complete transfers are answered, then the stream is closed.
     Answering,
-    /// What is written leaves, then the stream is closed.
+    /// Written bytes leave, then the stream is closed.
     Closing,
 }
 
-/// What reading came to.
+/// Result of reading.
 #[derive(Debug)]
 pub enum ReadStep {
     /// More bytes are needed.
     Wait,
-    /// More is owed to the peer than it should be: some of it is said before reading goes on.
+    /// Too many answers are pending: some must be sent before reading goes on.
     Crowded,
     /// The peer introduced itself; reading goes on once the session has a link.
     Established(SessionInit),
-    /// The session is over by a fault of the peer, or because it wants so.
+    /// The session must end, by a fault or wish of the peer.
     Over(&'static str),
-    /// The peer has said goodbye, and says nothing more (version 3).
+    /// The peer sent SHUTDOWN and sends nothing more (version 3).
     Left,
-    /// The peer speaks the other version of the two that this node speaks.
+    /// The peer uses the other version that this node supports.
     OtherVersion,
 }
 
-/// One session.
+/// One TCPCL session, of version 4 or 3.
 #[derive(Debug)]
 pub struct TcpclSession {
     pub stream: StreamId,
     pub passive: bool,
-    /// The link it serves: known from the start when active, from SESS_INIT on when passive.
+    /// Link that the session serves: known at once when active, after SESS_INIT when passive.
     pub link: Option<LinkId>,
     pub phase: SessionPhase,
-    /// What makes it one of version 3.
+    /// State of version 3; `None` in version 4.
     pub old: Option<V3State>,
     pub outgoing: OutgoingTransfers,
     pub incoming: IncomingTransfers,
-    /// Bytes the stream takes now, and the most it took at once: less is what the peer has not read.
+    /// Bytes that the socket accepts now, and the most it accepted at once: the difference is unread by the peer.
     pub room: u64,
     room_max: u64,
-    /// Where the peer is.
+    /// Address of the peer.
     pub from: Option<IpAddr>,
-    /// When it was opened, or began to close.
+    /// Time it was opened, or began to close.
     pub since: Instant,
-    /// When the peer introduced itself.
+    /// Time of the peer's introduction.
     pub established: Instant,
     pub timer: Option<TimerKey>,
     pub term_sent: bool,
     pub term_received: bool,
     pub paused: bool,
-    /// Something is to be written, which waits for more of the kind.
+    /// Writing is postponed so that further messages can join.
     pub is_to_write: bool,
-    /// The driver was asked for TLS.
+    /// The driver was asked to start TLS.
     pub tls_asked: bool,
-    /// What the peer's certificate proves.
+    /// Node IDs that the peer's certificate proves.
     pub certified: Vec<String>,
-    /// The identity that is both claimed and proven.
+    /// Node ID that is both claimed and proven.
     pub proven: Option<String>,
     pub keepalive: Duration,
     inbox: Inbox,
     pub control: Vec<u8>,
     pending: ChunkQueue,
-    /// Bytes of the stream up to what is pending.
+    /// Stream offset of the pending bytes.
     written: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
-    /// Last message other than a keepalive, either way.
+    /// Time of the last message other than a keepalive, either way.
     pub last_used: Instant,
-    /// When the peer last brought on what it owes.
+    /// Latest progress of the peer in what it owes.
     pub progress: PeerProgress,
 }
 
@@ -147,38 +146,38 @@ impl TcpclSession {
         }
     }
 
-    /// The stream takes so many bytes.
+    /// Handles a change of the socket's room.
     pub fn on_writable(&mut self, now: Instant, room: u64) {
         if room > self.room {
             self.progress.reading = now;
-            // Whoever reads keepalives has not read more of a bundle.
+            // A peer that read only keepalives has read nothing of a bundle.
             if self.unread() > KEEPALIVES {
                 self.progress.answers = now;
             }
         }
-        // Less than was left: not the peer is slow, the stream holds less from now on.
+        // A decrease without a write means that the socket buffer shrank, not that the peer is slow.
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
-    /// Bytes the peer has not read, as far as the stream's room tells.
+    /// Bytes that the peer has not read, estimated from the socket's room.
     pub fn unread(&self) -> u64 {
         self.room_max.saturating_sub(self.room) + self.pending.len()
     }
-    /// Whether the peer lets answers pile up while it sends on: it is not read from until it reads. With bundles
-    /// under way to it that may be our doing, and both sides would wait for each other.
+    /// Whether the peer sends on but does not read its answers, so that its input is paused. Not while bundles are in
+    /// transfer to it: then both sides could wait for each other.
     pub fn is_deaf(&self) -> bool {
         !self.outgoing.in_flight() && self.unread() > UNREAD_MAX
     }
-    /// Whether answers pile up beyond all use, whatever else is under way.
+    /// Whether the pending answers exceed their bound.
     pub fn is_flooded(&self) -> bool {
-        // Of segments no more than one is left over.
+        // At most one segment can be pending beside the answers.
         self.pending.len() > ANSWERS_MAX + self.outgoing.segment_limit + SEGMENT_HEAD_MAX
     }
 
-    /// Bytes came.
+    /// Takes in received bytes.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
-        // Behind a goodbye comes nothing that is read.
+        // Nothing after a termination is read.
         if matches!(self.phase, SessionPhase::Answering | SessionPhase::Closing) {
             return;
         }
@@ -187,7 +186,7 @@ impl TcpclSession {
         }
         self.inbox.add(data);
     }
-    /// Lets go of the read buffers that what is not read yet came in.
+    /// Releases read buffers that hold unparsed bytes.
     pub fn unshare(&mut self) {
         self.inbox.unshare();
     }
@@ -197,12 +196,12 @@ impl TcpclSession {
         let leaving = self.old.is_some_and(|old| old.leaving.is_some());
         self.term_sent || self.term_received || leaving || self.phase == SessionPhase::Closing
     }
-    /// Whether something is lost if it ends now.
+    /// Whether ending the session now would lose transfers.
     pub fn has_unfinished(&self) -> bool {
         self.outgoing.in_flight() || !self.incoming.is_idle()
     }
 
-    /// Reads what has come, up to the next step the layer must take.
+    /// Parses received bytes up to the next step that the layer must take.
     pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> ReadStep {
         let inbox = self.inbox.take();
         let mut reader = inbox.reader();
@@ -280,7 +279,7 @@ impl TcpclSession {
         }
     }
 
-    /// RFC 9174 5.1.2: what does not fit the state of the session is rejected, and the session goes on.
+    /// Rejects a message that does not fit the session's state; the session goes on (RFC 9174 5.1.2).
     // 9174-4.7-3, 9174-5.1.2-3
     fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<ReadStep> {
         wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
@@ -296,16 +295,17 @@ impl TcpclSession {
             V4Message::Init(init) if !established => {
                 // 9174-4.8-4
                 if init.critical {
-                    // RFC 9174 4.8: an extension that must be understood is not.
+                    // RFC 9174 4.8: an unknown critical extension ends the session.
                     self.terminate(now, term::CONTACT_FAILURE);
-                    return Some(ReadStep::Over("a critical session extension this node does not know"));
+                    return Some(ReadStep::Over("an unknown critical session extension"));
                 }
                 Some(ReadStep::Established(init))
             }
             V4Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
             V4Message::Term { reply, reason } => self.on_term(established, reply, reason),
             V4Message::Reject { .. } if !established => Some(ReadStep::Over("the peer rejected the session")),
-            // It aids "in troubleshooting" (RFC 9174 5.1.2); a transfer nobody answers has its own end.
+            // MSG_REJECT only aids "in troubleshooting" (RFC 9174 5.1.2); an unanswered transfer has a timeout of its
+            // own.
             V4Message::Reject { .. } | V4Message::Keepalive => None,
             V4Message::Segment(_) if !established => {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
@@ -323,7 +323,7 @@ impl TcpclSession {
             V4Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
                 self.on_answer(now, kind::XFER_REFUSE, id, result, out, |id, link| match reason {
-                    // RFC 9174 5.2.4: the peer has the whole bundle already.
+                    // RFC 9174 5.2.4: the peer already has the whole bundle.
                     wire::refuse::COMPLETED => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
                 })
@@ -340,6 +340,7 @@ impl TcpclSession {
                 return Some(ReadStep::Over(reason));
             }
         }
+        // No data follows an empty segment, so its effects are due now.
         if head.len == 0 {
             self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
         }
@@ -367,7 +368,7 @@ impl TcpclSession {
                 None
             }
             (Err(Nonsense::Miscounted), link) => {
-                let reason = "an acknowledgment of another number of bytes than was sent";
+                let reason = "an acknowledgment of a wrong number of bytes";
                 self.unexpected(message, reason, out);
                 let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
                     self.terminate(now, term::UNKNOWN);
@@ -379,7 +380,8 @@ impl TcpclSession {
         }
     }
 
-    /// RFC 9174 6.1: answered once, with the same reason, by who awaits a SESS_INIT too; transfers under way are finished.
+    /// Handles SESS_TERM (RFC 9174 6.1): replies once with the same reason, even before SESS_INIT; transfers in
+    /// progress are finished.
     // 9174-6.1-3, 9174-6.1-4
     fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<ReadStep> {
         self.term_received = true;
@@ -390,8 +392,8 @@ impl TcpclSession {
         (!established).then_some(ReadStep::Over("the peer ended the session before it began"))
     }
 
-    /// The session has a link from now on; what both sides said becomes the rule
-    /// (RFC 9174 4.7: the smaller keepalive, each other's limits).
+    /// Establishes the session on a link with the negotiated parameters (RFC 9174 4.7: the smaller keepalive
+    /// interval, each side's own limits).
     // 9174-4.6-1, 9174-4.7-3
     pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &LinkParams, config: &Config) {
         self.link = Some(link);
@@ -406,8 +408,8 @@ impl TcpclSession {
         self.incoming.keep_parts(if parts { config.reactive } else { 0 });
     }
 
-    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 that is the last word, and waits for what is
-    /// under way (RFC 7242 6.1).
+    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 SHUTDOWN is the last message, and waits
+    /// for transfers in progress (RFC 7242 6.1).
     // 9174-6.1-1, 9174-6.1-2, 9174-6.1-9
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if let Some(old) = &mut self.old {
@@ -420,7 +422,7 @@ impl TcpclSession {
             wire::put_term(&mut self.control, 0, reason);
         }
     }
-    /// The peer says nothing more. Whether this side has something to say still: then it answers what came whole.
+    /// Handles the end of the peer's input. Returns true if answers to complete transfers are pending.
     pub fn end_reading(&mut self, now: Instant) -> bool {
         self.incoming.forget_unfinished();
         if let Some(old) = &mut self.old {
@@ -432,33 +434,34 @@ impl TcpclSession {
         }
         owing
     }
-    /// The peer says nothing more and wants to end the session: what came whole is answered, then it ends.
+    /// Stops reading: complete transfers are answered, then the session ends.
     pub fn answer_rest(&mut self, now: Instant) {
         (self.phase, self.since, self.inbox) = (SessionPhase::Answering, now, Inbox::default());
     }
-    /// Nothing is read any more; what is written leaves, then the stream ends.
+    /// Stops reading: written bytes leave, then the stream is closed.
     pub fn close(&mut self, now: Instant) {
         self.put_goodbye();
         self.phase = SessionPhase::Closing;
         self.since = now;
         self.inbox = Inbox::default();
     }
-    /// Whether both sides said so and nothing is under way.
+    /// Whether both sides have terminated and nothing is in progress.
     pub fn is_finished(&self) -> bool {
         self.phase == SessionPhase::Established && self.term_sent && self.term_received && !self.has_unfinished()
     }
 
-    /// Whether everything written so far has gone to the stream.
+    /// Whether everything written so far has gone to the socket.
     pub fn is_written(&self) -> bool {
         self.pending.is_empty() && self.control.is_empty()
     }
 
-    /// Writes what the room allows: answers first, then segments. True when a closing session has
-    /// nothing left to write.
+    /// Writes as much as the socket accepts, answers before segments. Returns true if a closing session has nothing
+    /// left to write.
     // 9174-4-1, 9174-6.1-1, 9174-6.1-5, 9174-6.1-13, 7242-6.1-1, 7242-6.1-6
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.note_debts(now);
         let terms = self.old.map(|old| old.terms);
+        // After SHUTDOWN nothing may be sent: the answers are dropped.
         if self.is_mute() {
             self.incoming.put_answers(terms, &mut Vec::new());
         } else {
@@ -499,18 +502,18 @@ impl TcpclSession {
         }
         self.phase == SessionPhase::Closing && self.pending.is_empty()
     }
-    /// Asks for a keepalive now (RFC 9174 5.1.1).
+    /// Queues a keepalive (RFC 9174 5.1.1) unless other bytes are pending, which serve as well.
     // 9174-5.1.1-1
     pub fn put_keepalive(&mut self) {
         if self.pending.is_empty() && self.control.is_empty() && !self.is_mute() {
             self.control.push(self.keepalive_byte());
         }
     }
-    /// The peer is taken to live at `now`.
+    /// Restarts the silence timer.
     pub fn on_heard(&mut self, now: Instant) {
         self.last_received = now;
     }
-    /// The link is back: silence until now says nothing about the peer.
+    /// Restarts all timers when the link is back: silence during the outage says nothing about the peer.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
         self.progress = PeerProgress::at(now);
@@ -542,7 +545,7 @@ mod tests {
         session.phase = SessionPhase::Established;
         (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
         let (mut out, mut next) = (Vec::new(), 0u64);
-        // The stream takes all it is given; ten bundles came, and are acknowledged.
+        // The socket accepts everything; ten bundles are received and acknowledged.
         for turn in 2..10_000 {
             while session.outgoing.waiting_bytes() < 1 << 20 {
                 session.outgoing.push(WaitingBundle {
@@ -559,7 +562,7 @@ mod tests {
             out.clear();
             assert!(!session.is_flooded(), "{} bytes wait in turn {turn}", session.pending.len());
         }
-        // Now it takes nothing.
+        // From here the socket accepts nothing.
         session.on_writable(Instant(10_000), 0);
         let turns = (1..).take_while(|turn| {
             session.control.extend_from_slice(&[0; 180]);

@@ -1,4 +1,4 @@
-//! The receiver's half: what is in a datagram, and whose it is.
+//! Receiver: parses datagrams, attributes them to links, and offers bundles.
 
 use super::dynamic::AnswerBudget;
 use super::entity::Udpcl;
@@ -9,13 +9,13 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output};
 use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
-/// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
+/// Most messages read from one datagram; even the shortest bundles in a row are fewer.
 const MESSAGES_MAX: usize = 512;
-/// Extension maps read of one datagram: all there is to say fits into one.
+/// Most extension maps read from one datagram: one has room for every item.
 const MAPS_MAX: usize = 16;
 
 impl Udpcl {
-    /// Takes the datagrams of a train; a malformed one affects no other.
+    /// Takes in the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -29,7 +29,7 @@ impl Udpcl {
         let who = self.who(from);
         for datagram in train.datagrams() {
             if !who.known && !self.config.accept_unknown {
-                self.malformed(who, "a datagram from an address of no link", out);
+                self.malformed(who, "a datagram from an address without a link", out);
                 continue;
             }
             self.packet(now, who, from, datagram, out);
@@ -48,11 +48,11 @@ impl Udpcl {
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
             match MessageKind::of(first) {
-                // To the end of the packet: also four zeros alone, which keep the way open (RFC 7122 3.4).
+                // Padding lasts to the end of the packet. Four zeros alone are a keepalive (RFC 7122 3.4).
                 // 7122-3.4-1
                 MessageKind::Padding => return,
                 MessageKind::Bundle => {
-                    // RFC 7122 3.2: one in a datagram. Some send several.
+                    // RFC 7122 3.2 has one bundle per datagram; some implementations send several.
                     let bundle = match (self.config.split)(&rest) {
                         Ok(Some(end)) if end > 0 && end < rest.len() => rest.split_to(end),
                         _ => core::mem::take(&mut rest),
@@ -73,16 +73,16 @@ impl Udpcl {
                     }
                 }
                 MessageKind::Dtls => {
-                    return self.malformed(who, "a record of DTLS, which this node does not speak", out);
+                    return self.malformed(who, "a DTLS record, which this node does not support", out);
                 }
-                MessageKind::Unused => return self.malformed(who, "no message of UDPCL", out),
+                MessageKind::Unused => return self.malformed(who, "not a UDPCL message", out),
             }
         }
         if !rest.is_empty() {
-            self.malformed(who, "more messages in a datagram than are read", out);
+            self.malformed(who, "too many messages in a datagram", out);
         }
     }
-    /// Does what the items of a map say; `room` is what the packet it is in may be answered with.
+    /// Processes the items of an extension map. `room` limits the answers to its packet.
     fn extensions(
         &mut self,
         now: Instant,

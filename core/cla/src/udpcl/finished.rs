@@ -1,24 +1,24 @@
-//! Transfers that are over, so that what comes of them once more is known: copies that a network or
-//! a careful sender made.
+//! Memory of finished transfers, so that late copies of their segments, duplicated by the network or the sender, are
+//! recognised.
 
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Set, set};
 
-/// The sender of a transfer, and its number.
+/// Source address and transfer number.
 pub(super) type TransferId = (SocketAddr, u64);
 
-/// How long one is remembered at least: as long as a copy may come behind (draft section 3.3.1).
+/// Shortest time that a transfer is remembered: as long as a copy may be delayed (draft section 3.3.1).
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Transfers remembered per generation.
+/// Most transfers per generation.
 const MOST: usize = 16_384;
 
-/// Remembers transfers that ended: between one and two minutes of them, and between one and two
-/// generations.
+/// Two generations of finished transfers: each transfer is remembered for one to two minutes, unless more than
+/// [`MOST`] follow.
 #[derive(Debug)]
 pub(super) struct Finished {
     young: Set<TransferId>,
     old: Set<TransferId>,
-    /// When the young ones become old.
+    /// Time at which the young generation becomes the old one.
     until: Instant,
     seed: u64,
 }
@@ -26,14 +26,14 @@ impl Finished {
     pub(super) const fn new(seed: u64) -> Finished {
         Finished { young: set(seed), old: set(seed), until: Instant::ZERO, seed }
     }
-    /// Forgets what is long over.
+    /// Drops generations that have expired.
     pub(super) fn expire(&mut self, now: Instant) {
         while self.until <= now && !(self.young.is_empty() && self.old.is_empty()) {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until += REMEMBERED;
         }
     }
-    /// When [`Finished::expire`] has something to forget.
+    /// Time of the next expiry.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.young.is_empty() || !self.old.is_empty()).then_some(self.until)
     }

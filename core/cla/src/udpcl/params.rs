@@ -1,12 +1,12 @@
-//! The parameters of UDPCL: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of UDPCL: the one table from which node files, scenarios, references and forms are made.
 
 use super::{Config, LinkParams};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
-/// Longest duration: ten years.
+/// Longest duration, ns: ten years.
 const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
-/// Of the whole entity.
+/// Parameters of the whole entity.
 pub const PARAMS: &[LayerParam<Config>] = &[
     LayerParam {
         name: "accept_unknown",
@@ -55,7 +55,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<LinkParams>] = &[
     LayerParam {
         name: "version",

@@ -1,4 +1,4 @@
-//! The sender's half: bundles as datagrams or in segments, and signs of life.
+//! Sender: bundles as datagrams or in segments, and keepalives.
 
 use super::DATAGRAM_MAX;
 use super::entity::Udpcl;
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use farlink_base::layer::{DatagramBatch, Output, SendId};
 use farlink_base::{Bytes, Instant, Leaving, LinkId, Payload, Refusal, Sink, socket};
 
-/// Trains sent per call: the driver gets its turn in between.
+/// Most batches sent per call, so that the driver can read in between.
 const TRAINS_PER_CALL: u32 = 16;
 
 impl Udpcl {
-    /// Takes a bundle to send.
+    /// Queues a bundle for sending.
     pub(super) fn send(
         &mut self,
         link: LinkId,
@@ -35,7 +35,7 @@ impl Udpcl {
         self.ask(index, out);
         self.touch(index);
     }
-    /// Asks for what is missing of the bundle that leaves next.
+    /// Requests missing bytes of the bundle that leaves next.
     fn ask(&mut self, index: usize, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -45,7 +45,7 @@ impl Udpcl {
             out.push(Output::Want { link, id: job.id, from, len });
         }
     }
-    /// More of a bundle of which not all is here.
+    /// Takes further bytes of a bundle.
     pub(super) fn send_more(
         &mut self,
         link: LinkId,
@@ -61,8 +61,7 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// A bundle is not to be sent any more, or cannot be. Of one whose first segments have left the others
-    /// never come: whoever waits for them gives it up.
+    /// Withdraws a bundle. If some segments have left, the receiver drops the transfer after its timeout.
     pub(super) fn take_back(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if self.spans[index].take_back(id).is_some() {
@@ -71,7 +70,7 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// Gives everything back that waits to be sent.
+    /// Returns all queued bundles to the agent.
     pub(super) fn give_back(&mut self, index: usize, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         span.unsent = 0;
@@ -81,7 +80,7 @@ impl Udpcl {
         }
     }
 
-    /// Sends what may leave now.
+    /// Sends as much as the rate allows now.
     pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.may_send() || !span.has_work() || span.busy_until > now {
@@ -102,11 +101,11 @@ impl Udpcl {
         let span = &mut self.spans[index];
         span.end_burst();
         let link = span.config.link;
-        // Nobody says whether it arrived.
+        // Without acknowledgments, sent is all that is known.
         left.into_iter().for_each(|id| out.push(Output::Sent { id, link }));
         self.touch(index);
     }
-    /// The bundle in front gets the age it leaves with, where none of it has left; those that expired do not leave.
+    /// Updates the age of the first bundle if none of it has left; expired bundles fail.
     fn begin(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         let link = span.config.link;
@@ -123,7 +122,7 @@ impl Udpcl {
             out.push(Output::SendFailed { id, link, refused: leaves.then_some(Refusal::TooLarge) });
         }
     }
-    /// Sends the next datagram of the bundle in front, all of which is here.
+    /// Sends the next datagram of the first bundle, which is in memory.
     // 7122-3.2-1
     fn transmit_one(
         &mut self,
@@ -161,8 +160,8 @@ impl Udpcl {
         span.charge(datagram);
     }
 
-    /// Says something to a neighbour to whom nothing was said for long (RFC 7122 3.4); to one that speaks
-    /// version 2, that it is heard at this address, and who is there (draft section 3.5.3).
+    /// Sends a keepalive to a silent neighbour (RFC 7122 3.4); with version 2 an announcement of this node's ID and
+    /// listening time (draft section 3.5.3).
     pub(super) fn say_alive(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.may_send() || span.alive_at.is_none_or(|at| at > now) {

@@ -1,5 +1,5 @@
-//! Bundles that arrive in segments (draft-ietf-dtn-udpcl-04, section 3.6.2). What is not complete is
-//! dropped some time after its last segment; nobody asks for what is missing.
+//! Transfers being received (draft-ietf-dtn-udpcl-04, section 3.6.2). An incomplete one is dropped some time after
+//! its last segment; nothing is retransmitted.
 
 use super::finished::{Finished, TransferId};
 use super::packet::{MessageKind, TransferSegment};
@@ -8,46 +8,46 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::{Duration, Instant, Map, Payload, Refusal, TimerKey, TimerQueue, map};
 
-/// What a transfer costs beside its bytes, and what a run of them does.
+/// Memory that a transfer costs besides its data, and that each run of data costs.
 const TRANSFER_BYTES: u64 = 256;
 const RUN_BYTES: u64 = 192;
-/// The part of all there is that strangers have, the part of that one of them has, and the part of
-/// all that one neighbour has.
+/// Divisors of the bounds: for all peers without a configured link together, for one of these within that share, and
+/// for one neighbour.
 const STRANGERS_PART: u64 = 4;
 const STRANGER_PART: u64 = 4;
 const NEIGHBOUR_PART: u64 = 2;
 
-/// What bounds transfers.
+/// Bounds on transfers being received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferBounds {
-    /// At once.
+    /// Transfers at once.
     pub transfers: u64,
-    /// Bytes of all.
+    /// Bytes of all transfers.
     pub memory: u64,
-    /// Bytes of one.
+    /// Bytes of one transfer.
     pub longest: u64,
-    /// One that gets no segment for so long is dropped.
+    /// Time without a new segment after which a transfer is dropped.
     pub idle: Duration,
 }
 
-/// What a segment led to.
+/// Outcome of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SegmentOutcome {
-    /// More is to come, or it was heard before.
+    /// Incomplete, or a repetition.
     Nothing,
-    /// All is here.
+    /// The transfer is complete.
     Whole(Payload),
-    /// It breaks a rule; which.
+    /// A rule was violated; the reason.
     Malformed(&'static str),
-    /// It is not taken.
+    /// The transfer exceeds a bound.
     Refused(Refusal),
 }
 
-/// One that is not complete.
+/// An incomplete transfer.
 #[derive(Debug)]
 struct PartialTransfer {
     total: u64,
-    /// What is here, by the place of its first byte.
+    /// Contiguous data, by offset.
     runs: BTreeMap<u64, Payload>,
     have: u64,
     weight: u64,
@@ -56,7 +56,7 @@ struct PartialTransfer {
     timer: TimerKey,
 }
 impl PartialTransfer {
-    /// Adds bytes that are not here yet; false: some of them are.
+    /// Adds data; returns false if some of it is here already.
     fn add(&mut self, offset: u64, data: &Payload) -> bool {
         let end = offset + data.len();
         let before = self.runs.range(..=offset).next_back().map(|(start, run)| (*start, start + run.len()));
@@ -65,14 +65,15 @@ impl PartialTransfer {
             return false;
         }
         self.have += data.len();
-        // A copy: the buffer it came in may be much larger.
+        // Copied, because the receive buffer may be much larger.
         let data = data.own();
-        // Only what follows is joined: many runs cost what they weigh.
+        // Only data that follows a run is appended to it: joining on both sides would copy repeatedly, and runs are
+        // charged for.
         let start = before.filter(|(_, ends)| *ends == offset).map_or(offset, |(start, _)| start);
         self.runs.entry(start).or_default().gather(data);
         true
     }
-    /// All of it, as one rope of few pieces.
+    /// Joins all runs into one rope of few chunks.
     fn join(self) -> Payload {
         let many = self.runs.len() > 1;
         let mut whole = Payload::new();
@@ -84,7 +85,7 @@ impl PartialTransfer {
     }
 }
 
-/// What some of them hold.
+/// Transfers and bytes held by one group of senders.
 #[derive(Clone, Copy, Default, Debug)]
 struct TransferShare {
     transfers: u64,
@@ -104,7 +105,7 @@ impl TransferShare {
     }
 }
 
-/// All transfers that arrive, by who sends them.
+/// All transfers being received, with the shares of their senders.
 #[derive(Debug)]
 pub(super) struct Transfers {
     bounds: TransferBounds,
@@ -112,9 +113,9 @@ pub(super) struct Transfers {
     of: Map<SocketAddr, TransferShare>,
     all: TransferShare,
     dynamic: TransferShare,
-    /// When to look whether one is too old.
+    /// Timers of idle transfers.
     timers: TimerQueue<TransferId>,
-    /// Of neighbours, and of strangers: these do not push those out.
+    /// Finished transfers of neighbours and of other peers, apart so that neither evicts the other's.
     finished: [Finished; 2],
 }
 
@@ -133,7 +134,7 @@ impl Transfers {
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
-    /// Bytes that are here, and what their fragmentation costs.
+    /// Bytes held, including the memory that fragmentation costs.
     pub(super) fn bytes(&self) -> u64 {
         self.all.bytes
     }
@@ -141,11 +142,12 @@ impl Transfers {
         let [neighbours, strangers] = &self.finished;
         Instant::earliest([self.timers.next_deadline(), neighbours.due(), strangers.due()])
     }
-    /// Drops what got no segment for too long.
+    /// Drops transfers that have been idle too long.
     pub(super) fn expire(&mut self, now: Instant) {
         self.finished.iter_mut().for_each(|finished| finished.expire(now));
         while let Some((_, id)) = self.timers.pop_due(now) {
             match self.open.get_mut(&id) {
+                // A segment only moves `dies`; the timer is rearmed here, once per timeout.
                 Some(transfer) if transfer.dies > now => transfer.timer = self.timers.arm(transfer.dies, id),
                 _ => drop(self.close(id)),
             }
@@ -155,7 +157,7 @@ impl Transfers {
             self.of.shrink_to_fit();
         }
     }
-    /// A segment came.
+    /// Takes in a segment.
     pub(super) fn hear(
         &mut self,
         now: Instant,
@@ -166,12 +168,12 @@ impl Transfers {
         let id = (from, segment.id);
         let finished = &mut self.finished[usize::from(stranger)];
         finished.expire(now);
-        // Of a transfer that is over, and copies of what came whole.
+        // A late or repeated segment of a finished transfer.
         if segment.data.is_empty() || finished.contains(&id) {
             return SegmentOutcome::Nothing;
         }
         let Some(total) = segment.total else {
-            // All of it is in one segment; what is open under the number cannot be of it.
+            // This segment is a whole transfer, so an open one with the same number contradicts it.
             let known = self.open.contains_key(&id);
             if known {
                 return self.malformed(now, id, "a transfer in one segment that has others");
@@ -232,7 +234,7 @@ impl Transfers {
         }
         let Some(transfer) = self.open.get_mut(&id) else { return SegmentOutcome::Nothing };
         if !transfer.add(segment.offset, &segment.data) {
-            // Also a copy of one that is here overlaps it (draft section 3.6.2).
+            // A repeated segment overlaps as well (draft section 3.6.2).
             return SegmentOutcome::Nothing;
         }
         transfer.dies = now + self.bounds.idle;
@@ -250,7 +252,7 @@ impl Transfers {
         let bundle = self.close(id).map(PartialTransfer::join);
         bundle.map_or(SegmentOutcome::Nothing, whole)
     }
-    /// Nothing more is heard of this transfer.
+    /// Ends a transfer that broke a rule; its later segments are ignored.
     fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> SegmentOutcome {
         if let Some(transfer) = self.close(id) {
             self.finished[usize::from(transfer.stranger)].insert(now, id);
@@ -272,7 +274,7 @@ impl Transfers {
         }
         Some(transfer)
     }
-    /// Whoever is at an address is not listened to any more: what it began is dropped.
+    /// Drops the transfers of an address that is not a peer any more.
     pub(super) fn forget(&mut self, from: SocketAddr) {
         if self.of.contains_key(&from) {
             let of_it: Vec<TransferId> = self.open.keys().filter(|id| id.0 == from).copied().collect();
@@ -281,11 +283,11 @@ impl Transfers {
     }
 }
 
-/// What was transferred must begin as bundles do.
+/// Checks that a completed transfer starts like a bundle.
 fn whole(bundle: Payload) -> SegmentOutcome {
     match bundle.reader().read_u8().map(MessageKind::of) {
         Some(MessageKind::Bundle) => SegmentOutcome::Whole(bundle),
-        _ => SegmentOutcome::Malformed("a transfer that is no bundle"),
+        _ => SegmentOutcome::Malformed("a transfer that is not a bundle"),
     }
 }
 

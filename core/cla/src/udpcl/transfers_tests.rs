@@ -1,4 +1,4 @@
-//! Rules and bounds of transfers that arrive.
+//! Tests of the rules and bounds of received transfers.
 
 use super::*;
 use farlink_base::Rng;
@@ -12,7 +12,7 @@ fn at(port: u16) -> SocketAddr {
 fn s(seconds: u64) -> Instant {
     Instant(seconds * 1_000_000_000)
 }
-/// Bytes that begin as a bundle does.
+/// Data that starts like a bundle.
 fn bundle(len: usize) -> Vec<u8> {
     (0..len).map(|i| if i == 0 { 0x9f } else { (i * 7) as u8 }).collect()
 }
@@ -111,7 +111,7 @@ fn conflicting_totals_end_the_transfer() {
     }
     bench.hear(1, cut(&bundle(100), 6, 0, 50));
     let alone = TransferSegment { total: None, ..cut(&bundle(100), 6, 0, 100) };
-    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Malformed(_)), "one in a single segment has no others");
+    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Malformed(_)), "a single segment is the whole transfer");
     assert!(bench.is_empty());
 }
 
@@ -123,7 +123,7 @@ fn single_segment_copies_are_suppressed_one_minute() {
     bench.later(59);
     assert_eq!(bench.hear(1, alone.clone()), SegmentOutcome::Nothing);
     bench.later(120);
-    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Whole(_)), "a sender may begin anew");
+    assert!(matches!(bench.hear(1, alone), SegmentOutcome::Whole(_)), "a sender may reuse the number");
     bench.later(120);
     assert_eq!(bench.transfers.next_timeout(), None);
 }
@@ -163,12 +163,12 @@ fn idle_transfer_is_dropped_after_a_minute() {
     bench.later(59);
     bench.hear(1, cut(&whole, 5, 10, 10));
     bench.later(59);
-    assert_eq!(bench.transfers.len(), 1, "its last segment counts");
+    assert_eq!(bench.transfers.len(), 1, "the timeout restarts with each segment");
     bench.hear(1, cut(&whole, 5, 10, 10));
     bench.later(1);
-    assert!(bench.is_empty(), "and a copy does not");
+    assert!(bench.is_empty(), "a copy does not restart it");
     bench.hear(1, cut(&whole, 5, 20, 70));
-    assert_eq!(bench.hear(1, cut(&whole, 5, 90, 10)), SegmentOutcome::Nothing, "what was dropped is missing");
+    assert_eq!(bench.hear(1, cut(&whole, 5, 90, 10)), SegmentOutcome::Nothing, "dropped data is missing");
     bench.later(60);
     assert!(bench.is_empty() && bench.transfers.next_timeout().is_none());
 }
@@ -189,9 +189,9 @@ fn dynamic_peers_get_a_quarter_of_memory() {
         bench.hear(1000, cut(&whole, id, 0, 1));
         bench.hear(1001, cut(&whole, id, 0, 1));
     }
-    assert_eq!(bench.transfers.len(), 160, "there are no more");
+    assert_eq!(bench.transfers.len(), 160, "the bound holds");
     let (one, two) = (bench.transfers.of[&at(1000)].transfers, bench.transfers.of[&at(1001)].transfers);
-    assert!(one <= 80 && two <= 80, "of neighbours each has half: {one}, {two}");
+    assert!(one <= 80 && two <= 80, "each neighbour gets half at most: {one}, {two}");
     bench.later(60);
     assert!(bench.is_empty());
 }
@@ -203,9 +203,12 @@ fn tiny_segments_weigh_what_they_cost() {
     let refused =
         (0..100_000).filter(|n| bench.stranger(1, cut(&whole, 5, 2 * n, 1)) != SegmentOutcome::Nothing).count();
     assert!(bench.transfers.bytes() <= BOUNDS.memory / 16, "{} B", bench.transfers.bytes());
-    assert!(refused > 99_000, "one address has no more runs than it has bytes: {refused} refused");
-    assert!(matches!(bench.hear(2, cut(&bundle(9), 5, 0, 9)), SegmentOutcome::Whole(_)), "others never notice");
-    // In order they are joined, and cost little more than they hold.
+    assert!(refused > 99_000, "runs are charged for: {refused} refused");
+    assert!(
+        matches!(bench.hear(2, cut(&bundle(9), 5, 0, 9)), SegmentOutcome::Whole(_)),
+        "other senders are unaffected"
+    );
+    // In order, segments join into one run and cost little more than their data.
     let mut bench = TransferBench::new();
     let last = (0..200_000).map(|n| bench.hear(1, cut(&whole, 5, n, 1))).last();
     let Some(SegmentOutcome::Whole(found)) = last else { panic!("{last:?}") };

@@ -1,25 +1,25 @@
-//! How a session ended, in words for logs and events.
+//! Ends of sessions, with texts for logs and events.
 
 use super::segment::reason;
 
-/// How a session ended.
+/// End of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SessionEnd {
-    /// All of it arrived, or, of a green block, has left.
+    /// Everything arrived; a green block has been sent.
     Complete,
-    /// This engine cancelled it, for this reason (RFC 5326 3.2.4).
+    /// This engine cancelled it, with this reason (RFC 5326 3.2.4).
     Here(u8),
-    /// The peer cancelled it, for this reason.
+    /// The peer cancelled it, with this reason.
     Peer(u8),
-    /// It ended without a word: nothing came of it any more, or it had not begun.
+    /// Dropped without a cancel segment: idle, or not begun.
     Silent,
 }
 impl SessionEnd {
-    /// Whether it ended in vain.
+    /// Whether the session failed.
     pub(super) fn is_in_vain(self) -> bool {
         self != SessionEnd::Complete
     }
-    /// What a log says.
+    /// Text for logs.
     pub(super) fn words(self) -> &'static str {
         match self {
             SessionEnd::Complete => "completed",

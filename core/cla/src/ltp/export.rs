@@ -1,5 +1,5 @@
-//! One session as its sender sees it (RFC 5326 6.7, 6.12, 6.13, 8.1): which segment comes next, and
-//! what a report changes. Pure state: the engine around it owns timers and queues.
+//! Export session: sender of one block (RFC 5326 6.7, 6.12, 6.13, 8.1). Chooses the next segment and processes
+//! reports. Pure state: the engine owns timers and queues.
 
 use super::cookies::Cookies;
 use super::pace::Mark;
@@ -14,36 +14,36 @@ use alloc::vec::Vec;
 use farlink_base::layer::SendId;
 use farlink_base::{Instant, Payload};
 
-/// Reports whose serial numbers are remembered to know repeated ones.
+/// Report serial numbers remembered per session, to recognise repetitions.
 const REPORTS_REMEMBERED: usize = 256;
-/// Serial numbers of reports count up. One this far from those of before comes from a receiver that
-/// started anew, and what its predecessor claimed is lost.
+/// Largest step between report serial numbers, which count up. A number further away comes from a receiver that
+/// restarted and lost what it had claimed.
 const SERIALS_NEAR: u64 = 64;
-/// So far below the least serial number known a report is an older one that was overtaken.
+/// Distance below the lowest known serial number within which a report counts as overtaken.
 const OVERTAKEN: u64 = 16;
-/// Reports a peer may send in one session before it is given up (a flood, or no progress).
+/// Most reports of a session before it is given up as flooded or without progress.
 const REPORTS_MAX: u32 = 20_000;
-/// Each byte may be sent this many times on average before the session is given up.
+/// Most transmissions per byte, on average, before the session is given up.
 const RESENDS_MAX: u64 = 256;
 
-/// A checkpoint without an answer yet.
+/// A checkpoint not answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Checkpoint {
     data: Data,
     attempts: u32,
-    /// Times it was not answered in time and did not leave again.
+    /// Number of timeouts after which it was not retransmitted.
     waited: u32,
-    /// How it left for the first time, and when for the last.
+    /// State at its first transmission, and time of its latest.
     mark: Option<Mark>,
     left: Instant,
 }
 
-/// What must be sent again, oldest request first.
+/// Queued retransmissions, oldest request first.
 #[derive(Debug)]
 enum ResendJob {
-    /// What a report did not claim; the last segment is a checkpoint for that report.
+    /// Gaps in a report; the last segment is a checkpoint that answers the report.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
-    /// A checkpoint as it was: its timer ran out, or it is copied against loss.
+    /// An unchanged checkpoint: its timer expired, or it is copied as a precaution.
     Checkpoint { serial: u64, copy: bool },
 }
 
@@ -51,72 +51,71 @@ enum ResendJob {
 #[derive(Debug)]
 pub(super) struct CutSegment {
     pub(super) data: Data,
-    /// Whether a timer caused it.
+    /// Whether it is a retransmission by a timer or a copy.
     pub(super) resend: bool,
 }
 
-/// What a report led to.
+/// Outcome of a report.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Reported {
-    /// It claims what was never sent: forged or damaged; say nothing.
+    /// Claims data that was never sent: forged or damaged; not answered.
     Invalid,
-    /// It was seen before: acknowledge only.
+    /// Seen before: only acknowledged.
     Repeated,
-    /// Something must be sent again (or is queued already).
+    /// Data must be retransmitted, or is queued already.
     Gaps,
-    /// Nothing to do but wait.
+    /// Nothing to retransmit.
     Nothing,
-    /// All of the red part is there.
+    /// The whole red part has been received.
     Complete,
-    /// More reports or retransmissions than any real channel needs.
+    /// More reports or retransmissions than a working channel needs.
     TooMany,
 }
 
-/// A session of ours.
+/// A session that this engine sends.
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) span: usize,
     pub(super) riders: Riders,
     pub(super) source: BlockSource,
-    /// Bytes of the block that are red: those before the others.
+    /// Length of the red part, which comes first, bytes.
     red: u64,
     /// Client service of the block.
     pub(super) service: u64,
-    /// Cookies that all segments carry.
+    /// Cookies for all segments.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether it waits in the span's queue of new data, of resends.
+    /// Whether the session is in the span's queue of new data, and of retransmissions.
     pub(super) in_fresh: bool,
     pub(super) in_resends: bool,
-    /// Times the session was asked for progress without an answer.
+    /// Stalls in a row: no report although nothing is outstanding.
     pub(super) stalls: u32,
-    /// Bytes sent at least once, and those of them in the last segment.
+    /// Bytes sent at least once, and length of the last segment of new data.
     sent: u64,
     last: u64,
-    /// Bytes of red data that left, each as often as it did, and those of them a report told about.
+    /// Red bytes sent, retransmissions included, and those of them that reports have covered.
     left: u64,
     told: u64,
     /// Bytes sent since the last checkpoint.
     silent: u64,
-    /// Length of all header fields that are the same in each segment.
+    /// Length of the header fields common to all data segments.
     base: usize,
     datagram: u64,
     copies: u32,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<ResendJob>,
-    /// What reports of the last moments miss, and the one of them whose scope begins first: its lower
-    /// bound and serial number.
+    /// Gaps in recent reports, and lower bound and serial number of the report among these whose scope begins first.
     gathered: RangeSet,
     gathered_by: (u64, u64),
     resent: u64,
     claimed: RangeSet,
     reports: u32,
     seen: VecDeque<u64>,
-    /// Least and greatest serial number of this receiver's reports.
+    /// Lowest and highest serial number of the receiver's reports.
     serials: Option<(u64, u64)>,
 }
 
-/// How blocks of a span are cut.
+/// Segmentation parameters of a span's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
@@ -163,21 +162,22 @@ impl Export {
             serials: None,
         }
     }
-    /// Bytes of the block that were not sent once.
+    /// Bytes of the block not sent yet.
     pub(super) fn unsent(&self) -> u64 {
         self.source.len() - self.sent
     }
-    /// Whether the next segment may hold bytes of bundles that have not begun.
+    /// Whether the next segment may contain bundles whose age has not been updated.
     pub(super) fn begins_next(&self) -> bool {
         self.riders.are_to_begin() && self.source.end() < self.sent + self.datagram
     }
-    /// The bundles of the next segment get the age they leave with at `now`; those that expired are left out, and given.
+    /// Updates the age of bundles in the next segment for departure at `now`. Expired bundles are removed and
+    /// returned.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
         let all_red = self.red == self.source.len();
         let late = self.riders.begin(now, self.sent + self.datagram, &mut self.source);
         self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
         if self.unsent() == 0 && self.begun() {
-            // What left last is the end of the block now, and leaves again to say so.
+            // The last segment sent is the end of the block now, and is sent again to mark it.
             self.sent -= self.last;
             self.silent = self.silent.saturating_sub(self.last);
         }
@@ -189,37 +189,37 @@ impl Export {
     pub(super) fn has_resends(&self) -> bool {
         !self.jobs.is_empty()
     }
-    /// Whether nothing is on its way that could bring news: no checkpoint out, nothing to send.
+    /// Whether nothing outstanding can bring a report: no open checkpoint, nothing to send.
     pub(super) fn is_stalled(&self) -> bool {
         let idle = self.checkpoints.is_empty() && self.jobs.is_empty() && self.gathered.is_empty();
         self.has_red() && idle && self.unsent() == 0
     }
-    /// Whether any of it is repaired.
+    /// Whether the block has a red part.
     pub(super) fn has_red(&self) -> bool {
         self.red > 0
     }
-    /// Whether what was never sent begins with such.
+    /// Whether the next new data is red.
     pub(super) fn is_red_next(&self) -> bool {
         self.sent < self.red
     }
-    /// Whether nothing more is to come of it: all was sent, and what is red of it is there.
+    /// Whether the session is complete: everything was sent and the red part claimed.
     // 5326-6.12-1
     pub(super) fn is_over(&self) -> bool {
         self.unsent() == 0 && self.claimed.covers(0, self.red)
     }
-    /// Bytes that cookies take of each datagram.
+    /// Bytes of cookies in each datagram.
     fn cookie_bytes(&self) -> u64 {
         self.cookies.as_ref().map_or(0, |cookies| cookies.bytes())
     }
-    /// Whether a block begins with the next segment, or a part of one whose end is its own checkpoint.
+    /// Whether the next segment starts a checkpointed part of the block.
     pub(super) fn is_between_checkpoints(&self) -> bool {
         self.silent == 0
     }
-    /// Bytes that are out and of which no report told.
+    /// Red bytes sent and not covered by a report.
     pub(super) fn out(&self) -> u64 {
         self.left - self.told
     }
-    /// A segment of red data leaves; a checkpoint is marked, for its report to be compared with.
+    /// Records the transmission of red data; a checkpoint keeps its mark for the comparison with its report.
     pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
         self.left += data.length;
         if !data.is_checkpoint() {
@@ -231,30 +231,31 @@ impl Export {
             open.mark.get_or_insert(mark);
         }
     }
-    /// The mark of a checkpoint without an answer, and whether it left once only.
+    /// Mark of an open checkpoint, and whether it was sent once.
     pub(super) fn mark(&self, checkpoint: u64) -> Option<(Mark, bool)> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
         Some((open.mark?, open.attempts == 1))
     }
-    /// When a checkpoint without an answer left last.
+    /// Time of an open checkpoint's latest transmission.
     pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
         self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
-    /// The bytes that the report on a checkpoint with this mark is the first to tell about.
+    /// Bytes that the report on a checkpoint with this mark is the first to cover.
     pub(super) fn tells(&mut self, mark: &Mark) -> u64 {
         let news = mark.sent.saturating_sub(self.told);
         self.told += news;
         news
     }
-    /// The serial numbers of checkpoints without an answer.
+    /// Serial numbers of open checkpoints.
     pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {
         self.checkpoints.iter().map(|c| c.data.checkpoint)
     }
 
-    /// The most data that makes the segment exactly a datagram, with `extra` bytes of serials.
+    /// Most data that fills a datagram, given `extra` bytes of serial numbers.
     fn room(&self, offset: u64, extra: usize) -> u64 {
         let head = (self.base + sdnv::len(offset) + extra) as u64 + self.cookie_bytes();
         let left = self.datagram.saturating_sub(head);
+        // The length field itself has 1 to 5 bytes, depending on the result.
         (1..=5)
             .map(|n| left.saturating_sub(n))
             .find(|l| head + sdnv::len(*l) as u64 + l <= self.datagram)
@@ -274,7 +275,7 @@ impl Export {
     fn serials(&self, report: u64) -> usize {
         sdnv::len(self.next_serial) + sdnv::len(report)
     }
-    /// Cuts the next segment off `start..end`, whose last one is to be a checkpoint for `report`.
+    /// Cuts the next segment of `start..end`, whose last segment is a checkpoint that answers `report`.
     // 5326-2-2, 5326-3.2.1-7, 5326-4.1-3, 5326-4.1-5
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
@@ -285,18 +286,18 @@ impl Export {
             };
             return self.checkpoint(kind, start, end - start, report);
         }
-        // At least one byte stays for the checkpoint.
+        // Leaves at least one byte for the checkpoint.
         Self::plain(kind::RED, start, self.room(start, 0).min(end - start - 1))
     }
 
-    /// Queues copies of a checkpoint, to leave next.
+    /// Queues copies of a checkpoint to be sent next.
     pub(super) fn copy_checkpoint(&mut self, serial: u64) {
         for _ in 1..self.copies {
             self.jobs.push_front(ResendJob::Checkpoint { serial, copy: true });
         }
     }
 
-    /// The next segment of data never sent before; it is a checkpoint when `every` bytes went without.
+    /// Next segment of new data; a checkpoint after `every` bytes without one.
     // 5326-3.2.1-8, 5326-4.1-3, 5326-4.1-4
     pub(super) fn next_fresh(&mut self, every: u64) -> Option<CutSegment> {
         let (start, end) = (self.sent, self.source.len());
@@ -318,7 +319,7 @@ impl Export {
         self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(CutSegment { data, resend: false })
     }
-    /// Whether the bytes of the next segment are here (or there is none).
+    /// Whether the bytes of the next segment are in memory, or there is none.
     pub(super) fn is_at_hand(&self, again: bool) -> bool {
         if self.source.send().is_none() {
             return true;
@@ -328,7 +329,7 @@ impl Export {
             true => self.next_again().is_none_or(|(from, end)| self.source.has(from, self.datagram.min(end - from))),
         }
     }
-    /// Where the next segment to send again begins, and where the data it belongs to end.
+    /// Start of the next retransmission, and end of the data it belongs to.
     fn next_again(&self) -> Option<(u64, u64)> {
         self.jobs.iter().find_map(|job| match job {
             ResendJob::Gaps { gaps, .. } => gaps.front().copied(),
@@ -338,20 +339,20 @@ impl Export {
             }
         })
     }
-    /// A range to ask for so that the next segments can leave; `None` while it is on its way.
+    /// Range to request for the next segments; `None` while one is outstanding.
     pub(super) fn want(&mut self, again: bool) -> Option<(u64, u64)> {
         if !again {
             return self.source.want_ahead(self.sent);
         }
         let (from, end) = self.next_again()?;
-        // One range for all gaps near.
+        // One request covers all gaps nearby.
         let last = self.jobs.iter().find_map(|job| match job {
             ResendJob::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
             _ => None,
         });
         self.source.want_again(from, last.unwrap_or(end))
     }
-    /// The next segment to send again.
+    /// Next segment to retransmit.
     // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
     pub(super) fn next_resend(&mut self) -> Option<CutSegment> {
         loop {
@@ -395,8 +396,8 @@ impl Export {
         self.source.copy(data.offset, data.length, out);
     }
 
-    /// A checkpoint's timer ran out. `None`: it was answered meanwhile. `Some(false)`: it was sent
-    /// `limit` times in vain. `Some(true)`: it will be sent again.
+    /// Handles the timeout of a checkpoint. `None`: it was answered. `Some(false)`: it was sent `limit` times.
+    /// `Some(true)`: it is queued again.
     // 5326-3.2.1-5
     pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
@@ -407,14 +408,14 @@ impl Export {
         }
         Some(again)
     }
-    /// The same of one that waits on: others were asked for.
+    /// Handles the timeout of a checkpoint that is not repeated because others were.
     pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;
         open.waited += 1;
         Some(open.attempts + open.waited <= limit)
     }
-    /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
-    /// a peer that started anew): send what is not claimed again.
+    /// Queues all unclaimed data after a stall, when every checkpoint was answered but reports are missing: segments
+    /// of a split report were lost, or the receiver restarted.
     pub(super) fn ask_again(&mut self) {
         let gaps: VecDeque<_> = self.claimed.gaps(0, self.red).collect();
         if !gaps.is_empty() {
@@ -423,8 +424,8 @@ impl Export {
         }
     }
 
-    /// A report arrived (6.13). The claims of the latest report replace what was claimed in its
-    /// scope before: a receiver that lost its memory is believed, not the one it was.
+    /// Handles a report (6.13). Within its scope its claims replace earlier ones: a receiver that lost data is
+    /// believed.
     // 5326-2-1, 5326-6.12-1, 5326-6.13-2
     pub(super) fn report(
         &mut self,
@@ -453,7 +454,7 @@ impl Export {
             self.gathered.remove(start, end);
         }
         if late {
-            // One that was overtaken takes nothing back: its receiver may be done with the session by now.
+            // An overtaken report retracts nothing: its receiver may have completed the session since.
             self.claimed.runs().iter().for_each(|(start, end)| missing.remove(*start, *end));
         } else {
             missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));
@@ -476,12 +477,13 @@ impl Export {
         if near.contains(&serial) {
             self.serials = Some((least.min(serial), greatest.max(serial)));
         } else {
+            // A receiver that restarted has none of the data claimed before.
             self.claimed = RangeSet::new();
             self.serials = Some((serial, serial));
         }
     }
-    /// Gathers what is missing and not queued yet, however many reports ask for it. The checkpoint that
-    /// will follow answers the report whose scope begins first, and so is reported on from there (6.11).
+    /// Collects gaps that are not queued yet, from all recent reports. The following checkpoint answers the report
+    /// whose scope begins first, so that the next report starts there (6.11).
     // 5326-6.13-4
     fn gather(&mut self, mut missing: RangeSet, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
@@ -499,7 +501,7 @@ impl Export {
         missing.runs().iter().for_each(|(start, end)| self.gathered.insert(*start, *end));
         Reported::Gaps
     }
-    /// Queues what was gathered: one checkpoint for all of it.
+    /// Queues the collected gaps, with a single checkpoint.
     pub(super) fn resend_gathered(&mut self) {
         let gathered = core::mem::take(&mut self.gathered);
         if !gathered.is_empty() {
@@ -543,7 +545,7 @@ mod tests {
             for (i, data) in segments.iter().enumerate() {
                 prop_assert_eq!(data.offset, at);
                 at = data.end();
-                // The one before the last may be short by the serials: a byte must stay for the last.
+                // The segment before the last may be shorter by the serial numbers: a byte must remain for the last.
                 let full = size(data) == u64::from(datagram);
                 prop_assert!(full || i + 2 >= segments.len(), "segment {} of {}: {:?}", i, segments.len(), data);
                 prop_assert!(size(data) <= u64::from(datagram));
@@ -582,7 +584,7 @@ mod tests {
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
-        // The receiver started anew: its first report begins at 0 and knows only the tail.
+        // The receiver restarted: its first report begins at 0 and claims only the tail.
         assert_eq!(export.report(3, 101, (0, 10_000), [(6000, 10_000)].into_iter()), Reported::Gaps);
         assert_eq!(drain(&mut export)[0].offset, 0);
     }
@@ -604,7 +606,7 @@ mod tests {
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Nothing);
         assert_eq!(export.report(9000, 100, (0, 6000), [(0, 6000)].into_iter()), Reported::Nothing);
-        assert!(export.is_stalled(), "not complete: the one that claimed the tail is gone");
+        assert!(export.is_stalled(), "not complete: the claims of the tail are void");
         export.ask_again();
         assert_eq!(drain(&mut export)[0].offset, 6000);
     }
@@ -614,15 +616,15 @@ mod tests {
     fn simultaneous_reports_share_one_checkpoint() {
         let mut export = export(60_000, 1360);
         drain(&mut export);
-        // A report in two segments: ION splits those with more than 20 claims.
+        // A report in two segments: ION splits reports with more than 20 claims.
         assert_eq!(export.report(7, 100, (30_000, 60_000), [(40_000, 60_000)].into_iter()), Reported::Gaps);
-        assert!(!export.has_resends() && !export.is_stalled(), "there may be more to come");
+        assert!(!export.has_resends() && !export.is_stalled(), "further reports may follow");
         assert_eq!(export.report(6, 100, (0, 30_000), [(5000, 30_000)].into_iter()), Reported::Gaps);
         assert_eq!(export.report(8, 0, (0, 3000), [(0, 3000)].into_iter()), Reported::Gaps);
         let again = drain(&mut export);
         assert_eq!((again[0].offset, again.last().unwrap().end()), (3000, 40_000));
         let checkpoints: Vec<_> = again.iter().filter(|d| d.is_checkpoint()).map(|d| d.report).collect();
-        assert_eq!(checkpoints, [6], "from its lower bound on the next report tells");
+        assert_eq!(checkpoints, [6], "the next report starts at its lower bound");
         assert!(again.iter().all(|d| d.end() <= 5000 || d.offset >= 30_000));
     }
 

@@ -1,6 +1,5 @@
-//! One session as its receiver sees it (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2): what arrived, what was
-//! reported, and the reports withheld until the bundles are kept. Pure state: the engine around it
-//! owns timers and queues.
+//! Import session: receiver of one block (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2). Tracks received data and reports, and
+//! withholds reports until the bundles are kept. Pure state: the engine owns timers and queues.
 
 use super::assembly::Assembly;
 use super::cookies::Cookies;
@@ -15,36 +14,34 @@ use core::net::SocketAddr;
 use farlink_base::layer::Ticket;
 use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
-/// Reports without an acknowledgment at once; checkpoints beyond are answered when their timer asks
-/// again.
+/// Most unacknowledged reports; further checkpoints are answered when their timers repeat them.
 pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Answered checkpoints and issued reports remembered per session.
 const REMEMBERED: usize = 1024;
-/// Segments of one report that are made at once: what a checkpoint costs does not depend on how many
-/// holes a block has.
+/// Most segments of a report made at once, so that the cost of a checkpoint does not depend on the number of gaps.
 const SEGMENTS_MAX: usize = 16;
 
-/// How far the red part is.
+/// Progress of the red part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RedStage {
-    /// Bytes are missing.
+    /// Data is missing.
     Receiving,
-    /// All is there and offered; the report that says so is withheld.
+    /// Complete and offered; the completing report is withheld.
     Offered,
     /// Kept: everything may be claimed.
     Accepted,
 }
 
-/// Why a data segment ends its session.
+/// Reason why a data segment ends its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SegmentFault {
-    /// Red after green or green before red (6.21).
+    /// Red data after green, or green before red (6.21).
     Miscolored,
-    /// Its end of the red part or block contradicts what came before.
+    /// Contradicts the known end of the red part or block.
     Inconsistent,
 }
 
-/// What a checkpoint asks for.
+/// A request for a report, by a checkpoint or asynchronous.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReportRequest {
     pub(super) checkpoint: u64,
@@ -52,7 +49,7 @@ pub(super) struct ReportRequest {
     pub(super) upper: u64,
 }
 
-/// A report on its way, until it is acknowledged.
+/// A report not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct OpenReport {
     pub(super) serial: u64,
@@ -61,13 +58,13 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// When it left for the first time.
+    /// Time of its first transmission.
     pub(super) left: Option<Instant>,
-    /// Whether a copy waits in the span's queue.
+    /// Whether a copy is in the span's queue.
     pub(super) queued: bool,
 }
 
-/// A bundle handed to the agent.
+/// A bundle offered to the agent.
 #[derive(Debug)]
 pub(super) struct OfferedBundle {
     pub(super) ticket: Ticket,
@@ -87,35 +84,35 @@ struct Green {
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,
-    /// Whether it counts as one of a guest.
+    /// Whether the session counts as a guest's.
     pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
     pub(super) stage: RedStage,
     pub(super) offered: Vec<OfferedBundle>,
     pub(super) offering: Offering,
-    /// Cookies that all segments carry.
+    /// Cookies for all segments.
     pub(super) cookies: Option<Box<Cookies>>,
-    /// Whether the red part has an end that is not that of the block.
+    /// Whether the red part ends before the block does.
     green_follows: bool,
-    /// The red part was taken out up to here.
+    /// Length of the red part taken out so far.
     taken: u64,
-    /// Its parts are not welcome for now.
+    /// The agent paused the arriving bundle.
     held: bool,
     red: Assembly,
     red_end: Option<u64>,
     green: Option<Box<Green>>,
     open: Vec<OpenReport>,
-    /// (serial, lower bound) of reports issued, for secondary reports.
+    /// Serial number and lower bound of issued reports, for secondary reports.
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<ReportRequest>,
-    /// A report that is longer than one answer: what of its scope is still to be told.
+    /// Rest of a report longer than one answer: next position, and the request.
     owed: Option<(u64, ReportRequest)>,
     first_serial: u64,
     next_serial: u64,
     primary_upper: u64,
-    /// What the peer acknowledged to have been told.
+    /// Data whose claims the peer has acknowledged.
     told: RangeSet,
 }
 
@@ -155,22 +152,22 @@ impl Import {
             told: RangeSet::new(),
         }
     }
-    /// The block is for this client service.
+    /// Sets the client service of the block.
     pub(super) fn serve(&mut self, service: u64) {
         if service == SERVICE_AGGREGATE {
             self.offering = Offering::marked();
         }
     }
-    /// A report was issued before the session was there: its sender may name it.
+    /// Records that a report was issued before the session existed (a cookie request), which its sender may name.
     pub(super) fn reported_before(&mut self) {
         self.next_serial = self.first_serial + 1;
     }
-    /// Memory it uses, roughly: what is charged to the engine's bound.
+    /// Approximate memory use, charged to the engine's bound.
     pub(super) fn weight(&self) -> u64 {
         let green = self.green.as_ref().map_or(0, |green| green.assembly.weight());
         self.red.weight() + self.offering.held() + green
     }
-    /// Lets go of the receive buffers that what is held came in.
+    /// Copies held bytes out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         self.red.unshare();
         self.offering.unshare();
@@ -178,7 +175,7 @@ impl Import {
             green.assembly.unshare();
         }
     }
-    /// Whether this data is the next of a red part, which lets what is held go.
+    /// Whether this data extends the contiguous start of the red part, which lets held bytes be offered.
     pub(super) fn is_next(&self, data: &Data) -> bool {
         data.is_red() && !self.held && data.offset <= self.red.received().prefix()
     }
@@ -186,21 +183,21 @@ impl Import {
     pub(super) fn held(&self) -> u64 {
         self.red.held()
     }
-    /// Whether we issued a report with this serial number (0 names none).
+    /// Whether this engine issued a report with this serial number; 0 names none.
     pub(super) fn knows_report(&self, serial: u64) -> bool {
         serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
     }
-    /// Whether red data came: such a session is worth a word to its sender when it is dropped.
+    /// Whether red data was received: such a session is cancelled rather than silently dropped.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
     }
 
-    /// Whether a report on what lies below `upper` has something to claim.
+    /// Whether a report up to `upper` has something to claim.
     pub(super) fn has_any_below(&self, upper: u64) -> bool {
         self.red.received().runs().first().is_some_and(|run| run.0 < upper)
     }
 
-    /// Takes the bytes of a data segment; whether any of them were new.
+    /// Takes the bytes of a data segment; returns whether any were new.
     pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, SegmentFault> {
         if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
     }
@@ -238,8 +235,7 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// The red part, once, when it is there: all of it that was not taken ahead. From then on
-    /// reports are withheld.
+    /// Takes the rest of the red part once it is complete; from then on reports are withheld.
     // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == RedStage::Receiving && !self.held;
@@ -247,7 +243,7 @@ impl Import {
         self.stage = RedStage::Offered;
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// At least `least` bytes that came in order, of a red part that is not complete.
+    /// Takes at least `least` contiguous bytes of an incomplete red part.
     pub(super) fn take_ahead(&mut self, least: u64) -> Option<Payload> {
         let end = self.red.received().prefix();
         if self.stage != RedStage::Receiving || self.held || end - self.taken < least {
@@ -255,23 +251,23 @@ impl Import {
         }
         Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
     }
-    /// Whether parts of this bundle are welcome; tells whether that concerns this session now.
+    /// Pauses or resumes a bundle; returns whether that changed anything.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
         self.offering.open() == Some(ticket) && core::mem::replace(&mut self.held, held) != held
     }
-    /// Whether parts of this bundle are of no use any more.
+    /// Whether the bundle was refused, so that further parts are useless.
     pub(super) fn is_refused(&self, ticket: Ticket) -> bool {
         self.offered.iter().any(|o| o.ticket == ticket && matches!(o.verdict, Some(Err(_))))
     }
-    /// The bundle of which parts are with the agent, which waits for the rest.
+    /// Bundle that was offered in part and has no verdict.
     pub(super) fn unfinished(&self) -> Option<Ticket> {
         self.offering.open().filter(|ticket| self.offered.iter().any(|o| o.ticket == *ticket && o.verdict.is_none()))
     }
-    /// The whole green part, once, when it is there and known to be whole: it begins at the end of
-    /// the red part, or at 0 when nothing red came.
+    /// Takes the green part once it is complete: it must begin at the end of the red part, or at 0 if nothing red was
+    /// received.
     pub(super) fn take_green(&mut self) -> Option<Payload> {
         let start = self.red_end.unwrap_or(0);
-        // What a bundle begins with in the red part comes first.
+        // A bundle that begins in the red part needs that first.
         if self.stage == RedStage::Receiving && (self.red_end.is_some() || self.has_red()) {
             return None;
         }
@@ -281,8 +277,8 @@ impl Import {
         Some(green.assembly.take(start, end))
     }
 
-    /// A checkpoint arrived. `true`: answer it now with [`Import::issue`]. `false`: it was answered
-    /// (see [`Import::repeat`]), or its answer is withheld, or `most` reports are open.
+    /// Handles a checkpoint. True: answer it now with [`Import::issue`]. False: it was answered (see
+    /// [`Import::repeat`]), its answer is withheld, or `most` reports are open.
     pub(super) fn asks(&mut self, asked: ReportRequest, most: usize) -> bool {
         if self.answered.contains(&asked.checkpoint) {
             return false;
@@ -297,27 +293,27 @@ impl Import {
         }
         self.open.len() < most
     }
-    /// The open reports that answered this checkpoint, which came again (6.8).
+    /// Open reports that answered this checkpoint, which arrived again (6.8).
     // 5326-3.2.2-3
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
-    /// Whether the scope of what is asked shows, or follows from, loss.
+    /// Whether the request shows, or follows from, loss.
     pub(super) fn saw_loss(&self, asked: ReportRequest) -> bool {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
-    /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
+    /// Makes the reports that answer a checkpoint (6.11); they are open and queued from now on.
     // 5326-6.11-1, 5326-6.11-2, 5326-6.11-3, 5326-6.11-5
     pub(super) fn issue(&mut self, id: SessionId, asked: ReportRequest, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {
-            // A report that is forgotten by now: from the start of the block.
+            // The report has been forgotten: start at the beginning of the block.
             self.issued.iter().find(|(serial, _)| *serial == asked.report).map_or(0, |(_, lower)| *lower)
         } else {
             self.primary_upper
         };
-        // RFC 5326 6.11 forbids an empty scope, and leaves the lower bound 0 to us: answering a late
-        // discretionary checkpoint so is better than letting its sender give up. So it is when memory
-        // was full and there is nothing to claim of the scope.
+        // RFC 5326 6.11 forbids an empty scope and leaves the lower bound to the receiver. A lower bound of 0 for a
+        // late discretionary checkpoint is better than letting the sender give up. The same holds if memory was full
+        // and the scope has nothing to claim.
         // 5326-6.11-6
         let any = lower < asked.upper && self.red.received().within(lower, asked.upper).next().is_some();
         let lower = if any { lower } else { 0 };
@@ -329,7 +325,7 @@ impl Import {
         }
         self.tell(id, lower, asked, datagram_bytes)
     }
-    /// Goes on with a report that was longer than one answer, once those before are acknowledged.
+    /// Continues a report longer than one answer, once most earlier segments are acknowledged.
     pub(super) fn go_on(&mut self, id: SessionId, datagram_bytes: u32) -> &[OpenReport] {
         match self.owed.take_if(|_| self.open.len() <= SEGMENTS_MAX) {
             Some((lower, asked)) => self.tell(id, lower, asked, datagram_bytes),
@@ -365,8 +361,8 @@ impl Import {
         }
         &self.open[first..]
     }
-    /// Whether to report without being asked: a gap is visible, the end is not known, and at least
-    /// `every` bytes came since the last report (6.11 "asynchronous").
+    /// Whether to report without a request: there is a gap, the end is unknown, and at least `every` bytes arrived
+    /// since the last report (6.11 "asynchronous").
     // 5326-3.2.2-5, 5326-6.11-4
     pub(super) fn wants_asynchronous(&self, every: u64) -> Option<ReportRequest> {
         let upper = self.red.received().end();
@@ -375,7 +371,7 @@ impl Import {
             .then_some(ReportRequest { checkpoint: 0, report: 0, upper })
     }
 
-    /// The agent's verdict on one bundle.
+    /// Records the agent's verdict on one bundle.
     pub(super) fn verdict(
         &mut self,
         ticket: Ticket,
@@ -386,12 +382,12 @@ impl Import {
         self.held &= self.offering.open() != Some(ticket);
         self.judge()
     }
-    /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
-    /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
+    /// Result of the verdicts, once they decide. `Ok`: the red part is kept and these checkpoints can be answered.
+    /// `Err`: cancel; the flag tells whether retrying could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<ReportRequest>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
-        // A bundle that goes on in the green part is nothing the red one waits for.
+        // The red part does not wait for a bundle that continues in the green part.
         let open = self.offering.open().filter(|_| self.goes_on_green());
         let decided = self.offered.iter().all(|o| o.verdict.is_some() || Some(o.ticket) == open);
         let receiving = self.stage == RedStage::Receiving;
@@ -401,12 +397,12 @@ impl Import {
         if !decided && !receiving {
             return None;
         }
-        // A block is worth receiving to its end only while it may be kept.
+        // A block is received to its end only while all of it may be kept.
         let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        // One among others that is malformed may go; one that is too large here is its sender's to keep.
+        // A malformed bundle among others may be dropped; one too large for this node must stay with its sender.
         let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
         let none = verdicts().next().is_some() && verdicts().all(final_);
         if decided && (none || verdicts().any(large)) {
@@ -420,7 +416,7 @@ impl Import {
         Some(Ok(core::mem::take(&mut self.withheld)))
     }
 
-    /// A report was acknowledged (6.14); whether it was open.
+    /// Handles the acknowledgment of a report (6.14); returns whether it was open.
     pub(super) fn acknowledged(&mut self, serial: u64) -> bool {
         let Some(at) = self.open.iter().position(|report| report.serial == serial) else { return false };
         let report = self.open.swap_remove(at);
@@ -441,8 +437,8 @@ impl Import {
     pub(super) fn open_reports(&self) -> impl Iterator<Item = u64> + '_ {
         self.open.iter().map(|report| report.serial)
     }
-    /// Whether nothing is left to do: the red part is kept and the sender knows it, the green part
-    /// is delivered.
+    /// Whether the session is complete: the red part is kept and its claims acknowledged, and the green part
+    /// delivered.
     // 5326-6.14-1
     pub(super) fn is_done(&self) -> bool {
         let red_done = match self.red_end {
@@ -451,16 +447,16 @@ impl Import {
         };
         red_done && self.green.as_ref().map_or(!self.goes_on_green(), |green| green.delivered)
     }
-    /// Whether all that is missing is green data, which do not come again.
+    /// Whether only green data is missing, which is not retransmitted.
     pub(super) fn waits_for_green(&self) -> bool {
         let told = self.red_end.is_some_and(|end| self.told.covers(0, end));
         self.goes_on_green() && self.stage == RedStage::Accepted && self.open.is_empty() && told && !self.is_done()
     }
-    /// Whether the red part is followed by a green one.
+    /// Whether a green part follows the red one.
     pub(super) fn goes_on_green(&self) -> bool {
         self.green_follows
     }
-    /// Gives the bytes free.
+    /// Releases all data.
     pub(super) fn clear(&mut self) {
         self.offering = Offering::default();
         self.red.clear();
@@ -468,11 +464,11 @@ impl Import {
     }
 }
 
-/// Refused, and its sender need not keep it.
+/// Whether the sender need not keep a bundle refused for this reason.
 pub(super) fn is_as_good_as_kept(reason: Refusal) -> bool {
     matches!(reason, Refusal::Duplicate | Refusal::Expired)
 }
-/// Refused, and trying again does not help.
+/// Whether retrying a bundle refused for this reason is useless.
 pub(super) fn is_final(reason: Refusal) -> bool {
     matches!(reason, Refusal::NotAcceptable | Refusal::TooLarge)
 }
@@ -572,7 +568,7 @@ mod tests {
         assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(SegmentFault::Inconsistent));
         put(&mut import, kind::GREEN_END, 60, 5).unwrap();
         assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(SegmentFault::Inconsistent));
-        assert!(import.take_green().is_none(), "what is red comes first");
+        assert!(import.take_green().is_none(), "the red part comes first");
         put(&mut import, kind::RED, 0, 40).unwrap();
         assert_eq!((import.take_red().unwrap().len(), import.take_green().unwrap().len()), (50, 15));
     }

@@ -1,5 +1,5 @@
-//! Offers the bundles of an arriving block to the agent: those of its red part with a verdict to wait for, those of its
-//! green part without.
+//! Offers the bundles of a received block to the agent: those of the red part await a verdict, those of the green
+//! part do not.
 
 use super::Split;
 use super::import::{Import, OfferedBundle};
@@ -8,12 +8,12 @@ use super::segment::SessionId;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Event, EventClass, LinkId, Map, Refusal, Sink};
 
-/// Offers what came in one session.
+/// Offers the data of one session.
 pub(super) struct Offers<'a> {
     pub(super) id: SessionId,
     pub(super) link: LinkId,
     pub(super) split: Split,
-    /// The next ticket.
+    /// Next ticket number.
     pub(super) next: &'a mut u64,
 }
 impl Offers<'_> {
@@ -21,7 +21,7 @@ impl Offers<'_> {
         *self.next += 1;
         Ticket(*self.next - 1)
     }
-    /// Bundle by bundle what was pushed; `complete` with the last of it.
+    /// Offers the pushed red data bundle by bundle; `complete`: it is the last.
     pub(super) fn red(
         &mut self,
         import: &mut Import,
@@ -48,13 +48,13 @@ impl Offers<'_> {
             out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
         }
         if import.offering.has_lost() {
-            // It counts like a bundle that cannot be read.
+            // Counts as a malformed bundle.
             let verdict = Some(Err(Refusal::NotAcceptable));
             import.offered.push(OfferedBundle { ticket: self.ticket(), verdict });
             self.lost(out);
         }
     }
-    /// The rest of what was pushed, which is green: to a bundle that began in the red part what belongs to it.
+    /// Offers the pushed green data, which may complete a bundle begun in the red part.
     pub(super) fn green(&mut self, import: &mut Import, out: &mut impl Sink<Output>) {
         let link = self.link;
         while let Some(BundlePart { ticket, bytes, last }) = import.offering.next(self.split, true) {
@@ -69,7 +69,7 @@ impl Offers<'_> {
             self.lost(out);
         }
     }
-    /// Tells that an aggregate holds what is for no service here.
+    /// Reports that an aggregate holds items for unknown services.
     fn lost(&self, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let reason = "LTP service data that are for no service here";

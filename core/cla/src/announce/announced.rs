@@ -60,7 +60,7 @@ impl AnnouncedNode {
     /// Time at which the node counts as gone unless another beacon arrives.
     pub fn silent_at(&self, layer: &LayerInfo) -> Instant {
         // Only sessions with keepalives both ways prove that the peer lives: a stream layer that carries bundles one
-        // way only says nothing about the receiver's node.
+        // way only proves nothing about the receiver's node.
         let answers = matches!(self.stands, NodeState::Linked { up: Some(_), .. })
             && layer.medium == Medium::Streams
             && !layer.one_way;

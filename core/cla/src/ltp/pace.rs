@@ -198,7 +198,7 @@ impl PaceControl {
         }
         let much = telling && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
         (self.told, self.lost) = (0, 0);
-        // A round limited by the application says nothing about the link.
+        // A round limited by the application reveals no capacity.
         if !core::mem::take(&mut self.limited) {
             return;
         }

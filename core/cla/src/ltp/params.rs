@@ -1,12 +1,12 @@
-//! The parameters of LTP: the one table that node files, scenarios, references and forms are made of.
+//! Parameters of LTP: the one table from which node files, scenarios, references and forms are made.
 
 use super::{AskCookies, Authentication, Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
-/// Longest duration: ten years.
+/// Longest duration, ns: ten years.
 const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
 
-/// Of the whole engine.
+/// Parameters of the whole engine.
 pub const PARAMS: &[LayerParam<Config>] = &[
     LayerParam {
         name: "sessions",
@@ -55,7 +55,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
 ];
 
-/// Of one link.
+/// Parameters of one link.
 pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     LayerParam {
         name: "datagram",

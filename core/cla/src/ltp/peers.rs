@@ -1,5 +1,4 @@
-//! The spans of an engine: configured ones, those of peers it met, and how they come and go while
-//! sessions are open.
+//! Spans of an engine: configured and dynamic ones, and their addition and removal while sessions are open.
 
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
@@ -17,19 +16,19 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 
-/// Unconfigured peers served at once.
+/// Most dynamic peers.
 const DYNAMIC_MAX: usize = 1024;
-/// Addresses remembered to know which span something came over.
+/// Most source addresses remembered for attributing segments to spans.
 const ADDRESSES_MAX: usize = 4096;
-/// How long an engine whose link was removed is no stranger, beside two round trips of light.
+/// Time after a link's removal, besides two light round trips, during which its engine gets no dynamic link.
 const PARTED: Duration = Duration::from_secs(60);
-/// Cancel segments that leave with a link that is removed, once. What they do not reach ends by the peer's
-/// timers, unless a new link to the same engine goes on.
+/// Most cancel segments sent once when a link is removed. Sessions beyond end by the peer's timers, unless a new link
+/// to the same engine cancels them.
 const FAREWELLS_MAX: usize = 4096;
 
 impl Ltp {
-    /// Adds a neighbour. Its link is down until told otherwise. A peer of that engine number that was
-    /// served on a dynamic link loses that link. False when the link number is taken, or dynamic.
+    /// Adds a neighbour. Its link starts down. A dynamic link to the same engine is removed. Returns false if the
+    /// link number is taken, or dynamic.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
@@ -44,8 +43,8 @@ impl Ltp {
         self.settle(now, out);
         true
     }
-    /// Other keys for an authenticated link, from the next segment on; its sessions go on. False where the link is not
-    /// authenticated, or shall not be any more: it must begin anew.
+    /// Changes the keys of an authenticated link from the next segment on; its sessions continue. Returns false if
+    /// authentication would be switched on or off: then the link must be added anew.
     pub fn rekey(&mut self, link: LinkId, authentication: &Authentication) -> bool {
         let Some(&index) = self.by_link.get(&link) else { return false };
         let span = &mut self.spans[index];
@@ -59,7 +58,7 @@ impl Ltp {
         span.datagram_bytes = span.datagram_bytes.clamp(64 + authentication, 65_000);
         let to = Destination::Link(span.link);
         let index = self.place(&span, to, LinkState::DOWN);
-        // A link that begins anew: its peer is told of the old sessions until it says so (6.15, 6.16).
+        // A replaced link goes on cancelling the old sessions until the peer acknowledges (6.15, 6.16).
         for (session, bytes) in parted.into_iter().flat_map(|parted| parted.cancels) {
             self.cancel_with(index, session, bytes, 1);
         }
@@ -84,7 +83,7 @@ impl Ltp {
         }
         index
     }
-    /// Takes a span that holds no session out of all tables.
+    /// Removes a span without sessions from all tables.
     fn vacate(&mut self, index: usize) {
         let nobody = SpanConfig::default();
         let mut none = LtpSpan::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
@@ -119,7 +118,7 @@ impl Ltp {
         }
     }
 
-    /// The span to an engine, one that is up before others.
+    /// Span to an engine, preferring one that is up.
     pub(super) fn span_to(&self, engine: u64) -> Option<usize> {
         let first = *self.by_engine.get(&engine)?;
         let mut at = Some(first);
@@ -134,15 +133,16 @@ impl Ltp {
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
         let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
-        // What is answered to a neighbour that was not heard yet shows what its link asks for.
+        // A reply to a neighbour that has sent nothing yet must be authenticated as its link requires.
         let at_home = |span: &LtpSpan| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
         heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
-    /// Notes where a span's peer sends from.
+    /// Records the address that a span's peer sends from.
     pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
         if self.spans[index].traffic.heard == Some(from) {
             return;
         }
+        // At the bound the table is rebuilt from the segments that follow.
         if self.sessions.by_address.len() >= ADDRESSES_MAX {
             self.sessions.by_address.clear();
         }
@@ -153,13 +153,13 @@ impl Ltp {
             *to = from;
         }
     }
-    /// Whether an engine that is not configured is served.
+    /// Whether an engine without a configured link is accepted.
     pub(super) fn may_meet(&self, now: Instant, engine: u64) -> bool {
-        // Nobody else is this engine.
+        // This engine's own number is never a peer's.
         let welcome = self.config.accept_unknown && !self.closing && engine != 0 && engine != self.config.engine;
         welcome && self.parted.get(&engine).is_none_or(|parted| parted.until <= now)
     }
-    /// A span for an engine that is not configured; `None` when it is not served.
+    /// Makes a span for an engine without a configured link; `None` if it is not accepted.
     pub(super) fn make_dynamic(
         &mut self,
         now: Instant,
@@ -192,13 +192,13 @@ impl Ltp {
         Some(index)
     }
 
-    /// What a link can do changed.
+    /// Handles a change of the link's state.
     pub(super) fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
         span.set_state(now, state);
         if !state.transmit && !state.receive {
-            // Nothing more comes for now: a node that waits for its next contact is a small one.
+            // Nothing arrives before the next contact: release memory meanwhile.
             span.give_back();
             if let Some(sessions) = self.sessions.made() {
                 sessions.give_back();
@@ -209,8 +209,8 @@ impl Ltp {
         }
         self.touch(index);
     }
-    /// A configured link is about to be removed: its peer is not taken for a stranger as long as what it
-    /// sent may still be on its way.
+    /// Prepares the removal of a configured link: its engine gets no dynamic link while its segments may still be
+    /// under way.
     pub(super) fn part(&mut self, now: Instant, link: LinkId) {
         let Some(&index) = self.by_link.get(&link) else { return };
         if link.is_dynamic() {
@@ -227,7 +227,7 @@ impl Ltp {
             self.parted.insert(engine, Parted { until, cancels: Vec::new() });
         }
     }
-    /// The link exists no more: its sessions are cancelled, what it carried is given back.
+    /// Removes a link: its sessions are cancelled and unsent bundles return to the agent.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
@@ -261,7 +261,7 @@ impl Ltp {
         }
         self.vacate(index);
     }
-    /// Takes the cancels of a span that are not acknowledged, by session.
+    /// Takes the unacknowledged cancels of a span, by session.
     fn cancels_of(&mut self, index: usize) -> Vec<(SessionId, Bytes)> {
         let Some(sessions) = self.sessions.made() else { return Vec::new() };
         let of_it = sessions.cancelled.iter().filter(|(_, cancelled)| cancelled.span == index);
@@ -270,7 +270,7 @@ impl Ltp {
         sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
         cancels
     }
-    /// Fails every session of ours on a span; the segments that tell the peer.
+    /// Fails all export sessions of a span; returns their cancel segments.
     // 5327-2.2-2
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut numbers: Vec<u64> =
@@ -287,7 +287,7 @@ impl Ltp {
         }
         farewells
     }
-    /// Drops every session of the peer on a span; the segments that tell it.
+    /// Drops all import sessions of a span; returns their cancel segments.
     // 5327-2.2-2
     fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut sessions: Vec<SessionId> =

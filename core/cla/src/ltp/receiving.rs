@@ -1,5 +1,5 @@
-//! The receiver's half of the engine: datagrams, sessions of peers, reports, verdicts (RFC 5326 6.8
-//! to 6.11, 6.14, 6.17, 6.21, 6.22).
+//! Receiver of the engine: datagrams, import sessions, reports, verdicts (RFC 5326 6.8 to 6.11, 6.14, 6.17, 6.21,
+//! 6.22).
 
 use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::SessionEnd;
@@ -21,12 +21,12 @@ use core::net::SocketAddr;
 use farlink_base::layer::{DatagramBatch, Output, Ticket};
 use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
-/// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
-/// data header is 72 bytes and its extensions.
+/// Bytes copied to parse the header of a datagram that is not contiguous in memory; a data header has 72 bytes
+/// besides extensions.
 const HEAD_BYTES: u64 = 512;
-/// Bytes in order of a long red part that are handed on before it is complete.
+/// Contiguous bytes of an incomplete red part from which on they are offered.
 const PART_BYTES: u64 = 1 << 20;
-/// Reports without an acknowledgment at once to a stranger, whose address may be forged.
+/// Most unacknowledged reports to a peer whose address may be forged.
 const STRANGER_REPORTS: usize = 2;
 
 /// A data segment that may be the first of its session.
@@ -35,17 +35,17 @@ struct FirstSegment<'a> {
     id: SessionId,
     data: &'a Data,
     header: Extensions<'a>,
-    /// Bytes of the datagram.
+    /// Length of the datagram, bytes.
     total: u64,
 }
 
-/// The same where there is little memory.
+/// [`PART_BYTES`], or less if memory is small.
 fn part_bytes(memory: u64) -> u64 {
     PART_BYTES.min(memory / 8)
 }
 
 impl Ltp {
-    /// Takes the datagrams of a train; a malformed one affects no other.
+    /// Takes in the datagrams of a batch; a malformed one affects no other.
     pub(super) fn datagrams(
         &mut self,
         now: Instant,
@@ -72,8 +72,7 @@ impl Ltp {
                 [Chunk::Bytes(first), ..] => &first[..],
                 _ => &[],
             };
-            // The header lies across pieces, or something follows the data; a pattern is only written out as far as
-            // needed.
+            // The header spans chunks, or extensions follow the data; a fill is written out only as far as necessary.
             let shorter = if datagram.is_fill() { total.min(HEAD_BYTES) } else { total };
             for length in [shorter, total] {
                 if copied.len() as u64 != length && parse(head, total).is_err() {
@@ -95,7 +94,7 @@ impl Ltp {
         body: impl FnOnce(usize, u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        // Four zero bytes keep an address translator awake (RFC 7122).
+        // Four zero bytes are a keepalive for address translators (RFC 7122).
         if total == 4 && head == [0; 4] {
             return;
         }
@@ -153,7 +152,7 @@ impl Ltp {
                 self.cancel_arrived((from, &view.header), id, by_sender, reason, out);
             }
             SegmentContent::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
-            // A report or cancel of a session that is not ours.
+            // A report or cancel for a session of another engine.
             _ => {}
         }
     }
@@ -180,27 +179,27 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             tell(true, event, out);
         }
-        // What can never fit is refused (green data are handed on as a whole); what does not fit now is
-        // not taken, so not claimed, and comes again.
+        // A segment that can never fit ends the session (green data is offered as a whole). One that does not fit now
+        // is dropped unclaimed, and retransmitted.
         let memory = self.config.memory_bytes;
         if data.end() > self.config.block_bytes || (!data.is_red() && data.end() > memory) {
             return self.refuse_session(id, reason::SYSTEM, out);
         }
         if !import.knows_report(data.report) {
-            // We answered this session before we started anew; what was claimed then is lost, which
-            // only cancelling can tell (6.22).
+            // The session was answered before this engine restarted. What was claimed then is lost, and only a cancel
+            // conveys that (6.22).
             return self.refuse_session(id, reason::SYSTEM, out);
         }
         let asked = ReportRequest { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
-        // A quarter of the memory is for what moves a block on, so that none waits for another that
-        // never will.
+        // A quarter of the memory is reserved for data that extends a block's contiguous start: otherwise blocks
+        // could wait for each other forever.
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
         let holds_much = next && import.held() >= 2 * part_bytes(memory);
         let share = !guest || self.sessions.guest_may_hold(data.length, memory);
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
-            // The report shows what else is missing; without it the sender would give up.
+            // The report shows other gaps; without it the sender would give up.
             if data.is_checkpoint() && import.has_any_below(data.end()) {
                 import.active_at = now;
                 self.checkpoint(id, asked, out);
@@ -232,7 +231,7 @@ impl Ltp {
             self.close_if_done(id, out);
         }
     }
-    /// Opens a session for a first segment; false when it is not wanted.
+    /// Opens a session for its first segment; returns false if it is not accepted.
     fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
         let FirstSegment { from, id, data, ref header, total } = *first;
         if self.closing || self.sessions.cancelled.contains_key(&id) {
@@ -250,7 +249,7 @@ impl Ltp {
             return false;
         }
         let Some(guest) = self.admits(known, from) else { return false };
-        // Who is authenticated need show no more.
+        // Authenticated peers need no cookie.
         let unknown = guest && known.is_none_or(|index| self.spans[index].rules.seal().is_none());
         let shows = unknown && self.shows_cookie(now, from, id, header);
         if unknown && !shows && self.asks_cookies() && (known.is_some() || self.may_meet(now, id.engine)) {
@@ -276,7 +275,7 @@ impl Ltp {
         import.cookies = cookies;
         import.serve(data.service);
         if shows {
-            // The sender was asked by a report, which it may name.
+            // The cookie was requested by a report, which the sender may name.
             import.reported_before();
         }
         if guest {
@@ -287,10 +286,10 @@ impl Ltp {
         true
     }
 
-    /// A checkpoint of a session that is closed. Its sender may have started anew and given the number again: it would
-    /// ask in vain up to its limit. No sender loses by a cancel (6.19), however the session ended: one that completed
-    /// is closed once reports of all of it were acknowledged, and so was over for its sender before. After a late copy
-    /// of a checkpoint that sender hears of a session it no longer has (6.17).
+    /// Answers a checkpoint of a closed session by a cancel. Its sender may have restarted and reused the number, and
+    /// would otherwise repeat the checkpoint up to its limit. The cancel harms no sender (6.19): a completed session
+    /// was closed only when reports on all of it were acknowledged, so it was over for its sender too, which ignores
+    /// a cancel of an unknown session (6.17).
     // 5327-2.2-2
     fn refuse_closed(&mut self, from: SocketAddr, id: SessionId, header: &Extensions<'_>) {
         if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {
@@ -300,8 +299,7 @@ impl Ltp {
         }
     }
 
-    /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what
-    /// came in order so far.
+    /// Offers complete bundles of a block, and of a long red part also its contiguous start.
     fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, tickets, guests, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
@@ -315,7 +313,7 @@ impl Ltp {
         let green = import.take_green();
         if let Some(red) = red {
             import.offering.push(red);
-            // What a bundle begins with may go on in the green part.
+            // A bundle may continue in the green part.
             offers.red(import, complete && !import.goes_on_green(), tickets, out);
         }
         if let Some(green) = green {
@@ -327,20 +325,19 @@ impl Ltp {
         if guest {
             guests_weigh(guests, before, after);
         }
-        // The last bundle may have been decided before its end came.
+        // The last bundle may have got its verdict before its end arrived.
         if complete && let Some(outcome) = import.judge() {
             self.judged(id, outcome, out);
         }
     }
-    /// Parts of an arriving bundle are not welcome for now, or again. Meanwhile what comes is kept
-    /// here, within the memory there is.
+    /// Pauses or resumes an arriving bundle. Meanwhile its data is kept here, within the memory limit.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
         let Some(id) = self.sessions.tickets.get(&ticket).copied() else { return };
         if self.sessions.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
             self.offer_parts(id, out);
         }
     }
-    /// Lets go of the receive buffers that what is held of blocks came in.
+    /// Copies held data out of the receive buffers.
     pub(super) fn unshare(&mut self) {
         let Some(Sessions { imports, guests, .. }) = self.sessions.made() else { return };
         for import in imports.values_mut() {
@@ -353,7 +350,7 @@ impl Ltp {
             }
         }
     }
-    /// The agent's verdict on a bundle of a red part.
+    /// Handles a verdict of the agent on a bundle of a red part.
     pub(super) fn verdict(
         &mut self,
         _now: Instant,
@@ -371,7 +368,7 @@ impl Ltp {
             self.offer_parts(id, out);
         }
     }
-    /// What the verdicts on a block's bundles lead to.
+    /// Acts on the verdicts on a block's bundles.
     fn judged(&mut self, id: SessionId, outcome: Result<Vec<ReportRequest>, bool>, out: &mut impl Sink<Output>) {
         match outcome {
             Err(again) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
@@ -395,7 +392,7 @@ impl Ltp {
         let (limit, mut given_up) = (span.rules.attempts(), false);
         let cookies = import.cookies.take();
         for report in import.repeat(asked.checkpoint) {
-            // A report that is asked for again counts like one that is sent again unasked (RFC 5326 6.8).
+            // A repeated report counts as a retransmission (RFC 5326 6.8).
             given_up |= report.attempts >= limit;
             report.attempts += 1;
             report.queued = true;
@@ -431,7 +428,7 @@ impl Ltp {
         let span = &mut self.spans[index];
         let (report, cookies) = import.report_with_cookies(serial);
         let Some(report) = report else { return };
-        // A stranger asks again; it gets no more than it asks for.
+        // A peer that is not proven repeats its checkpoints, and gets one answer to each.
         if span.is_stranger() {
             return;
         }
@@ -495,7 +492,7 @@ impl Ltp {
             self.sessions.closed.insert(id);
         }
     }
-    /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
+    /// Closes an import session and its timers. Bundles offered completely stay with the agent.
     // 5326-6.19-1, 5326-6.20-1
     pub(super) fn close_import(
         &mut self,
@@ -527,7 +524,7 @@ impl Ltp {
         self.touch(index);
         Some(index)
     }
-    /// Cancels a session of a peer (6.19).
+    /// Cancels an import session (6.19).
     // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         let cookies = self.sessions.imports.get_mut(&id).and_then(|import| import.cookies.take());
@@ -536,7 +533,7 @@ impl Ltp {
             self.send_cancel(index, (id, cookies.as_deref()), false, why);
         }
     }
-    /// An import's idle time may be over.
+    /// Checks whether an import session has been idle too long.
     pub(super) fn idle_check(&mut self, now: Instant, id: SessionId, out: &mut impl Sink<Output>) {
         let Sessions { imports, idle, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
@@ -550,7 +547,7 @@ impl Ltp {
         } else if import.stage == RedStage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
-            // Green data that come later still belong to nothing.
+            // Later green data must not open the session again.
             if import.has_red() {
                 self.sessions.closed.insert(id);
             }
@@ -558,7 +555,7 @@ impl Ltp {
         }
     }
 
-    /// A cancel segment arrived (6.17). It must come from where the session's peer is.
+    /// Handles a cancel segment (6.17), which must come from the host of the session's peer.
     // 5326-6.17-1, 5326-6.17-2
     fn cancel_arrived(
         &mut self,
@@ -602,10 +599,10 @@ impl Ltp {
     }
 }
 
-/// Bytes of a report of a session with these cookies.
+/// Longest report of a session with these cookies, bytes.
 fn report_bytes(span: &LtpSpan, cookies: Option<&Cookies>) -> u32 {
     let cookies = cookies.map_or(0, |cookies| cookies.bytes() as u32);
-    // One claim must fit.
+    // At least one claim must fit.
     span.rules.segment_bytes().saturating_sub(cookies).max(64)
 }
 

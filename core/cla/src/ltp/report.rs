@@ -1,14 +1,13 @@
-//! Reception reports (RFC 5326 3.2.2, 6.11): what was received of a scope, split into as many report
-//! segments as datagrams are small.
+//! Reception reports (RFC 5326 3.2.2, 6.11): received data of a scope, split into report segments that fit a
+//! datagram.
 
 use super::ranges::RangeSet;
 use super::segment::{Segment, SegmentBody, SessionId};
 use crate::sdnv;
 use alloc::vec::Vec;
 
-/// Builds the report segments for the scope `lower..upper` of what was `received`. Each fits
-/// `datagram_bytes`; serial numbers count up from `serial`. The scopes follow each other without a
-/// gap, from `lower` to `upper`, or as far as `most` segments tell.
+/// Builds the report segments for the scope `lower..upper` of `received`. Each fits `datagram_bytes`; serial numbers
+/// count up from `serial`. The scopes are contiguous from `lower` to `upper`, or end early after `most` segments.
 // 5326-3.2.2-2, 5326-3.2.2-6, 5326-3.2.2-7, 5326-6.11-7, 5326-6.11-8, 5326-6.11-9
 pub fn build(
     session: SessionId,
@@ -18,7 +17,7 @@ pub fn build(
     received: &RangeSet,
     (datagram_bytes, most): (u32, usize),
 ) -> Vec<Segment> {
-    // Head of every segment of this report at its largest: type, extension count, claim count (3).
+    // Largest head of these segments: type, extension count, claim count (3).
     let fixed = 5
         + sdnv::len(session.engine)
         + sdnv::len(session.number)
@@ -75,7 +74,7 @@ mod tests {
             for (i, segment) in segments.iter().enumerate() {
                 let bytes = segment.emit();
                 prop_assert!(bytes.len() <= datagram as usize, "{} bytes", bytes.len());
-                prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer reads it");
+                prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer can parse it");
                 let SegmentBody::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
                 prop_assert_eq!((*serial, *lower), (9000 + i as u64, at));
                 at = *upper;

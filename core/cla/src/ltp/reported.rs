@@ -1,4 +1,4 @@
-//! What reports change for the sender of a block (RFC 5326 6.12, 6.13).
+//! Reception of reports by the sender of a block (RFC 5326 6.12, 6.13).
 
 use super::cookies::echoing;
 use super::engine::Ltp;
@@ -12,24 +12,24 @@ use core::net::SocketAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, Sink};
 
-/// A report as it arrived.
+/// A report as received.
 pub(super) struct ReceivedReport<'a> {
     pub(super) serial: u64,
     pub(super) checkpoint: u64,
     pub(super) scope: (u64, u64),
     pub(super) claims: Claims<'a>,
-    /// Extensions it carries.
+    /// Header extensions.
     pub(super) header: Extensions<'a>,
 }
 impl ReceivedReport<'_> {
-    /// Bytes it says have arrived.
+    /// Bytes claimed.
     fn claimed(&self) -> u64 {
         self.claims.runs().map(|(start, end)| end - start).sum()
     }
 }
 
 impl Ltp {
-    /// A report arrived for one of our sessions, or one that is no more (6.13).
+    /// Handles a report on an export session, open or closed (6.13).
     // 5326-6.13-1
     pub(super) fn reported(
         &mut self,
@@ -81,7 +81,7 @@ impl Ltp {
             _ => {}
         }
     }
-    /// What is missing is sent again soon: further reports may come, and one checkpoint is enough for all.
+    /// Schedules retransmission after a short wait: further reports may arrive, and one checkpoint serves for all.
     fn gather(&mut self, now: Instant, number: u64) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
         let (span, wait) = (&mut self.spans[index], Wait::Gather { session: number });

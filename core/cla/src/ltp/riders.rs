@@ -1,5 +1,5 @@
-//! The bundles of a block that is being sent. Each gets the age it leaves with when its first byte leaves, and one that
-//! expired until then does not leave. What was sent once stays as it was, whenever it is sent again.
+//! Bundles of a block being sent. Each has its age updated when its first byte leaves, and is dropped if it has
+//! expired by then. Retransmissions repeat the bytes first sent.
 
 use super::segment::SERVICE_BUNDLE;
 use super::source::BlockSource;
@@ -8,17 +8,17 @@ use bytes::Bytes;
 use farlink_base::layer::SendId;
 use farlink_base::{Instant, Leaving, Payload};
 
-/// What is before a bundle in a marked block: its service, as an SDNV.
+/// Mark before a bundle in a marked block: its client service as an SDNV.
 pub(super) const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
 
-/// One of them.
+/// A bundle of a block.
 #[derive(Debug)]
 pub(super) struct Rider {
     pub(super) id: SendId,
-    /// All of it or its first bytes, until they begin to leave.
+    /// The bundle, or its first bytes, until it begins to leave.
     pub(super) bytes: Payload,
     pub(super) leaving: Leaving,
-    /// Whether it was not taken back.
+    /// Whether the bundle was not withdrawn.
     wanted: bool,
 }
 impl Rider {
@@ -27,16 +27,16 @@ impl Rider {
     }
 }
 
-/// All of them, in order.
+/// Bundles of a block, in order.
 #[derive(Debug)]
 pub(super) struct Riders {
     all: Vec<Rider>,
-    /// How many have begun to leave.
+    /// Number of bundles that have begun to leave.
     begun: usize,
     marked: bool,
 }
 impl Riders {
-    /// `marked`: each has a mark before it.
+    /// Creates the list; `marked`: a mark precedes each bundle.
     pub(super) fn new(all: Vec<Rider>, marked: bool) -> Riders {
         Riders { all, begun: 0, marked }
     }
@@ -46,16 +46,16 @@ impl Riders {
     pub(super) fn ids(&self) -> impl Iterator<Item = SendId> + '_ {
         self.all.iter().map(|rider| rider.id)
     }
-    /// Whether one is still to begin.
+    /// Whether a bundle has not begun to leave.
     pub(super) fn are_to_begin(&self) -> bool {
         self.begun < self.all.len()
     }
-    /// Bytes of the block that the next one is, where all of it is here.
+    /// Length of the next bundle with its mark, as far as it is in memory.
     fn next_len(&self) -> u64 {
         let mark = if self.marked { MARK.len() as u64 } else { 0 };
         self.all.get(self.begun).map_or(0, |rider| mark + rider.bytes.len())
     }
-    /// Lets those leave at `now` whose first bytes are before `until`; gives those that expired instead.
+    /// Begins all bundles whose first byte is before `until`; returns those that have expired instead.
     pub(super) fn begin(&mut self, now: Instant, until: u64, source: &mut BlockSource) -> Vec<SendId> {
         let mut late = Vec::new();
         while source.end() < until {
@@ -76,7 +76,7 @@ impl Riders {
         }
         late
     }
-    /// One is not wanted any more; whether another one is. One that has not begun will not.
+    /// Withdraws a bundle, which will not leave unless it has begun; returns whether any bundle is still wanted.
     pub(super) fn take_back(&mut self, id: SendId) -> bool {
         if let Some(at) = self.all.iter().position(|rider| rider.id == id) {
             let rider = &mut self.all[at];
@@ -87,8 +87,8 @@ impl Riders {
         }
         self.all.iter().any(|rider| rider.wanted)
     }
-    /// The bundles, each with its bytes: those that began to leave are cut out of the block by `split`, which gives the
-    /// length of the first; `None` where they cannot be told apart.
+    /// The bundles with their bytes: those begun are cut out of the block by `split`, which finds the length of the
+    /// first; `None` if that fails.
     pub(super) fn apart(&self, mut block: Payload, split: impl Fn(&Payload) -> Option<u64>) -> Option<Vec<Rider>> {
         let mut bytes_of = |(at, rider): (usize, &Rider)| {
             if at >= self.begun {

@@ -1,5 +1,5 @@
-//! LTP segments on the wire (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is
-//! the form that cannot be wrong, and [`Segment::emit`] writes it.
+//! Encoding of LTP segments (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is an owned, valid
+//! form, which [`Segment::emit`] writes.
 
 use super::extension::Extensions;
 use crate::sdnv;
@@ -9,7 +9,7 @@ use farlink_base::Malformed;
 
 /// Segment type numbers (RFC 5326 3.1, table 2).
 pub mod kind {
-    /// Red data.
+    /// Red data without a checkpoint.
     pub const RED: u8 = 0;
     /// Red data, checkpoint.
     pub const CHECKPOINT: u8 = 1;
@@ -17,21 +17,21 @@ pub mod kind {
     pub const RED_END: u8 = 2;
     /// Red data, checkpoint, end of red part and of block.
     pub const BLOCK_END: u8 = 3;
-    /// Green data.
+    /// Green data inside a block.
     pub const GREEN: u8 = 4;
     /// Green data, end of block.
     pub const GREEN_END: u8 = 7;
-    /// Report.
+    /// Report segment.
     pub const REPORT: u8 = 8;
     /// Report acknowledgment.
     pub const REPORT_ACK: u8 = 9;
     /// Cancel by the block sender.
     pub const CANCEL_SENDER: u8 = 12;
-    /// Its acknowledgment.
+    /// Acknowledgment of a cancel by the block sender.
     pub const CANCEL_SENDER_ACK: u8 = 13;
     /// Cancel by the block receiver.
     pub const CANCEL_RECEIVER: u8 = 14;
-    /// Its acknowledgment.
+    /// Acknowledgment of a cancel by the block receiver.
     pub const CANCEL_RECEIVER_ACK: u8 = 15;
 }
 
@@ -53,37 +53,37 @@ pub mod reason {
 
 /// Client service number of the bundle protocol.
 pub const SERVICE_BUNDLE: u64 = 1;
-/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each behind the number of its own
+/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each preceded by its own client
 /// service.
 pub const SERVICE_AGGREGATE: u64 = 2;
 
-/// A session: the engine that sends the block, and the number it gave.
+/// Session ID: the engine that sends the block, and its session number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId {
-    /// Originating engine.
+    /// Engine number of the sender.
     pub engine: u64,
     /// Session number.
     pub number: u64,
 }
 
-/// The fields of a data segment, without the data.
+/// Fields of a data segment, without the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Segment type, 0 to 4 or 7.
     pub kind: u8,
-    /// Client service.
+    /// Client service number.
     pub service: u64,
-    /// Place of the data in the block, bytes.
+    /// Offset of the data in the block, bytes.
     pub offset: u64,
-    /// Length of the data, bytes; at least 1, and offset + length does not overflow.
+    /// Length of the data, bytes; at least 1 except in a checkpoint. Offset plus length does not overflow.
     pub length: u64,
-    /// Checkpoint serial number; 0 when the segment is no checkpoint.
+    /// Checkpoint serial number; 0 if the segment is not a checkpoint.
     pub checkpoint: u64,
-    /// The report this checkpoint answers, or 0.
+    /// Serial number of the report that this checkpoint answers, or 0.
     pub report: u64,
 }
 impl Data {
-    /// Whether it is red (will be repaired).
+    /// Whether the data is red: retransmitted if lost.
     pub fn is_red(&self) -> bool {
         self.kind <= kind::BLOCK_END
     }
@@ -91,21 +91,21 @@ impl Data {
     pub fn is_checkpoint(&self) -> bool {
         (kind::CHECKPOINT..=kind::BLOCK_END).contains(&self.kind)
     }
-    /// Whether its end is the end of the red part.
+    /// Whether it ends the red part.
     pub fn ends_red(&self) -> bool {
         matches!(self.kind, kind::RED_END | kind::BLOCK_END)
     }
-    /// Whether its end is the end of the block.
+    /// Whether it ends the block.
     pub fn ends_block(&self) -> bool {
         matches!(self.kind, kind::BLOCK_END | kind::GREEN_END)
     }
-    /// One past its last byte in the block.
+    /// End of the data in the block, exclusive.
     pub fn end(&self) -> u64 {
         self.offset + self.length
     }
 }
 
-/// The claims of a report as they lie in the segment; checked by [`parse`].
+/// Claims of a report, in place; validated by [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub struct Claims<'a> {
     bytes: &'a [u8],
@@ -113,7 +113,7 @@ pub struct Claims<'a> {
     lower: u64,
 }
 impl Claims<'_> {
-    /// The claimed runs `start..end` of the block, in order, apart from each other.
+    /// Claimed runs `start..end` of the block, in order, not adjacent.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut rest = self.bytes;
         let lower = self.lower;
@@ -129,42 +129,42 @@ impl Claims<'_> {
     }
 }
 
-/// What a segment says, read in place.
+/// Content of a segment, read in place.
 #[derive(Clone, Copy, Debug)]
 pub enum SegmentContent<'a> {
-    /// Data of a block; the bytes begin at `at` of the datagram.
+    /// Data of a block.
     Data {
-        /// The fields.
+        /// Header fields.
         data: Data,
-        /// Where the bytes begin.
+        /// Offset of the data in the datagram.
         at: usize,
     },
     /// A report.
     Report {
-        /// Its serial number, not 0.
+        /// Report serial number, not 0.
         serial: u64,
-        /// The checkpoint it answers; 0 when it is asynchronous.
+        /// Serial number of the checkpoint it answers; 0 if asynchronous.
         checkpoint: u64,
-        /// Start of its scope.
+        /// Lower bound of its scope.
         lower: u64,
-        /// End of its scope, greater than `lower`.
+        /// Upper bound of its scope, greater than `lower`.
         upper: u64,
-        /// What was received within the scope.
+        /// Data received within the scope.
         claims: Claims<'a>,
     },
-    /// A report was received.
+    /// Acknowledgment of a report.
     ReportAck {
         /// Serial number of the report.
         serial: u64,
     },
-    /// A session is cancelled.
+    /// Cancellation of a session.
     Cancel {
-        /// By the sender of the block, or by its receiver.
+        /// Whether the block's sender cancels, or its receiver.
         by_sender: bool,
-        /// Why ([`reason`]).
+        /// Reason code ([`reason`]).
         reason: u8,
     },
-    /// A cancellation was received.
+    /// Acknowledgment of a cancellation.
     CancelAck {
         /// Whether it answers a cancellation by the sender.
         by_sender: bool,
@@ -174,20 +174,20 @@ pub enum SegmentContent<'a> {
 /// One segment, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Segment type.
+    /// Segment type number.
     pub kind: u8,
-    /// The session.
+    /// Session it belongs to.
     pub session: SessionId,
-    /// What it says.
+    /// Content by type.
     pub content: SegmentContent<'a>,
-    /// Extensions behind its header.
+    /// Header extensions.
     pub header: Extensions<'a>,
-    /// Extensions behind its end.
+    /// Trailer extensions.
     pub trailer: Extensions<'a>,
-    /// Where those begin.
+    /// Offset of the trailer extensions.
     pub trailer_at: usize,
-    /// Bytes after a segment without data. RFC 5326 has no word for them, and ION pads its secondary
-    /// reports with zeros: they change nothing.
+    /// Bytes after a segment without data. RFC 5326 does not provide for them; ION pads its secondary reports with
+    /// zeros, so they are ignored.
     pub trailing: u64,
 }
 
@@ -219,7 +219,7 @@ impl<'a> SegmentReader<'a> {
     fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
-    /// Steps over extensions (RFC 5326 3.1.4).
+    /// Reads extensions (RFC 5326 3.1.4).
     fn extensions(&mut self, count: u8) -> Result<Extensions<'a>, Malformed> {
         let start = self.at;
         for _ in 0..count {
@@ -234,8 +234,8 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-/// Reads the segment at the front of a datagram of `total` bytes. `head` holds its first bytes: all
-/// of them, or for a data segment without trailer extensions at least all before the data.
+/// Parses the segment in a datagram of `total` bytes. `head` holds its first bytes: all of them, or for a data
+/// segment without trailer extensions at least everything before the data.
 // 5326-3.1.2-1, 5326-6-1
 pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     let mut r = SegmentReader { bytes: head, at: 0 };
@@ -296,7 +296,7 @@ fn parse_data<'a>(
         }
     }
     let at = r.at;
-    // A checkpoint may follow the last byte; anything else without data says nothing.
+    // A checkpoint may follow the last byte of a block; other segments without data are invalid.
     if length == 0 && (!data.is_checkpoint() || offset == 0) {
         return r.fail("data segment without data");
     }
@@ -336,6 +336,7 @@ fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Mal
     if lower >= upper {
         return r.fail("report scope is empty");
     }
+    // Each claim has at least two bytes: this bounds the loop below.
     let bytes = r.rest();
     if count > bytes.len() as u64 / 2 {
         return r.fail("more claims than bytes");
@@ -361,31 +362,31 @@ fn parse_report<'a>(r: &mut SegmentReader<'a>) -> Result<SegmentContent<'a>, Mal
     })
 }
 
-/// One segment in the form that cannot be wrong on the wire. Extensions are not kept.
+/// One segment in an owned, valid form, without extensions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// The session.
+    /// Session it belongs to.
     pub session: SessionId,
-    /// What it says.
+    /// Content by type.
     pub body: SegmentBody,
 }
 
-/// What a [`Segment`] says.
+/// Content of a [`Segment`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SegmentBody {
     /// Data of a block.
     Data(Data, Bytes),
-    /// A report; `claims` are absolute runs `start..end` within the scope, in order, apart.
+    /// A report; `claims` are absolute runs `start..end` within the scope, in order, not adjacent.
     Report {
-        /// Serial number.
+        /// Report serial number.
         serial: u64,
-        /// Checkpoint it answers, or 0.
+        /// Checkpoint serial number, or 0.
         checkpoint: u64,
-        /// Start of its scope.
+        /// Lower bound of its scope.
         lower: u64,
-        /// End of its scope.
+        /// Upper bound of its scope.
         upper: u64,
-        /// What was received.
+        /// Data received within the scope.
         claims: Vec<(u64, u64)>,
     },
     /// Acknowledgment of a report.
@@ -393,28 +394,28 @@ pub enum SegmentBody {
         /// Serial number of the report.
         serial: u64,
     },
-    /// A session is cancelled.
+    /// Cancellation of a session.
     Cancel {
-        /// By the sender of the block, or by its receiver.
+        /// Whether the block's sender cancels, or its receiver.
         by_sender: bool,
-        /// Why ([`reason`]).
+        /// Reason code ([`reason`]).
         reason: u8,
     },
-    /// A cancellation was received.
+    /// Acknowledgment of a cancellation.
     CancelAck {
         /// Whether it answers a cancellation by the sender.
         by_sender: bool,
     },
 }
 
-/// A small buffer for the fields of one segment; the longest data header is 72 bytes.
+/// Buffer for the header of one segment; the longest data header has 72 bytes.
 #[derive(Debug)]
 pub(super) struct HeaderBuffer {
     buffer: [u8; 80],
     len: usize,
 }
 impl HeaderBuffer {
-    /// The common header (RFC 5326 3.1) without extensions.
+    /// Common header (RFC 5326 3.1) without extensions.
     // 5326-3.1-1, 5326-3.1.4-1
     pub(super) fn new(kind: u8, session: SessionId) -> HeaderBuffer {
         let mut head = HeaderBuffer { buffer: [0; 80], len: 0 };
@@ -424,7 +425,7 @@ impl HeaderBuffer {
         head.u8(0);
         head
     }
-    /// Everything of a data segment before the data.
+    /// Header of a data segment.
     // 5326-3.2.1-1, 5326-3.2.1-2
     pub(super) fn data(session: SessionId, data: &Data) -> HeaderBuffer {
         let mut head = HeaderBuffer::new(data.kind, session);
@@ -457,7 +458,7 @@ fn put_sdnv(out: &mut BytesMut, value: u64) {
 }
 
 impl Segment {
-    /// Its type number.
+    /// Segment type number.
     pub fn kind(&self) -> u8 {
         match &self.body {
             SegmentBody::Data(data, _) => data.kind,
@@ -469,7 +470,7 @@ impl Segment {
             SegmentBody::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
         }
     }
-    /// Its bytes.
+    /// Encodes the segment.
     pub fn emit(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         match &self.body {
@@ -499,7 +500,7 @@ impl Segment {
         }
         out.freeze()
     }
-    /// Reads a whole datagram.
+    /// Parses a whole datagram.
     pub fn parse(datagram: &Bytes) -> Result<Segment, Malformed> {
         let view = parse(datagram, datagram.len() as u64)?;
         let body = match view.content {

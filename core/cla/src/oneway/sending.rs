@@ -239,7 +239,7 @@ impl SendingStream {
     fn is_silent(&self) -> bool {
         self.pending.is_empty() && self.filling.is_none() && self.waiting.is_empty()
     }
-    /// Restarts the progress timer when the link is back: silence during the outage says nothing about the peer.
+    /// Restarts the progress timer when the link is back: silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant, keepalive: bool) {
         self.progress = now;
         if keepalive {

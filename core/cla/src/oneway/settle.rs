@@ -52,7 +52,7 @@ impl OneWay {
         }
     }
 
-    /// Writes what may leave, closes a finished stream, and updates the link's readiness.
+    /// Writes output, closes a finished stream, and updates the link's readiness.
     pub(super) fn settle_sending(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(sending) = self.sending.get_mut(&stream) else { return };
         let link_id = sending.link;

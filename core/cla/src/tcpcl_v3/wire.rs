@@ -8,7 +8,7 @@ use farlink_base::{PayloadReader, Refusal};
 
 /// Version number in the contact header.
 pub(crate) const VERSION: u8 = 3;
-/// Longest endpoint ID read or written, bytes; bounds what a header can make this node allocate.
+/// Longest endpoint ID read or written, bytes; bounds the memory for a header.
 const EID_MAX: u64 = 2048;
 
 /// Flags of the contact header (RFC 7242 4.1).

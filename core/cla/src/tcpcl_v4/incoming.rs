@@ -380,7 +380,7 @@ pub fn session_of(ticket: Ticket) -> u32 {
 }
 
 impl IncomingTransfer {
-    /// Refusal code for a transfer, given what this segment announces.
+    /// Refusal code for a transfer, given the head of a segment.
     // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
         let end = self.received.saturating_add(head.len);

@@ -106,7 +106,7 @@ pub struct TcpclSession {
     pub last_sent: Instant,
     /// Time of the last message other than a keepalive, either way.
     pub last_used: Instant,
-    /// Latest progress of the peer in what it owes.
+    /// Latest progress of the peer in each obligation.
     pub progress: PeerProgress,
 }
 
@@ -513,7 +513,7 @@ impl TcpclSession {
     pub fn on_heard(&mut self, now: Instant) {
         self.last_received = now;
     }
-    /// Restarts all timers when the link is back: silence during the outage says nothing about the peer.
+    /// Restarts all timers when the link is back: silence during the outage proves nothing.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
         self.progress = PeerProgress::at(now);

@@ -10,7 +10,7 @@ pub const MAGIC: [u8; 4] = *b"dtn!";
 pub const VERSION: u8 = 4;
 /// Contact header flag: the sender supports TLS.
 pub const CAN_TLS: u8 = 1;
-/// Most bytes of extension items in one message, and of a node ID; bounds what a message can make this node allocate.
+/// Most bytes of extension items in one message, and of a node ID; bounds the memory for a message.
 pub const MAX_EXTENSION_BYTES: u32 = 4096;
 const MAX_NODE_ID_BYTES: u16 = 2048;
 

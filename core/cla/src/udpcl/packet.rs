@@ -1,4 +1,4 @@
-//! Encoding of datagrams: messages, told apart by their first octet, and the extension maps of UDPCLv2
+//! Encoding of datagrams: messages, distinguished by their first octet, and the extension maps of UDPCLv2
 //! (draft-ietf-dtn-udpcl-04).
 
 use crate::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};

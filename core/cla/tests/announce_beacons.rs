@@ -1,4 +1,4 @@
-//! Beacons as bytes: what others write is read, what is written is read back, and nothing else is believed.
+//! Encoding of beacons: those of other programs are read, ours are read back, and anything else is rejected.
 
 use farlink_base::{Duration, EndpointId, Rng};
 use farlink_cla::announce::beacon::BEACON_MAX;
@@ -20,7 +20,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// As dtn7-rs 0.21 writes them: without and with layers, a tag, a period.
+/// Beacons as dtn7-rs 0.21 writes them: without and with layers, a tag, a period.
 const BARE: &str = "84 07 01 82 01 68 2f2f6e6f6465312f 00";
 const WHOLE: &str = "86 07 07 82 02 82 18 20 00 05 \
     82 82 82 64 6d746370 19 3f22 82 63 746370 19 11dc a1 18 3f 82 18 68 18 69 02";
@@ -41,6 +41,7 @@ fn what_dtn7_rs_says_is_read() {
 
 #[test]
 fn described_field_order_is_accepted() {
+    // The description of dtn7-rs has the sequence number before the node ID.
     let described = Beacon::parse(&hex("85 07 05 01 82 01 68 2f2f6e6f6465312f 0a")).unwrap();
     assert_eq!(described, Beacon::parse(&hex(PERIOD)).unwrap());
 }
@@ -101,6 +102,7 @@ fn malformed_beacon_reports_its_reason() {
 
 #[test]
 fn absurd_lengths_and_nesting_rejected() {
+    // Claimed lengths beyond the datagram must neither allocate nor loop.
     let huge = "1b ffffffffffffffff";
     let nested = format!("85 07 03 82 01 64 2f2f672f 00 82 80 {}", "a101".repeat(600));
     let tagged = format!("85 07 05 82 01 64 2f2f672f 00 c0 {huge}");
@@ -121,6 +123,7 @@ fn absurd_lengths_and_nesting_rejected() {
 
 #[test]
 fn layers_are_capped_at_sixteen() {
+    // Of more layers the first sixteen are kept; a layer at port 0 is not.
     let mut text = String::from("85 07 03 82 01 64 2f2f672f 00 82 98 24");
     text.push_str(&"82 63 746370 01".repeat(30));
     text.push_str("82 63 746370 00");

@@ -1,4 +1,4 @@
-//! Announcements of those who mean no good: what they say costs little, and honest neighbours nothing.
+//! Hostile announcements: they cost little, and harm no honest neighbour.
 
 use crate::announce_site::{AnnounceSite, at, beacon, numbered, s, serving};
 use farlink_base::Rng;
@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const HONEST: &str = "10.0.0.2:3003";
 const HONEST_SERVES: &str = "10.0.0.2:4556";
-/// Names that nobody has.
+/// Invented node IDs.
 const NAMES: u64 = 130_000;
 
-/// A site with an honest neighbour that is there, and says so every 5 s.
+/// A site with an honest neighbour that has a session and announces itself every 5 s.
 fn met() -> AnnounceSite {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(HONEST_SERVES));
@@ -26,6 +26,7 @@ fn anywhere(rng: &mut Rng) -> SocketAddr {
 
 #[test]
 fn one_address_gets_four_names_one_attempt() {
+    // One address may claim four names, and gets one connection attempt at a time.
     let mut site = met();
     for n in 0..NAMES {
         site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
@@ -39,7 +40,7 @@ fn one_address_gets_four_names_one_attempt() {
     assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
     let attempts = site.found.len() - 1;
     assert!((1..=4).contains(&attempts), "{attempts} in 65 s");
-    // A newcomer is found beside them.
+    // A new honest node is discovered beside them.
     site.world.answer.insert(at("10.0.0.3:4556"));
     let heard = site.now;
     for n in 0..NAMES {
@@ -55,6 +56,7 @@ fn one_address_gets_four_names_one_attempt() {
 
 #[test]
 fn name_flood_spares_present_and_new_neighbours() {
+    // The flood comes from as many addresses as it has names.
     let mut site = met();
     let mut rng = Rng::new(1);
     let begun = site.now;
@@ -68,7 +70,7 @@ fn name_flood_spares_present_and_new_neighbours() {
         site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
     }
     assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
-    // Eight attempts in ten seconds, whoever is named.
+    // Eight attempts in ten seconds, whatever is announced.
     let most = ATTEMPTS_MAX * (65 / 10 + 1) + 1;
     assert!(site.found.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.found.len());
     site.world.answer.insert(at("10.0.0.3:4556"));
@@ -86,9 +88,10 @@ fn name_flood_spares_present_and_new_neighbours() {
 
 #[test]
 fn connection_attempts_are_rate_limited() {
+    // An attacker must not be able to direct repeated connections at a third party.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut rng = Rng::new(2);
-    // A victim's address, with other names and other ports each time.
+    // A victim's address, with different names and ports.
     for n in 0..60_000u64 {
         let port = 1 + rng.below(4) as u16;
         let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
@@ -109,8 +112,9 @@ fn connection_attempts_are_rate_limited() {
 
 #[test]
 fn forged_name_or_address_takes_nothing() {
+    // Neither another's node ID nor its address gains a forger anything.
     let mut site = met();
-    // Its name from elsewhere; another name, another port, and its end from its own address.
+    // Its name from elsewhere; another name, another port and a farewell from its own address.
     for second in 3..60 {
         site.hear("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
         site.hear(HONEST, &beacon("ipn:77.0", 5));
@@ -139,6 +143,7 @@ fn who_was_configured_is_never_displaced() {
 
 #[test]
 fn neighbour_limit_keeps_present_neighbours() {
+    // At the limit, present neighbours keep their places.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.neighbours_max = 5);
     let address = |n: u64| format!("10.0.0.{n}:3003");
     for n in 2..7 {
@@ -152,7 +157,7 @@ fn neighbour_limit_keeps_present_neighbours() {
         assert!(site.links() <= 5);
     }
     assert_eq!((site.links(), site.lost.len()), (5, 0));
-    // One goes, and there is room for one that came later.
+    // When one leaves, a node that announced itself later takes its place.
     site.world.answer.insert(at("10.0.0.9:4556"));
     site.world.answer.remove(&at("10.0.0.4:4556"));
     for second in 300..500u64 {
@@ -166,10 +171,11 @@ fn neighbour_limit_keeps_present_neighbours() {
 
 #[test]
 fn immediate_disconnects_increase_backoff() {
+    // A peer that accepts and closes at once counts as failed, so its backoff grows.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for tenth in 0..10_000u32 {
         site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
-        // There for a second, then gone.
+        // Up for a second, then gone.
         let there = site.found.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
         site.world.answer.clear();
         if there {
@@ -182,6 +188,7 @@ fn immediate_disconnects_increase_backoff() {
 
 #[test]
 fn alternating_neighbour_is_not_dialled_each_time() {
+    // A node that alternates announcements and farewells must not cause an attempt each time.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;
     for n in 0..600u32 {
@@ -200,11 +207,12 @@ fn alternating_neighbour_is_not_dialled_each_time() {
     let gaps: Vec<u64> = knocks.windows(2).map(|two| (two[1] - two[0]) / 1_000_000_000).collect();
     let doubled = gaps.iter().enumerate().all(|(n, gap)| *gap >= 10 << n.min(6));
     assert!(doubled && (2..=6).contains(&knocks.len()), "{gaps:?}");
-    assert_eq!(newcomer, Some(300), "nor does it keep others waiting");
+    assert_eq!(newcomer, Some(300), "nor does it delay others");
 }
 
 #[test]
 fn non_host_addresses_are_never_dialled() {
+    // Connecting to the unspecified address, for one, would reach this node itself.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let nobody =
         ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
@@ -219,6 +227,7 @@ fn non_host_addresses_are_never_dialled() {
 
 #[test]
 fn farewell_spares_a_new_session() {
+    // Anyone can forge a farewell, so a session that has begun outlives it.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear(HONEST, &beacon("ipn:2.0", 5));
     while site.found.is_empty() {

@@ -1,4 +1,4 @@
-//! Neighbours found by announcements: when they come, how they end, whom policy keeps away.
+//! Neighbour discovery: when neighbours are found and lost, and which are excluded by policy.
 
 use crate::announce_site::{AnnounceSite, at, beacon, layer, numbered, s, serving};
 use farlink_base::Duration;
@@ -9,6 +9,7 @@ const B_SERVES: &str = "10.0.0.2:4556";
 
 #[test]
 fn beacons_leave_at_jittered_interval() {
+    // The interval varies by 10 % either way, and the beacons are numbered.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(1000.0);
     let times: Vec<f64> = site.said.iter().map(|(at, _)| at.0 as f64 / 1e9).collect();
@@ -26,6 +27,7 @@ fn beacons_leave_at_jittered_interval() {
 
 #[test]
 fn first_beacon_makes_a_link() {
+    // The link leads to the source address of the beacon, at the port it announces.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -43,17 +45,18 @@ fn first_beacon_makes_a_link() {
 
 #[test]
 fn node_with_lesser_name_connects() {
+    // Both nodes hear each other; one connection suffices.
     let mut greater = AnnounceSite::new("ipn:2.0", |_| {});
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(1.5);
     assert!(greater.found.is_empty(), "it waits for the other");
     greater.world.known.insert("ipn:1.0".into());
     greater.until(10.0);
-    assert!(greater.found.is_empty(), "which came");
+    assert!(greater.found.is_empty(), "the other has connected");
     greater.world.known.clear();
     greater.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     greater.until(12.0);
-    assert_eq!(greater.names(), ["ipn:1.0"], "and went");
+    assert_eq!(greater.names(), ["ipn:1.0"], "the other has left");
     let mut alone = AnnounceSite::new("ipn:2.0", |_| {});
     alone.hear("10.0.0.1:3003", &beacon("ipn:1.0", 5));
     alone.until(3.5);
@@ -62,6 +65,7 @@ fn node_with_lesser_name_connects() {
 
 #[test]
 fn silence_ends_link_after_three_periods() {
+    // Three periods end a link whose peer may be gone, twelve one whose session has keepalives.
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = vec![layer("tcpclv4"), layer("mtcp")]);
     site.world.answer.extend([at(B_SERVES), at("10.0.0.3:9")]);
     site.hear(B, &beacon("ipn:2.0", 2));
@@ -88,7 +92,7 @@ fn silence_ends_link_after_three_periods() {
 fn beacon_period_is_bounded_and_may_change() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
-    // For ever.
+    // Longer than any clock reaches.
     site.hear(B, &beacon("ipn:2.0", u64::MAX));
     site.until(1800.0 - 1.0);
     assert_eq!(site.announcer.heard().count(), 1);
@@ -105,6 +109,7 @@ fn beacon_period_is_bounded_and_may_change() {
 
 #[test]
 fn farewell_ends_link_without_session() {
+    // While the session is up the farewell is ignored: anyone can send one.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     site.hear(B, &beacon("ipn:2.0", 5));
@@ -119,7 +124,7 @@ fn farewell_ends_link_without_session() {
     assert_eq!((site.links(), site.announcer.heard().count()), (0, 0));
     site.hear(B, &beacon("ipn:2.0", 0));
     site.until(30.0);
-    assert_eq!((site.found.len(), site.announcer.heard().count()), (2, 0), "leaving is no way to come");
+    assert_eq!((site.found.len(), site.announcer.heard().count()), (2, 0), "a farewell introduces nobody");
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn unanswered_attempts_back_off() {
         site.until(f64::from(second + 1));
     }
     let gaps: Vec<u64> = site.found.windows(2).map(|two| two[1].0.since(two[0].0).as_secs()).collect();
-    // An attempt of ten seconds, and a wait that doubles; links are looked after once a second.
+    // An attempt of ten seconds and a doubling wait; links are checked once per second.
     let wanted = [20, 30, 50, 90, 170, 330, 650];
     assert!(gaps.iter().zip(wanted).all(|(gap, wanted)| (wanted..=wanted + 3).contains(gap)), "{gaps:?}");
     assert!(site.found.len() >= 7 && site.lost.iter().all(|lost| lost.2 == "it does not answer"));
@@ -138,6 +143,7 @@ fn unanswered_attempts_back_off() {
 
 #[test]
 fn lasting_session_is_redialled_at_once() {
+    // A session of a moment is followed by a wait instead.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at(B_SERVES));
     let hear = |site: &mut AnnounceSite, until: u64| {
@@ -173,6 +179,7 @@ fn disabled_link_stays_disabled() {
 
 #[test]
 fn own_and_unwanted_beacons_are_ignored() {
+    // Also ignored: beacons that share no layer with this node.
     let mut site = AnnounceSite::new("ipn:1.0", |config| {
         config.node_ids.push("dtn://one/".parse().unwrap());
         config.accept = vec!["ipn:2.*".into(), "dtn://*".into()];
@@ -209,6 +216,7 @@ fn the_layer_preferred_here_is_taken() {
 
 #[test]
 fn link_address_keeps_its_interface() {
+    // A link-local IPv6 address needs the interface; an IPv4-mapped address becomes IPv4.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.hear("[fe80::2%7]:3003", &beacon("ipn:2.0", 5));
     site.hear("[::ffff:10.0.0.3]:3003", &beacon("ipn:3.0", 5));

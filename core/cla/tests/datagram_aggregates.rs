@@ -14,12 +14,12 @@ use farlink_cla::ltp::{SpanConfig, Usage};
 fn data(segment: &Segment) -> Option<(Data, Bytes)> {
     if let SegmentBody::Data(data, bytes) = &segment.body { Some((*data, bytes.clone())) } else { None }
 }
-/// The block that segments carry, and its client service.
+/// Block carried by these segments, and its client service.
 fn block(segments: &[Segment]) -> (Vec<u8>, u64) {
     let parts: Vec<_> = segments.iter().filter_map(data).collect();
     (parts.iter().flat_map(|(_, bytes)| bytes.to_vec()).collect(), parts[0].0.service)
 }
-/// A whole block of engine 1 in one segment.
+/// A block of engine 1 in a single segment.
 fn one(number: u64, service: u64, bytes: &[u8]) -> Bytes {
     let length = bytes.len() as u64;
     let data = Data { kind: kind::BLOCK_END, service, offset: 0, length, checkpoint: 5, report: 0 };
@@ -34,6 +34,7 @@ fn gathers(span: &mut SpanConfig) {
 
 #[test]
 fn only_shared_blocks_are_marked() {
+    // A single bundle is sent as client service 1, so that any peer can read it.
     let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     let bundles = [bundle(1, 100), bundle(2, 3000), bundle(3, 50)];
     for (id, payload) in bundles.iter().enumerate() {
@@ -45,7 +46,7 @@ fn only_shared_blocks_are_marked() {
     assert_eq!((bytes == marked, service), (true, SERVICE_AGGREGATE));
     let mut b = LtpBench::new(2, 1, |_, _| {});
     talk([&mut a, &mut b], [1, 2], left, |_, _| false);
-    assert!(b.bundles() == bundles && a.sent == [0, 1, 2].map(SendId), "taken by who was told nothing");
+    assert!(b.bundles() == bundles && a.sent == [0, 1, 2].map(SendId), "accepted without any setting");
     a.send(9, bundle(9, 70), true);
     let alone = segments(&a.later(0.05));
     assert_eq!(block(&alone), (bundle(9, 70).to_bytes().unwrap().to_vec(), SERVICE_BUNDLE));
@@ -67,23 +68,24 @@ fn bundles_go_alone_without_peer_support() {
 
 #[test]
 fn broken_aggregate_loses_only_its_remainder() {
+    // A mark for an unknown service hides where its item ends, so the rest of the block is lost.
     let item = |mark: &[u8], number| [mark, &bundle(number, 40).to_bytes().unwrap()].concat();
     let mut b = LtpBench::new(2, 1, |_, _| {});
-    // The second is for a service nobody is here for: nobody knows where it ends.
+    // The second item is for an unknown service, so its end is unknown.
     let report = b.hear(1, one(1, SERVICE_AGGREGATE, &[item(&[1], 1), item(&[3], 2), item(&[1], 3)].concat()));
     assert_eq!(b.bundles(), [bundle(1, 40)]);
     assert_eq!((segments(&report)[0].kind(), b.dropped.len()), (kind::REPORT, 1));
-    // None can be read: its sender is told.
+    // No item can be read, so the block is cancelled.
     for broken in [item(&[7], 1), vec![0xff; 20], vec![1], vec![0x81]] {
         let mut b = LtpBench::new(2, 1, |_, _| {});
         let answer = segments(&b.hear(1, one(2, SERVICE_AGGREGATE, &broken)));
         assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::USER }, "{broken:?}");
         assert!(b.arrived.is_empty());
     }
-    // An unknown service as before.
+    // An unknown service, as before.
     let answer = segments(&b.hear(1, one(3, 3, &item(&[1], 1))));
     assert_eq!(answer[0].body, SegmentBody::Cancel { by_sender: false, reason: reason::UNREACHABLE });
-    // Green aggregates are read alike.
+    // Green aggregates are read in the same way.
     let bytes = [item(&[1], 5), item(&[0x80, 1], 6)].concat();
     let length = bytes.len() as u64;
     let data = Data { kind: kind::GREEN_END, service: 2, offset: 0, length, checkpoint: 0, report: 0 };
@@ -103,7 +105,7 @@ fn marked_blocks_survive_loss_and_restarts() {
         for number in 0..60 {
             world.offer(0, number, datagram_common::bundle(number, 20 + number as usize * 97), true);
         }
-        // One that is refused is told from the others of its block.
+        // A refused bundle must not affect the others in its block.
         world.refuse.insert(7, farlink_base::Refusal::Duplicate);
         world.sides[1].accepted.insert(7);
         if seed % 2 == 0 {
@@ -131,13 +133,13 @@ fn block_is_red_then_green() {
         assert_eq!(kinds, wanted, "{len}");
         let red: u64 = parts.iter().filter(|data| data.is_red()).map(|data| data.length).sum();
         assert_eq!((red, a.ltp.usage().exports), (300.min(len as u64), 1));
-        // What is claimed of the red part is all there is to wait for.
+        // Only the claims on the red part are waited for.
         let claims = vec![(0, red)];
         let report = SegmentBody::Report { serial: 9, checkpoint: parts[0].checkpoint, lower: 0, upper: red, claims };
         a.hear(2, Segment { session: left[0].session, body: report }.emit());
         assert_eq!((a.sent.len(), a.ltp.usage()), (1, Usage::default()));
     }
-    // What need not arrive is green from its first byte.
+    // Unreliable bundles are green from their first byte.
     let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 300);
     let left = segments(&a.send(1, bundle(1, 2000), false));
     assert!(left.iter().filter_map(data).all(|(data, _)| !data.is_red()) && a.sent.len() == 1);
@@ -145,6 +147,7 @@ fn block_is_red_then_green() {
 
 #[test]
 fn red_part_across_border_is_repaired() {
+    // The bundle straddles the border, and its red part must be retransmitted.
     for (len, lose) in [(300, usize::MAX), (5000, usize::MAX), (5000, 0), (200_000, 1), (3_000_000, 2)] {
         let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 100_000 { 150_000 } else { 250 });
         let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 16 << 20);
@@ -162,9 +165,10 @@ fn red_part_across_border_is_repaired() {
 
 #[test]
 fn lost_green_data_cost_one_bundle() {
+    // The session ends soon, because lost green data is not retransmitted.
     for len in [5000, 900_000] {
         let mut a = LtpBench::new(1, 2, |_, span| span.green_from = if len > 5000 { 800_000 } else { 250 });
-        // Long red parts are handed on while they arrive.
+        // Long red parts are offered while they arrive.
         let mut b = LtpBench::new(2, 1, |config, _| config.memory_bytes = 2 << 20);
         let first = a.send(1, bundle(1, len), true);
         let mut lost = 0;
@@ -177,7 +181,7 @@ fn lost_green_data_cost_one_bundle() {
         assert_eq!(a.ltp.usage(), Usage::default());
         b.later(60.0);
         assert_eq!((b.ltp.usage(), b.aborted), (Usage::default(), usize::from(len > 5000)));
-        // What comes of it later opens nothing.
+        // Late green data must not open the session again.
         let session = SessionId { engine: 1, number: segments(&a.send(2, bundle(2, 50), true))[0].session.number - 1 };
         let data = Data { kind: kind::GREEN, service: 1, offset: 250, length: 3, checkpoint: 0, report: 0 };
         b.hear(1, Segment { session, body: SegmentBody::Data(data, Bytes::from_static(b"abc")) }.emit());
@@ -187,6 +191,7 @@ fn lost_green_data_cost_one_bundle() {
 
 #[test]
 fn early_green_data_wait_for_red() {
+    // Green data overtakes the red part when red data is lost.
     let mut a = LtpBench::new(1, 2, |_, span| span.green_from = 3000);
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let mut left = a.send(1, bundle(1, 6000), true);
@@ -217,6 +222,7 @@ fn green_bundles_arrive_whole_without_loss() {
 /// Keeps 5326-6.2-2, 5326-6.4-1, 5326-6.5-1, 5326-6.6-1.
 #[test]
 fn timers_pause_between_contacts() {
+    // Nothing may be sent, nor a retry counted, while the peer cannot answer.
     let state = |up| LinkState {
         transmit: up,
         receive: up,
@@ -233,7 +239,7 @@ fn timers_pause_between_contacts() {
     for _ in 0..365 {
         assert!(a.later(86_400.0).is_empty() && a.failed.is_empty());
     }
-    // In the next contact the answer has its whole time again, and then the checkpoint goes out anew.
+    // In the next contact the answer has its whole time again, then the checkpoint is repeated.
     assert!(a.input(Input::Link { link: LINK, state: state(true) }).is_empty());
     assert!(a.later(9.9).is_empty());
     let again = a.later(1.0);

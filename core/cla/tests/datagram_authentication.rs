@@ -1,4 +1,5 @@
-//! Links whose segments are authenticated (RFC 5327 2.1): what is shown, what is dropped, and that all still arrives.
+//! Links with authenticated segments (RFC 5327 2.1): what segments carry, which are dropped, and that everything
+//! still arrives.
 
 use crate::datagram_common;
 
@@ -17,7 +18,7 @@ fn keys(keys: &[(&str, u8)]) -> Authentication {
 fn bench(own: u64, peer: u64, authentication: Authentication) -> LtpBench {
     LtpBench::new(own, peer, |_, span| span.authentication = authentication.clone())
 }
-/// Two neighbours with one key.
+/// Two neighbours that share a key.
 fn pair() -> [LtpBench; 2] {
     [bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, keys(&[("moon", 7)]))]
 }
@@ -71,7 +72,7 @@ fn any_data(kind: u8, serial: u64) -> SegmentBody {
     let data = Data { kind, service: 1, offset: 0, length: 8, checkpoint, report: 0 };
     SegmentBody::Data(data, Bytes::from_static(b"\0\0\0\x08abcd"))
 }
-/// One segment of each kind, of a session of engine 1.
+/// One segment of each kind, in a session of engine 1.
 fn every_kind(number: u64) -> Vec<Segment> {
     let session = SessionId { engine: 1, number };
     let report = SegmentBody::Report { serial: 77, checkpoint: 0, lower: 0, upper: 3000, claims: vec![(0, 3000)] };
@@ -86,8 +87,9 @@ fn every_kind(number: u64) -> Vec<Segment> {
 
 #[test]
 fn forged_segment_is_dropped_silently() {
+    // The check comes before any state changes, and forgeries are not answered.
     let forger = |authentication| bench(1, 2, authentication);
-    // The sender has a session; the receiver has half of it.
+    // The sender has a session, half of which the receiver has.
     let [mut a, mut b] = pair();
     let first = a.send(1, bundle(1, 3000), true);
     let number = segments(&first)[0].session.number;
@@ -99,7 +101,7 @@ fn forged_segment_is_dropped_silently() {
     for session in [number, number + 1] {
         for segment in every_kind(session) {
             let bare = segment.emit();
-            // As another neighbour of engine 2 would seal it: by the answer of an engine that has nothing open.
+            // A segment that another engine with the same key would sign: an answer of an idle engine.
             for datagram in [bare.clone(), [&bare[..], &[0, 0]].concat().into()] {
                 assert!(a.hear(2, datagram.clone()).is_empty() && b.hear(1, datagram).is_empty(), "{segment:?}");
             }
@@ -114,7 +116,7 @@ fn forged_segment_is_dropped_silently() {
     assert_eq!([a.ltp.usage(), b.ltp.usage()], before, "nothing changed");
     assert!(b.dropped.len() >= said && b.dropped.iter().any(|why| why.contains("wrong")), "{:?}", b.dropped);
     assert!(b.dropped.iter().any(|why| why.contains("without")) && b.dropped.iter().any(|why| why.contains("way")));
-    // What is not forged goes on.
+    // Genuine segments continue.
     for datagram in &first[1..] {
         b.hear(1, datagram.clone());
     }
@@ -140,12 +142,14 @@ fn every_bit_flip_is_dropped() {
 /// Keeps 5327-2.1-7.
 #[test]
 fn keys_rotate_end_by_end_during_traffic() {
+    // Both ends accept old and new keys for a while, so that bundles keep flowing.
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     for ends in [[&old, &old], [&both, &old], [&both, &both], [&new, &both], [&new, &new]] {
         let [mut a, mut b] = [bench(1, 2, ends[0].clone()), bench(2, 1, ends[1].clone())];
         let first = a.send(1, bundle(1, 5000), true);
         let there = talk([&mut a, &mut b], [1, 2], first, |_, _| false);
-        // An end that seals with what the other does not have yet is not understood: new keys go to all ends first.
+        // A segment signed with a key unknown to the other end is dropped: new keys must be installed at all ends
+        // first.
         let understood = ends != [&both, &old];
         assert_eq!((b.arrived.len(), a.sent.len()), (usize::from(understood), usize::from(understood)), "{ends:?}");
         assert!(understood || there.len() > 3, "it is tried again");
@@ -155,6 +159,7 @@ fn keys_rotate_end_by_end_during_traffic() {
 /// Keeps 5327-2.1-1.
 #[test]
 fn optional_authentication_is_not_checked() {
+    // A link without authentication ignores the extension.
     let (mut a, mut b) = (bench(1, 2, keys(&[("moon", 7)])), bench(2, 1, Authentication::None));
     for datagram in a.send(1, bundle(1, 5000), true) {
         b.hear(1, datagram);
@@ -164,6 +169,7 @@ fn optional_authentication_is_not_checked() {
 
 #[test]
 fn acknowledgment_is_sealed_for_unheard_neighbour() {
+    // The neighbour's address is known, although no segment of it has arrived since the start.
     let [mut a, mut b] = pair();
     let report = {
         let first = a.send(1, bundle(1, 100), true);
@@ -180,7 +186,7 @@ fn acknowledgment_is_sealed_for_unheard_neighbour() {
 #[test]
 fn other_links_are_unaffected_by_keys() {
     let mut b = bench(2, 1, keys(&[("moon", 7)]));
-    // Engine 3 has no link; nobody asks it for anything.
+    // Engine 3 has no link, so nothing is required of it.
     let session = SessionId { engine: 3, number: 5 };
     let report = b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit());
     assert!(b.arrived.len() == 1 && suites(&report[0]).is_empty());
@@ -188,14 +194,14 @@ fn other_links_are_unaffected_by_keys() {
     let session = SessionId { engine: 1, number: 5 };
     assert!(b.hear(3, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert_eq!(b.dropped.len(), 1);
-    // What a stranger shows of it, by whatever key, is not looked at.
+    // Authentication by a peer without a configured link is not checked, whatever the key.
     let mut stranger = bench(3, 2, keys(&[("nobody knows it", 9)]));
     for datagram in stranger.send(1, bundle(1, 3000), true) {
         assert_eq!(suites(&datagram).len(), 1);
         b.hear(3, datagram);
     }
     assert!(b.bundles().last() == Some(&bundle(1, 3000)) && b.dropped.len() == 1, "{:?}", b.dropped);
-    // The link that asks for it still does.
+    // The authenticated link still requires it.
     let session = SessionId { engine: 1, number: 6 };
     assert!(b.hear(1, Segment { session, body: any_data(kind::BLOCK_END, 4) }.emit()).is_empty());
     assert!(b.dropped.len() == 2 && b.dropped[1].contains("without"), "{:?}", b.dropped);
@@ -203,6 +209,7 @@ fn other_links_are_unaffected_by_keys() {
 
 #[test]
 fn authenticated_bundles_survive_loss_and_restarts() {
+    // Also with the smallest datagrams, in which the extensions leave little room.
     for (seed, datagram) in (0..30).zip([64, 90, 200, 1360].into_iter().cycle()) {
         let channel = Channel {
             loss: [0.15; 2],
@@ -229,12 +236,13 @@ fn authenticated_bundles_survive_loss_and_restarts() {
 
 #[test]
 fn simulated_patterns_authenticate_as_bytes() {
+    // A simulated payload is a fill; it must hash like the bytes that a real node sends.
     let span = SpanConfig { authentication: keys(&[("", 3)]), ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.offer(0, 9, Payload::fill(9, 300_000), true);
     world.run(100_000);
     assert!(world.sides[1].offers[&9] == 1 && world.sides[1].malformed == 0);
-    // The bytes on the link are those of all segments, with what they show.
+    // The bytes on the link are those of all segments, with their extensions.
     let segments = 300_000u64.div_ceil(1360 - 17 - 20);
     let bytes = world.sides[0].sent_bytes;
     assert!(bytes > 300_000 + segments * (17 + 28) && bytes < 300_000 + (segments + 9) * (17 + 28 + 22), "{bytes}");
@@ -251,6 +259,7 @@ fn link_without_its_key_carries_nothing() {
 
 #[test]
 fn authenticated_neighbour_may_change_port() {
+    // Proven by its key, the neighbour needs neither its port nor a cookie.
     let mut b = LtpBench::new(2, 1, |config, span| {
         config.cookies = farlink_cla::ltp::AskCookies::Always;
         span.authentication = keys(&[("moon", 7)]);
@@ -273,7 +282,7 @@ fn keys_change_during_sessions() {
     for bench in [&mut a, &mut b] {
         assert!(bench.ltp.rekey(LINK, &both));
     }
-    // What was on its way has the old key, what is sent again the new one.
+    // Segments under way carry the old key, retransmissions the new one.
     let went = talk([&mut a, &mut b], [1, 2], rest.to_vec(), |_, _| false);
     assert!(suites(&went.last().unwrap().1) == [b"\x002"] && suites(&went[0].1) == [b"\x001"]);
     assert!(b.bundles() == [bundle(1, 30_000)] && a.sent.len() == 1 && a.failed.is_empty());
@@ -295,7 +304,7 @@ fn longer_key_name_fits_smallest_datagrams() {
     let mut first = a.send(1, bundle(1, 900), true);
     assert!(a.ltp.rekey(LINK, &long) && b.ltp.rekey(LINK, &long));
     first.extend(a.send(2, bundle(2, 900), true));
-    // Some are lost, so that reports claim parts and parts are sent again.
+    // Some are lost, so that reports claim parts, which are then retransmitted.
     let mut count = 0;
     let went = talk([&mut a, &mut b], [1, 2], first, |_, _| {
         count += 1;

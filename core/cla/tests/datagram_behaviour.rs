@@ -1,5 +1,5 @@
-//! What an LTP engine answers, segment by segment: the shared vectors, the withheld report, refusals,
-//! cancelling, strangers and hostile datagrams.
+//! Answers of an LTP engine, segment by segment: shared vectors, the withheld report, refusals, cancelling, unknown
+//! engines and hostile datagrams.
 
 use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
@@ -29,7 +29,7 @@ fn stranger() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 66], 1113))
 }
 
-/// One engine driven by hand; engine 2, its neighbour is engine 1.
+/// Engine 2, driven by hand; its neighbour is engine 1.
 struct EngineBench {
     ltp: Ltp,
     now: Instant,
@@ -73,7 +73,7 @@ fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64, report: u6
     let data = farlink_cla::ltp::segment::Data { kind, service: 1, offset, length, checkpoint, report };
     SegmentBody::Data(data, Bytes::from_static(bytes))
 }
-/// The segments that left, with where to.
+/// Segments sent, with their destinations.
 fn sent(out: &[Output]) -> Vec<(Destination, Segment)> {
     let mut segments = Vec::new();
     for output in out {
@@ -134,7 +134,7 @@ fn every_sdnv_vector() {
     }
 }
 
-/// The report fields of the vector, which has its own serial number.
+/// Fields of the vector's report, except for the serial number.
 fn report_fields(body: &SegmentBody) -> (u64, u64, u64, Vec<(u64, u64)>) {
     let SegmentBody::Report { checkpoint, lower, upper, claims, .. } = body else { panic!("{body:?}") };
     (*checkpoint, *lower, *upper, claims.clone())
@@ -162,7 +162,7 @@ fn vector_session_withholds_report_until_accepted() {
     assert_eq!(reports[0].1.session, want.session);
     assert_eq!(report_fields(&reports[0].1.body), report_fields(&want.body));
     let SegmentBody::Report { serial, .. } = reports[0].1.body else { panic!() };
-    // Without an acknowledgment it is sent again; with one the session is over.
+    // Without an acknowledgment the report is repeated; with one the session is over.
     assert_eq!(sent(&bench.later(1))[0].1, reports[0].1);
     bench.segment(peer(), 1, 7, SegmentBody::ReportAck { serial });
     assert_eq!(bench.ltp.usage(), Usage::default());
@@ -182,7 +182,7 @@ fn the_lossy_session_of_the_vectors() {
     let want = Segment::parse(&hex(&v["session_loss"]["receiver_report"])).unwrap();
     assert_eq!(report_fields(&reports[0].1.body), report_fields(&want.body));
     let SegmentBody::Report { serial: first, .. } = reports[0].1.body else { panic!() };
-    // The vector's retransmission names the vector's report serial: put ours in.
+    // The vector's retransmission names the vector's serial number: replaced by ours.
     let mut again = Segment::parse(&hex(&v["session_loss"]["sender_retransmit"])).unwrap();
     let SegmentBody::Data(fields, _) = &mut again.body else { panic!() };
     fields.report = first;
@@ -201,6 +201,7 @@ fn the_lossy_session_of_the_vectors() {
 
 #[test]
 fn slow_storage_delays_only_final_report() {
+    // Reports before the last may leave at once, because they do not complete the red part.
     let span = SpanConfig { checkpoint_every: 20_000, ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.keep = Duration::from_secs(2);
@@ -232,7 +233,7 @@ fn refused_block_is_cancelled_and_retried() {
         world.run(10_000);
         world.settle();
     }
-    // Several bundles, one refused as already received: nothing to repeat.
+    // Several bundles, one refused as a duplicate: nothing must be repeated.
     let span = SpanConfig { aggregate_bytes: 3000, ..SpanConfig::default() };
     let mut world = EnginePair::new(3, Channel::default(), span);
     world.refuse.insert(2, Refusal::Duplicate);
@@ -246,6 +247,7 @@ fn refused_block_is_cancelled_and_retried() {
 /// Keeps 5326-6.7-1, 5326-6.15-1, 5326-6.16-1, 5326-6.17-1, 5326-6.17-2, 5326-6.19-1.
 #[test]
 fn cancels_repeat_until_acknowledged() {
+    // Acknowledged even when the session is unknown.
     let mut bench = EngineBench::new(|_, span| span.attempts = 3);
     bench.segment(peer(), 1, 7, data(kind::RED, 0, b"abc", 0, 0));
     assert!(
@@ -275,7 +277,7 @@ fn cancels_repeat_until_acknowledged() {
     assert_eq!(bench.ltp.usage(), Usage::default());
     assert!(bench.segment(peer(), 2, number, SegmentBody::CancelAck { by_sender: true }).is_empty());
 
-    // The receiver cancels ours.
+    // The receiver cancels our session.
     let out = bench.send(10, bundle(10, 100));
     let number = sent(&out)[0].1.session.number;
     let out = bench.segment(peer(), 2, number, SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM });
@@ -294,7 +296,7 @@ fn faults_cancel_with_their_reason() {
     let mut bench = EngineBench::new(|_, _| {});
     bench.segment(peer(), 1, 7, data(kind::GREEN, 10, b"abc", 0, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 7, data(kind::RED, 12, b"abc", 0, 0))), Some(reason::MISCOLORED));
-    // Two ends of one red part are of no colour (RFC 5326 6.21).
+    // Two ends of one red part are neither red nor green (RFC 5326 6.21).
     bench.segment(peer(), 1, 6, data(kind::RED_END, 40, b"abc", 3, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 6, data(kind::RED_END, 30, b"abc", 4, 0))), Some(reason::SYSTEM));
     let service =
@@ -303,7 +305,7 @@ fn faults_cancel_with_their_reason() {
     assert_eq!(why(&bench.segment(peer(), 1, 8, body)), Some(reason::UNREACHABLE));
     let far = data(kind::RED, 1 << 60, b"x", 0, 0);
     assert_eq!(why(&bench.segment(peer(), 1, 10, far)), Some(reason::SYSTEM), "longer than any block");
-    // It answers a report of before we started anew: what was claimed then is gone.
+    // The segment answers a report from before a restart, whose claims are lost.
     assert_eq!(why(&bench.segment(peer(), 1, 9, data(1, 0, b"abc", 5, 77))), Some(reason::SYSTEM));
     for number in 6..11 {
         bench.segment(peer(), 1, number, SegmentBody::CancelAck { by_sender: false });
@@ -313,6 +315,7 @@ fn faults_cancel_with_their_reason() {
 
 #[test]
 fn unknown_engines_get_dynamic_links_or_nothing() {
+    // Depends on whether unknown engines are accepted.
     let mut bench = EngineBench::new(|_, _| {});
     let out = bench.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     let Some(Output::PeerUp { link, node, .. }) = out.first() else { panic!("{out:?}") };
@@ -331,6 +334,7 @@ fn unknown_engines_get_dynamic_links_or_nothing() {
 
 #[test]
 fn freed_sessions_are_offered_to_all_links() {
+    // The limit on sessions holds for all links together.
     let mut config = Config { engine: 2, sessions: 1, ..Config::default() };
     config.split = split;
     let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
@@ -352,6 +356,7 @@ fn freed_sessions_are_offered_to_all_links() {
 
 #[test]
 fn session_flood_leaves_room_for_neighbours() {
+    // Sessions and engines of an attacker are bounded below the total.
     let mut bench = EngineBench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
         bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
@@ -388,6 +393,7 @@ fn malformed_datagram_spares_its_batch() {
 
 #[test]
 fn small_bundle_waits_only_for_aggregation_time() {
+    // By default it leaves at once; with aggregation it waits a few milliseconds.
     let mut bench = EngineBench::new(|_, _| {});
     assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");
     let span = SpanConfig::default();
@@ -400,6 +406,7 @@ fn small_bundle_waits_only_for_aggregation_time() {
 /// Keeps 5326-4.2-1.
 #[test]
 fn shutdown_returns_unstarted_bundles() {
+    // Sessions that have begun are finished.
     let mut bench = EngineBench::new(|_, span| span.aggregate_bytes = 10_000);
     bench.input(Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(8000)), ..LinkState::UP } });
     let failed =
@@ -419,6 +426,7 @@ fn shutdown_returns_unstarted_bundles() {
 /// Keeps 9171-7.2-1, 5326-5-4.
 #[test]
 fn link_accepts_bundles_at_its_rate() {
+    // About 50 ms of the link's rate are queued; the rest stays with the agent.
     let mut world =
         EnginePair::new(1, Channel { rate: Some(DataRate(1_000_000)), ..Channel::default() }, SpanConfig::default());
     (0..100).for_each(|n| world.offer(0, n, bundle(n, 1000), true));
@@ -436,9 +444,9 @@ fn link_accepts_bundles_at_its_rate() {
     assert!(down.now.as_secs_f64() > 5.0);
 }
 
-/// On a lossless link the segments of each session follow from seed and bundles alone.
 #[test]
 fn segments_are_independent_of_timing() {
+    // Without loss, the segments of each session depend on seed and bundles alone, not on timing or batches.
     let run = |rate: Option<u64>, delay_ms: u64, join: usize, keep: u64| {
         let channel =
             Channel { rate: rate.map(DataRate), delay: [Duration::from_millis(delay_ms); 2], ..Channel::default() };

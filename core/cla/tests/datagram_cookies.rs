@@ -1,4 +1,4 @@
-//! Cookies (RFC 5327 2.2): ours, which ask a stranger to show that it receives where it sends from, and those of peers.
+//! Cookies (RFC 5327 2.2): ours, by which unknown peers prove that they receive at their address, and those of peers.
 
 use crate::ltp_bench::{LINK, LtpBench, bundle, segments, talk, view};
 use farlink_base::Bytes;
@@ -15,7 +15,7 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     assert_eq!(segment[0] >> 4, 0);
     let view = view(segment);
     assert!(view.header.is_empty());
-    // The counts stand behind the session.
+    // The counts follow the session ID.
     let mut at = 1;
     for _ in 0..2 {
         at += segment[at..].iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
@@ -29,7 +29,7 @@ fn with(segment: &[u8], values: &[&[u8]]) -> Bytes {
     out.extend_from_slice(&segment[at + 1..]);
     out.into()
 }
-/// Engine 2, to which engine 1 is a stranger that has a link to it.
+/// Engine 2, and engine 1, which has a link to it but is unknown there.
 fn strangers(ask: AskCookies) -> [LtpBench; 2] {
     let b = LtpBench::new(2, 7, |config: &mut Config, _: &mut SpanConfig| config.cookies = ask);
     [LtpBench::new(1, 2, |_, _| {}), b]
@@ -44,6 +44,7 @@ fn first_segment(number: u64, length: usize) -> Segment {
 /// Keeps 5327-2.2-1, 5327-2.2-2, 5327-2.2-9.
 #[test]
 fn unknown_sender_must_echo_a_cookie() {
+    // One request per session; from then on all segments carry the cookie.
     for length in [100, 20_000] {
         let [mut a, mut b] = strangers(AskCookies::Always);
         let first = a.send(1, bundle(1, length), true);
@@ -68,6 +69,7 @@ fn unknown_sender_must_echo_a_cookie() {
 /// Keeps 5327-2.2-3, 5327-2.2-8.
 #[test]
 fn missing_cookie_keeps_no_state() {
+    // The request is at most as long as the segment, so that it cannot amplify.
     let [_, mut b] = strangers(AskCookies::Always);
     for (number, length) in (1..200).zip((4..200).cycle()) {
         let datagram = first_segment(number, length).emit();
@@ -86,7 +88,7 @@ fn missing_cookie_keeps_no_state() {
     b.hear(1, with(&first_segment(500, 100).emit(), &[&[7; 16]]));
     b.hear(1, with(&first_segment(500, 100).emit(), &[&asked[..15]]));
     assert_eq!((b.ltp.usage(), b.arrived.len()), (Usage::default(), 0));
-    // Good for an hour at least, and for two at most.
+    // Valid for at least one hour and at most two.
     b.later(3600.0);
     b.hear(1, good.clone());
     assert_eq!(b.arrived.len(), 1);
@@ -99,11 +101,12 @@ fn missing_cookie_keeps_no_state() {
 
 #[test]
 fn only_dynamic_peers_under_load_need_cookies() {
+    // Configured neighbours are never asked.
     let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);
     assert!(talk([&mut a, &mut b], [1, 2], first, |_, _| false).iter().all(|(_, d)| cookies(d).is_empty()));
     assert_eq!(b.arrived.len(), 1);
-    // Of 64 sessions strangers have 16, one address 4: those beyond half are asked.
+    // Of 64 sessions dynamic peers get 16, one address 4: requests begin at half of that.
     for (ask, asked) in [(AskCookies::Pressed, 4), (AskCookies::Never, 0)] {
         let mut b = LtpBench::new(2, 7, |config, _| (config.sessions, config.cookies) = (64, ask));
         let mut questions = 0;
@@ -131,7 +134,7 @@ fn sender_echoes_peer_cookies() {
     let mut left = a.hear(2, with(&report(9, &[(0, 1000), (2000, 4000)]), &[b"abc"]));
     left.extend(a.later(1.0));
     assert!(left.len() >= 2 && left.iter().all(|datagram| cookies(datagram) == [b"abc"]), "the gap too");
-    // Its checkpoints that are sent again carry it.
+    // Its repeated checkpoints carry the cookie.
     let again = a.later(5.0);
     assert!(!again.is_empty() && again.iter().all(|datagram| cookies(datagram) == [b"abc"]));
     // Without it, or with another, a report changes nothing and is not answered.
@@ -139,13 +142,13 @@ fn sender_echoes_peer_cookies() {
         assert!(a.hear(2, wrong).is_empty() && a.sent.is_empty());
     }
     assert_eq!(a.dropped.len(), 2);
-    // It may grow; what it was is no longer good.
+    // The cookie may be extended; the shorter value is no longer valid.
     let longer = a.hear(2, with(&report(10, &[(0, 500)]), &[b"abcdef"]));
     assert_eq!(cookies(&longer[0]), [b"abcdef"]);
     assert!(a.hear(2, with(&report(11, &[(0, 4000)]), &[b"abc"])).is_empty());
     let done = a.hear(2, with(&report(12, &[(0, 4000)]), &[b"abcdef!"]));
     assert!(cookies(&done[0]) == [b"abcdef!"] && a.sent.len() == 1);
-    // Of a session that is over, the answer carries what the question does.
+    // The answer for a closed session echoes the cookies of the segment.
     let late = a.hear(2, with(&report(13, &[(0, 4000)]), &[b"any"]));
     assert_eq!((view(&late[0]).kind, cookies(&late[0])), (kind::REPORT_ACK, vec![b"any".to_vec()]));
 }
@@ -165,14 +168,14 @@ fn receiver_echoes_sender_cookies() {
     let report = b.hear(1, with(&data(kind::BLOCK_END, 50, 5), &[b"theirs"]));
     assert!(cookies(&report[0]) == [b"theirs"] && b.arrived.len() == 1);
     assert!(b.later(5.0).iter().all(|again| cookies(again) == [b"theirs"]));
-    // A cancel of it needs the cookie, too, and its acknowledgment has it.
+    // A cancel of the session needs the cookie too, and its acknowledgment carries it.
     let cancel = Segment {
         session: SessionId { engine: 1, number: 4 },
         body: SegmentBody::Cancel { by_sender: true, reason: 0 },
     };
     assert!(b.hear(1, cancel.emit()).is_empty());
     assert_eq!(cookies(&b.hear(1, with(&cancel.emit(), &[b"theirs"]))[0]), [b"theirs"]);
-    // Both ends had one before they heard of the other's.
+    // Both ends add a cookie before they see the other's.
     let [_, mut b] = strangers(AskCookies::Always);
     let asked = cookies(&b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs"]))[0]).remove(0);
     let report = b.hear(1, with(&first_segment(9, 100).emit(), &[b"theirs", &asked]));
@@ -201,6 +204,7 @@ fn cookies_end_with_their_session() {
 
 #[test]
 fn foreign_cookie_locks_nobody_out() {
+    // A forger must not be able to make a session require an unknown cookie.
     let mut a = LtpBench::new(1, 2, |_, _| {});
     let session = segments(&a.send(1, bundle(1, 100), true))[0].session;
     let report = |serial| {
@@ -214,6 +218,7 @@ fn foreign_cookie_locks_nobody_out() {
 
 #[test]
 fn excess_cookies_are_rejected() {
+    // More or longer cookies than are kept are not accepted.
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
@@ -233,7 +238,7 @@ fn closed_session_replies_carry_cookies() {
     let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: SegmentBody::ReportAck { serial } }.emit();
     b.hear(1, with(&ack, &[b"theirs"]));
     assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
-    // Its sender asks again: it believes no answer without the cookie.
+    // The sender repeats its checkpoint, and ignores answers without the cookie.
     let cancel = b.hear(1, question);
     assert_eq!((view(&cancel[0]).kind, cookies(&cancel[0])), (kind::CANCEL_RECEIVER, vec![b"theirs".to_vec()]));
 }
@@ -241,7 +246,7 @@ fn closed_session_replies_carry_cookies() {
 /// Keeps 5327-2.2-2.
 #[test]
 fn link_removal_cancels_carry_cookies() {
-    // A session of ours and one of the peer's, both with a cookie of the peer.
+    // An export and an import session, both with a cookie of the peer.
     let mut b = LtpBench::new(2, 1, |_, _| {});
     let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;
     let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };

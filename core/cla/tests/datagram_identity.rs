@@ -1,5 +1,5 @@
-//! Whom an LTP engine believes, what those hold whom it cannot know, what it answers them, and the rules
-//! of RFC 5326 that a peer may try to bend.
+//! Attribution of segments by an LTP engine, bounds on senders that cannot be identified, answers to them, and rules
+//! of RFC 5326 that a hostile peer may try to bend.
 
 use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -20,7 +20,7 @@ struct IdentityBench {
 fn home() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1113))
 }
-/// Another socket of the neighbour's host.
+/// Another port of the neighbour's host.
 fn beside() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 40_000))
 }
@@ -38,7 +38,7 @@ impl IdentityBench {
         bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![home()] }));
         bench
     }
-    /// What is sent and offered in answer.
+    /// Outputs that are sent or offered.
     fn input(&mut self, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         self.ltp.handle(self.now, input, &mut out);
@@ -114,6 +114,7 @@ fn neighbour_must_use_its_address() {
 
 #[test]
 fn moved_neighbour_is_reported() {
+    // The driver reports the new address, and segments from there are accepted.
     let mut bench = IdentityBench::new(|_, _| {});
     bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![elsewhere()] }));
     assert_eq!(offers(&bench.segment(home(), 1, 7, whole())), 0);
@@ -122,6 +123,7 @@ fn moved_neighbour_is_reported() {
 
 #[test]
 fn active_dynamic_peer_is_not_displaced() {
+    // Only a dynamic peer without sessions may have moved.
     let mut bench = IdentityBench::new(|_, _| {});
     let other = SocketAddr::from(([192, 0, 2, 67], 1113));
     bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, b"abc", 0));
@@ -132,6 +134,7 @@ fn active_dynamic_peer_is_not_displaced() {
 
 #[test]
 fn wrong_port_segments_lock_nobody_out() {
+    // Other ports of the neighbour's host count as guests, with a share of the sessions.
     let mut bench = IdentityBench::new(|_, _| {});
     for number in 0..130_000 {
         bench.segment(beside(), 1, 1_000_000 + number * 3, data(kind::RED, 1 << 20, b"x", 0));
@@ -165,7 +168,7 @@ fn forged_segment_is_not_amplified() {
     let mut bench = IdentityBench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
-    // Some holes, then many checkpoints that ask for them, each with a serial number of its own.
+    // Some gaps, then many checkpoints that ask for them, each with a serial number of its own.
     for n in 0..50 {
         let body = data(kind::RED, 10 + n * 10, b"x", 0);
         asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
@@ -176,7 +179,7 @@ fn forged_segment_is_not_amplified() {
         asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
         answered += size(&bench.segment(elsewhere(), 77, 1, body));
     }
-    // A client service nobody has.
+    // An unknown client service.
     let data = Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
     answered += size(&bench.segment(elsewhere(), 78, 1, SegmentBody::Data(data, Bytes::from_static(b"x"))));
     for _ in 0..50 {
@@ -188,6 +191,7 @@ fn forged_segment_is_not_amplified() {
 /// Keeps 5326-3.1-2, 5326-9.3-3.
 #[test]
 fn session_numbers_differ_by_neighbour() {
+    // One neighbour must not be able to predict the session numbers used with another.
     let config = |seed| Config { engine: 2, seed, split, ..Config::default() };
     let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
     let mut firsts = BTreeSet::new();
@@ -212,6 +216,7 @@ fn session_numbers_differ_by_neighbour() {
 
 #[test]
 fn trailing_zeros_are_counted_and_tolerated() {
+    // ION pads its secondary reports with zeros.
     let mut bench = IdentityBench::new(|_, _| {});
     let session = bench.send(1, 100)[0].session;
     let body = SegmentBody::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
@@ -240,10 +245,10 @@ fn cancel_reports_reason_and_side() {
     assert_eq!(bench.ends, ends);
 }
 
-/// RFC 5326 6.13: a report is acknowledged whatever becomes of it.
 /// Keeps 5326-6.13-1, 5326-6.13-2.
 #[test]
 fn every_report_is_acknowledged() {
+    // RFC 5326 6.13: a report is acknowledged whatever its contents.
     let mut bench = IdentityBench::new(|_, _| {});
     let session = bench.send(1, 5000)[0].session;
     let report = |serial, upper| SegmentBody::Report { serial, checkpoint: 0, lower: 0, upper, claims: vec![(0, 10)] };
@@ -260,10 +265,10 @@ fn every_report_is_acknowledged() {
     assert_eq!(bench.ltp.usage().exports, 1);
 }
 
-/// RFC 5326 6.8: a report that is asked for again counts against the limit.
 /// Keeps 5326-6.8-1.
 #[test]
 fn repeated_checkpoint_ends_the_session() {
+    // RFC 5326 6.8: a repeated report counts as a retransmission.
     let mut bench = IdentityBench::new(|_, span| span.attempts = 5);
     let mut reports = 0;
     for _ in 0..20 {
@@ -278,13 +283,13 @@ fn repeated_checkpoint_ends_the_session() {
     assert_eq!(bench.ends, ["cancelled here: RLEXC (retransmission limit)"]);
 }
 
-/// A peer that started anew may give a number of before again, and would ask up to its limit.
 #[test]
 fn closed_session_cancels_are_rate_limited() {
+    // A peer that restarted may reuse a session number, and would otherwise repeat its checkpoint up to the limit.
     let cancel = || SegmentBody::Cancel { by_sender: false, reason: reason::SYSTEM };
     let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
     let mut bench = IdentityBench::new(|_, _| {});
-    // One ended by its sender, and one complete.
+    // One session cancelled by its sender, and one completed.
     bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
     bench.segment(home(), 1, 7, SegmentBody::Cancel { by_sender: true, reason: 0 });
     let out = bench.segment(home(), 1, 8, whole());
@@ -306,10 +311,10 @@ fn closed_session_cancels_are_rate_limited() {
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
-/// What a checkpoint costs does not depend on how many holes a block has.
 /// Keeps 5326-6.11-7, 5326-6.11-9.
 #[test]
 fn large_report_is_split() {
+    // The cost of a checkpoint must not depend on the number of gaps.
     let mut bench = IdentityBench::new(|_, span| span.report_every = 0);
     let holes = 20_000;
     for n in 0..holes {

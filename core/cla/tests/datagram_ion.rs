@@ -1,11 +1,11 @@
-//! Our engine sends to ION's receiver, as a model of its rules: what is lost on the way costs some round
-//! trips, and no session is begun again because of what we do ourselves.
+//! This engine sending to a model of ION's receiver: loss costs some round trips, and no session fails because of our
+//! own behaviour.
 
 use crate::ion_model::{IonOutcome, IonSetup, run};
 use farlink_base::{DataRate, Duration};
 use farlink_cla::ltp::SpanConfig;
 
-/// 10 % loss both ways and half a second to and fro.
+/// 10 % loss in both directions, and half a second of delay round trip.
 fn far() -> IonSetup {
     IonSetup { loss: 0.1, delay: Duration::from_millis(250), rate: Some(DataRate(20_000_000)), ..IonSetup::default() }
 }
@@ -43,6 +43,7 @@ fn ten_percent_loss_without_a_rate() {
 
 #[test]
 fn unrated_link_spares_small_socket_buffer() {
+    // Without a configured rate, congestion control must find the speed at which the socket is drained.
     for (socket, drain) in [(64 << 10, 5_000_000), (212_992, 40_000_000)] {
         for delay in [0, 5, 100] {
             let delay = Duration::from_millis(delay);
@@ -54,10 +55,10 @@ fn unrated_link_spares_small_socket_buffer() {
     }
 }
 
-/// Who copies checkpoints to a peer that answers each copy is told to stop: what is sent after a cancel
-/// is not the same again.
 #[test]
 fn checkpoints_thin_out_after_cancel() {
+    // A peer that answers each copy of a checkpoint cancels at its limit: afterwards the sender must behave
+    // differently.
     let span = SpanConfig { copies: 3, checkpoint_every: 20_000, ..SpanConfig::default() };
     let outcome = all_arrive(&IonSetup { reports: 6, span, bundles: 60, ..far() }, 60.0);
     assert!((1..90).contains(&outcome.cancelled), "{outcome:?}");

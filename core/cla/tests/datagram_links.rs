@@ -1,4 +1,4 @@
-//! Links of LTP that come and go while sessions are open, and bundles that are taken back.
+//! LTP links added and removed while sessions are open, and bundles withdrawn.
 
 use crate::datagram_common::{Channel, EnginePair, LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -22,7 +22,7 @@ fn remove(world: &mut EnginePair, side: usize) {
     let usage = world.usage()[side];
     assert_eq!((usage.exports, usage.imports, usage.cancelled, usage.in_flight_bytes), (0, 0, 0, 0));
 }
-/// Without links for strangers: the agents of the world know one link.
+/// Two engines that accept no unknown peers: their agents know one link.
 fn world(seed: u64, channel: Channel, span: SpanConfig) -> EnginePair {
     EnginePair::with(seed, channel, span, |_, config| config.accept_unknown = false)
 }
@@ -148,6 +148,7 @@ fn links_up(out: &[Output]) -> Vec<LinkId> {
 
 #[test]
 fn link_removal_cancels_at_peer_only() {
+    // Sessions of other links continue.
     let mut bench = SpansBench::new(&[(0, 1), (1, 3)]);
     bench.segment(address(1), 1, 7, red(0));
     bench.segment(address(3), 3, 7, red(0));
@@ -174,7 +175,7 @@ fn link_removal_cancels_at_peer_only() {
     let out = bench.segment(address(3), 2, kept, report);
     assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(2), link: LinkId(1) })));
     assert!(bench.input(Input::RemoveLink { link: LinkId(0) }).is_empty());
-    // The place is used again, by another neighbour under another number.
+    // The vacant entry is reused by another neighbour under another number.
     bench.add(span(5, 4));
     bench.up(5);
     assert_eq!(bench.ltp.places(), 2);
@@ -184,6 +185,7 @@ fn link_removal_cancels_at_peer_only() {
 
 #[test]
 fn restarted_link_cancels_old_sessions() {
+    // The old sessions are cancelled until the peer acknowledges.
     let mut bench = SpansBench::new(&[(0, 1)]);
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(0), state });
@@ -193,7 +195,7 @@ fn restarted_link_cancels_old_sessions() {
     };
     let begun: Vec<u64> = (0..100).map(begin).collect();
     bench.segment(address(1), 1, 7, red(0));
-    // One was cancelled before, and that was not acknowledged yet.
+    // One was cancelled before, and not acknowledged yet.
     bench.cancel(0, 0);
     let told = sent(&bench.input(Input::RemoveLink { link: LinkId(0) }));
     assert_eq!(told.len(), 101, "all of them hear once");
@@ -202,7 +204,7 @@ fn restarted_link_cancels_old_sessions() {
     let mut heard: Vec<SessionId> = Vec::new();
     let out = bench.input(Input::Link { link: LinkId(0), state });
     heard.extend(sent(&out).iter().map(|segment| segment.session));
-    // Half of them are acknowledged; the others are told again.
+    // Half of them are acknowledged; the others are repeated.
     for number in &begun[..50] {
         bench.segment(address(1), 2, *number, SegmentBody::CancelAck { by_sender: true });
     }
@@ -215,7 +217,7 @@ fn restarted_link_cancels_old_sessions() {
     let numbers: Vec<u64> = again.iter().map(|segment| segment.session.number).collect();
     assert_eq!(numbers.len(), 50);
     assert!(begun[50..].iter().all(|number| numbers.contains(number)));
-    // For ever no more than for any cancel.
+    // No longer than any cancel is repeated.
     for _ in 0..50 {
         bench.now += Duration::from_secs(10);
         bench.input(Input::Wake);
@@ -226,6 +228,7 @@ fn restarted_link_cancels_old_sessions() {
 
 #[test]
 fn checkpoint_may_follow_last_byte() {
+    // Such a segment has no data of its own.
     let mut bench = SpansBench::new(&[(0, 1)]);
     bench.segment(address(1), 1, 5, red(0));
     let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
@@ -250,12 +253,12 @@ fn greatest_session_number_works() {
     assert!(out.iter().any(|o| matches!(o, Output::Offer { .. })), "{out:?}");
 }
 
-/// A link that only sessions and bytes in flight hold back.
+/// Brings up a link limited only by sessions and bytes in flight.
 fn fast(bench: &mut SpansBench, link: u32) -> Vec<Output> {
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
     bench.input(Input::Link { link: LinkId(link), state })
 }
-/// Hands bundles to links that welcome them, until none does.
+/// Hands bundles to all ready links until none is.
 fn fill(bench: &mut SpansBench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     while let Some(link) = ready.iter().position(|ready| *ready) {
@@ -276,6 +279,7 @@ fn note(ready: &mut [bool; 2], out: &[Output]) {
 
 #[test]
 fn total_in_flight_data_is_bounded() {
+    // A peer that never answers must leave room for other links.
     const BOUND: u64 = 400_000;
     let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };
     let ltp = Ltp::new(config, vec![span(0, 1), span(1, 3)]);
@@ -301,7 +305,7 @@ fn total_in_flight_data_is_bounded() {
         bench.now += Duration::from_millis(1);
         assert!(out.iter().any(|o| matches!(o, Output::Sent { link: LinkId(1), .. })));
     }
-    // One longer than the bound goes alone; nothing else then, until room comes back.
+    // One block longer than the bound is accepted, then nothing until room is freed.
     note(&mut ready, &out);
     let long = fill(&mut bench, &mut ready, &mut next, BOUND as usize * 2);
     assert_eq!(ready, [false; 2]);
@@ -370,6 +374,7 @@ fn churning_dynamic_links_stay_bounded() {
 /// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
 fn only_begun_sessions_are_cancelled() {
+    // A bundle that has not begun is only removed.
     let mut bench = SpansBench::new(&[(0, 1)]);
     let begun = sent(&bench.send(0, 1, 100))[0].session;
     let out = bench.cancel(0, 1);
@@ -389,6 +394,7 @@ fn only_begun_sessions_are_cancelled() {
 
 #[test]
 fn aggregated_bundle_goes_along() {
+    // A bundle in a shared block cannot be cut out of it, so it is sent.
     let mut world = EnginePair::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
     (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
     world.input(0, Input::Wake);
@@ -400,9 +406,9 @@ fn aggregated_bundle_goes_along() {
     world.settle();
 }
 
-/// A block that gathers is filled up to its size, however little the link carries meanwhile.
 #[test]
 fn blocks_are_shared_at_any_rate() {
+    // A gathering block is filled up to its size, however slow the link.
     for rate in [None, Some(1_000_000), Some(100_000_000)] {
         let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
         let span =
@@ -434,7 +440,7 @@ fn withdrawn_and_resent_bundle_arrives_once() {
     world.settle();
 }
 
-/// Engines with little memory, and bundles given in parts.
+/// Two engines with little memory, and bundles sent in parts.
 fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> EnginePair {
     let channel =
         Channel { loss: [loss; 2], delay: [Duration::from_millis(50); 2], rate: Some(DataRate(100_000_000)), ..slow() };
@@ -466,7 +472,7 @@ fn streamed_bundles_survive_link_removal() {
                 steps(&mut world, 1200);
                 remove(&mut world, side);
                 aborted += world.sides[side].aborted;
-                // What was asked for before and comes now, and a late word to go on, mean nothing.
+                // Parts requested before and a late resume have no effect.
                 steps(&mut world, 20);
                 add(&mut world, side);
             }

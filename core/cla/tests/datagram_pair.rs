@@ -1,5 +1,5 @@
-//! Two LTP engines through every kind of bad channel: whatever is reported as sent was accepted,
-//! exactly once, with the right bytes; no session is stuck; all memory is given back.
+//! Two LTP engines over impaired channels: every bundle reported as sent was accepted exactly once and intact; no
+//! session hangs; all memory is released.
 
 use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Rng};
@@ -11,7 +11,7 @@ fn both(loss: f64) -> [f64; 2] {
 fn delays(delay: Duration) -> [Duration; 2] {
     [delay; 2]
 }
-/// Sizes around the segment and train borders.
+/// Sizes around the limits of segments and batches.
 const SIZES: [usize; 10] = [12, 100, 1330, 1338, 1340, 1345, 5000, 30_000, 70_000, 130_000];
 
 fn fill(world: &mut EnginePair, count: u64) {
@@ -48,9 +48,10 @@ fn loss_up_to_half_both_ways() {
     }
 }
 
-/// Data, a checkpoint, a report, its acknowledgment: the loss of each is made good at once, and leaves no session behind.
 #[test]
 fn any_single_loss_hangs_no_session() {
+    // Each of data, checkpoint, report and acknowledgment is lost once: the loss is repaired at once, and no session
+    // remains.
     let with = |lose: Option<(usize, u64)>| {
         let mut world = EnginePair::new(5, Channel::default(), SpanConfig::default());
         world.lose = lose;
@@ -92,8 +93,7 @@ fn reordering_and_duplication() {
 /// Keeps 5326-5-4, 5326-6.1-1, 5326-6.2-1, 5326-6.2-2, 5326-6.5-1.
 #[test]
 fn known_gaps_spare_retry_budget() {
-    // Contacts of 3 s every 100 s, the peer 30 s away: a timer that ran through the gap would fire
-    // again and again.
+    // Contacts of 3 s every 100 s, the peer 30 s away: a timer running through the gap would expire again and again.
     let down = (0..400).map(|i| (f64::from(i) * 100.0 + 3.0, f64::from(i) * 100.0 + 100.0)).collect();
     let channel = Channel { loss: both(0.1), delay: delays(Duration::from_secs(30)), down, ..Channel::default() };
     let span = SpanConfig { attempts: 10, ..SpanConfig::default() };
@@ -156,6 +156,7 @@ fn little_memory_delays_but_loses_nothing() {
 
 #[test]
 fn bundles_aggregate_without_delaying_lone_ones() {
+    // A lone bundle leaves after the aggregation time.
     let span =
         SpanConfig { aggregate_bytes: 50_000, aggregate_wait: Duration::from_millis(3), ..SpanConfig::default() };
     let mut world = EnginePair::new(4, Channel { loss: both(0.1), ..Channel::default() }, span);
@@ -181,6 +182,7 @@ fn bundles_aggregate_without_delaying_lone_ones() {
 
 #[test]
 fn green_blocks_arrive_whole_or_never() {
+    // They count as sent when they have left.
     let mut world = EnginePair::new(8, Channel { loss: both(0.05), ..Channel::default() }, SpanConfig::default());
     for number in 0..100 {
         world.offer(0, number, bundle(number, 20_000), false);
@@ -192,9 +194,9 @@ fn green_blocks_arrive_whole_or_never() {
     assert!((10..90).contains(&arrived), "{arrived} of 100 survive 15 datagrams at 5 % loss");
 }
 
-/// Loss, delay, reordering, duplication, windows, restarts, rates, parameters: all drawn from a seed.
 #[test]
 fn a_random_mix_of_everything() {
+    // Loss, delay, reordering, duplication, windows, restarts, rates and parameters are all drawn from a seed.
     for seed in 0..16 {
         println!("seed {seed}");
         let mut r = Rng::new(seed);

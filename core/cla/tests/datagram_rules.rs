@@ -1,4 +1,4 @@
-//! Rules of RFC 5326 about single fields and steps, one test for each.
+//! Rules of RFC 5326 on single fields and steps, one test for each.
 
 use crate::datagram_common::{LINK, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId, Ticket};
@@ -15,7 +15,7 @@ struct RulesBench {
     ltp: Ltp,
     now: Instant,
     malformed: usize,
-    /// Reasons of sends that failed.
+    /// Reasons of failed sends.
     failed: Vec<Option<Refusal>>,
 }
 fn peer() -> SocketAddr {
@@ -57,7 +57,7 @@ impl RulesBench {
     fn hear(&mut self, engine: u64, number: u64, body: SegmentBody) -> Vec<Output> {
         self.datagram(Segment { session: SessionId { engine, number }, body }.emit())
     }
-    /// Sends a bundle of this length; the segments that leave at once.
+    /// Sends a bundle of this length; returns the segments that leave at once.
     fn send(&mut self, id: u64, len: usize, red: bool) -> Vec<Segment> {
         sent(&self.input(Input::send(LINK, SendId(id), bundle(id, len), red)))
     }
@@ -108,7 +108,7 @@ fn serial_numbers_start_random_then_count() {
         let again = fields(&bench.later(60));
         assert!(!again.is_empty() && again.iter().all(|data| serials.contains(&data.checkpoint)), "{again:?}");
         checkpoints.insert(first);
-        // As a receiver: two checkpoints, two reports, each sent again.
+        // As receiver: two checkpoints, two reports, each repeated.
         let first = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 0, b"abc", 3))))[0];
         let second = report_serials(&sent(&bench.hear(1, 7, data(kind::CHECKPOINT, 3, b"abc", 4))));
         assert_eq!((first > 0, second), (true, vec![first + 1]));
@@ -117,7 +117,7 @@ fn serial_numbers_start_random_then_count() {
         reports.insert(first);
     }
     assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
-    // Each session begins anew, though it is of the same node.
+    // Each session has its own start, even to the same node.
     let mut bench = RulesBench::new(|_, _| {});
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
     for number in 1..=20 {
@@ -173,7 +173,7 @@ fn a_datagram_is_one_segment() {
         }
     }
     assert!(lengths.len() > 9 && lengths.iter().all(|len| *len <= 500), "{lengths:?}");
-    // Two in one are none.
+    // Two segments in one datagram are invalid.
     let segment = |offset, bytes| {
         let body = data(kind::RED, offset, bytes, 0);
         Segment { session: SessionId { engine: 1, number: 7 }, body }.emit()
@@ -190,7 +190,7 @@ fn report_with_invalid_claims_is_dropped() {
     let report = |fields: &[u64]| {
         let mut bytes = vec![kind::REPORT];
         for (place, field) in [2, number, 0].iter().chain(fields).enumerate() {
-            // The count of extensions is a byte, and 0.
+            // The extension count is one byte, 0.
             let mut sdnv = [0; sdnv::LEN_MAX];
             let len = sdnv::encode(*field, &mut sdnv);
             assert!(place != 2 || sdnv[..len] == [0]);
@@ -198,7 +198,7 @@ fn report_with_invalid_claims_is_dropped() {
         }
         bytes
     };
-    // Serial, checkpoint, upper, lower, count of claims; offset and length of each.
+    // Serial, checkpoint, upper, lower, number of claims; offset and length of each.
     let wrong: [(&[u64], &str); 9] = [
         (&[0, 0, 100, 0, 1, 0, 100], "no serial number"),
         (&[9, 0, 50, 50, 1, 0, 0], "nothing in its scope"),
@@ -256,6 +256,7 @@ fn report_limit_ends_session_with_reason() {
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
 fn nothing_leaves_while_link_is_down() {
+    // Retries are not counted meanwhile, either.
     let silent = LinkState { transmit: false, ..LinkState::UP };
     let mut bench = RulesBench::new(|_, _| {});
     assert!(bench.link(silent).is_empty());
@@ -332,7 +333,7 @@ fn report_stops_only_its_checkpoints_timer() {
     };
     bench.hear(2, number, report(5, checkpoints[0].checkpoint, checkpoints[0].end()));
     assert_eq!(timers(&bench), before - 1);
-    // One that names none stops none.
+    // A report without a checkpoint number stops none.
     bench.hear(2, number, report(6, 0, checkpoints[1].end()));
     assert_eq!(timers(&bench), before - 1);
     let again: BTreeSet<u64> = fields(&bench.later(60)).iter().map(|data| data.checkpoint).collect();

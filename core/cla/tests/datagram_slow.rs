@@ -1,6 +1,5 @@
-//! Nodes in a row that pass small bundles on over LTP, in virtual time: slow ones, ones that stand still for a while, a
-//! way that gets longer. What is counted is how often data leave that are there already, for a slow node has to take
-//! each of those copies too.
+//! A row of nodes that relay small bundles over LTP, in virtual time: slow ones, stalling ones, growing delay. The
+//! tests count unnecessary retransmissions, because a slow node must process each of them too.
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
@@ -9,28 +8,28 @@ use farlink_cla::ltp::{Config, Ltp, SpanConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Time between two looks at every node.
+/// Step of virtual time.
 const TICK: Duration = Duration::from_micros(100);
 const BUNDLE: u64 = 1000;
 
 struct RelayNode {
     ltp: Ltp,
-    /// Datagrams that come, by when they are there, and from whom.
+    /// Datagrams under way, by arrival time, with their sender.
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
-    /// Bundles to send on.
+    /// Bundles to relay.
     queue: VecDeque<u64>,
     ready: bool,
-    /// Datagrams it can take in a tick.
+    /// Datagrams that it can process per tick.
     speed: usize,
-    /// It does nothing until then.
+    /// Stalled until then.
     still_until: Instant,
     next_send: u64,
-    /// Data segments it sent.
+    /// Data segments sent.
     data: u64,
-    /// Bundles that came, and those the next node has.
+    /// Bundles received, and those confirmed by the next node.
     came: u64,
     sent: u64,
-    /// Most bundles that waited to be sent on.
+    /// Most bundles that waited to be relayed.
     waiting_max: usize,
 }
 
@@ -49,7 +48,7 @@ fn address(node: usize) -> SocketAddr {
 }
 
 impl RelayRow {
-    /// Nodes that take so many datagrams a tick; the first has `bundles` for the last.
+    /// Nodes that process so many datagrams per tick; the first has `bundles` for the last.
     fn new(speeds: &[usize], bundles: u64) -> RelayRow {
         let node = |(at, speed): (usize, &usize)| {
             let engine = at as u64 + 1;
@@ -159,7 +158,7 @@ impl RelayRow {
             self.tell(at, Input::send(LinkId(at as u32 + 1), id, payload, true));
         }
     }
-    /// Goes on until the last has all, or for so many seconds; seconds it took.
+    /// Runs until the last node has all bundles, or for `seconds`; returns the time taken, s.
     fn run(&mut self, bundles: u64, seconds: u64) -> f64 {
         let begun = self.now;
         let before_last = self.nodes.len() - 2;
@@ -173,7 +172,7 @@ impl RelayRow {
         }
         (self.now - begun).as_secs_f64()
     }
-    /// Copies of data that a node sent, of each bundle.
+    /// Retransmissions of a node per bundle.
     fn copies(&self, at: usize) -> f64 {
         let node = &self.nodes[at];
         (node.data - node.next_send) as f64 / node.next_send as f64
@@ -185,12 +184,13 @@ fn slow_receiver_gets_no_duplicates() {
     let mut row = RelayRow::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
-    // A datagram with data and an acknowledgment each: no faster than 5,000 a second.
+    // Each bundle is two datagrams, data and acknowledgment: at most 5,000 bundles per second.
     assert!(took < 2.0, "{took} s");
 }
 
 #[test]
 fn stalled_peer_gets_one_checkpoint() {
+    // While the peer stalls, one repeated checkpoint serves for all sessions.
     let mut row = RelayRow::new(&[100, 20], 20_000);
     for pause in 0..4 {
         (0..1_500).for_each(|_| row.tick());
@@ -212,6 +212,7 @@ fn timers_follow_growing_delay() {
 
 #[test]
 fn reordering_causes_no_retransmission() {
+    // Later segments arriving first are no sign of loss.
     let mut row = RelayRow::new(&[100, 100], 15_000);
     row.jitter = Duration::from_millis(5);
     row.run(15_000, 60);
@@ -234,7 +235,7 @@ fn relaying_node_keeps_up_without_duplicates() {
     let mut row = RelayRow::new(&[100, 3, 100], 8_000);
     let took = row.run(8_000, 30);
     assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));
-    // Four datagrams come for each bundle: 7,500 a second.
+    // Four datagrams per bundle: 7,500 bundles per second.
     assert!(took < 2.5, "{took} s");
     assert!(row.nodes[1].waiting_max < 8_000, "{} wait", row.nodes[1].waiting_max);
 }

@@ -1,5 +1,5 @@
-//! Long bundles over LTP: sent from ranges asked for as they leave (again where they were lost),
-//! handed on while they arrive. Neither engine ever holds more than a few megabytes.
+//! Long bundles over LTP: sent from ranges requested as they leave (and again if lost), offered while they arrive.
+//! Neither engine holds more than a few megabytes.
 
 use crate::datagram_common::{Channel, EnginePair, bundle};
 use farlink_base::{DataRate, Duration, Refusal};
@@ -36,13 +36,14 @@ fn long_bundle_streams_with_little_memory() {
         assert!(to.most_arriving <= 6 << 20, "{} bytes held", to.most_arriving);
         assert!(loss > 0.0 || to.most_arriving <= 2 << 20, "{} bytes held without loss", to.most_arriving);
         assert!((from.failed, to.aborted) == (0, 0) && to.offers.values().all(|n| *n == 1));
-        // Without loss every byte is asked for once at most.
+        // Without loss every byte is requested at most once.
         assert!(loss > 0.0 || from.asked <= 8 * MIB as u64 + 200_000, "{} asked for", from.asked);
     }
 }
 
 #[test]
 fn streaming_survives_reordering_and_repeated_loss() {
+    // The first segment is lost repeatedly.
     for seed in 0..2 {
         let jitter = Duration::from_millis(30);
         let channel = Channel { jitter, duplicate: 0.1, ..channel(0.05) };
@@ -55,6 +56,7 @@ fn streaming_survives_reordering_and_repeated_loss() {
 
 #[test]
 fn read_failure_cancels_then_retries_whole() {
+    // After the failure the bundle is sent again completely.
     let mut world = world(1, channel(0.0), 4 << 20);
     world.broken.insert(0);
     run(&mut world, &[6 * MIB, 5 * MIB]);
@@ -72,6 +74,7 @@ fn a_slow_agent_holds_and_resumes() {
 
 #[test]
 fn refusal_of_first_part_stops_sending() {
+    // The refusal of the first part makes the rest useless.
     for (reason, failed) in [(Refusal::NoResources, 1), (Refusal::TooLarge, 1), (Refusal::Duplicate, 0)] {
         let mut world = world(3, channel(0.0), 4 << 20);
         world.refuse.insert(0, reason);

@@ -1,4 +1,4 @@
-//! The tests of the convergence layers, in one program: it is linked once.
+//! Tests of the convergence layers, in one program, so that it is linked once.
 
 mod announce_beacons;
 mod announce_hostile;

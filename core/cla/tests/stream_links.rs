@@ -1,4 +1,4 @@
-//! Links of TCPCLv4 that come and go while sessions are open, and bundles that are taken back.
+//! TCPCLv4 links added and removed while sessions are open, and bundles withdrawn.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
@@ -27,6 +27,7 @@ fn count(said: &[Output], wanted: impl Fn(&Output) -> bool) -> usize {
 
 #[test]
 fn removed_link_returns_bundles_and_terminates() {
+    // Written bytes leave before the session is terminated.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
@@ -55,7 +56,7 @@ fn removed_link_returns_bundles_and_terminates() {
 
 #[test]
 fn unconnected_links_are_removed_too() {
-    // Connecting, waiting for the peer's words, waiting to connect again, down and about to give up.
+    // Connecting, waiting for the peer's header, waiting to reconnect, down and about to be parked.
     for stage in 0..4 {
         let mut lone = Lone::new(ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -114,6 +115,7 @@ fn readded_link_works_beside_others() {
 
 #[test]
 fn early_peer_is_asked_to_reconnect() {
+    // The peer was met on a dynamic link before its link was added.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&message("xfer_single"));
     let ticket = lone.tickets()[0];
@@ -154,7 +156,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
             panic!("it connects")
         };
         lone.stream = stream;
-        // Every flap gets a little further than the one before.
+        // Every flap gets further than the one before.
         if flap % 5 > 0 {
             lone.open();
         }
@@ -181,6 +183,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
 
 #[test]
 fn only_unstarted_bundle_is_withdrawn() {
+    // RFC 9174 has no message to abort a transfer in progress.
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
@@ -205,7 +208,7 @@ fn only_unstarted_bundle_is_withdrawn() {
     assert!(lone.said().is_empty(), "too late, or no such link");
 }
 
-/// The first 40 bytes of a bundle of 90, number `id`.
+/// The first 40 bytes of bundle `id`, which has 90.
 fn begin(id: u64) -> Input {
     let part = Payload::from(vec![id as u8; 40]);
     Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true, leaving: Leaving::AS_IT_IS }
@@ -223,6 +226,7 @@ fn wants(said: &[Output]) -> Vec<u64> {
 
 #[test]
 fn only_waiting_streamed_bundle_is_withdrawn() {
+    // Also for bundles sent in parts.
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(81));
@@ -263,6 +267,7 @@ fn removed_link_forgets_partial_transfer() {
 
 #[test]
 fn read_failure_ends_only_begun_transfer() {
+    // Once bytes have left, only the end of the session shows the peer that they are incomplete.
     let broken = |id| Input::SendBroken { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
     lone.give(begin(1));
@@ -286,7 +291,7 @@ fn paused_peer_still_reads_termination() {
     };
     lone.give(Input::Hold { ticket });
     assert!(matches!(lone.said()[..], [Output::Socket(socket::Output::Pause { .. })]));
-    // With no room, the session stays until its goodbye is written.
+    // Without room in the socket, the session stays until SESS_TERM is written.
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
     lone.give(REMOVE);
     let said = lone.said();
@@ -310,7 +315,7 @@ fn disabled_link_ends_and_blocks_sessions() {
         lone.hear(&message("xfer_first_with_length"));
         lone.said();
         lone.wrote();
-        // The agent says both; the peer must hear of it although the link is down.
+        // The agent disables the link and reports it down; SESS_TERM must leave all the same.
         if told_first {
             lone.give(Input::Link { link, state: LinkState::DOWN });
         }
@@ -323,14 +328,14 @@ fn disabled_link_ends_and_blocks_sessions() {
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM");
         lone.wait(Duration::from_secs(600));
         assert_eq!(count(&lone.said(), |o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), 0);
-        // The peer comes by itself: not now.
+        // The peer connects: rejected.
         lone.stream = PASSIVE;
         lone.open();
         lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
         let said = lone.said();
         assert_eq!(count(&said, |o| matches!(o, Output::PeerUp { .. })), 0, "{said:?}");
         assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM: nothing about what it said");
-        // Turned on, it connects.
+        // Enabled again, this side connects.
         lone.give(Input::Link { link, state: LinkState::UP });
         let said = lone.said();
         let Some(Output::Socket(socket::Output::Connect { stream, .. })) = said.last() else { panic!("{said:?}") };
@@ -343,6 +348,7 @@ fn disabled_link_ends_and_blocks_sessions() {
 
 #[test]
 fn disabled_dynamic_link_keeps_its_session() {
+    // Without its session the link would be removed, and made anew as enabled.
     let mut lone = Lone::passive(ours());
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
@@ -353,6 +359,7 @@ fn disabled_dynamic_link_keeps_its_session() {
 
 #[test]
 fn connection_is_matched_to_enabled_link() {
+    // Of two links to the node, one is disabled.
     let passive = |link| LinkParams { link: LinkId(link), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![passive(0), passive(1)]);
     for link in [0, 1] {

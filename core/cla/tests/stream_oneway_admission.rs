@@ -1,4 +1,4 @@
-//! Who is let in over STCP and MTCP, which link a stream belongs to, and what a crowd costs.
+//! Admission over STCP and MTCP: the link of a stream, and the cost of many peers.
 
 use crate::oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -14,7 +14,7 @@ fn waiting(config: Config) -> Lone {
 fn stream(number: u64) -> StreamId {
     StreamId(PASSIVE.0 + number)
 }
-/// Which link what is heard now belongs to.
+/// Link of the next bundle received.
 fn link_of(lone: &mut Lone) -> LinkId {
     lone.hear_bundle(b"whose?");
     let offer = |o: &Output| if let Output::Offer { link, ticket, .. } = o { Some((*link, *ticket)) } else { None };
@@ -42,7 +42,7 @@ fn neighbour_by_address_others_get_dynamic_links() {
         for number in [0, 1, 3] {
             lone.stream = stream(number);
             lone.close(true);
-            assert!(downs(&lone.said()).is_empty(), "nobody heard of it");
+            assert!(downs(&lone.said()).is_empty(), "reported to nobody");
         }
         assert_eq!(lone.layer.usage().links, 2);
         lone.give(Input::RemoveLink { link: stranger });
@@ -69,6 +69,7 @@ fn unknown_peers_are_rejected_by_default() {
 
 #[test]
 fn located_stream_joins_link_at_next_bundle() {
+    // The stream was there before the driver knew the neighbour's address.
     for framing in FRAMINGS {
         let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -83,7 +84,7 @@ fn located_stream_joins_link_at_next_bundle() {
         let said = lone.said();
         assert!(matches!(said[..], [Output::Offer { link, last: true, .. }] if link == stranger));
         assert_eq!((link_of(&mut lone), lone.layer.usage().links), (LinkId(0), 1));
-        // A link that comes while the node runs finds its neighbour in the same way.
+        // A link added at run time finds its neighbour's streams in the same way.
         lone.open(1, "10.0.0.2");
         assert!(link_of(&mut lone).is_dynamic());
         assert!(lone.layer.add_span(lone.now, LinkParams { link: LinkId(1), ..span() }, &mut Vec::new()));
@@ -96,6 +97,7 @@ fn located_stream_joins_link_at_next_bundle() {
 
 #[test]
 fn silent_streams_are_evicted_before_neighbours() {
+    // Neighbours are admitted beyond the limit on sessions.
     let spans = (0..4).map(|n| LinkParams { link: LinkId(n), connect: false, ..span() }).collect();
     let mut lone = Lone::new(Framing::Stcp, Config { sessions: 10, ..ours() }, spans);
     for n in 0..4u8 {
@@ -117,10 +119,10 @@ fn silent_streams_are_evicted_before_neighbours() {
     lone.open(7, "10.8.8.8");
     let said = lone.said();
     assert_eq!(closed(&said, stream(1)), Some(true), "the one that was silent for longest");
-    // It says nothing: it is the next to go, long before a minute has passed.
+    // It has sent nothing, so it is dropped next, long before a minute has passed.
     lone.open(8, "10.8.8.8");
     assert_eq!(closed(&lone.said(), stream(7)), Some(true));
-    // Whoever is sending stays.
+    // A stream within a bundle stays.
     for n in [0, 2, 3, 4, 5, 8] {
         lone.stream = stream(n);
         lone.hear(&[0, 0, 1, 0, 7]);
@@ -133,7 +135,7 @@ fn silent_streams_are_evicted_before_neighbours() {
         lone.open(20 + n, &format!("10.0.0.{n}"));
         assert_eq!(link_of(&mut lone), LinkId(n as u32));
     }
-    // A full house takes as many again of neighbours.
+    // Above the limit, each neighbour is admitted once more.
     for n in 0..4 {
         lone.open(30 + n, &format!("10.0.0.{n}"));
         assert_eq!(closed(&lone.said(), stream(30 + n)), None);
@@ -145,6 +147,7 @@ fn silent_streams_are_evicted_before_neighbours() {
 
 #[test]
 fn reconnecting_neighbour_keeps_few_streams() {
+    // It may have lost streams that still look open here.
     let mut lone = waiting(ours());
     for n in 0..100 {
         lone.open(n, PLACE);
@@ -152,7 +155,7 @@ fn reconnecting_neighbour_keeps_few_streams() {
     }
     assert_eq!(lone.layer.usage().sessions, 8);
     assert_eq!(lone.said().iter().filter(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))).count(), 92);
-    // Those that still bring something stay, and it is the new one that waits.
+    // Streams that still bring data stay, and the new one waits.
     for n in 92..100 {
         lone.stream = stream(n);
         lone.hear(&[0, 0, 1, 0, 7]);
@@ -160,7 +163,7 @@ fn reconnecting_neighbour_keeps_few_streams() {
     lone.open(100, PLACE);
     assert_eq!(closed(&lone.said(), stream(100)), Some(true));
     assert_eq!(lone.reasons(), ["a neighbour with too many streams"]);
-    // It lost them in the middle of bundles: none goes on.
+    // They were lost within bundles, none of which continues.
     for n in 101..200 {
         lone.wait(SECOND * 10);
         lone.open(n, PLACE);
@@ -195,6 +198,7 @@ fn neighbours_at_one_address_share_streams() {
 
 #[test]
 fn long_frame_flood_stays_within_memory() {
+    // Each stream begins a long bundle and stops.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, Config { kept: 1 << 20, ..ours() });
         let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
@@ -213,7 +217,7 @@ fn long_frame_flood_stays_within_memory() {
         lone.open(2000, PLACE);
         lone.hear(beginning);
         assert!(lone.layer.usage().kept > 1 << 19);
-        // All at once with a length of gigabytes and nothing behind it.
+        // All at once announce gigabytes and send nothing.
         let mut lone = Lone::waiting(framing, ours());
         let mut head = Vec::new();
         framing.put_head(&mut head, 4_000_000_000);
@@ -231,9 +235,9 @@ fn long_frame_flood_stays_within_memory() {
     }
 }
 
-/// What waits for more of its part to come is counted nowhere: where there are many streams it must be little.
 #[test]
 fn interleaved_long_bundles_are_offered_as_received() {
+    // Data that waits for a complete part is charged to nobody, so with many streams it must be little.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         let beginning = &frame(framing, &[1; 1 << 20])[..63_000];

@@ -1,4 +1,4 @@
-//! STCP and MTCP as they receive: byte for byte, hostile bytes, and what a node without room does.
+//! Receiving over STCP and MTCP: byte for byte, hostile input, and a node without room.
 
 use crate::oneway_script;
 
@@ -42,6 +42,7 @@ fn foreign_frames_read_hostile_frames_end_stream() {
 
 #[test]
 fn oversized_frame_ends_stream_at_head() {
+    // A bundle as long as the limit is accepted.
     for framing in FRAMINGS {
         let config = Config { transfer_mru: 300, ..ours() };
         let mut lone = Lone::passive(framing, config.clone());
@@ -84,6 +85,7 @@ fn trickled_long_bundle_costs_its_length() {
 
 #[test]
 fn idle_timeout_within_and_between_bundles() {
+    // Silence between bundles ends a stream only if configured.
     for framing in FRAMINGS {
         let whole = frame(framing, &[1; 100_000]);
         for cut in [1, 5, 70_000] {
@@ -111,7 +113,7 @@ fn idle_timeout_within_and_between_bundles() {
         assert_eq!(closed(&lone.said(), PASSIVE), None, "keepalives keep it");
         lone.wait(SECOND * 40);
         assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
-        // While the link does not carry anything it says nothing about the peer.
+        // While the link is down, silence of the peer means nothing.
         let mut lone = passive(framing);
         lone.hear(&whole[..70_000]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -124,13 +126,14 @@ fn idle_timeout_within_and_between_bundles() {
 
 #[test]
 fn complete_bundles_before_reset_are_offered() {
+    // The incomplete bundle is aborted.
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
         assert_eq!(paused(&lone.said()), [true]);
-        // The driver had read more before it heard of that.
+        // The driver had read more before it noticed the reset.
         let rest =
             [&frame(framing, &[1; 100_000])[80_000..], &frame(framing, &[2; 50]), &frame(framing, &[3; 50])[..20]];
         lone.hear(&rest.concat());
@@ -159,6 +162,7 @@ fn complete_bundles_before_reset_are_offered() {
 
 #[test]
 fn bundle_without_room_is_offered_again() {
+    // The sender cannot be told, so the bundle is kept and offered again.
     for (framing, reason) in FRAMINGS
         .into_iter()
         .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
@@ -193,6 +197,7 @@ fn bundle_without_room_is_offered_again() {
 
 #[test]
 fn otherwise_refused_bundle_is_skipped() {
+    // Rejected for another reason than lack of room, the bundle is gone.
     for framing in FRAMINGS {
         for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
             let mut lone = passive(framing);
@@ -214,6 +219,7 @@ fn otherwise_refused_bundle_is_skipped() {
 
 #[test]
 fn refused_long_bundle_pauses_and_resumes() {
+    // The bundle is longer than the copy kept of it, so its rest must stay in the socket.
     for framing in FRAMINGS {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..1_200_000u32).map(|n| (n % 253) as u8).collect();
@@ -242,6 +248,7 @@ fn refused_long_bundle_pauses_and_resumes() {
 
 #[test]
 fn refused_short_bundle_completes_then_retries() {
+    // All of it can be kept, so the stream need not wait.
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
@@ -264,6 +271,7 @@ fn refused_short_bundle_completes_then_retries() {
 
 #[test]
 fn unstorable_bundle_ends_stream_or_is_lost() {
+    // Only a reset shows the sender that the bundle was lost, which helps if its end was not confirmed yet.
     for framing in FRAMINGS {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
         let mut head = Vec::new();
@@ -278,7 +286,7 @@ fn unstorable_bundle_ends_stream_or_is_lost() {
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
         lone.open(1, oneway_script::PLACE);
         lone.said();
-        // What follows a shorter one may be here already: it is read over.
+        // Data after a shorter bundle may have arrived already, so the bundle is skipped.
         let wire = frame(framing, &[1; 400_000]);
         lone.hear(&wire[..200_000]);
         let ticket = lone.offers()[0].0;
@@ -316,18 +324,19 @@ fn full_node_pauses_then_resumes_reading() {
             assert!(sent < 200, "1 MiB is enough");
         }
         assert!(lone.layer.usage().kept > 1 << 20);
-        // For a minute there is none: it asks again, more and more rarely, and loses nothing.
+        // For a minute there is no room: bundles are offered at growing intervals, and none is lost.
         let mut tried = 0;
         for _ in 0..60 {
             lone.wait(SECOND);
-            // After each rest one more may come, which tells whether the node is full; here none does.
+            // After each wait one more bundle may be read, whose verdict shows whether the node is full: here none is
+            // accepted.
             let offer = |o: Output| if let Output::Offer { ticket, .. } = o { Some(ticket) } else { None };
             let offers: Vec<_> = lone.said().into_iter().filter_map(offer).collect();
             tried += offers.len();
             offers.into_iter().for_each(|ticket| lone.refuse(ticket));
         }
         assert!((3 * sent..10 * sent).contains(&(tried as u32)), "{tried} of {sent}");
-        // Then there is: all of them come, each once, and the stream is read again.
+        // Then there is room: all of them arrive once, and the stream is read again.
         lone.wait(SECOND * 16);
         let mut numbers = Vec::new();
         for output in lone.said() {
@@ -350,9 +359,10 @@ fn full_node_pauses_then_resumes_reading() {
 
 #[test]
 fn bundle_that_never_fits_unblocks_others() {
+    // Also after a burst of such bundles.
     for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
-        // A source that has filled its share: its bundles are refused for ever, those of others are taken.
+        // One source exceeds its quota: its bundles are refused forever, others are accepted.
         let mut wire = std::collections::VecDeque::new();
         (0..burst).for_each(|_| wire.push_back(10_000));
         (0..300).for_each(|_| wire.extend([10, 10_000, 10_000]));
@@ -395,7 +405,7 @@ fn late_verdicts_pause_reading() {
         assert!(heard < 2000);
     }
     assert_eq!(heard, 1025);
-    // What comes all the same waits unread.
+    // Data beyond the bound stays unparsed.
     lone.hear_bundle(b"small");
     assert!(lone.said().is_empty());
     let mut resumed = 0;
@@ -408,13 +418,13 @@ fn late_verdicts_pause_reading() {
     assert_eq!(lone.layer.usage().kept, 0);
 }
 
-/// Bytes that the driver read at once may be a hundred thousand bundles of nothing much.
 #[test]
 fn tiny_bundles_are_read_as_decided() {
+    // A buffer that the driver read at once may hold a hundred thousand tiny bundles.
     const ALL: usize = 50_000;
     for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, false), (framing, true)]) {
         let mut lone = passive(framing);
-        // A bundle that is held keeps what follows in the buffer until the end.
+        // A held bundle keeps later data in the buffer until the end.
         lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
         let held = lone.offers()[0].0;
         lone.give(Input::Hold { ticket: held });
@@ -455,6 +465,7 @@ fn tiny_bundles_are_read_as_decided() {
 
 #[test]
 fn refused_bundle_outlives_its_stream() {
+    // Bundles are offered until they are accepted, even when their stream has ended.
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"precious");
@@ -511,6 +522,7 @@ fn shutdown_and_removed_links_close_streams() {
 
 #[test]
 fn scarce_memory_releases_receive_buffers() {
+    // The agent asks for it by `Input::Unshare`.
     let mut layer = OneWay::new(Framing::Mtcp, ours(), Vec::new());
     let mut out = Vec::new();
     let from = "10.0.0.1:40000".parse().unwrap();
@@ -528,7 +540,7 @@ fn scarce_memory_releases_receive_buffers() {
     assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-/// Counts the buffers there are.
+/// Counts the existing buffers.
 struct CountedBuffer(Box<[u8]>);
 impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {

@@ -1,4 +1,4 @@
-//! STCP and MTCP as they send: byte for byte, and what counts as sent.
+//! Sending over STCP and MTCP: byte for byte, and when a bundle counts as sent.
 
 use crate::oneway_script;
 
@@ -37,9 +37,9 @@ fn bundle_and_keepalive_match_known_bytes() {
     }
 }
 
-/// dtn7-rs 0.21 and pyD3TN 0.15 take an empty byte string for an error: the bundle behind it is lost.
 #[test]
 fn mtcp_keepalives_are_off_by_default() {
+    // dtn7-rs 0.21 and pyD3TN 0.15 treat an empty byte string as an error, and lose the bundle after it.
     for (framing, says) in [(Framing::Stcp, true), (Framing::Mtcp, false)] {
         let mut lone = Lone::active(framing, Config { layer: ours().layer, ..Config::of(framing) }, span());
         lone.wait(SECOND * 1000);
@@ -53,6 +53,7 @@ fn mtcp_keepalives_are_off_by_default() {
 
 #[test]
 fn bundle_is_sent_once_host_confirms() {
+    // A bundle fails if the stream ends before the confirmation.
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = Lone::new(framing, ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -74,7 +75,7 @@ fn bundle_is_sent_once_host_confirms() {
         lone.close(error);
         let said = lone.said();
         assert_eq!((failed(&said), downs(&said)), (vec![4], vec![LinkId(0)]));
-        // Who closes its half may have closed both: nothing is sent that might reach nobody.
+        // A peer that closes its half may have closed both: data sent from now on might reach nobody.
         assert_eq!(closed(&said, lone.stream), (!error).then_some(true));
         lone.confirm(ends[3]);
         assert!(lone.said().is_empty(), "too late");
@@ -82,12 +83,13 @@ fn bundle_is_sent_once_host_confirms() {
         lone.connects(1 << 20);
         lone.give(send(5, vec![7; 100]));
         lone.confirm(u64::MAX);
-        assert_eq!(sent(&lone.said()), [5], "counted anew; more than was written is all");
+        assert_eq!(sent(&lone.said()), [5], "counted per stream; more than was written counts as everything");
     }
 }
 
 #[test]
 fn unconfirmed_data_stay_within_window() {
+    // A bundle longer than the window passes as well.
     for framing in FRAMINGS {
         let mut lone = Lone::active(framing, ours(), LinkParams { window_bytes: 1000, ..span() });
         lone.give(send(1, vec![1; 5000]));
@@ -116,7 +118,7 @@ fn window_blocked_bundle_suppresses_keepalives() {
         lone.give(send(1, vec![1; 98]));
         lone.give(send(2, vec![2; 10]));
         assert_eq!(lone.wrote().len(), 100);
-        // Time passes, also for a machine that asks itself what is due.
+        // Time passes, also if the driver wakes the layer without need.
         lone.wait(SECOND * 100);
         assert!(lone.wrote().is_empty());
         lone.confirm(50);
@@ -126,6 +128,7 @@ fn window_blocked_bundle_suppresses_keepalives() {
 
 #[test]
 fn keepalives_never_split_a_bundle() {
+    // A bundle too long for a frame fails at once.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let (link, id, total) = (LinkId(0), SendId(1), 3000);
@@ -189,6 +192,7 @@ fn read_failure_ends_stream_once_begun() {
 
 #[test]
 fn unexpected_input_ends_stream_except_keepalive() {
+    // Peers do not send bundles on this stream.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         let keepalive = frame(framing, &[]);
@@ -206,6 +210,7 @@ fn unexpected_input_ends_stream_except_keepalive() {
 
 #[test]
 fn stalled_peer_is_dropped_link_downtime_excluded() {
+    // While the link is down, the peer's answers cannot arrive.
     for framing in FRAMINGS {
         // Its window is closed from the start, or its host acknowledges nothing.
         for room in [0, 1 << 20] {
@@ -226,13 +231,13 @@ fn stalled_peer_is_dropped_link_downtime_excluded() {
             let said = lone.said();
             assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
         }
-        // Keepalives that are never confirmed show that nobody is there.
+        // Unconfirmed keepalives show that the peer is gone.
         let mut lone = active(framing);
         lone.wait(SECOND * 134);
         assert_eq!(closed(&lone.said(), lone.stream), None);
         lone.wait(SECOND);
         assert_eq!(closed(&lone.said(), lone.stream), Some(true), "2 min after the first");
-        // One that takes a little now and then is not given up.
+        // A peer that accepts a little now and then is kept.
         let mut lone = active(framing);
         lone.give(send(1, vec![1; 100]));
         for bytes in 1..100 {
@@ -274,11 +279,12 @@ fn reconnect_backoff_resets_at_contact_start() {
     assert!(!lone.said().iter().any(|o| matches!(o, Output::Socket(_))), "a stream with nothing under way stays open");
     assert!(lone.wrote().is_empty(), "and silent");
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-    assert_eq!(lone.wrote(), [0; 4], "it shows at once whether somebody is there");
+    assert_eq!(lone.wrote(), [0; 4], "it probes the peer at once");
 }
 
 #[test]
 fn interrupted_bundle_restarts_after_grace() {
+    // An outage shorter than `PARK` is survived, one of `PARK` ends the stream.
     let mut lone = active(Framing::Mtcp);
     lone.give(send(1, vec![1; 100]));
     lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
@@ -318,14 +324,14 @@ fn shutdown_finishes_begun_bundles() {
         lone.wait(SECOND * 1000);
         assert!(lone.said().is_empty(), "nothing is opened again");
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
-        // A peer that confirms nothing is not waited for for ever.
+        // A peer that confirms nothing does not delay the shutdown forever.
         let mut lone = active(framing);
         lone.give(send(1, vec![1; 100]));
         lone.give(Input::Shutdown);
         lone.wait(SECOND * 10);
         let said = lone.said();
         assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
-        // One with nothing under way goes at once.
+        // A stream without bundles in progress closes at once.
         let mut lone = active(framing);
         lone.give(Input::Shutdown);
         assert_eq!(closed(&lone.said(), lone.stream), Some(false));

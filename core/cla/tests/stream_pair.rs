@@ -1,4 +1,4 @@
-//! Every stream layer against itself, over streams that do to it what networks do.
+//! Every stream layer against itself, over streams with the impairments of real networks.
 
 use crate::stream_common::{LINK, StreamPlan, run};
 use farlink_base::{Duration, LayerId};
@@ -6,11 +6,11 @@ use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::tcpcl_v4::{Config, LinkParams, TcpclV4, Tls, Versions};
 use proptest::prelude::*;
 
-/// TCPCLv4 with segments of this size; the sides that connect.
+/// TCPCLv4 with segments of this size; `connect`: the sides that connect.
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     with_tls(segment_bytes, connect, [Tls::Forbid; 2])
 }
-/// The same, speaking version 3; or one side does, and the other both versions.
+/// The same in version 3, or with one side in version 3 and the other in both.
 fn tcpcl_v3(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     versions(segment_bytes, connect, [Tls::Forbid; 2], [Versions::Three; 2])
 }
@@ -46,7 +46,7 @@ fn versions(
     }
 }
 
-/// STCP or MTCP; who connects sends.
+/// STCP or MTCP; the sides that connect send.
 fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
     move |_| {
         let config = oneway::Config { layer: LayerId(3), ..oneway::Config::default() };
@@ -65,15 +65,15 @@ fn without_faults_each_bundle_crosses_once() {
     for framing in FRAMINGS {
         let outcome = run(&StreamPlan::default(), &one_way(framing, 20_000));
         assert_eq!((outcome.repeated, outcome.streams), (0, 2), "one stream each way");
-        // One stream has 20 bundles of 200 bytes, the other 20 of 300: nothing but heads is added, nothing answered.
+        // One stream carries 20 bundles of 200 bytes, the other 20 of 300, plus heads; nothing is answered.
         let frames = if framing == Framing::Stcp { [20 * 204, 20 * 304] } else { [20 * 202, 20 * 303] };
         assert!(frames.iter().any(|bytes| outcome.first == [*bytes, 0] || outcome.first == [0, *bytes]), "{outcome:?}");
     }
 }
 
-/// µD3TN's reader of MTCP loses a bundle where what it reads at once ends within the first bytes of it.
 #[test]
 fn bundles_survive_any_read_boundary() {
+    // µD3TN's reader of MTCP loses a bundle if a read ends within its first bytes.
     for chunk in [1, 2, 3, 7] {
         let plan = StreamPlan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..StreamPlan::default() };
         for framing in FRAMINGS {
@@ -101,7 +101,7 @@ fn both_sides_may_connect() {
 fn dual_version_node_meets_either() {
     use Versions::{Both, Four, Three};
     for (speak, streams) in [([Both, Three], 2), ([Both, Four], 1), ([Both, Both], 1), ([Three, Both], 1)] {
-        // Who knows both asks in version 4 first.
+        // A side with both versions connects in version 4 first.
         let outcome = run(&StreamPlan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
         assert_eq!((outcome.repeated, outcome.streams), (0, streams), "{speak:?}");
     }
@@ -205,7 +205,7 @@ fn refused_bundles_are_sent_again() {
     let plan = StreamPlan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..StreamPlan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));
-    // Nobody is told: what was refused is kept and offered again.
+    // Refusals are not conveyed: refused bundles are kept and offered again.
     for framing in FRAMINGS {
         assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0);
     }
@@ -287,7 +287,7 @@ proptest! {
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
         let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..StreamPlan::default() };
-        // Byte-sized segments and chunks only for short bundles: the point is the cuts.
+        // Segments and chunks of single bytes only for short bundles: the boundaries matter.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &versions(segment, connect, [Tls::Forbid; 2], speak));
         prop_assert!(outcome.took < Duration::from_secs(36_000));
@@ -321,7 +321,7 @@ proptest! {
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
         let plan = StreamPlan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
             forgetful: true, ..StreamPlan::default() };
-        // A byte at a time only for short bundles: the point is the cuts.
+        // Chunks of single bytes only for short bundles: the boundaries matter.
         let least = plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000;
         let outcome = run(&plan, &one_way(framing, window.max(least)));
         prop_assert!(outcome.took < Duration::from_secs(36_000));

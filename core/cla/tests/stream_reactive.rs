@@ -1,5 +1,5 @@
-//! Transfers that break, where both sides keep what was acknowledged (RFC 9174 3.3, RFC 7242 4.1): of a sender the node
-//! hears how much that is, and a receiver acknowledges no more than is kept.
+//! Broken transfers with partial storage on both sides (RFC 9174 3.3, RFC 7242 4.1): the sender's agent learns how
+//! much was kept, and a receiver acknowledges only kept bytes.
 
 use crate::tcpcl_v3_script::{ack, contact, old_ours, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, init_of, message, ours, span};
@@ -9,7 +9,7 @@ use farlink_base::{LinkId, Payload, Refusal};
 use farlink_cla::tcpcl_v4::{Config, LinkParams};
 
 const LEAST: u64 = 1000;
-/// The extension by which a node says so in version 4.
+/// Session extension that announces partial storage in version 4.
 const ITEM: &[u8] = b"\0\xfa\x71\0\x0dfarlink parts";
 
 fn reactive(config: Config) -> Config {
@@ -50,7 +50,7 @@ fn breaks(lone: &mut Lone) -> Vec<Output> {
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
     lone.said()
 }
-/// What was kept of sends that failed, in the order told.
+/// Kept bytes of failed sends, in order.
 fn told(said: &[Output]) -> Vec<(u64, Option<u64>)> {
     let pick = |o: &Output| match o {
         Output::SentInPart { id, bytes, link: LinkId(0) } => Some((id.0, Some(*bytes))),
@@ -81,6 +81,7 @@ fn partial_storage_is_announced_when_enabled() {
 
 #[test]
 fn acknowledged_parts_count_only_when_negotiated() {
+    // Both sides must have announced partial storage.
     let other = b"\0\xfa\x71\0\x0dsomebody else";
     for (ours_too, item, counts) in
         [(true, ITEM, true), (false, ITEM, false), (true, &other[..], false), (true, &[], false)]
@@ -122,6 +123,7 @@ fn refused_transfer_counts_nothing_kept() {
 
 #[test]
 fn acknowledgments_wait_for_storage() {
+    // The final acknowledgment waits for the whole bundle.
     let mut lone = four(Lone::passive(reactive(ours())), ITEM);
     lone.hear(&segment4(2, 0, &[1; 100]));
     let said = lone.said();
@@ -134,7 +136,7 @@ fn acknowledgments_wait_for_storage() {
     lone.give(Input::Kept { ticket, bytes: 150 });
     assert_eq!(lone.wrote(), ack4(2, 0, 100), "segments are acknowledged whole");
     lone.give(Input::Kept { ticket, bytes: 120 });
-    assert!(lone.wrote().is_empty(), "less than before says nothing");
+    assert!(lone.wrote().is_empty(), "a smaller value is ignored");
     lone.give(Input::Kept { ticket, bytes: 300 });
     assert_eq!(lone.wrote(), [ack4(0, 0, 200), ack4(0, 0, 300)].concat());
     lone.hear(&segment4(0, 0, &[1; 100]));

@@ -1,4 +1,4 @@
-//! Rules of RFC 9174 about single fields and messages, one test for each.
+//! Rules of RFC 9174 on single fields and messages, one test for each.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -6,7 +6,7 @@ use farlink_base::{Refusal, socket};
 
 const START: u8 = 2;
 const END: u8 = 1;
-/// The bits of flags that mean nothing.
+/// Reserved bits of flags.
 const RESERVED: u8 = 0xfc;
 
 fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
 fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
     [&[2, flags][..], &id.to_be_bytes(), &len.to_be_bytes()].concat()
 }
-/// A SESS_INIT with these limits of what its sender takes and these extension items.
+/// A SESS_INIT with these limits and extension items.
 fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Vec<u8> {
     let mut init = [&[7, 0, 30][..], &segment_mru.to_be_bytes(), &transfer_mru.to_be_bytes()].concat();
     init.extend((node_id.len() as u16).to_be_bytes());
@@ -25,8 +25,8 @@ fn init(segment_mru: u64, transfer_mru: u64, node_id: &[u8], items: &[u8]) -> Ve
     init.extend_from_slice(items);
     init
 }
-/// What becomes of a session to which the script says this instead of SESS_INIT: what is written, whether it closes,
-/// and whether the peer is there.
+/// Introduces the script by these bytes instead of a regular SESS_INIT; returns the bytes written, whether the
+/// session closes, and whether the peer is up.
 fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
     lone.hear(&message("contact_no_tls"));
     lone.wrote();
@@ -63,7 +63,11 @@ fn version_mismatch_is_handled_by_each_side() {
         let mut active = Lone::active(span());
         active.wrote();
         active.hear(&other);
-        assert_eq!((active.wrote(), active.closed()), (vec![], Some(false)), "{version}: the active side says no more");
+        assert_eq!(
+            (active.wrote(), active.closed()),
+            (vec![], Some(false)),
+            "{version}: the active side sends nothing more"
+        );
         let mut passive = Lone::passive(ours());
         passive.hear(&other);
         assert_eq!(passive.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "{version}");
@@ -96,6 +100,7 @@ fn reserved_bits_are_zero_and_ignored() {
 /// Keeps 9174-4.8-1, 9174-4.8-3, 9174-4.8-4, 9174-4.8-5.
 #[test]
 fn unknown_critical_session_extension_terminates() {
+    // Other unknown extensions are skipped.
     let session = |items: &[u8]| introduced(Lone::passive(ours()), &init(4096, 1 << 20, b"ipn:1.0", items));
     for items in [&[0, 0, 9, 0, 2, 1, 1][..], &[0xfe, 0xff, 0xff, 0, 0], &[0, 0, 9, 0, 1, 1, 0xfe, 0, 9, 0, 1, 1]] {
         assert_eq!(session(items), (vec![], None, true), "{items:02x?}");
@@ -145,10 +150,10 @@ fn segments_and_transfers_respect_peer_limits() {
     assert_eq!(wrote, [&first[..], &10u64.to_be_bytes(), &[2; 10], &rest.concat()].concat());
 }
 
-/// RFC 9174 5.2.3: whoever sent it may know more than this node.
 /// Keeps 9174-5.2.2-2, 9174-5.2.3-4.
 #[test]
 fn acknowledgment_echoes_segment_flags() {
+    // RFC 9174 5.2.3: the flags are echoed, because their meaning is the segment sender's.
     let mut lone = Lone::passive(ours()).greet(30);
     for (flags, so_far) in [(RESERVED | START, 3), (0x80, 6), (0, 9)] {
         lone.hear(&segment(flags, 0, b"abc"));
@@ -181,7 +186,7 @@ fn termination_before_initialization_is_answered() {
     for lone in [Lone::passive(ours()), Lone::active(span())] {
         assert_eq!(introduced(lone, &[5, 0, 3]), (vec![5, 1, 3], Some(false), false), "busy");
     }
-    // Before the contact headers it is no message at all.
+    // Before the contact headers it is not a message at all.
     let mut lone = Lone::passive(ours());
     lone.hear(&[5, 0, 3]);
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));

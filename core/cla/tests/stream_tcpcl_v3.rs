@@ -1,4 +1,4 @@
-//! TCPCLv3 byte by byte: the vectors, what both sides agree on, and how a session ends (RFC 7242).
+//! TCPCLv3 byte by byte: vectors, negotiation, and the end of a session (RFC 7242).
 
 use crate::tcpcl_v3_script::{
     ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment,
@@ -16,7 +16,7 @@ fn vector_session_matches_byte_for_byte() {
     let file = file("tcpclv3.json");
     let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
     let mut want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
-    // This side offers refusals and asks for lengths, and no reactive fragmentation; it answers a goodbye.
+    // This side offers refusals, asks for lengths and offers no reactive fragmentation; it answers SHUTDOWN.
     want[5] = ALL;
     want.push(0x50);
     for chunk in [1, 2, 3, 100] {
@@ -96,6 +96,7 @@ fn silent_peer_is_terminated_after_two_intervals() {
 /// Keeps 7242-4.2-2.
 #[test]
 fn subsecond_keepalive_becomes_one_second() {
+    // An interval of 0 would disable keepalives.
     let often = Config { keepalive: Duration::from_millis(400), ..old_ours() };
     let mut lone = Lone::connecting(often, span());
     assert_eq!(lone.wrote()[6..8], [0, 1], "0 would be none at all");
@@ -197,6 +198,7 @@ fn unacknowledged_bundle_is_sent_once_host_confirms() {
 
 #[test]
 fn unrefusable_peer_is_dropped_without_room() {
+    // Without refusals, lack of room cannot be conveyed; for any other reason the bundle is acknowledged.
     for flags in [SILENT, UNACKED] {
         let mut lone = passive(flags);
         lone.hear(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
@@ -269,6 +271,7 @@ fn new_bundle_during_termination_is_refused() {
 
 #[test]
 fn peer_termination_returns_unacknowledged_bundles() {
+    // The peer acknowledges nothing after its SHUTDOWN.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
@@ -288,12 +291,12 @@ fn peer_termination_returns_unacknowledged_bundles() {
 /// Keeps 7242-4.2-1, 7242-6.1-4, 7242-6.1-5.
 #[test]
 fn termination_in_any_state_ends_session() {
-    // Right behind the contact header, in one piece with it.
+    // Directly after the contact header, in one piece with it.
     let mut lone = Lone::passive(old_ours());
     lone.hear(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
     assert!(lone.wrote().ends_with(&[0x50]));
     assert_eq!(lone.closed(), Some(false));
-    // In place of it.
+    // Instead of it.
     let mut lone = Lone::passive(old_ours());
     lone.hear(&[0x50; 20]);
     assert_eq!(lone.closed(), Some(false), "no magic bytes");
@@ -327,7 +330,7 @@ fn requested_reconnect_delay_is_obeyed() {
         assert!(!connects(&mut lone), "{goodbye:x?}");
         lone.wait(Duration::from_secs(2));
         assert_eq!(connects(&mut lone), waits.is_some(), "{goodbye:x?}");
-        // Contact begins anew: that is another matter.
+        // A new contact cancels the delay.
         for state in [farlink_base::layer::LinkState::DOWN, farlink_base::layer::LinkState::UP] {
             lone.give(Input::Link { link: LinkId(0), state });
         }

@@ -1,5 +1,5 @@
-//! TCPCLv3 against peers that lie, stall or miscount: without numbers for transfers both sides must count alike
-//! (RFC 7242 5.3, 5.4).
+//! TCPCLv3 against peers that lie, stall or miscount: without transfer numbers both sides must count alike (RFC 7242
+//! 5.3, 5.4).
 
 use crate::tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
 use crate::tcpcl_v4_script::{Lone, send};
@@ -7,7 +7,7 @@ use farlink_base::layer::{Input, Output};
 use farlink_base::{Duration, Refusal, socket};
 use farlink_cla::tcpcl_v4::Config;
 
-/// It says goodbye and closes; nothing of what it heard is taken.
+/// Asserts that the session has ended with SHUTDOWN, and that nothing received was accepted.
 fn is_over(lone: &mut Lone, why: &str) {
     let (wrote, said) = (lone.wrote(), lone.said());
     assert!(wrote.ends_with(&[0x50]) || wrote.ends_with(&[0x52, 2]), "{why}: {wrote:x?}");
@@ -70,7 +70,7 @@ fn out_of_turn_acknowledgment_fails_all() {
 
 #[test]
 fn segments_crossing_refusal_may_be_refused() {
-    // RFC 7242 5.4: they SHOULD be; most peers say it once.
+    // RFC 7242 5.4: they SHOULD be refused; most peers refuse once.
     for again in 0..3 {
         let mut lone = active(ALL);
         lone.give(send(1, vec![1; 60]));
@@ -88,7 +88,7 @@ fn segments_crossing_refusal_may_be_refused() {
 /// Keeps 7242-5.5-3.
 #[test]
 fn length_refusal_allows_one_per_segment() {
-    // Its length and the first of three segments have left.
+    // The LENGTH message and the first of three segments have left.
     let begun = || {
         let mut lone = active(ALL);
         lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 32 }));
@@ -103,14 +103,14 @@ fn length_refusal_allows_one_per_segment() {
     lone.give(send(2, vec![2; 20]));
     lone.hear(&ack(20));
     assert_eq!(lone.sent(), [2]);
-    // Whether the second refusal is of the first segment or of the second bundle nobody can tell.
+    // The second refusal may be of the first segment or of the second bundle: it is ambiguous.
     let mut lone = begun();
     lone.hear(&[0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
     lone.give(send(2, vec![2; 20]));
     lone.hear(&[0x32]);
-    assert_eq!(lone.failed(), [(2, None)], "it comes again");
+    assert_eq!(lone.failed(), [(2, None)], "sent again");
     // A peer that acknowledges a segment has not refused the length.
     let mut lone = begun();
     lone.hear(&ack(28));
@@ -122,7 +122,7 @@ fn length_refusal_allows_one_per_segment() {
     assert_eq!(lone.failed(), [(2, Some(Refusal::NotAcceptable))]);
 }
 
-/// Accepts whatever is offered whole, until nothing more is; how many, and how many at once at most.
+/// Accepts all complete offers until there are no more; returns their number, and the most at once.
 fn accept_all(lone: &mut Lone) -> (usize, usize) {
     let (mut accepted, mut most) = (0, 0);
     loop {
@@ -144,7 +144,7 @@ fn tiny_bundle_flood_is_read_as_answered() {
     assert_eq!(accepted, 20_000);
     assert!(most < 1100, "{most} held at once");
     assert_eq!(lone.wrote(), ack(1).repeat(20_000));
-    // What came before the end of the stream was sent, whoever still has to say so.
+    // Data received before the end of the stream counts, even if answers are pending.
     let mut lone = passive(NONE);
     lone.hear(&crowd);
     lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: false }));
@@ -153,11 +153,12 @@ fn tiny_bundle_flood_is_read_as_answered() {
 
 #[test]
 fn empty_bundles_and_segments_stay_cheap() {
+    // Their answers must be bounded, too.
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"").repeat(20_000));
     assert_eq!(lone.wrote(), vec![0x30; 20_000]);
     assert!(lone.closed().is_none());
-    // Behind a bundle that nobody has decided about.
+    // Behind a bundle without a verdict.
     let mut lone = passive(ALL);
     lone.hear(&[segment(START | END, b"first"), segment(START, b"a")].concat());
     let first = lone.tickets();
@@ -187,7 +188,7 @@ fn ambiguous_refusal_refuses_neither() {
     lone.hear(&[0x32, 0x32]);
     assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, None)], "the second comes again");
     assert_eq!(lone.wrote(), [0x50]);
-    // Of one segment each there is no doubt.
+    // With one segment each there is no ambiguity.
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 20]));
     lone.give(send(2, vec![2; 20]));
@@ -197,6 +198,7 @@ fn ambiguous_refusal_refuses_neither() {
 
 #[test]
 fn refused_bundle_is_refused_once() {
+    // The rest of it is skipped.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     let said = lone.said();
@@ -282,14 +284,14 @@ fn endless_bundle_ends_session() {
         waited += 20;
         assert!(waited < 200, "for ever");
     }
-    // Keepalives inside a segment are data; after it they are none.
+    // Keepalives within a segment are data; after it they are none.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     for _ in 0..13 {
         lone.wait(Duration::from_secs(10));
         lone.hear(&[0x40]);
     }
-    assert_eq!(lone.closed(), Some(false), "signs of life are no progress");
+    assert_eq!(lone.closed(), Some(false), "keepalives are no progress");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! TLS as TCPCLv4 asks for it (RFC 9174 4.3, 4.4): when it begins, what it may not be talked out of,
-//! and that who a peer claims to be is not who it proves to be.
+//! TLS in TCPCLv4 (RFC 9174 4.3, 4.4): when it starts, that it cannot be suppressed, and that a claimed identity
+//! differs from a proven one.
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
@@ -30,14 +30,14 @@ fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     }
     said.iter().filter_map(peer).collect()
 }
-/// A node with a link to `ipn:1.0`, which connects to it.
+/// A node with a link to `ipn:1.0`, to which it connects.
 fn visited(tls: Tls) -> Lone {
     let mut lone = Lone::new(config(tls), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();
     lone
 }
-/// The same, after TLS with a certificate for these names.
+/// The same after TLS, with a certificate for these node IDs.
 fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     let mut lone = visited(tls);
     lone.hear(&message("contact_tls"));
@@ -137,6 +137,7 @@ fn failed_or_endless_handshake_leaves_nothing() {
 /// Keeps 9174-4.4.4.3-1, 9174-4.4.4.3-2, 9174-4.6-3.
 #[test]
 fn certificate_for_other_node_ends_session() {
+    // A certificate without node IDs proves nothing.
     let claimed = Some("ipn:1.0");
     for (proven, want) in [
         (&["ipn:1.0"][..], Some((claimed, claimed))),
@@ -154,7 +155,7 @@ fn certificate_for_other_node_ends_session() {
             assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
         }
     }
-    // Who claims nothing is who it proves to be.
+    // A peer without a claim gets its proven identity.
     let mut lone = secured_visit(Tls::Require, &["ipn:1.0"]);
     let mut silent = message("sess_init_ipn");
     let at = silent.len() - 4 - "ipn:1.0".len();
@@ -166,10 +167,10 @@ fn certificate_for_other_node_ends_session() {
     assert!(said.iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "the link of that name");
 }
 
-/// RFC 9174 4.4.4.2: who is told why can mend it.
 /// Keeps 9174-4.4.4.2-4.
 #[test]
 fn certificate_for_other_host_ends_session() {
+    // RFC 9174 4.4.4.2: the operator of the peer can correct what is reported.
     for tls in [Tls::Allow, Tls::Require] {
         let mut lone = visited(tls);
         lone.hear(&message("contact_tls"));
@@ -186,6 +187,7 @@ fn certificate_for_other_host_ends_session() {
 
 #[test]
 fn only_proof_takes_link_from_claim() {
+    // A proof does take the link from a claim.
     let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
     lone.hear(&message("sess_init_ipn"));
     lone.said();

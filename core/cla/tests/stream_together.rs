@@ -1,4 +1,4 @@
-//! What a driver has at hand at once is written together, and is what would be written one by one.
+//! Messages handed over together are written together, with the same bytes as one by one.
 
 use crate::tcpcl_v4_script::{Lone, send, span};
 use farlink_base::layer::{Input, Output};
@@ -10,7 +10,7 @@ const BUNDLES: u64 = 100;
 fn established() -> Lone {
     Lone::active(LinkParams { segment_bytes: 4096, ..span() }).greet(30)
 }
-/// Tells a layer all of it and has it write what waits for that; how many writes that came to.
+/// Passes all inputs to a layer, lets it write what has accumulated, and returns the number of writes.
 fn tell_together(lone: &mut Lone, inputs: impl IntoIterator<Item = Input>) -> usize {
     let (mut out, mut streams) = (Vec::new(), Vec::new());
     for input in inputs {

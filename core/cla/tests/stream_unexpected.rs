@@ -1,5 +1,5 @@
-//! What a TCPCLv4 session survives of a peer that breaks the rules, and how long it waits for one that does not
-//! answer (RFC 9174 5.1.2, 5.2, 6.1).
+//! TCPCLv4 sessions with peers that break the rules, and timeouts for peers that do not answer (RFC 9174 5.1.2, 5.2,
+//! 6.1).
 
 use crate::tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
 use farlink_base::layer::{Input, Output, SendId};
@@ -19,7 +19,7 @@ fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
 fn refuse(code: u8, id: u64) -> Vec<u8> {
     [&[3, code][..], &id.to_be_bytes()].concat()
 }
-/// The session is as good as new: a transfer is offered and acknowledged.
+/// Asserts that the session still works: a transfer is offered and acknowledged.
 fn goes_on(lone: &mut Lone, id: u64) {
     lone.wrote();
     lone.hear(&segment(START | END, id, b"abc"));
@@ -80,7 +80,7 @@ fn every_segment_after_refusal_is_refused() {
         assert_eq!(lone.wrote(), refuse(2, 5), "RFC 9174 5.2.4");
     }
     goes_on(&mut lone, 1);
-    // Refused is done with: a goodbye does not wait for the rest of it.
+    // A refused transfer is finished: termination does not wait for its rest.
     lone.hear(&segment(START, 2, b"abc"));
     let said = lone.said();
     let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
@@ -89,10 +89,10 @@ fn every_segment_after_refusal_is_refused() {
     assert_eq!(lone.closed(), Some(false));
 }
 
-/// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
 /// Keeps 9174-4.5-1, 9174-5.1.2-3, 9174-5.2.4-2, 9174-5.2.4-5.
 #[test]
 fn messages_about_finished_transfer_are_tolerated() {
+    // RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 100]));
     lone.hear(&refuse(2, 0));
@@ -153,15 +153,15 @@ fn exhausted_session_terminates() {
     assert_eq!(lone.closed(), Some(false));
 }
 
-/// RFC 9174 6.1: one SESS_TERM a direction.
 /// Keeps 9174-6.1-3.
 #[test]
 fn goodbye_is_said_once() {
+    // RFC 9174 6.1: one SESS_TERM per direction.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[5, 0, 0]);
     assert!(lone.wrote().ends_with(&[5, 1, 0]));
-    // The transfer keeps the session; then comes a list of extensions longer than this node reads.
+    // The transfer keeps the session open; then follows a list of extensions longer than this node reads.
     lone.hear(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
@@ -174,7 +174,7 @@ fn unacknowledged_bundle_times_out_despite_keepalives() {
     for seconds in (0..150).step_by(10) {
         assert!(seconds <= 130, "still in flight");
         lone.wait(Duration::from_secs(10));
-        // Neither a keepalive nor an acknowledgment of what was acknowledged brings it on.
+        // Neither a keepalive nor a repeated acknowledgment is progress.
         lone.hear(&[&[4][..], &ack(0, 0, 0)].concat());
         if lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })) {
             assert!(seconds >= 100, "not before its time");
@@ -186,6 +186,7 @@ fn unacknowledged_bundle_times_out_despite_keepalives() {
 
 #[test]
 fn bundle_after_silence_gets_full_timeout() {
+    // The progress timer starts with the bundle.
     let mut lone = Lone::active(span()).greet(0);
     lone.wait(Duration::from_secs(100_000));
     lone.give(send(1, vec![1; 60]));
@@ -197,7 +198,7 @@ fn bundle_after_silence_gets_full_timeout() {
 
 #[test]
 fn unanswered_termination_ends_session() {
-    // Dead, or alive and deaf to it.
+    // The peer is dead, or alive but ignores SESS_TERM.
     for lives in [false, true] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(Input::Shutdown);
@@ -216,6 +217,7 @@ fn unanswered_termination_ends_session() {
 
 #[test]
 fn half_closed_peer_still_gets_acknowledgments() {
+    // A peer that has closed its half still reads.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
     let tickets = lone.tickets();

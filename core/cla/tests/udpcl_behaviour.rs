@@ -1,4 +1,4 @@
-//! Links of UDPCL: what they take, how they come and go, and who is believed to be at their ends.
+//! UDPCL links: accepted bundles, additions and removals, and attribution of datagrams.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, bundle, datagram, located, malformed, offers, seconds, sent};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
@@ -7,7 +7,7 @@ use farlink_cla::udpcl::packet::announcement;
 use farlink_cla::udpcl::{LinkParams, Usage};
 use std::net::SocketAddr;
 
-/// What became of bundles: sent, or failed with what.
+/// Outcomes of bundles: sent, or failed with this reason.
 fn outcomes(out: &[Output]) -> Vec<(u64, Result<(), Option<Refusal>>)> {
     let outcome = |o: &Output| match o {
         Output::Sent { id, .. } => Some((id.0, Ok(()))),
@@ -72,6 +72,7 @@ fn unsendable_bundle_fails_at_once() {
 
 #[test]
 fn link_down_returns_unsent_bundles() {
+    // Other bundles follow when the link is up again.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -92,6 +93,7 @@ fn link_down_returns_unsent_bundles() {
 
 #[test]
 fn withdrawal_is_answered_once() {
+    // Whether the bundle waits or is leaving.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.send(1, bundle(1, 5000));
     bench.send(2, bundle(2, 5000));
@@ -109,6 +111,7 @@ fn withdrawal_is_answered_once() {
 
 #[test]
 fn read_failure_yields_to_next_bundle() {
+    // The bundle was being read in parts.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     let (link, whole) = (LINK, bundle(1, 9000));
     let first = Input::Send {
@@ -131,6 +134,7 @@ fn read_failure_yields_to_next_bundle() {
 
 #[test]
 fn removed_link_returns_all_and_frees_number() {
+    // The number may then be used for another link.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.hear(address(0), announcement(30_000, "ipn:1.0"));
     bench.send(1, bundle(1, 5000));
@@ -182,6 +186,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
 
 #[test]
 fn neighbour_matches_address_then_sole_host() {
+    // A host is enough if no other link leads there.
     let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(1, 20).to_bytes().unwrap();
     let beside = SocketAddr::from(([10, 0, 0, 1], 40_000));
@@ -215,6 +220,7 @@ fn enabled_link_wins_shared_address() {
 
 #[test]
 fn name_claim_binds_only_its_address() {
+    // Nor may it name another node than the configured one.
     let mut bench = UdpclBench::new(|_, _| {});
     let name = |text: &str| announcement(30_000, text);
     assert_eq!(peers(&bench.hear(address(0), name("ipn:1.0"))), [(LINK, Some("ipn:1.0".into()))]);
@@ -252,9 +258,10 @@ fn keepalives_are_spaced_and_skipped_when_busy() {
     assert_eq!(bench.layer.next_timeout(), None);
 }
 
-/// Draft section 3.5.3: an interval is no longer than a minute.
 #[test]
 fn v2_node_announces_listening_each_minute() {
+    // Draft section 3.5.3: the interval is at most a minute.
+    // Also while bundles leave.
     let mut bench = UdpclBench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
     let mut said = Vec::new();
     for id in 0..100 {
@@ -297,6 +304,7 @@ fn rate_change_is_obeyed_at_once() {
 
 #[test]
 fn verdicts_and_holds_change_nothing() {
+    // UDPCL conveys neither.
     use farlink_base::layer::Ticket;
     let mut bench = UdpclBench::new(|_, _| {});
     assert_eq!(offers(&bench.input(datagram(address(0), bundle(1, 30).to_bytes().unwrap()))).len(), 1);

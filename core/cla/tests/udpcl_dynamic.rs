@@ -1,4 +1,4 @@
-//! Peers nobody configured: what has to be shown before anything is sent to them, and for how long.
+//! Peers without a configured link: the conditions for sending to them, and for how long.
 
 use crate::udpcl_common;
 
@@ -16,7 +16,7 @@ fn nonce_of(packet: &Bytes) -> u64 {
     let rope = packet.clone().into();
     Extensions::read(&mut farlink_base::Payload::reader(&rope)).unwrap().probe.unwrap().nonce
 }
-/// A stranger says its name and answers what it is asked; its link.
+/// Lets an unknown peer announce itself and answer the probe; returns its link.
 fn meet(bench: &mut UdpclBench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
     let asked = sent(&bench.hear(from, announcement(listens_ms, name)));
     let [(Destination::Address(to), probe)] = &asked[..] else { return None };
@@ -84,9 +84,10 @@ fn dynamic_peer_becomes_configured_neighbour() {
     assert_eq!(bench.layer.places(), 3);
 }
 
-/// Draft sections 3.5.6 and 3.5.7; its address may be forged.
 #[test]
 fn probe_reply_is_prompt_and_small() {
+    // Draft sections 3.5.6 and 3.5.7. The source address may be forged, so the answer is hardly longer than the
+    // probe.
     let mut bench = UdpclBench::new(|_, _| {});
     let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
     for from in [address(0), stranger()] {
@@ -100,9 +101,9 @@ fn probe_reply_is_prompt_and_small() {
     assert_eq!((sent(&bench.later(200.0)).len(), bench.layer.next_timeout()), (0, None));
 }
 
-/// One small packet of a forged address, with hundreds of questions in it, would be a flood at whoever has that address.
 #[test]
 fn repeated_questions_draw_one_small_reply() {
+    // A small packet with a forged address and hundreds of questions must not cause a flood at that address.
     let mut bench = UdpclBench::new(|_, _| {});
     let probes: Vec<u8> =
         (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
@@ -143,9 +144,9 @@ fn dynamic_peers_are_bounded_and_reused() {
     assert_eq!(bench.layer.places(), 1025);
 }
 
-/// One that announces itself to its neighbour, which has no link to it.
 #[test]
 fn one_sided_configuration_exchanges_both_ways() {
+    // One entity announces itself to its neighbour, which has no link to it.
     let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
     let span = LinkParams { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..LinkParams::default() };
     let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];

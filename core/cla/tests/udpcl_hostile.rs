@@ -1,4 +1,4 @@
-//! What a UDPCL entity makes of datagrams that nobody should send, and what they may cost it.
+//! UDPCL entities and hostile datagrams: handling and cost.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, bundle, malformed, offers, refused, sent, split};
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, Output};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 fn elsewhere(n: u32) -> SocketAddr {
     SocketAddr::from(([192, (n >> 16) as u8, (n >> 8) as u8, n as u8], 4556))
 }
-/// A packet of one segment.
+/// A packet with one segment.
 fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xa1, 0x02, 0x84, 0x19];
     packet.extend(id.to_be_bytes());
@@ -35,7 +35,7 @@ fn every_first_octet_is_handled() {
             let (bundles, complaints) = (offers(&out), malformed(&out).len());
             match MessageKind::of(first) {
                 MessageKind::Padding => assert_eq!((bundles.len(), complaints), (0, 0), "{packet:02x?}"),
-                // The agent says what it is.
+                // The agent parses it.
                 MessageKind::Bundle => assert_eq!((bundles[0].1.len(), complaints), (packet.len() as u64, 0)),
                 MessageKind::Dtls | MessageKind::Unused => {
                     assert_eq!((bundles.len(), complaints), (0, 1), "{packet:02x?}")
@@ -64,7 +64,7 @@ fn adjacent_messages_are_read_in_order() {
     );
     let out = bench.hear(address(0), [&one[..], b"\x42", &two].concat());
     assert_eq!((offers(&out).len(), malformed(&out).len()), (1, 1), "after what is no message nothing is read");
-    // A datagram of the shortest bundles there are.
+    // A datagram of the shortest possible bundles.
     let mut bench = UdpclBench::new(|config, _| config.split = |_| Ok(Some(2)));
     let out = bench.hear(address(0), [0x9f, 0xff].repeat(32_000));
     assert_eq!((offers(&out).len(), malformed(&out).len()), (512, 1));
@@ -105,6 +105,7 @@ fn lengths_nobody_has_cost_nothing() {
 
 #[test]
 fn overlap_flood_holds_nothing() {
+    // Overlapping segments must not hide a bundle sent properly.
     let mut bench = UdpclBench::new(|_, _| {});
     let whole = bundle(7, 60_000).to_bytes().unwrap();
     let mut rng = Rng::new(1);
@@ -122,6 +123,7 @@ fn overlap_flood_holds_nothing() {
 
 #[test]
 fn address_flood_stays_within_quarter() {
+    // A hundred thousand addresses are used.
     let mut bench = UdpclBench::new(|config, _| (config.transfers, config.memory_bytes) = (1000, 1 << 20));
     let piece = vec![0x9f; 1000];
     let mut peer_ups = 0;
@@ -182,10 +184,10 @@ fn replies_never_exceed_input() {
     assert!(said < heard, "{said} B in answer to {heard} B");
 }
 
-/// Bytes by chance, and packets with some bits turned: nothing panics, nothing is held for ever, and all
-/// that is offered was heard.
 #[test]
 fn arbitrary_datagrams_are_survived() {
+    // Random bytes and packets with flipped bits: nothing panics, nothing is held forever, and everything offered was
+    // received.
     let mut rng = Rng::new(11);
     let whole = bundle(7, 300).to_bytes().unwrap();
     let templates =

@@ -1,12 +1,12 @@
-//! Two UDPCL entities through bad channels: what arrives is right, and once for each copy of its
-//! datagram; what was given has left; no transfer is stuck, and all memory is given back.
+//! Two UDPCL entities over impaired channels: bundles arrive intact, once per copy of their datagram; everything
+//! handed over has left; no transfer hangs and all memory is released.
 
 use crate::udpcl_common::{Channel, UdpclPair};
 use farlink_base::layer::{Input, LinkState};
 use farlink_base::{DataRate, Duration, Instant};
 use farlink_cla::udpcl::LinkParams;
 
-/// Sizes around the borders of segments, datagrams and trains.
+/// Sizes around the limits of segments, datagrams and batches.
 const SIZES: [usize; 10] = [13, 100, 1370, 1384, 1400, 1401, 2760, 5000, 30_000, 65_507];
 
 fn version(version: u8) -> LinkParams {
@@ -25,7 +25,7 @@ fn filled(seed: u64, channel: Channel, span: LinkParams, count: u64) -> UdpclPai
     }
     world
 }
-/// How many bundles arrived at a side, and how many of them more than once.
+/// Number of bundles that arrived at a side, and of those that arrived more than once.
 fn arrived(world: &UdpclPair, side: usize) -> (usize, usize) {
     let offers = &world.agents[side].offers;
     (offers.len(), offers.values().filter(|n| **n > 1).count())
@@ -66,12 +66,13 @@ fn segment_loss_drops_whole_bundle() {
 
 #[test]
 fn reordered_copies_join_once() {
+    // Copies of single datagrams arrive as often as they are copied.
     for seed in 0..5 {
         let channel = || Channel { duplicate: 0.3, jitter: Duration::from_millis(500), ..Channel::default() };
         let world = filled(seed, channel(), version(2), 100);
         for side in 0..2 {
             let (arrived, twice) = arrived(&world, side);
-            // Short ones leave without a number, as in version 1.
+            // Short bundles leave without a transfer number, as in version 1.
             let short = world.agents[side].offers.iter().filter(|(_, n)| **n > 1).count();
             assert_eq!((arrived, twice), (100, short));
             let long = |number: u64, shift: usize, halves: usize| {
@@ -82,7 +83,7 @@ fn reordered_copies_join_once() {
             assert!(copied.clone().count() >= 30 && copied.into_iter().all(|(_, times)| *times == 1));
         }
         let world = filled(seed, channel(), version(1), 100);
-        assert!(arrived(&world, 1).1 > 10, "in one datagram each, the agent is who knows a copy");
+        assert!(arrived(&world, 1).1 > 10, "single datagrams are deduplicated by the agent");
         assert!(world.agents[1].offers.values().all(|n| *n <= 2));
     }
 }
@@ -103,10 +104,10 @@ fn long_bundles_are_segmented_while_read() {
     }
 }
 
-/// The rate is that of the link, headers counted; without one, the pace of the configuration.
 /// Keeps 9171-7.2-1.
 #[test]
 fn rate_limit_holds_at_any_time() {
+    // The rate is that of the link, headers included; without one, the configured pace.
     let paced = |state: Option<LinkState>, span: LinkParams, bytes_per_second: f64, burst: f64| {
         let mut world = UdpclPair::new(7, Channel { state, ..Channel::default() }, span);
         let len = 1360;
@@ -121,7 +122,7 @@ fn rate_limit_holds_at_any_time() {
         let datagram = (len + 28) as f64;
         let due = (total as f64 - datagram) / bytes_per_second;
         assert!(took <= due * 1.001 + 0.002, "not slower: {took} s, {due} s at the rate");
-        // From whenever to whenever.
+        // Over every interval between two datagrams.
         for (first, (from, _)) in wire.iter().enumerate().step_by(7) {
             let mut sum = 0;
             for (at, bytes) in &wire[first..] {
@@ -131,7 +132,7 @@ fn rate_limit_holds_at_any_time() {
             }
         }
     };
-    // At a low rate exactly; at a high one what 2 ms are worth may leave at once.
+    // Exactly at a low rate; at a high rate a burst of 2 ms may leave at once.
     for (rate, burst) in [(64_000, 0.0), (1_000_000, 0.0), (5_000_000, 0.0), (100_000_000, 0.002)] {
         let state = LinkState { rate: Some(DataRate(rate)), ..LinkState::UP };
         paced(Some(state), LinkParams::default(), rate as f64 / 8.0, burst);
@@ -142,6 +143,7 @@ fn rate_limit_holds_at_any_time() {
 
 #[test]
 fn slow_link_keeps_short_backlog() {
+    // More stays with the agent, which can still reorder the bundles.
     let state = Some(LinkState { rate: Some(DataRate(1_000_000)), ..LinkState::UP });
     let mut world = UdpclPair::new(2, Channel { state, ..Channel::default() }, LinkParams::default());
     for number in 0..100 {

@@ -1,5 +1,4 @@
-//! The packets of draft-ietf-dtn-udpcl-04, byte for byte: read, and where this entity says such a thing,
-//! written.
+//! Packets of draft-ietf-dtn-udpcl-04, byte for byte: parsed, and written where this entity sends the like.
 
 use crate::udpcl_common::{LINK, UdpclBench, address, malformed, offers, sent};
 use farlink_base::layer::{Input, LinkState, Output};
@@ -26,7 +25,7 @@ fn read(packet: &[u8]) -> Extensions {
     assert!(packet[reader.position() as usize..].iter().all(|byte| *byte == 0), "the rest is padding");
     known
 }
-/// The bundle of the vectors, of which a walk over its CBOR is not tried here.
+/// Takes the whole datagram for one bundle; splitting by CBOR is not tested here.
 fn whole(_: &Payload) -> Result<Option<u64>, Malformed> {
     Ok(None)
 }
@@ -91,10 +90,10 @@ fn all_vector_packets_are_accepted() {
     }
 }
 
-/// RFC 7122 3.4, and draft section 3.5.3: the neighbour is told its name, and who is there.
 /// Keeps 7122-3.4-1.
 #[test]
 fn keepalives_match_vectors() {
+    // RFC 7122 3.4, and draft section 3.5.3: the neighbour learns this node's ID and address.
     let v = vectors();
     for (version, packet) in [(1, "keepalive"), (2, "sender_listen_30s_node")] {
         let mut bench = UdpclBench::new(|config, span| {

@@ -1,4 +1,4 @@
-//! A node that announces itself and hears others, in virtual time, with links that come up as a test says.
+//! A node that announces itself and receives beacons, in virtual time; links come up as a test decides.
 #![allow(dead_code)]
 
 use farlink_base::{Duration, EndpointId, Instant};
@@ -19,7 +19,7 @@ pub fn at(address: &str) -> SocketAddr {
 pub fn s(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as u64)
 }
-/// A beacon of a node that serves TCPCLv4 at 4556.
+/// Beacon of a node that serves TCPCLv4 at port 4556.
 pub fn beacon(node: &str, period: u64) -> Vec<u8> {
     numbered(node, period, 0)
 }
@@ -32,14 +32,14 @@ pub fn serving(node: &str, period: u64, sequence: u32, services: &[(&str, u16)])
     Beacon { node: node.parse().unwrap(), sequence: Some(sequence), services, period }.emit()
 }
 
-/// What the node knows besides.
+/// Answers of the node to the announcer's queries.
 #[derive(Default)]
 pub struct SiteWorld {
-    /// Nodes it needs no beacon of.
+    /// Nodes that are reachable without a beacon.
     pub known: BTreeSet<String>,
-    /// Addresses that answer.
+    /// Addresses that accept connections.
     pub answer: BTreeSet<SocketAddr>,
-    /// Links an operator turned off.
+    /// Links disabled by an operator.
     pub off: BTreeSet<DiscoveredId>,
     links: RefCell<BTreeMap<DiscoveredId, SocketAddr>>,
 }
@@ -61,15 +61,15 @@ pub struct AnnounceSite {
     pub announcer: Announcer,
     pub world: SiteWorld,
     pub now: Instant,
-    /// Everything said, and when.
+    /// Beacons sent, with their times.
     pub said: Vec<(Instant, Vec<u8>)>,
-    /// Links made: when, to whom, where, by which layer.
+    /// Links made: time, number, node, address, layer.
     pub found: Vec<(Instant, DiscoveredId, String, SocketAddr, usize)>,
-    /// Links ended: when, which, why.
+    /// Links ended: time, number, reason.
     pub lost: Vec<(Instant, DiscoveredId, &'static str)>,
 }
 impl AnnounceSite {
-    /// Of this name, with an interval of 5 s, reaching by TCPCLv4.
+    /// A site of this name, with an interval of 5 s, that connects by TCPCLv4.
     pub fn new(name: &str, change: impl FnOnce(&mut Config)) -> AnnounceSite {
         let mut config = Config {
             node_ids: vec![name.parse().unwrap()],
@@ -102,14 +102,14 @@ impl AnnounceSite {
             }
         }
     }
-    /// Hears a datagram.
+    /// Receives a datagram.
     pub fn hear(&mut self, from: &str, bytes: &[u8]) {
         self.hear_at(at(from), bytes);
     }
     pub fn hear_at(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.give(Input::Heard { from, bytes });
     }
-    /// Lets time pass.
+    /// Advances time.
     pub fn until(&mut self, end: f64) {
         let end = s(end);
         while let Some(next) = self.announcer.next_timeout().filter(|next| *next <= end) {
@@ -123,11 +123,11 @@ impl AnnounceSite {
     pub fn leave(&mut self) {
         self.give(Input::Leave);
     }
-    /// Links there are now.
+    /// Number of present links.
     pub fn links(&self) -> usize {
         self.world.links.borrow().len()
     }
-    /// Names of those found so far, in order.
+    /// Names of all nodes discovered so far, in order.
     pub fn names(&self) -> Vec<&str> {
         self.found.iter().map(|found| &found.2[..]).collect()
     }

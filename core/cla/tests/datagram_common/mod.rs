@@ -1,5 +1,5 @@
-//! The world of the datagram suite: two engines, a lossy channel and two simple agents, in virtual
-//! time. Every run follows from its seed.
+//! World of the datagram suite: two engines, a lossy channel and two simple agents, in virtual time. Every run is
+//! determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId, Ticket};
@@ -14,18 +14,18 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// What the channel does to datagrams, each way.
+/// Impairments of the channel, per direction.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub loss: [f64; 2],
     pub delay: [Duration; 2],
-    /// Each datagram is late by up to this: reordering.
+    /// Largest random delay of a datagram, which causes reordering.
     pub jitter: Duration,
     pub duplicate: f64,
     pub rate: Option<DataRate>,
-    /// Nothing passes while down; seconds.
+    /// Outages, s.
     pub down: Vec<(f64, f64)>,
-    /// Whether the engines are told of the windows.
+    /// Whether the engines know the outages.
     pub told: bool,
 }
 impl Default for Channel {
@@ -47,7 +47,7 @@ impl Channel {
     }
 }
 
-/// One bundle of the tests: length (4 bytes), number (8 bytes), then bytes that follow from it.
+/// A bundle of the tests: length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = Vec::with_capacity(len.max(12));
     bytes.extend((len.max(12) as u32).to_be_bytes());
@@ -60,7 +60,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[4..].try_into().unwrap())
 }
-/// Where the first bundle of a block ends.
+/// End of the first bundle in a block.
 pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 4];
     if !block.reader().read_exact(&mut head) {
@@ -70,7 +70,7 @@ pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
     Ok((len <= block.len()).then_some(len))
 }
 
-/// One node: an engine, and an agent with a durable memory.
+/// One node: an engine, and an agent with durable memory.
 pub struct EngineSide {
     pub ltp: Ltp,
     pub config: Config,
@@ -78,9 +78,9 @@ pub struct EngineSide {
     pub waiting: VecDeque<(u64, Payload, bool)>,
     pub open: BTreeMap<SendId, (u64, Payload, bool)>,
     pub done: BTreeSet<u64>,
-    /// Numbers of bundles offered since the last start, or kept before it.
+    /// Bundles offered since the last start, or kept before.
     pub known: BTreeSet<u64>,
-    /// Numbers of bundles kept, and how often each was offered.
+    /// Bundles kept, with the number of offers of each.
     pub accepted: BTreeSet<u64>,
     pub offers: BTreeMap<u64, u32>,
     pub failed: u32,
@@ -90,14 +90,14 @@ pub struct EngineSide {
     pub peers: Vec<LinkId>,
     pub sent_bytes: u64,
     pub malformed: u32,
-    /// How sessions ended, and how many did so.
+    /// Ends of sessions, counted.
     pub ends: BTreeMap<&'static str, u32>,
-    /// Bundles of which parts have come.
+    /// Bundles offered in part.
     arriving: BTreeMap<Ticket, Payload>,
     pub aborted: u32,
-    /// Bytes a layer asked for.
+    /// Bytes requested by the layer.
     pub asked: u64,
-    /// Most bytes an engine held of what arrives.
+    /// Most bytes that an engine held of incoming blocks.
     pub most_arriving: u64,
     held: BTreeSet<Ticket>,
     next_send: u64,
@@ -119,20 +119,20 @@ pub struct EnginePair {
     rng: Rng,
     queue: BTreeMap<(Instant, u64), PairEvent>,
     order: u64,
-    /// How long the agents take to keep a bundle.
+    /// Time that the agents take to keep a bundle.
     pub keep: Duration,
-    /// What the agent of side 1 refuses, by bundle number.
+    /// Refusals by the agent of side 1, by bundle.
     pub refuse: BTreeMap<u64, Refusal>,
     pub record: bool,
-    /// Largest number of datagrams joined to one arriving train (1: none).
+    /// Most datagrams joined to one arriving batch; 1: none.
     pub join: usize,
-    /// Bundles longer than this are given in parts.
+    /// Bundles longer than this are sent in parts.
     pub stream_from: u64,
-    /// Bundles, by number, that once cannot be read to their end.
+    /// Bundles whose reading fails once.
     pub broken: BTreeSet<u64>,
-    /// Chance that a part is answered with a hold, and how long that lasts.
+    /// Probability that a part is answered by a hold, and its duration.
     pub hold: (f64, Duration),
-    /// Datagrams sent by each side until now, and one that is lost: of which side, and which of its datagrams.
+    /// Datagrams sent per side, and the one to lose: side and index.
     pub datagrams: [u64; 2],
     pub lose: Option<(usize, u64)>,
     generation: [u32; 2],
@@ -213,7 +213,7 @@ impl EnginePair {
     pub fn restart_at(&mut self, seconds: f64, side: usize) {
         self.at(instant(seconds), PairEvent::Restart(side));
     }
-    /// Queues a bundle at side 0 or 1.
+    /// Queues a bundle at a side.
     pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {
         self.sides[side].waiting.push_back((number, payload, reliable));
     }
@@ -233,7 +233,7 @@ impl EnginePair {
             self.input(side, Input::Link { link: LINK, state });
         }
     }
-    /// Gives one input to a side and carries out what follows, and sends what is ready.
+    /// Passes one input to a side, and processes all that follows.
     pub fn input(&mut self, side: usize, input: Input) {
         let mut out = Vec::new();
         let s = &mut self.sides[side];
@@ -319,7 +319,7 @@ impl EnginePair {
             }
         }
     }
-    /// More of a bundle came: now and then that is too fast, or unwelcome.
+    /// Handles a received part: some are answered by a hold, or a refusal.
     fn part(&mut self, side: usize, ticket: Ticket) {
         let s = &mut self.sides[side];
         let number = number_of(&s.arriving[&ticket]);
@@ -344,7 +344,7 @@ impl EnginePair {
         };
         self.input(side, input);
     }
-    /// The agent: keeps a bundle once, refuses repeats.
+    /// The agent: keeps a bundle once, refuses repetitions.
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
         let s = &mut self.sides[side];
         if let [Chunk::Fill { seed, .. }] = part.chunks() {
@@ -422,7 +422,7 @@ impl EnginePair {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         [first, self.sides[0].ltp.next_timeout(), self.sides[1].ltp.next_timeout()].into_iter().flatten().min()
     }
-    /// Does what is next; false when nothing is.
+    /// Processes the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
@@ -465,7 +465,7 @@ impl EnginePair {
         }
         true
     }
-    /// Runs until all bundles are done; panics when that takes more than `steps`.
+    /// Runs until all bundles are done; panics after `steps`.
     pub fn run(&mut self, steps: usize) {
         // The first input lets the agents send.
         for side in 0..2 {
@@ -485,7 +485,7 @@ impl EnginePair {
     pub fn usage(&self) -> [Usage; 2] {
         [self.sides[0].ltp.usage(), self.sides[1].ltp.usage()]
     }
-    /// Lets what is on its way settle; then nothing may be held any more.
+    /// Runs until nothing is under way; then nothing may be held.
     pub fn settle(&mut self) {
         for _ in 0..2_000_000 {
             if self.usage() == [Usage::default(); 2] && self.queue.is_empty() {

@@ -1,7 +1,6 @@
-//! A model of ION's LTP receiver, of the rules that make it another peer than our own engine: each
-//! checkpoint that arrives, also a copy, gets a new report; reports are limited per session, beyond it is
-//! cancelled (RFC 5326 6.11, RLEXC); a report has at most 20 claims; secondary reports carry trailing
-//! zeros; its socket holds little and is drained at its own speed.
+//! Model of ION's LTP receiver, with the rules in which it differs from this engine: each checkpoint received, copies
+//! included, gets a new report; beyond a number of reports the session is cancelled (RFC 5326 6.11, RLEXC); a report
+//! has at most 20 claims; secondary reports have trailing zeros; its socket is small and drained at a fixed rate.
 #![allow(dead_code, reason = "each test uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Input, LinkState, Output, SendId};
@@ -13,20 +12,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 const LINK: LinkId = LinkId(0);
-/// Claims of one report segment.
+/// Most claims in a report segment.
 const CLAIMS: usize = 20;
 
-/// What lies between, and how ION is tuned.
+/// Channel, and configuration of ION.
 #[derive(Clone)]
 pub struct IonSetup {
     pub seed: u64,
     pub loss: f64,
     pub delay: Duration,
-    /// What our side is told the link carries.
+    /// Rate configured for this side's link.
     pub rate: Option<DataRate>,
-    /// Reports of one session beyond which it is cancelled.
+    /// Reports after which a session is cancelled.
     pub reports: u32,
-    /// Bytes ION's socket holds, and how many of them it takes per second.
+    /// Capacity of ION's socket, bytes, and its drain rate, bytes per second.
     pub socket: u64,
     pub drain: u64,
     pub span: SpanConfig,
@@ -59,7 +58,7 @@ struct OpenReport {
 
 #[derive(Default)]
 struct IonSession {
-    /// Runs that arrived, by their start.
+    /// Received runs, by their start.
     runs: BTreeMap<u64, u64>,
     end: Option<u64>,
     reports: u32,
@@ -81,7 +80,7 @@ impl IonSession {
     }
 }
 
-/// The receiver.
+/// ION's receiver.
 #[derive(Default)]
 pub struct IonReceiver {
     sessions: BTreeMap<u64, IonSession>,
@@ -180,23 +179,23 @@ fn padded(segment: &Segment, zeros: usize) -> Bytes {
     bytes.into()
 }
 
-/// How it went.
+/// Result of a run.
 #[derive(Debug)]
 pub struct IonOutcome {
-    /// Blocks ION has delivered, and bundles our side knows to have arrived.
+    /// Blocks delivered by ION, and bundles confirmed to this side.
     pub delivered: u32,
     pub sent: u64,
     pub seconds: f64,
     pub cancelled: u32,
     pub datagrams: u64,
-    /// Datagrams ION's socket had no room for.
+    /// Datagrams dropped at ION's socket.
     pub overrun: u64,
-    /// Datagrams our side complained about.
+    /// Datagrams that this side reported as malformed.
     pub malformed: u64,
     pub reasons: BTreeSet<&'static str>,
 }
 
-/// Sends bundles to the model until all have arrived, or an hour has passed.
+/// Sends bundles to the model until all have arrived, or for an hour.
 pub fn run(setting: &IonSetup) -> IonOutcome {
     let config = Config { engine: 1, seed: setting.seed, split: whole_block, ..Config::default() };
     let span = SpanConfig { link: LINK, engine: 2, node: NodeId(2), ..setting.span.clone() };
@@ -205,7 +204,7 @@ pub fn run(setting: &IonSetup) -> IonOutcome {
     let mut rng = Rng::new(setting.seed);
     let mut now = Instant(1_000_000_000);
     let start = now;
-    // (when, number, whether to ION, bytes)
+    // Time, sequence number, whether to ION, bytes.
     let mut queue: BTreeMap<(Instant, u64), (bool, Bytes)> = BTreeMap::new();
     let mut order = 0;
     let mut free_at = now;

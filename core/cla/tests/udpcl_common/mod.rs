@@ -1,5 +1,5 @@
-//! The world of the UDPCL suite: two entities and a channel that loses, delays, reorders and copies
-//! datagrams, in virtual time. Every run follows from its seed.
+//! World of the UDPCL suite: two entities and a channel that loses, delays, reorders and duplicates datagrams, in
+//! virtual time. Every run is determined by its seed.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, DatagramBatch, Destination, Input, LinkState, Output, SendId};
@@ -10,8 +10,7 @@ use std::net::SocketAddr;
 
 pub const LINK: LinkId = LinkId(0);
 
-/// Bundles of the tests: the octet of an array, length (4 bytes), number (8 bytes), then bytes that
-/// follow from it.
+/// A bundle of the tests: head of an array, length (4 bytes), number (8 bytes), then bytes that depend on the number.
 pub fn bundle(number: u64, len: usize) -> Payload {
     let mut bytes = vec![0x9f];
     bytes.extend((len.max(13) as u32).to_be_bytes());
@@ -24,7 +23,7 @@ pub fn number_of(bundle: &Payload) -> u64 {
     bundle.copy_to(0, &mut head);
     u64::from_be_bytes(head[5..].try_into().unwrap())
 }
-/// Where the first bundle of a datagram ends.
+/// End of the first bundle in a datagram.
 pub fn split(datagram: &Payload) -> Result<Option<u64>, Malformed> {
     let mut head = [0; 5];
     if !datagram.reader().read_exact(&mut head) {
@@ -49,7 +48,7 @@ pub fn datagram(from: SocketAddr, bytes: impl Into<Bytes>) -> Input {
     let train = DatagramBatch::single(Payload::from(bytes.into()));
     Input::Socket(socket::Input::Datagrams { from, train })
 }
-/// Every datagram an entity asked to be sent, and where to.
+/// Datagrams sent by an entity, with their destinations.
 pub fn sent(out: &[Output]) -> Vec<(Destination, Bytes)> {
     let trains = out.iter().filter_map(|o| match o {
         Output::Socket(socket::Output::Datagrams { to, train }) => Some((*to, train)),
@@ -57,7 +56,7 @@ pub fn sent(out: &[Output]) -> Vec<(Destination, Bytes)> {
     });
     trains.flat_map(|(to, train)| train.datagrams().map(move |d| (to, d.to_bytes().unwrap()))).collect()
 }
-/// What was offered, and over which link.
+/// Offered bundles, with their links.
 pub fn offers(out: &[Output]) -> Vec<(LinkId, Payload)> {
     let offer = |o: &Output| match o {
         Output::Offer { link, part, last: true, reliable: false, total, .. } => {
@@ -84,7 +83,7 @@ pub fn refused(out: &[Output]) -> Vec<Refusal> {
     out.iter().filter_map(reason).collect()
 }
 
-/// One entity, driven by hand; its neighbour over link 0 is at [`address`] 0.
+/// One entity driven by hand; its neighbour over link 0 is at [`address`] 0.
 pub struct UdpclBench {
     pub layer: Udpcl,
     pub now: Instant,
@@ -116,7 +115,7 @@ impl UdpclBench {
     pub fn send(&mut self, id: u64, bundle: Payload) -> Vec<Output> {
         self.input(Input::send(LINK, SendId(id), bundle, false))
     }
-    /// Lets time pass, and everything happen in it when it is due.
+    /// Advances time, handling all deadlines.
     pub fn later(&mut self, after: f64) -> Vec<Output> {
         let until = Instant(self.now.0 + (after * 1e9) as u64);
         let mut out = Vec::new();
@@ -129,12 +128,12 @@ impl UdpclBench {
     }
 }
 
-/// What the channel does to datagrams.
+/// Impairments of the channel.
 #[derive(Clone, Default)]
 pub struct Channel {
     pub loss: f64,
     pub delay: Duration,
-    /// Each datagram is late by up to this: reordering.
+    /// Largest random delay of a datagram, which causes reordering.
     pub jitter: Duration,
     pub duplicate: f64,
     pub state: Option<LinkState>,
@@ -147,10 +146,10 @@ pub struct UdpclAgent {
     pub sent: BTreeSet<u64>,
     pub failed: u32,
     pub ready: bool,
-    /// How often each bundle was offered.
+    /// Number of offers per bundle.
     pub offers: BTreeMap<u64, u32>,
     pub malformed: Vec<&'static str>,
-    /// When how much was put on the wire, headers counted.
+    /// Bytes put on the wire, headers included, with their times.
     pub wire: Vec<(Instant, u64)>,
     pub datagrams: u64,
     pub asked: u64,
@@ -168,7 +167,7 @@ pub struct UdpclPair {
     pub agents: [UdpclAgent; 2],
     pub channel: Channel,
     pub span: LinkParams,
-    /// Bundles longer than this are given in parts.
+    /// Bundles longer than this are sent in parts.
     pub stream_from: u64,
     rng: Rng,
     queue: BTreeMap<(Instant, u64), UdpclEvent>,
@@ -282,7 +281,7 @@ impl UdpclPair {
             self.at(when, UdpclEvent::Arrive(1 - side, datagram.clone()));
         }
     }
-    /// Does what is next; false when nothing is.
+    /// Processes the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let first = self.queue.first_key_value().map(|((at, _), _)| *at);
         let due = Instant::earliest([first, self.layers[0].next_timeout(), self.layers[1].next_timeout()]);
@@ -312,7 +311,8 @@ impl UdpclPair {
         }
         true
     }
-    /// Runs until nothing will happen any more: everything given has left, and all memory is given back.
+    /// Runs until nothing is left to do; asserts that everything handed over has left, and that all memory is
+    /// released.
     pub fn run(&mut self) {
         (0..2).for_each(|side| self.input(side, Input::Wake));
         for _ in 0..5_000_000 {

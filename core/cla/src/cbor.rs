@@ -4,17 +4,12 @@
 use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};
 
-/// Unsigned integer.
 pub(crate) const UINT: u8 = 0;
 /// Negative integer: -1 less the value of its head.
 pub(crate) const NEGATIVE: u8 = 1;
-/// Byte string.
 pub(crate) const BYTES: u8 = 2;
-/// Text string.
 pub(crate) const TEXT: u8 = 3;
-/// Array.
 pub(crate) const ARRAY: u8 = 4;
-/// Map.
 pub(crate) const MAP: u8 = 5;
 /// Simple values and floating-point numbers.
 const SIMPLE: u8 = 7;

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn keepalives_default_on_for_stcp_only() {
+    fn keepalives_default_to_stcp_only() {
         let keepalive = |name: &str| {
             let settings = LayerInfo::named(name).unwrap().settings();
             settings.into_iter().find(|setting| setting.name == "keepalive").unwrap()

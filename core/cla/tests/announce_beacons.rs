@@ -28,7 +28,7 @@ const PERIOD: &str = "85 07 05 82 01 68 2f2f6e6f6465312f 01 0a";
 const SERVICES: &str = "85 07 03 82 01 68 2f2f6e6f6465312f 01 82 81 82 63 746370 f6 a0";
 
 #[test]
-fn what_dtn7_rs_says_is_read() {
+fn dtn7_rs_beacons_are_read() {
     let bare = Beacon::parse(&hex(BARE)).unwrap();
     assert_eq!(bare, Beacon { node: node("dtn://node1/"), sequence: Some(0), services: vec![], period: None });
     let whole = Beacon::parse(&hex(WHOLE)).unwrap();
@@ -47,7 +47,7 @@ fn described_field_order_is_accepted() {
 }
 
 #[test]
-fn what_dtn7_go_says_is_read() {
+fn dtn7_go_announcements_are_read() {
     let said = "83 83 00 82 01 64 2f2f672f 19 11dc 83 0a 82 01 64 2f2f672f 19 3f22 83 0a 82 01 64 2f2f682f 09";
     let beacon = Beacon::parse(&hex(said)).unwrap();
     assert_eq!((beacon.node, beacon.sequence, beacon.period), (node("dtn://g/"), None, None));
@@ -160,7 +160,7 @@ fn names() -> impl Strategy<Value = EndpointId> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn beacons_round_trip(
         node in names(),
         sequence: u32,
         services in prop::collection::vec((0..LAYERS.len(), 1u16..), 0..10),

@@ -25,7 +25,7 @@ fn anywhere(rng: &mut Rng) -> SocketAddr {
 }
 
 #[test]
-fn one_address_gets_four_names_one_attempt() {
+fn names_and_attempts_per_address_bounded() {
     // One address may claim four names, and gets one connection attempt at a time.
     let mut site = met();
     for n in 0..NAMES {
@@ -55,7 +55,7 @@ fn one_address_gets_four_names_one_attempt() {
 }
 
 #[test]
-fn name_flood_spares_present_and_new_neighbours() {
+fn name_flood_spares_honest_neighbours() {
     // The flood comes from as many addresses as it has names.
     let mut site = met();
     let mut rng = Rng::new(1);
@@ -131,7 +131,7 @@ fn forged_name_or_address_takes_nothing() {
 }
 
 #[test]
-fn who_was_configured_is_never_displaced() {
+fn configured_neighbour_is_never_displaced() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {
@@ -187,7 +187,7 @@ fn immediate_disconnects_increase_backoff() {
 }
 
 #[test]
-fn alternating_neighbour_is_not_dialled_each_time() {
+fn alternating_neighbour_backs_off() {
     // A node that alternates announcements and farewells must not cause an attempt each time.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     let mut newcomer = None;

@@ -89,7 +89,7 @@ fn silence_ends_link_after_three_periods() {
 }
 
 #[test]
-fn beacon_period_is_bounded_and_may_change() {
+fn beacon_period_is_bounded_and_adjustable() {
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.answer.insert(at("10.0.0.3:9"));
     // Longer than any clock reaches.
@@ -202,7 +202,7 @@ fn own_and_unwanted_beacons_are_ignored() {
 }
 
 #[test]
-fn the_layer_preferred_here_is_taken() {
+fn preferred_layer_is_used() {
     let mut site = AnnounceSite::new("ipn:1.0", |config| config.reach = ["ltp", "mtcp", "tcpclv4"].map(layer).to_vec());
     let all = [("tcpclv4", 1), ("mtcp", 2), ("ltp", 3)];
     site.hear("10.0.0.2:3003", &serving("ipn:2.0", 5, 0, &all));

@@ -1,5 +1,5 @@
-//! Links with authenticated segments (RFC 5327 2.1): what segments carry, which are dropped, and that everything
-//! still arrives.
+//! Links with authenticated segments (RFC 5327 2.1): contents of segments, which of them are dropped, and that
+//! everything still arrives.
 
 use crate::datagram_common;
 
@@ -52,7 +52,7 @@ fn every_segment_is_authenticated_and_fits() {
 }
 
 #[test]
-fn cancels_and_farewells_show_it_too() {
+fn cancels_are_authenticated() {
     let [mut a, mut b] = pair();
     let number = segments(&a.send(1, bundle(1, 3000), true))[0].session.number;
     let cancel = a.input(Input::CancelSend { link: LINK, id: farlink_base::layer::SendId(1) });
@@ -141,7 +141,7 @@ fn every_bit_flip_is_dropped() {
 
 /// Keeps 5327-2.1-7.
 #[test]
-fn keys_rotate_end_by_end_during_traffic() {
+fn keys_rotate_during_traffic() {
     // Both ends accept old and new keys for a while, so that bundles keep flowing.
     let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
     for ends in [[&old, &old], [&both, &old], [&both, &both], [&new, &both], [&new, &new]] {

@@ -172,7 +172,7 @@ fn vector_session_withholds_report_until_accepted() {
 
 /// Keeps 5326-3.2.2-2, 5326-3.2.2-6, 5326-6.11-1, 5326-6.14-1.
 #[test]
-fn the_lossy_session_of_the_vectors() {
+fn lossy_session_matches_vectors() {
     let v = vectors("ltp");
     let mut bench = EngineBench::new(|config, span| {
         config.split = farlink_cla::ltp::whole_block;
@@ -314,7 +314,7 @@ fn faults_cancel_with_their_reason() {
 }
 
 #[test]
-fn unknown_engines_get_dynamic_links_or_nothing() {
+fn unknown_engines_get_dynamic_links() {
     // Depends on whether unknown engines are accepted.
     let mut bench = EngineBench::new(|_, _| {});
     let out = bench.segment(stranger(), 77, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
@@ -333,7 +333,7 @@ fn unknown_engines_get_dynamic_links_or_nothing() {
 }
 
 #[test]
-fn freed_sessions_are_offered_to_all_links() {
+fn freed_session_readies_every_link() {
     // The limit on sessions holds for all links together.
     let mut config = Config { engine: 2, sessions: 1, ..Config::default() };
     config.split = split;
@@ -392,7 +392,7 @@ fn malformed_datagram_spares_its_batch() {
 }
 
 #[test]
-fn small_bundle_waits_only_for_aggregation_time() {
+fn small_bundle_waits_aggregation_time_only() {
     // By default it leaves at once; with aggregation it waits a few milliseconds.
     let mut bench = EngineBench::new(|_, _| {});
     assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");

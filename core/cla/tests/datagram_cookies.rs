@@ -100,7 +100,7 @@ fn missing_cookie_keeps_no_state() {
 }
 
 #[test]
-fn only_dynamic_peers_under_load_need_cookies() {
+fn cookies_only_from_dynamic_peers_under_load() {
     // Configured neighbours are never asked.
     let [mut a, mut b] = [LtpBench::new(1, 2, |_, _| {}), LtpBench::new(2, 1, |c, _| c.cookies = AskCookies::Always)];
     let first = a.send(1, bundle(1, 5000), true);

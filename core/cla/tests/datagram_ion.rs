@@ -34,7 +34,7 @@ fn three_hundred_bundles_within_two_minutes() {
 }
 
 #[test]
-fn ten_percent_loss_without_a_rate() {
+fn unrated_link_survives_loss() {
     for seed in 1..6 {
         let outcome = all_arrive(&IonSetup { seed, rate: None, ..far() }, 25.0);
         assert!(outcome.cancelled <= 1, "{outcome:?}");

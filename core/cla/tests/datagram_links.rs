@@ -60,7 +60,7 @@ fn link_readded_mid_transfer_loses_nothing() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
+fn thousand_flaps_leave_nothing() {
     let mut world = world(3, Channel::default(), SpanConfig { aggregate_bytes: 2500, ..SpanConfig::default() });
     for flap in 0..1000u64 {
         let side = (flap % 2) as usize;
@@ -278,7 +278,7 @@ fn note(ready: &mut [bool; 2], out: &[Output]) {
 }
 
 #[test]
-fn total_in_flight_data_is_bounded() {
+fn total_flight_is_bounded() {
     // A peer that never answers must leave room for other links.
     const BOUND: u64 = 400_000;
     let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };

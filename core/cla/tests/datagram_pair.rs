@@ -125,7 +125,7 @@ fn restarts_of_either_side_lose_nothing() {
 }
 
 #[test]
-fn trains_of_any_size_arrive_alike() {
+fn batch_size_changes_nothing() {
     for join in [1, 3, 64] {
         let mut world = EnginePair::new(9, Channel { loss: both(0.02), ..Channel::default() }, SpanConfig::default());
         world.join = join;
@@ -134,7 +134,7 @@ fn trains_of_any_size_arrive_alike() {
 }
 
 #[test]
-fn a_fast_link_without_a_rate() {
+fn unrated_fast_link_is_filled() {
     let channel = Channel { rate: None, delay: delays(Duration::ZERO), ..Channel::default() };
     run(EnginePair::new(1, channel, SpanConfig::default()), 60);
 }

@@ -255,7 +255,7 @@ fn report_limit_ends_session_with_reason() {
 
 /// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
-fn nothing_leaves_while_link_is_down() {
+fn down_link_sends_nothing() {
     // Retries are not counted meanwhile, either.
     let silent = LinkState { transmit: false, ..LinkState::UP };
     let mut bench = RulesBench::new(|_, _| {});

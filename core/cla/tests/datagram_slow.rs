@@ -16,7 +16,6 @@ struct RelayNode {
     ltp: Ltp,
     /// Datagrams under way, by arrival time, with their sender.
     inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
-    /// Bundles to relay.
     queue: VecDeque<u64>,
     ready: bool,
     /// Datagrams that it can process per tick.
@@ -24,7 +23,6 @@ struct RelayNode {
     /// Stalled until then.
     still_until: Instant,
     next_send: u64,
-    /// Data segments sent.
     data: u64,
     /// Bundles received, and those confirmed by the next node.
     came: u64,
@@ -220,7 +218,7 @@ fn reordering_causes_no_retransmission() {
 }
 
 #[test]
-fn what_is_lost_goes_again_soon() {
+fn lost_data_are_resent_soon() {
     for loss in [0.001, 0.05] {
         let mut row = RelayRow::new(&[100, 100], 10_000);
         row.loss = loss;

@@ -64,7 +64,7 @@ fn read_failure_cancels_then_retries_whole() {
 }
 
 #[test]
-fn a_slow_agent_holds_and_resumes() {
+fn slow_agent_holds_and_resumes() {
     let mut world = world(2, channel(0.01), 4 << 20);
     world.hold = (0.5, Duration::from_millis(700));
     run(&mut world, &[9 * MIB, 2 * MIB]);

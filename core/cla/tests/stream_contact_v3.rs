@@ -30,7 +30,7 @@ fn another_magic_ends_the_connection() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn other_version_header_starts_no_v3_session() {
+fn other_header_version_starts_no_session() {
     let header = contact(ALL, 30, "ipn:1.0");
     for version in (0..=255).filter(|version| ![3, 4].contains(version)) {
         let mut other = header.clone();

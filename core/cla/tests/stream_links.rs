@@ -147,7 +147,7 @@ fn dynamic_links_can_be_removed() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
+fn thousand_flaps_leave_nothing() {
     let mut lone = Lone::new(ours(), Vec::new());
     for flap in 0..1000u64 {
         assert!(add(&mut lone, span()));

@@ -24,7 +24,7 @@ fn link_of(lone: &mut Lone) -> LinkId {
 }
 
 #[test]
-fn neighbour_by_address_others_get_dynamic_links() {
+fn links_are_assigned_by_peer_address() {
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         lone.located(&["10.0.0.7", PLACE]);
@@ -68,7 +68,7 @@ fn unknown_peers_are_rejected_by_default() {
 }
 
 #[test]
-fn located_stream_joins_link_at_next_bundle() {
+fn located_stream_changes_link_between_bundles() {
     // The stream was there before the driver knew the neighbour's address.
     for framing in FRAMINGS {
         let mut lone = Lone::new(framing, ours(), vec![LinkParams { connect: false, ..span() }]);
@@ -236,7 +236,7 @@ fn long_frame_flood_stays_within_memory() {
 }
 
 #[test]
-fn interleaved_long_bundles_are_offered_as_received() {
+fn interleaved_long_bundles_are_offered_early() {
     // Data that waits for a complete part is charged to nobody, so with many streams it must be little.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());

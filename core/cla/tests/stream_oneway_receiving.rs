@@ -15,7 +15,7 @@ fn passive(framing: Framing) -> Lone {
 }
 
 #[test]
-fn foreign_frames_read_hostile_frames_end_stream() {
+fn hostile_frames_end_stream() {
     for framing in FRAMINGS {
         for (what, bytes) in vectors(framing) {
             for step in [1, 3, 1000] {
@@ -162,7 +162,7 @@ fn complete_bundles_before_reset_are_offered() {
 
 #[test]
 fn bundle_without_room_is_offered_again() {
-    // The sender cannot be told, so the bundle is kept and offered again.
+    // Refusals are not conveyed to the sender, so the bundle is kept and offered again.
     for (framing, reason) in FRAMINGS
         .into_iter()
         .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
@@ -270,7 +270,7 @@ fn refused_short_bundle_completes_then_retries() {
 }
 
 #[test]
-fn unstorable_bundle_ends_stream_or_is_lost() {
+fn unstorable_bundle_resets_long_transfer() {
     // Only a reset shows the sender that the bundle was lost, which helps if its end was not confirmed yet.
     for framing in FRAMINGS {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });

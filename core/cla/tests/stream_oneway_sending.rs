@@ -209,7 +209,7 @@ fn unexpected_input_ends_stream_except_keepalive() {
 }
 
 #[test]
-fn stalled_peer_is_dropped_link_downtime_excluded() {
+fn stalled_peer_is_dropped_outages_excluded() {
     // While the link is down, the peer's answers cannot arrive.
     for framing in FRAMINGS {
         // Its window is closed from the start, or its host acknowledges nothing.

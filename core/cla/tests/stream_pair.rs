@@ -57,7 +57,7 @@ fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
 const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
 
 #[test]
-fn without_faults_each_bundle_crosses_once() {
+fn faultless_transfer_crosses_once() {
     let outcome = run(&StreamPlan::default(), &tcpcl_v4(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
     let outcome = run(&StreamPlan::default(), &tcpcl_v3(100, [true, false]));

@@ -57,7 +57,7 @@ fn active_side_sends_header_first() {
 
 /// Keeps 9174-4.3-3, 9174-4.3-4, 9174-6.1-11.
 #[test]
-fn version_mismatch_is_handled_by_each_side() {
+fn each_side_handles_version_mismatch() {
     for version in [2, 5, 255] {
         let other = [&b"dtn!"[..], &[version, 0]].concat();
         let mut active = Lone::active(span());

@@ -40,7 +40,7 @@ fn vector_session_matches_byte_for_byte() {
 
 /// Keeps 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3, 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2.
 #[test]
-fn bundles_leave_as_the_vectors_show() {
+fn outgoing_v3_bundles_match_vectors() {
     let mut lone = active(ALL);
     let single = old_message("data_single");
     let bundle = single[2..].to_vec();
@@ -76,7 +76,7 @@ fn negotiation_takes_common_features() {
 
 /// Keeps 7242-4.2-2.
 #[test]
-fn silent_peer_is_terminated_after_two_intervals() {
+fn silent_peer_is_terminated() {
     let mut lone = active(ALL);
     lone.wait(Duration::from_secs(31));
     assert_eq!(lone.wrote(), old_message("keepalive"), "the smaller interval of both");
@@ -171,7 +171,7 @@ fn refused_bundle_stops_between_segments() {
 }
 
 #[test]
-fn unacknowledged_bundle_is_sent_once_host_confirms() {
+fn unacknowledged_bundle_awaits_host_confirmation() {
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
     lone.hear(&contact(UNACKED, 30, "ipn:1.0"));

@@ -18,7 +18,7 @@ fn is_over(lone: &mut Lone, why: &str) {
 
 /// Keeps 7242-5.5-2.
 #[test]
-fn nothing_after_a_fault_is_processed() {
+fn input_after_fault_is_ignored() {
     let whole = segment(START | END, b"a bundle");
     for (bytes, why) in [
         (segment(0, b"abc"), "a segment of no bundle"),
@@ -136,7 +136,7 @@ fn accept_all(lone: &mut Lone) -> (usize, usize) {
 }
 
 #[test]
-fn tiny_bundle_flood_is_read_as_answered() {
+fn tiny_bundle_flood_is_paced() {
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
     lone.hear(&crowd);
@@ -240,7 +240,7 @@ fn oversized_bundle_is_refused_early() {
 }
 
 #[test]
-fn wrong_or_zero_length_is_refused() {
+fn false_length_is_refused() {
     for bytes in [
         [vec![0x60, 2], segment(START | END, b"abc")].concat(),
         [vec![0x60, 4], segment(START | END, b"abc")].concat(),
@@ -259,7 +259,7 @@ fn wrong_or_zero_length_is_refused() {
 }
 
 #[test]
-fn silent_connection_is_dropped_in_time() {
+fn silent_connection_is_dropped() {
     let trickle = [b"dtn!\x03\x0d\x00\x1e".to_vec(), sdnv(2000), vec![b'x'; 100]].concat();
     let mut lone = Lone::passive(old_ours());
     for byte in trickle {

@@ -170,7 +170,7 @@ fn certificate_for_other_node_ends_session() {
 /// Keeps 9174-4.4.4.2-4.
 #[test]
 fn certificate_for_other_host_ends_session() {
-    // RFC 9174 4.4.4.2: the operator of the peer can correct what is reported.
+    // RFC 9174 4.4.4.2: the operator of the peer can correct a reported problem.
     for tls in [Tls::Allow, Tls::Require] {
         let mut lone = visited(tls);
         lone.hear(&message("contact_tls"));

@@ -10,7 +10,7 @@ const BUNDLES: u64 = 100;
 fn established() -> Lone {
     Lone::active(LinkParams { segment_bytes: 4096, ..span() }).greet(30)
 }
-/// Passes all inputs to a layer, lets it write what has accumulated, and returns the number of writes.
+/// Passes all inputs to a layer, lets it write accumulated output, and returns the number of writes.
 fn tell_together(lone: &mut Lone, inputs: impl IntoIterator<Item = Input>) -> usize {
     let (mut out, mut streams) = (Vec::new(), Vec::new());
     for input in inputs {
@@ -53,7 +53,7 @@ fn many_acknowledgments_leave_in_one_write() {
 }
 
 #[test]
-fn waiting_bundles_are_returned_at_stream_end() {
+fn stream_end_returns_waiting_bundles() {
     let mut lone = established();
     let mut out = Vec::new();
     assert_eq!(lone.layer.handle_soon(lone.now, send(7, bundle(7)), &mut out), Some(lone.stream));

@@ -31,7 +31,7 @@ fn slow(span: &mut LinkParams) {
 
 /// Keeps 7122-3.2-1.
 #[test]
-fn version_1_is_limited_to_one_datagram() {
+fn v1_bundles_fit_one_datagram() {
     let mut bench = UdpclBench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
@@ -133,7 +133,7 @@ fn read_failure_yields_to_next_bundle() {
 }
 
 #[test]
-fn removed_link_returns_all_and_frees_number() {
+fn removed_udpcl_link_returns_all() {
     // The number may then be used for another link.
     let mut bench = UdpclBench::new(|_, span| slow(span));
     bench.hear(address(0), announcement(30_000, "ipn:1.0"));
@@ -166,7 +166,7 @@ fn removed_link_returns_all_and_frees_number() {
 }
 
 #[test]
-fn a_thousand_flaps_leave_nothing_behind() {
+fn thousand_flaps_leave_nothing() {
     let mut bench = UdpclBench::new(|_, span| slow(span));
     for flap in 0..1000u64 {
         bench.send(flap, bundle(flap, 3000));
@@ -241,7 +241,7 @@ fn name_claim_binds_only_its_address() {
 
 /// Keeps 7122-3.4-2.
 #[test]
-fn keepalives_are_spaced_and_skipped_when_busy() {
+fn keepalives_are_spaced_and_idle_only() {
     let mut bench = UdpclBench::new(|_, span| span.keepalive = Duration::from_secs(1));
     let times = |bench: &mut UdpclBench, after: f64| sent(&bench.later(after)).len();
     assert_eq!(times(&mut bench, 100.0), 6);

@@ -118,7 +118,7 @@ fn repeated_questions_draw_one_small_reply() {
 }
 
 #[test]
-fn those_who_were_asked_are_bounded() {
+fn pending_probes_are_bounded() {
     let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
     let asked = |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);

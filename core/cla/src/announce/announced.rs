@@ -29,7 +29,6 @@ pub struct AnnouncedNode {
     pub sequence: Option<u32>,
     /// Beacons received from it.
     pub beacons: u64,
-    /// Link state.
     pub stands: NodeState,
     /// Failed attempts to connect to it.
     pub failed: u32,
@@ -112,7 +111,6 @@ impl AnnouncedNodes {
         heard.stands = stands;
         self.found += usize::from(heard.found().is_some());
     }
-    /// Removes a node.
     pub fn remove(&mut self, key: &AnnouncerKey) {
         if let Some(heard) = self.all.remove(key) {
             self.found -= usize::from(heard.found().is_some());

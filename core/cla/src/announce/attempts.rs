@@ -18,7 +18,6 @@ struct Failed {
 /// Rate limit and backoff of connection attempts.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Backoff by address.
     failed: BTreeMap<SocketAddr, Failed>,
     /// Start times of the most recent attempts.
     begun: VecDeque<Instant>,
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn backoff_doubles_and_resets_after_success() {
+    fn backoff_resets_after_success() {
         let mut tried = Attempts::default();
         let mut now = s(0);
         let mut waits = alloc::vec::Vec::new();

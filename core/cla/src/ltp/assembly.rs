@@ -21,7 +21,6 @@ pub(super) struct Assembly {
     run_start: u64,
     runs: BTreeMap<u64, Payload>,
     held: u64,
-    /// Chunks in `runs`.
     pieces: usize,
 }
 
@@ -30,7 +29,6 @@ impl Assembly {
     pub(super) fn received(&self) -> &RangeSet {
         &self.received
     }
-    /// Bytes held.
     pub(super) fn held(&self) -> u64 {
         self.held
     }

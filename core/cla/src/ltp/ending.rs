@@ -19,7 +19,6 @@ impl SessionEnd {
     pub(super) fn is_in_vain(self) -> bool {
         self != SessionEnd::Complete
     }
-    /// Text for logs.
     pub(super) fn words(self) -> &'static str {
         match self {
             SessionEnd::Complete => "completed",

@@ -64,7 +64,6 @@ pub(super) enum Reported {
     Repeated,
     /// Data must be retransmitted, or is queued already.
     Gaps,
-    /// Nothing to retransmit.
     Nothing,
     /// The whole red part has been received.
     Complete,

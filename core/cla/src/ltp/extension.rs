@@ -44,7 +44,6 @@ impl<'a> Extensions<'a> {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
-    /// Encoded length, bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -71,7 +70,6 @@ pub(super) fn size(value: usize) -> usize {
     1 + sdnv::len(value as u64) + value
 }
 
-/// Appends an extension.
 pub(super) fn put(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     let mut length = [0; sdnv::LEN_MAX];
     let n = sdnv::encode(value.len() as u64, &mut length);

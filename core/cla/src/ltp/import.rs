@@ -24,7 +24,6 @@ const SEGMENTS_MAX: usize = 16;
 /// Progress of the red part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RedStage {
-    /// Data is missing.
     Receiving,
     /// Complete and offered; the completing report is withheld.
     Offered,
@@ -456,7 +455,6 @@ impl Import {
     pub(super) fn goes_on_green(&self) -> bool {
         self.green_follows
     }
-    /// Releases all data.
     pub(super) fn clear(&mut self) {
         self.offering = Offering::default();
         self.red.clear();

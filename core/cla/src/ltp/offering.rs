@@ -35,7 +35,6 @@ pub(super) struct BundlePart {
 /// Marks between the items of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum ServiceMarks {
-    /// No marks.
     #[default]
     None,
     /// The client service precedes each item; a mark is due next (CCSDS 734.1).
@@ -90,7 +89,6 @@ impl Offering {
     pub(super) fn open(&self) -> Option<Ticket> {
         self.open.as_ref().map(|open| open.ticket)
     }
-    /// Bytes kept.
     pub(super) fn held(&self) -> u64 {
         self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
     }

@@ -13,7 +13,6 @@ pub(super) struct Offers<'a> {
     pub(super) id: SessionId,
     pub(super) link: LinkId,
     pub(super) split: Split,
-    /// Next ticket number.
     pub(super) next: &'a mut u64,
 }
 impl Offers<'_> {

@@ -110,7 +110,6 @@ impl PaceControl {
     fn loss(&self) -> u64 {
         self.rounds.iter().map(|round| round.loss).min().filter(|loss| *loss < WHOLE).unwrap_or(0).min(WHOLE / 2)
     }
-    /// Sending rate.
     pub(super) fn rate(&self) -> DataRate {
         let fastest = self.fastest();
         let bytes = if fastest == 0 {
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_link_fills_within_round_trips() {
+    fn clean_link_fills_quickly() {
         for trip in [0.0005, 0.02, 0.5] {
             let link = BottleneckLink { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
             let (rate, overrun) = run(&link, 40.0 * trip + 0.5);
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn random_loss_does_not_slow_pace() {
+    fn random_loss_keeps_pace() {
         for loss in [0.01, 0.1, 0.3] {
             let link = BottleneckLink { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
             let (rate, _) = run(&link, 10.0);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn small_buffer_is_not_overrun_long() {
+    fn small_buffer_overrun_is_brief() {
         let link = BottleneckLink { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
@@ -317,7 +316,7 @@ mod tests {
 
     /// A slow receiver shows no loss; its queue must stay bounded all the same.
     #[test]
-    fn without_loss_a_queue_stays_short() {
+    fn lossless_queue_stays_short() {
         for (rate, trip) in [(50e6, 0.0005), (1e9, 0.0001), (50e6, 0.1)] {
             let mut pace = PaceControl::new();
             let (mut now, mut free_at, mut most) = (1.0f64, 1.0f64, 0);

@@ -16,7 +16,6 @@ use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 
-/// Most dynamic peers.
 const DYNAMIC_MAX: usize = 1024;
 /// Most source addresses remembered for attributing segments to spans.
 const ADDRESSES_MAX: usize = 4096;

@@ -47,7 +47,6 @@ impl RangeSet {
     pub fn contains(&self, position: u64) -> bool {
         position < u64::MAX && self.covers(position, position + 1)
     }
-    /// Adds `start..end`.
     pub fn insert(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -72,7 +71,6 @@ impl RangeSet {
         }
         self.runs.splice(first..after, [joined]);
     }
-    /// Removes `start..end`.
     pub fn remove(&mut self, start: u64, end: u64) {
         if start >= end {
             return;

@@ -18,11 +18,9 @@ pub(super) struct ReceivedReport<'a> {
     pub(super) checkpoint: u64,
     pub(super) scope: (u64, u64),
     pub(super) claims: Claims<'a>,
-    /// Header extensions.
     pub(super) header: Extensions<'a>,
 }
 impl ReceivedReport<'_> {
-    /// Bytes claimed.
     fn claimed(&self) -> u64 {
         self.claims.runs().map(|(start, end)| end - start).sum()
     }

@@ -43,9 +43,7 @@ struct Streamed {
 pub(super) enum Given {
     /// To be sent for the first time.
     Fresh,
-    /// To be retransmitted.
     Again,
-    /// Not requested.
     Nothing,
 }
 
@@ -146,7 +144,6 @@ impl BlockSource {
         streamed.asked_again = Some((from, asked));
         Some((asked - streamed.grown, WINDOW.min(end.min(self.len).max(asked + 1) - asked)))
     }
-    /// Takes requested bytes.
     pub(super) fn give(&mut self, from: u64, part: Payload) -> Given {
         let Some(streamed) = &mut self.streamed else { return Given::Nothing };
         let from = from.saturating_add(streamed.grown);
@@ -160,7 +157,6 @@ impl BlockSource {
         (streamed.again, streamed.again_start, streamed.asked_again) = (again, start, None);
         Given::Again
     }
-    /// Bytes in memory.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         self.run.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.again.len())

@@ -169,7 +169,6 @@ pub(super) struct Rules {
 /// Settings that few links have.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Rare {
-    /// Authentication of segments.
     pub(super) seal: Option<Seal>,
     /// Marks bundles in a shared block with their client service.
     pub(super) marked: bool,
@@ -233,7 +232,6 @@ impl From<&SpanConfig> for Rules {
     }
 }
 
-/// A neighbour.
 #[derive(Debug)]
 pub(super) struct LtpSpan {
     pub(super) link: LinkId,

@@ -36,7 +36,6 @@ pub(super) struct Timers {
     running: bool,
 }
 
-/// Armed timers.
 #[derive(Debug)]
 struct Armed {
     queue: TimerQueue<Wait>,
@@ -77,7 +76,6 @@ impl Timers {
     pub(super) fn is_waiting(&self, wait: Wait) -> bool {
         self.armed.entries.contains_key(&wait)
     }
-    /// Cancels a timer.
     pub(super) fn stop(&mut self, wait: Wait) {
         let Some(armed) = self.armed.made() else { return };
         if let Some(entry) = armed.entries.remove(&wait) {
@@ -177,7 +175,7 @@ mod tests {
 
     /// Keeps 5326-6.2-2, 5326-6.3-1, 5326-6.15-1.
     #[test]
-    fn started_or_stopped_while_standing_still() {
+    fn timers_start_and_stop_while_suspended() {
         let mut timers = Timers::new(1, false);
         timers.start(wait(1), at(1), Duration::from_secs(1));
         timers.start(wait(2), at(1), Duration::from_secs(1));

@@ -24,7 +24,6 @@ impl CopyMemory {
     pub const fn has_some(&self) -> bool {
         self.used + BUNDLE_MAX <= self.most / 2
     }
-    /// Bytes in use.
     pub const fn used(&self) -> u64 {
         self.used
     }

@@ -26,9 +26,7 @@ struct BegunBundle {
 /// Phase of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StreamPhase {
-    /// Connecting.
     Opening,
-    /// Bundles may leave.
     Open,
     /// Finishes the bundles begun, then closes.
     Ending,
@@ -39,7 +37,6 @@ pub(super) enum StreamPhase {
 pub(super) enum SendingDue {
     /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// Send a keepalive.
     Keepalive,
     /// Close the stream: the peer accepts no bytes.
     Dead,

@@ -18,7 +18,6 @@ pub struct ChunkQueue {
     len: u64,
 }
 impl ChunkQueue {
-    /// Length, bytes.
     pub fn len(&self) -> u64 {
         self.len
     }

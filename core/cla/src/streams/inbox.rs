@@ -15,7 +15,6 @@ impl Inbox {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Appends received bytes.
     pub fn add(&mut self, data: Payload) {
         if self.0.is_empty() {
             self.0 = data;
@@ -56,7 +55,7 @@ mod tests {
     use farlink_base::Bytes;
 
     #[test]
-    fn trickle_is_kept_in_few_pieces() {
+    fn trickle_is_merged() {
         let mut inbox = Inbox::default();
         for n in 0..200u8 {
             inbox.add(Payload::from(Bytes::from(alloc::vec![n; 2]).slice(..1)));

@@ -37,7 +37,6 @@ pub(crate) struct StreamLink<C, S> {
     /// Addresses of the peer, once known.
     pub addresses: Option<Vec<IpAddr>>,
     pub by: S,
-    /// Timer for reconnecting.
     pub retry: Option<TimerKey>,
     /// Timer for giving up transfers in progress while the link is down.
     pub park: Option<TimerKey>,
@@ -167,7 +166,7 @@ mod tests {
 
     /// Keeps 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2.
     #[test]
-    fn backoff_doubles_and_resets_after_session() {
+    fn backoff_resets_after_lasting_session() {
         let mut link: StreamLink<TestParams, ()> = StreamLink::met(TestParams);
         let waits: Vec<u128> = (0..10).map(|_| link.next_backoff().as_millis()).collect();
         assert_eq!(waits[..4], [100, 200, 400, 800]);

@@ -41,7 +41,6 @@ pub(crate) struct BundleQueue {
     bytes: u64,
 }
 impl BundleQueue {
-    /// Appends a bundle.
     pub fn push(&mut self, bundle: WaitingBundle) {
         self.bytes += bundle.total + OVERHEAD;
         self.bundles.push_back(bundle);
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_counts_what_it_holds() {
+    fn queue_counts_bytes() {
         let mut queue = BundleQueue::default();
         for id in 1..=3 {
             queue.push(WaitingBundle {

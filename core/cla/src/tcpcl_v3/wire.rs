@@ -71,7 +71,7 @@ const fn shutdown_code(code: u8) -> Option<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContactHeader {
     pub flags: u8,
-    /// Keepalive interval, s.
+    /// Offered keepalive interval, s.
     pub keepalive: u16,
     pub eid: String,
 }
@@ -174,7 +174,6 @@ pub(crate) fn put_length(out: &mut Vec<u8>, total: u64) {
     out.push(kind::LENGTH << 4);
     put_sdnv(out, total);
 }
-/// Appends an ACK_SEGMENT.
 pub(crate) fn put_ack(out: &mut Vec<u8>, acked: u64) {
     out.push(kind::ACK_SEGMENT << 4);
     put_sdnv(out, acked);
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_bounded_to_64_bits() {
+    fn numbers_exceeding_64_bits_fail() {
         for first in [0x10, 0x20, 0x51, 0x60] {
             let bomb = [&[first][..], &[0x80; 10], &[1]].concat();
             assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))), "{first:#x}");

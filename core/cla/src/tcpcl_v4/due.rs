@@ -10,7 +10,6 @@ use farlink_base::{Duration, Instant};
 pub enum SessionDue {
     /// Check again at this time; `None`: no deadline.
     Later(Option<Instant>),
-    /// Send a keepalive.
     Keepalive,
     /// Terminate in order: no transfer for the idle time.
     Idle,

@@ -42,9 +42,7 @@ struct PartialSegment {
 /// Transfer that a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
-    /// The arriving transfer.
     Transfer,
-    /// A refused transfer.
     Refused(RefusedTransfer),
     /// No known transfer.
     Nothing,
@@ -347,7 +345,6 @@ impl IncomingTransfers {
         }
     }
 
-    /// Session number.
     pub fn number(&self) -> u32 {
         self.session
     }

@@ -38,7 +38,6 @@ pub enum SessionPhase {
     Securing,
     /// Waiting for the peer's SESS_INIT.
     Init,
-    /// Transfers may flow.
     Established,
     /// The peer sends nothing more, but reads: complete transfers are answered, then the stream is closed.
     Answering,

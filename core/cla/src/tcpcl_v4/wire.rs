@@ -313,17 +313,14 @@ pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&acked.to_be_bytes());
 }
-/// Appends an XFER_REFUSE.
 pub fn put_refuse(out: &mut Vec<u8>, reason: u8, id: u64) {
     out.extend_from_slice(&[kind::XFER_REFUSE, reason]);
     out.extend_from_slice(&id.to_be_bytes());
 }
-/// Appends a SESS_TERM.
 // 9174-6.1-9
 pub fn put_term(out: &mut Vec<u8>, flags: u8, reason: u8) {
     out.extend_from_slice(&[kind::SESS_TERM, flags, reason]);
 }
-/// Appends a MSG_REJECT.
 pub fn put_reject(out: &mut Vec<u8>, reason: u8, message: u8) {
     out.extend_from_slice(&[kind::MSG_REJECT, reason, message]);
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_push_the_oldest_out() {
+    fn oldest_generation_is_evicted() {
         let mut finished = Finished::new(1);
         for number in 0..10 * MOST as u64 {
             finished.insert(s(5), id(number));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_costs_no_steps() {
+    fn long_silence_expires_at_once() {
         let mut finished = Finished::new(1);
         finished.insert(s(1), id(1));
         finished.expire(Instant::MAX);

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn extension_packets_round_trip() {
         let whole = b"\xa1\x02\x82\x19\x01\x2c\x45hello";
         let (known, used) = read(whole).unwrap();
         let data = Payload::from(&b"hello"[..]);

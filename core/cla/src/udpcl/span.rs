@@ -98,7 +98,6 @@ impl OutgoingBundle {
     }
 }
 
-/// A neighbour.
 #[derive(Debug)]
 pub(super) struct UdpclSpan {
     pub(super) config: LinkParams,

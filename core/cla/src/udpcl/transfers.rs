@@ -43,7 +43,6 @@ pub(super) enum SegmentOutcome {
     Refused(Refusal),
 }
 
-/// An incomplete transfer.
 #[derive(Debug)]
 struct PartialTransfer {
     total: u64,

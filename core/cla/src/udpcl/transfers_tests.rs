@@ -217,7 +217,7 @@ fn tiny_segments_weigh_what_they_cost() {
 }
 
 #[test]
-fn transfer_does_not_pin_receive_buffers() {
+fn transfer_releases_receive_buffers() {
     let mut bench = TransferBench::new();
     let buffer = farlink_base::Bytes::from(bundle(60_000));
     let data = Payload::from(buffer.slice(0..5000));
@@ -241,7 +241,7 @@ fn fill_payload_joins_as_one() {
 }
 
 #[test]
-fn whoever_leaves_takes_its_transfers_along() {
+fn forgotten_address_drops_its_transfers() {
     let mut bench = TransferBench::new();
     let whole = bundle(100);
     for id in 0..20 {

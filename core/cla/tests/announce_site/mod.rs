@@ -102,14 +102,12 @@ impl AnnounceSite {
             }
         }
     }
-    /// Receives a datagram.
     pub fn hear(&mut self, from: &str, bytes: &[u8]) {
         self.hear_at(at(from), bytes);
     }
     pub fn hear_at(&mut self, from: SocketAddr, bytes: &[u8]) {
         self.give(Input::Heard { from, bytes });
     }
-    /// Advances time.
     pub fn until(&mut self, end: f64) {
         let end = s(end);
         while let Some(next) = self.announcer.next_timeout().filter(|next| *next <= end) {

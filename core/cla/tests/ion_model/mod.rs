@@ -80,7 +80,6 @@ impl IonSession {
     }
 }
 
-/// ION's receiver.
 #[derive(Default)]
 pub struct IonReceiver {
     sessions: BTreeMap<u64, IonSession>,

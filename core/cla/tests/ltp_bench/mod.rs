@@ -30,7 +30,6 @@ pub fn at(engine: u64) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, engine as u8], 1113))
 }
 
-/// One engine.
 pub struct LtpBench {
     pub ltp: Ltp,
     pub now: Instant,
@@ -125,7 +124,6 @@ impl LtpBench {
         self.now = Instant(self.now.0 + (seconds * 1e9) as u64);
         self.input(Input::Wake)
     }
-    /// Bundles received.
     pub fn bundles(&self) -> Vec<Payload> {
         self.arrived.iter().map(|(bundle, _)| bundle.clone()).collect()
     }

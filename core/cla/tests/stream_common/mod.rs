@@ -85,7 +85,6 @@ pub struct StreamOutcome {
     pub took: Duration,
     /// Bundles offered again because their confirmation was lost.
     pub repeated: u64,
-    /// Streams opened.
     pub streams: usize,
     /// Bytes delivered over the first stream, per sending side.
     pub first: [u64; 2],

@@ -33,6 +33,7 @@ impl BatchBuilder {
     }
     /// Starts a datagram of `len` bytes; the caller appends its bytes to the rope next.
     pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
+        // A shorter datagram ends its batch: with segmentation offload only the last may be shorter.
         let full = self.closed || self.count == BATCH_DATAGRAMS || self.rope.len() + len > BATCH_BYTES;
         if full || len > self.stride {
             self.flush(out);
@@ -44,6 +45,7 @@ impl BatchBuilder {
     /// Appends a header; the headers of a batch share one buffer.
     pub(crate) fn head(&mut self, bytes: &[u8]) {
         if self.heads.capacity() < bytes.len() {
+            // One allocation serves the headers of many datagrams.
             self.heads = BytesMut::with_capacity(2048);
         }
         self.heads.extend_from_slice(bytes);

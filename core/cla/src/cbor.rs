@@ -77,14 +77,17 @@ pub(crate) fn skip(reader: &mut PayloadReader<'_>) -> Option<()> {
 }
 
 fn skip_within(reader: &mut PayloadReader<'_>, depth: usize) -> Option<()> {
+    // Bounded nesting keeps hostile input from exhausting the stack.
     let depth = depth.checked_sub(1)?;
     match head(reader)? {
         (BYTES | TEXT, Some(len)) => {
+            // Checked before skipping: a claimed length costs nothing.
             if len > reader.remaining() {
                 return None;
             }
             reader.skip(len);
         }
+        // Chunks of an indefinite string are definite strings of the same type (RFC 8949 3.2.3).
         (major @ (BYTES | TEXT), None) => {
             while !is_break(reader) {
                 string(reader, major)?;

@@ -62,6 +62,7 @@ pub const LAYERS: &[LayerInfo] = &[
         settings: || settings(ltp::PARAMS),
         link_settings: || settings(ltp::LINK_PARAMS),
         told: ltp::told,
+        // LTP suspends its timers during an outage, so its sessions survive any.
         outlives: Duration::MAX,
         header_bytes: ltp::HEADER_BYTES,
         stops: true,
@@ -112,6 +113,7 @@ pub const LAYERS: &[LayerInfo] = &[
         settings: || settings(udpcl::PARAMS),
         link_settings: || settings(udpcl::LINK_PARAMS),
         told: udpcl::told,
+        // Unsent bundles return to the agent as soon as the link is down.
         outlives: Duration::ZERO,
         header_bytes: 0,
         stops: true,

@@ -132,6 +132,7 @@ fn forged_name_or_address_takes_nothing() {
 
 #[test]
 fn configured_neighbour_is_never_displaced() {
+    // The node needs no beacon to reach it, whatever is announced.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.known.insert("ipn:2.0".into());
     for second in 0..100 {

@@ -129,6 +129,7 @@ fn farewell_ends_link_without_session() {
 
 #[test]
 fn unanswered_attempts_back_off() {
+    // Each attempt may last ten seconds, then the address rests twice as long as before.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     for second in 0..2000 {
         site.hear(B, &numbered("ipn:2.0", 5, second));
@@ -168,6 +169,7 @@ fn lasting_session_is_redialled_at_once() {
 
 #[test]
 fn disabled_link_stays_disabled() {
+    // The link is an operator's decision, which announcements do not override.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.world.off.insert(DiscoveredId(0));
     for second in 0..100 {
@@ -239,6 +241,7 @@ fn changed_port_is_tried_next() {
 
 #[test]
 fn shutdown_sends_one_farewell() {
+    // A beacon with period zero; nothing is sent afterwards.
     let mut site = AnnounceSite::new("ipn:1.0", |_| {});
     site.until(2.0);
     site.leave();

@@ -54,6 +54,7 @@ fn only_shared_blocks_are_marked() {
 
 #[test]
 fn bundles_go_alone_without_peer_support() {
+    // A peer that does not know client service 2 cancels the block.
     let mut a = LtpBench::new(1, 2, |_, span| gathers(span));
     (1..4).for_each(|id| drop(a.send(id, bundle(id as u8, 200), true)));
     let session = segments(&a.later(0.05))[0].session;
@@ -205,6 +206,7 @@ fn early_green_data_wait_for_red() {
 
 #[test]
 fn green_bundles_arrive_whole_without_loss() {
+    // The jitter mixes red and green data.
     for seed in 0..10 {
         let span = SpanConfig { green_from: 400, aggregate_bytes: 50_000, ..SpanConfig::default() };
         let channel = Channel { jitter: Duration::from_millis(4), duplicate: 0.1, ..Channel::default() };

@@ -53,6 +53,7 @@ fn every_segment_is_authenticated_and_fits() {
 
 #[test]
 fn cancels_are_authenticated() {
+    // Control segments need authentication as much as data.
     let [mut a, mut b] = pair();
     let number = segments(&a.send(1, bundle(1, 3000), true))[0].session.number;
     let cancel = a.input(Input::CancelSend { link: LINK, id: farlink_base::layer::SendId(1) });
@@ -250,6 +251,7 @@ fn simulated_patterns_authenticate_as_bytes() {
 
 #[test]
 fn link_without_its_key_carries_nothing() {
+    // A required but missing key must never fall back to no authentication.
     let [mut a, mut b] = [bench(1, 2, keys(&[])), bench(2, 1, keys(&[]))];
     let first = a.send(1, bundle(1, 500), true);
     talk([&mut a, &mut b], [1, 2], first, |_, _| false);
@@ -295,6 +297,7 @@ fn keys_change_during_sessions() {
 
 #[test]
 fn longer_key_name_fits_smallest_datagrams() {
+    // Segments of blocks cut before the change exceed the limit by the longer name only.
     let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
     let [mut a, mut b] = [1, 2].map(|own| {
         LtpBench::new(own, 3 - own, |_, span| {

@@ -218,6 +218,7 @@ fn slow_storage_delays_only_final_report() {
 /// Keeps 5326-4.2-3, 5326-6.19-1, 5326-6.22-1.
 #[test]
 fn refused_block_is_cancelled_and_retried() {
+    // The sender's agent learns of the refusal and sends the bundle again.
     for (refusal, want) in
         [(Refusal::NoResources, Refusal::NoResources), (Refusal::NotAcceptable, Refusal::NotAcceptable)]
     {
@@ -374,6 +375,7 @@ fn session_flood_leaves_room_for_neighbours() {
 /// Keeps 5326-5-2, 7122-3.3-1, 5326-6-1.
 #[test]
 fn malformed_datagram_spares_its_batch() {
+    // A batch is whatever the driver received at once: its datagrams are independent.
     let mut bench = EngineBench::new(|_, _| {});
     let good = |number| {
         let body = data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0);

@@ -154,6 +154,7 @@ fn wrong_port_segments_lock_nobody_out() {
 
 #[test]
 fn dynamic_peers_hold_quarter_of_memory() {
+    // The rest stays available to configured neighbours.
     let mut bench = IdentityBench::new(|config, _| config.memory_bytes = 1 << 20);
     static BYTES: [u8; 1000] = [7; 1000];
     for n in 0..2000 {
@@ -165,6 +166,7 @@ fn dynamic_peers_hold_quarter_of_memory() {
 
 #[test]
 fn forged_segment_is_not_amplified() {
+    // The answers to a forged address have no more bytes than were received.
     let mut bench = IdentityBench::new(|_, _| {});
     let (mut asked, mut answered) = (0, 0);
     let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();

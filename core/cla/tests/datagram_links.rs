@@ -323,6 +323,7 @@ fn total_flight_is_bounded() {
 
 #[test]
 fn sibling_links_change_in_any_order() {
+    // Several links to one engine form a chain, whose head may be removed first.
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
         let mut bench = SpansBench::new(&[(0, 1), (1, 1), (2, 1)]);
         for (n, link) in order.into_iter().enumerate() {
@@ -357,6 +358,7 @@ fn nobody_else_is_this_engine() {
 
 #[test]
 fn churning_dynamic_links_stay_bounded() {
+    // Entries of removed links are reused.
     let mut bench = SpansBench::new(&[(0, 1)]);
     let (mut up, mut down) = (0, 0);
     for engine in 100..4000u64 {
@@ -426,6 +428,7 @@ fn blocks_are_shared_at_any_rate() {
 
 #[test]
 fn withdrawn_and_resent_bundle_arrives_once() {
+    // The receiver may have kept the bundle before the withdrawal.
     let mut world = EnginePair::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
     (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
     world.input(0, Input::Wake);
@@ -463,6 +466,7 @@ fn all_arrive(world: &mut EnginePair, count: u64) {
 
 #[test]
 fn streamed_bundles_survive_link_removal() {
+    // The link goes while bundles are leaving and while they are held.
     for side in [0, 1] {
         for loss in [0.0, 0.05] {
             let mut world = long_bundles(5, loss, &[2_500_000, 1_700_000, 900_000, 400]);

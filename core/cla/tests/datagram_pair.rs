@@ -126,6 +126,7 @@ fn restarts_of_either_side_lose_nothing() {
 
 #[test]
 fn batch_size_changes_nothing() {
+    // The driver may coalesce received datagrams in any way.
     for join in [1, 3, 64] {
         let mut world = EnginePair::new(9, Channel { loss: both(0.02), ..Channel::default() }, SpanConfig::default());
         world.join = join;
@@ -141,6 +142,7 @@ fn unrated_fast_link_is_filled() {
 
 #[test]
 fn small_limits_still_deliver_everything() {
+    // Small windows and few sessions cost time, not bundles.
     let span = SpanConfig { sessions: 2, window_bytes: 10_000, ..SpanConfig::default() };
     run(EnginePair::new(1, Channel { loss: both(0.1), ..Channel::default() }, span), 20);
 }

@@ -223,6 +223,7 @@ fn report_with_invalid_claims_is_dropped() {
 /// Keeps 5326-6.13-1.
 #[test]
 fn report_acknowledgment_precedes_retransmission() {
+    // RFC 5326 6.13: first the acknowledgment, then the requested data.
     let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 5000, true)[0].session.number;
     let claims = vec![(0, 1000), (2000, 5000)];
@@ -237,6 +238,7 @@ fn report_acknowledgment_precedes_retransmission() {
 /// Keeps 5326-6.13-5, 5326-6.22-2.
 #[test]
 fn report_limit_ends_session_with_reason() {
+    // RFC 5326 6.13: the reason is RXMTCYCEXC.
     let mut bench = RulesBench::new(|_, _| {});
     let number = bench.send(1, 100, true)[0].session.number;
     let mut left = Vec::new();
@@ -297,6 +299,7 @@ fn acknowledged_cancel_is_not_resent() {
 /// Keeps 5326-4.2-3.
 #[test]
 fn receiver_cancel_carries_reason() {
+    // The sender's agent decides by the reason whether to retry.
     for (refusal, why) in [
         (Refusal::NoResources, reason::SYSTEM),
         (Refusal::StoreFailed, reason::SYSTEM),
@@ -317,6 +320,7 @@ fn receiver_cancel_carries_reason() {
 /// Keeps 5326-6.13-3.
 #[test]
 fn report_stops_only_its_checkpoints_timer() {
+    // Timers of other checkpoints go on.
     let mut bench = RulesBench::new(|_, span| span.checkpoint_every = 2000);
     let out = bench.send(1, 10_000, true);
     let (number, all) = (out[0].session.number, fields(&out));

@@ -179,6 +179,7 @@ impl RelayRow {
 
 #[test]
 fn slow_receiver_gets_no_duplicates() {
+    // Unnecessary copies would slow it down further.
     let mut row = RelayRow::new(&[100, 1], 6_000);
     let took = row.run(6_000, 20);
     assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
@@ -201,6 +202,7 @@ fn stalled_peer_gets_one_checkpoint() {
 
 #[test]
 fn timers_follow_growing_delay() {
+    // A longer delay must not look like loss.
     let mut row = RelayRow::new(&[100, 100], 20_000);
     (0..2_000).for_each(|_| row.tick());
     row.delay = Duration::from_millis(150);

@@ -94,6 +94,7 @@ fn refusal_of_first_part_stops_sending() {
 
 #[test]
 fn either_side_may_restart_mid_bundle() {
+    // The session is lost, and the bundle starts again.
     for side in 0..2 {
         let mut world = world(4, channel(0.02), 4 << 20);
         world.restart_at(0.05, side);

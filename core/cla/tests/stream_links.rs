@@ -80,6 +80,7 @@ fn unconnected_links_are_removed_too() {
 
 #[test]
 fn readded_link_works_beside_others() {
+    // Sessions of other links must be unaffected by removal and addition.
     let other = LinkParams { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
     let mut lone = Lone::new(ours(), vec![other]);
     lone.give(Input::Link { link: LinkId(1), state: LinkState::UP });
@@ -248,6 +249,7 @@ fn only_waiting_streamed_bundle_is_withdrawn() {
 
 #[test]
 fn removed_link_forgets_partial_transfer() {
+    // Its offer is aborted, because the rest will never arrive.
     for late in 0..3 {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(begin(1));
@@ -283,6 +285,7 @@ fn read_failure_ends_only_begun_transfer() {
 
 #[test]
 fn paused_peer_still_reads_termination() {
+    // The peer's input is paused, which must not delay the end of the session.
     let mut lone = Lone::active(span()).greet(30);
     lone.hear(&message("xfer_first_with_length"));
     let ticket = match lone.said()[..] {
@@ -307,6 +310,7 @@ fn paused_peer_still_reads_termination() {
 
 #[test]
 fn disabled_link_ends_and_blocks_sessions() {
+    // Incoming sessions are rejected until the link is up again.
     let (link, close) = (LinkId(0), Input::CloseLink { link: LinkId(0) });
     for told_first in [true, false] {
         let mut lone = Lone::active(span()).greet(30);

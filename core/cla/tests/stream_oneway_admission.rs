@@ -25,6 +25,7 @@ fn link_of(lone: &mut Lone) -> LinkId {
 
 #[test]
 fn links_are_assigned_by_peer_address() {
+    // These protocols convey no identity other than the source address.
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         lone.located(&["10.0.0.7", PLACE]);
@@ -54,6 +55,7 @@ fn links_are_assigned_by_peer_address() {
 
 #[test]
 fn unknown_peers_are_rejected_by_default() {
+    // This holds with `accept_unknown` off.
     let mut lone = waiting(Config { accept_unknown: false, ..ours() });
     lone.open(0, "10.9.9.9");
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
@@ -255,6 +257,7 @@ fn interleaved_long_bundles_are_offered_early() {
 
 #[test]
 fn unknown_streams_and_links_are_ignored() {
+    // The driver's events may be late: the stream or link may be gone.
     let mut lone = waiting(ours());
     let (stream, link) = (StreamId(77), LinkId(9));
     let inputs = [

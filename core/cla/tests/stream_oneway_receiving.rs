@@ -397,6 +397,7 @@ fn bundle_that_never_fits_unblocks_others() {
 
 #[test]
 fn late_verdicts_pause_reading() {
+    // Bundles with the agent are bounded as well.
     let mut lone = passive(Framing::Stcp);
     let mut heard = 0;
     while paused(&lone.said()).is_empty() {
@@ -490,6 +491,7 @@ fn refused_bundle_outlives_its_stream() {
 
 #[test]
 fn shutdown_and_removed_links_close_streams() {
+    // Incoming streams are reset, so that their senders notice.
     for (framing, how) in FRAMINGS.into_iter().flat_map(|framing| (0..3).map(move |how| (framing, how))) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"undecided");

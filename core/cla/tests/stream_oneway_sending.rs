@@ -112,6 +112,7 @@ fn unconfirmed_data_stay_within_window() {
 
 #[test]
 fn window_blocked_bundle_suppresses_keepalives() {
+    // Unconfirmed data probes the peer as well as a keepalive.
     for framing in FRAMINGS {
         let quiet = Config { progress: Duration::ZERO, ..ours() };
         let mut lone = Lone::active(framing, quiet, LinkParams { window_bytes: 100, ..span() });
@@ -168,6 +169,7 @@ fn keepalives_never_split_a_bundle() {
 
 #[test]
 fn read_failure_ends_stream_once_begun() {
+    // Only the end of the stream shows the peer that the bundle is incomplete.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -250,6 +252,7 @@ fn stalled_peer_is_dropped_outages_excluded() {
 
 #[test]
 fn reconnect_backoff_resets_at_contact_start() {
+    // Failures before the contact say nothing about the peer.
     let mut lone = Lone::new(Framing::Stcp, ours(), vec![span()]);
     assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
@@ -304,6 +307,7 @@ fn interrupted_bundle_restarts_after_grace() {
 
 #[test]
 fn shutdown_finishes_begun_bundles() {
+    // The shutdown waits for their confirmation, too.
     for framing in FRAMINGS {
         let mut lone = active(framing);
         lone.room(50);
@@ -340,6 +344,7 @@ fn shutdown_finishes_begun_bundles() {
 
 #[test]
 fn removed_link_returns_all_bundles() {
+    // At whatever stage the link is removed.
     for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         for stage in 0..5 {
             let link = LinkId(0);
@@ -381,6 +386,7 @@ fn removed_link_returns_all_bundles() {
 
 #[test]
 fn unconnected_link_only_receives() {
+    // Bundles leave only by a stream that this side has opened.
     let mut lone = Lone::waiting(Framing::Stcp, ours());
     lone.open(0, oneway_script::PLACE);
     let said = lone.said();

@@ -87,6 +87,7 @@ fn bundles_survive_any_read_boundary() {
 
 #[test]
 fn both_sides_may_connect() {
+    // Two sessions may serve the link at once.
     for seed in 0..20 {
         let plan = StreamPlan { seed, ..StreamPlan::default() };
         let old = run(&plan, &tcpcl_v3(100, [true, true]));
@@ -149,6 +150,7 @@ fn names() -> [Vec<String>; 2] {
 
 #[test]
 fn tls_is_negotiated_and_proves_identity() {
+    // Claimed and proven node IDs are reported separately.
     for (tls, secured) in [
         ([Tls::Require, Tls::Require], true),
         ([Tls::Allow, Tls::Require], true),
@@ -185,6 +187,7 @@ fn reset_around_handshake_is_survived() {
 
 #[test]
 fn link_gaps_around_timeout_are_survived() {
+    // Some outages are shorter than `PARK`, others longer.
     for gap in [1, 4, 7, 60, 600] {
         let gaps = (0..3).map(|i| {
             let down = Duration::from_millis(30) + Duration::from_secs(i * (gap + 3));
@@ -202,6 +205,7 @@ fn link_gaps_around_timeout_are_survived() {
 
 #[test]
 fn refused_bundles_are_sent_again() {
+    // Some are refused at their first part, some at the last.
     let plan = StreamPlan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..StreamPlan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
     run(&plan, &tcpcl_v3(256, [true, false]));
@@ -213,6 +217,7 @@ fn refused_bundles_are_sent_again() {
 
 #[test]
 fn slow_verdict_applies_backpressure() {
+    // The sender's window fills up, and nothing hangs.
     let plan = StreamPlan {
         bundles: [vec![5000; 40], vec![5000; 40]],
         verdict: Duration::from_secs(20),
@@ -279,6 +284,7 @@ proptest! {
         gaps in prop::collection::vec((1u64..2000, 1u64..20_000), 0..3),
         restarts in prop::collection::vec((1u64..3000, 0usize..2), 0..3),
     ) {
+        // All faults at once, drawn from a seed.
         let ms = Duration::from_millis;
         let mut at = 0;
         let gaps = gaps.into_iter().map(|(wait, len)| {

@@ -111,6 +111,7 @@ fn acknowledged_parts_count_only_when_negotiated() {
 
 #[test]
 fn refused_transfer_counts_nothing_kept() {
+    // A refusal voids earlier acknowledgments.
     let mut lone = four(Lone::connecting(reactive(ours()), short_segments()), ITEM);
     lone.give(bundle(1, 350));
     lone.hear(&ack4(2, 0, 100));
@@ -166,6 +167,7 @@ fn v3_peer_learns_kept_length() {
 
 #[test]
 fn unnegotiated_acknowledgments_flow_as_before() {
+    // Intermediate acknowledgments then promise nothing and need not wait.
     let mut lone = four(Lone::passive(reactive(ours())), &[]);
     lone.hear(&segment4(2, 0, &[1; 100]));
     assert_eq!(lone.wrote(), ack4(2, 0, 100));

@@ -134,6 +134,7 @@ fn non_text_node_id_ends_session() {
 /// Keeps 9174-4.6-1, 9174-5.2-1.
 #[test]
 fn segments_and_transfers_respect_peer_limits() {
+    // The limits are those in the peer's SESS_INIT.
     let mut lone = Lone::active(span());
     lone.hear(&message("contact_no_tls"));
     lone.hear(&init(10, 40, b"ipn:1.0", &[]));
@@ -209,6 +210,7 @@ fn termination_never_splits_a_segment() {
 /// Keeps 9174-6.1-8.
 #[test]
 fn broken_connection_fails_both_directions() {
+    // Outgoing bundles fail, and the incoming offer is aborted.
     for error in [true, false] {
         let mut lone = Lone::active(span()).greet(30);
         lone.give(send(1, vec![1; 100]));

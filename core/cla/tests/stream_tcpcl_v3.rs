@@ -126,6 +126,7 @@ fn final_acknowledgments_wait_and_keep_order() {
 
 #[test]
 fn refusal_reasons_map_both_ways() {
+    // Version 3 has fewer codes than version 4.
     for (reason, word) in [
         (Refusal::Duplicate, 1),
         (Refusal::NoResources, 2),
@@ -172,6 +173,7 @@ fn refused_bundle_stops_between_segments() {
 
 #[test]
 fn unacknowledged_bundle_awaits_host_confirmation() {
+    // Without acknowledgments TCP's are the best evidence.
     let mut lone = Lone::connecting(old_ours(), span());
     let hello = lone.wrote().len() as u64;
     lone.hear(&contact(UNACKED, 30, "ipn:1.0"));
@@ -240,6 +242,7 @@ fn idle_session_terminates_in_order() {
 /// Keeps 7242-6.1-1, 7242-6.1-6.
 #[test]
 fn termination_waits_for_active_transfers() {
+    // SHUTDOWN must be the last message.
     let mut lone = passive(ALL);
     lone.hear(&segment(START, b"abc"));
     lone.wrote();
@@ -259,6 +262,7 @@ fn termination_waits_for_active_transfers() {
 
 #[test]
 fn new_bundle_during_termination_is_refused() {
+    // Its refusal leaves before SHUTDOWN.
     let mut lone = passive(ALL);
     lone.hear(&segment(START | END, b"abc"));
     let ticket = lone.tickets()[0];

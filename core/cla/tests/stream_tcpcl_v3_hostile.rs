@@ -137,6 +137,7 @@ fn accept_all(lone: &mut Lone) -> (usize, usize) {
 
 #[test]
 fn tiny_bundle_flood_is_paced() {
+    // One read may bring thousands of bundles; parsing waits for their answers.
     let crowd = segment(START | END, b"x").repeat(20_000);
     let mut lone = passive(ALL);
     lone.hear(&crowd);
@@ -213,6 +214,7 @@ fn refused_bundle_is_refused_once() {
 
 #[test]
 fn oversized_bundle_is_refused_early() {
+    // At the latest when a segment exceeds the limit.
     let mru = old_ours().transfer_mru;
     for (bytes, offered) in [
         ([vec![0x60], sdnv(mru + 1), segment(START, b"a")].concat(), 0),
@@ -296,6 +298,7 @@ fn endless_bundle_ends_session() {
 
 #[test]
 fn missing_acknowledgment_returns_bundle() {
+    // The progress timer ends the session although the peer sends keepalives.
     for flags in [ALL, NONE] {
         let mut lone = active(flags);
         lone.give(send(1, vec![1; 60]));
@@ -343,6 +346,7 @@ fn length_message_never_splits_a_segment() {
 
 #[test]
 fn unknown_peers_headers_are_bounded() {
+    // A header may claim a node ID of any length.
     let mut lone = Lone::new(Config { sessions: 4, ..old_ours() }, Vec::new());
     for n in 0..20u64 {
         lone.stream.0 = farlink_base::StreamId::PASSIVE | n;

@@ -172,6 +172,7 @@ fn idle_session_terminates_in_order() {
 /// Keeps 9174-6.1-3, 9174-6.1-4, 9174-6.1-5, 9174-6.1-6, 9174-6.1-7.
 #[test]
 fn ending_session_finishes_but_starts_nothing() {
+    // RFC 9174 6.1: transfers in progress are finished in both directions.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.hear(&[&message("xfer_first_with_length")[..], &message("sess_term_idle")].concat());
@@ -221,6 +222,7 @@ fn wrong_peer_gets_no_bundles() {
 /// Keeps 9174-4.6-6.
 #[test]
 fn configured_peer_uses_its_link() {
+    // Any other peer gets a dynamic link.
     let mut lone = Lone::new(ours(), vec![LinkParams { connect: false, ..span() }]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
     lone.open();

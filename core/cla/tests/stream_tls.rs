@@ -105,6 +105,7 @@ fn connecting_side_starts_tls_once() {
 /// Keeps 9174-4.4.3-1.
 #[test]
 fn plaintext_before_handshake_ends_session() {
+    // An attacker in between could have inserted it.
     let header = message("contact_tls");
     for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
         let mut lone = visited(Tls::Allow);
@@ -121,6 +122,7 @@ fn plaintext_before_handshake_ends_session() {
 /// Keeps 9174-4.4.3-9.
 #[test]
 fn failed_or_endless_handshake_leaves_nothing() {
+    // RFC 9174 4.4.3: no SESS_TERM after a failed handshake.
     let mut lone = visited(Tls::Require);
     lone.hear(&message("contact_tls"));
     lone.wrote();

@@ -124,6 +124,7 @@ fn reused_transfer_id_is_refused() {
 
 #[test]
 fn short_final_acknowledgment_returns_bundle() {
+    // The peer marks an acknowledgment as final that does not cover the transfer.
     let mut lone = Lone::active(span()).greet(30);
     for id in [1, 2] {
         lone.give(send(id, vec![1; 60]));
@@ -139,6 +140,7 @@ fn short_final_acknowledgment_returns_bundle() {
 
 #[test]
 fn exhausted_session_terminates() {
+    // Faults that cannot be confined to one transfer.
     let mut lone = Lone::passive(ours()).greet(30);
     let longer = (ours().segment_mru + 1).to_be_bytes();
     lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
@@ -168,6 +170,7 @@ fn goodbye_is_said_once() {
 
 #[test]
 fn unacknowledged_bundle_times_out_despite_keepalives() {
+    // A live peer that never acknowledges must not hold bundles forever.
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 60]));
     lone.said();
@@ -235,6 +238,7 @@ fn half_closed_peer_still_gets_acknowledgments() {
 
 #[test]
 fn half_closed_session_without_verdicts_ends() {
+    // The peer waits for answers that never come.
     let mut lone = Lone::passive(ours()).greet(30);
     lone.hear(&segment(START | END, 0, b"abc"));
     let ticket = lone.tickets()[0];

@@ -34,6 +34,7 @@ fn incoming_version_is_answered_in_kind() {
 /// Keeps 7242-6.1-5.
 #[test]
 fn single_version_layer_reports_it() {
+    // The log must tell the operator which version the peer uses.
     let mut lone = Lone::passive(ours());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "RFC 9174 4.3");
@@ -102,6 +103,7 @@ fn stalled_header_falls_back_to_v3() {
 
 #[test]
 fn tls_required_never_uses_v3() {
+    // Version 3 has no TLS.
     let secure = Config { tls: Tls::Require, ..both() };
     let mut lone = Lone::passive(secure.clone());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
@@ -115,6 +117,7 @@ fn tls_required_never_uses_v3() {
 
 #[test]
 fn known_version_is_reused_next_contact() {
+    // A learnt version saves a failed connection.
     let mut lone = Lone::connecting(both(), span());
     lone.hear(&contact(ALL, 30, "ipn:1.0"));
     again(&mut lone);

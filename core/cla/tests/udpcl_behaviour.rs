@@ -32,6 +32,7 @@ fn slow(span: &mut LinkParams) {
 /// Keeps 7122-3.2-1.
 #[test]
 fn v1_bundles_fit_one_datagram() {
+    // Version 2 sends longer ones in segments.
     let mut bench = UdpclBench::new(|_, _| {});
     let out = bench.send(1, bundle(1, 65_507));
     assert_eq!((sent(&out).len(), outcomes(&out)), (1, vec![(1, Ok(()))]));
@@ -205,6 +206,7 @@ fn neighbour_matches_address_then_sole_host() {
 
 #[test]
 fn enabled_link_wins_shared_address() {
+    // Of two links to one address, datagrams belong to the one that is up.
     let mut bench = UdpclBench::new(|_, _| {});
     let mut out = Vec::new();
     assert!(bench.layer.add_span(bench.now, LinkParams { link: LinkId(1), ..LinkParams::default() }, &mut out));
@@ -242,6 +244,7 @@ fn name_claim_binds_only_its_address() {
 /// Keeps 7122-3.4-2.
 #[test]
 fn keepalives_are_spaced_and_idle_only() {
+    // RFC 7122 3.4: at least 15 s apart, and none while bundles leave.
     let mut bench = UdpclBench::new(|_, span| span.keepalive = Duration::from_secs(1));
     let times = |bench: &mut UdpclBench, after: f64| sent(&bench.later(after)).len();
     assert_eq!(times(&mut bench, 100.0), 6);
@@ -274,6 +277,7 @@ fn v2_node_announces_listening_each_minute() {
 
 #[test]
 fn backlog_halves_before_more_is_accepted() {
+    // The hysteresis keeps readiness from alternating with every bundle.
     let mut bench = UdpclBench::new(|_, span| span.pace_bytes = 200_000);
     let ready =
         |out: &[Output]| out.iter().find_map(|o| if let Output::Ready { ready, .. } = o { Some(*ready) } else { None });

@@ -74,6 +74,7 @@ fn nothing_else_makes_a_link() {
 
 #[test]
 fn dynamic_peer_becomes_configured_neighbour() {
+    // The dynamic link ends when a configured one leads to its address.
     let mut bench = UdpclBench::new(|_, _| {});
     let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
     let mut out = Vec::new();
@@ -119,6 +120,7 @@ fn repeated_questions_draw_one_small_reply() {
 
 #[test]
 fn pending_probes_are_bounded() {
+    // A flood of addresses displaces pending probes instead of growing the table.
     let mut bench = UdpclBench::new(|_, _| {});
     let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
     let asked = |bench: &mut UdpclBench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);

@@ -27,6 +27,7 @@ fn segment(id: u16, total: u32, offset: u32, data: &[u8]) -> Vec<u8> {
 /// Keeps 7122-3.4-1.
 #[test]
 fn every_first_octet_is_handled() {
+    // The first octet alone determines the type of a message.
     for first in 0..=255u8 {
         for tail in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", &[0x9f; 70]] {
             let mut bench = UdpclBench::new(|_, _| {});
@@ -161,6 +162,7 @@ fn unwanted_dynamic_peers_are_ignored() {
 
 #[test]
 fn replies_never_exceed_input() {
+    // Source addresses may be forged.
     let mut bench = UdpclBench::new(|_, _| {});
     let mut rng = Rng::new(3);
     let (mut heard, mut said) = (0, 0);

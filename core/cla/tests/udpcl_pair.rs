@@ -41,6 +41,7 @@ fn clean_channel_delivers_everything_once() {
 
 #[test]
 fn single_datagram_delivery_equals_channel_survival() {
+    // As many arrive as the channel delivers.
     for seed in 0..5 {
         let channel = Channel { loss: 0.3, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(1), 300);
@@ -53,6 +54,7 @@ fn single_datagram_delivery_equals_channel_survival() {
 
 #[test]
 fn segment_loss_drops_whole_bundle() {
+    // UDPCL retransmits nothing.
     for seed in 0..5 {
         let channel = Channel { loss: 0.02, jitter: Duration::from_millis(50), ..Channel::default() };
         let world = filled(seed, channel, version(2), 300);

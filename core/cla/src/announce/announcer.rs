@@ -49,6 +49,7 @@ impl Announcer {
     /// Creates an announcer whose first beacon leaves within half a second.
     pub fn new(config: Config, now: Instant) -> Announcer {
         let mut rng = Rng::stream(config.seed, 0);
+        // A random start, so that nodes booted together do not send together.
         let soon = config.interval.min(Duration::from_millis(500)).mul_f64(rng.unit());
         Announcer {
             own_name: config.node_ids.first().map(ToString::to_string).unwrap_or_default(),
@@ -151,6 +152,7 @@ impl Announcer {
             return self.leave(now, &key, around, out);
         }
         known.period = period;
+        // The address of a link in use does not follow beacons, which anyone can forge.
         if known.found().is_none() {
             (known.layer, known.address) = (layer, address);
         }
@@ -187,6 +189,7 @@ impl Announcer {
         beacon: &Beacon,
         period: Duration,
     ) {
+        // Both nodes apply the same rule, so one of them connects at once.
         let polite = self.own_name > key.1.to_string();
         // The node with the greater name waits a little only: the other may receive no beacons, or never connect.
         let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
@@ -229,6 +232,7 @@ impl Announcer {
             self.look_after(now, &key, around, out);
         }
         self.reach(now, around, out);
+        // Without announced nodes no timer runs.
         self.looks = (!self.heard.is_empty()).then_some(now + LOOK);
     }
 
@@ -246,6 +250,7 @@ impl Announcer {
                     id,
                     why: if up.is_some() { "its session ended" } else { "it does not answer" },
                 });
+                // A session that lasted clears the backoff, so that its link is made again at once.
                 self.tried.end(now, address, up.map(|up| now.since(up)));
                 heard.failed += u32::from(up.is_none());
                 if leaves {
@@ -292,6 +297,7 @@ impl Announcer {
             }
             let Some(heard) = self.heard.get_mut(&key) else { continue };
             let (layer, address) = (heard.layer, heard.address);
+            // One link per address: further node IDs claimed there must wait.
             if taken.contains(&address) || around.is_known(&key.1, layer, address) {
                 continue;
             }

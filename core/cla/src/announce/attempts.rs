@@ -55,6 +55,7 @@ impl Attempts {
         let times = self.failed.get(&address).map_or(0, |failed| failed.times);
         let wait = AGAIN_MIN.saturating_mul(1 << times.min(16)).min(AGAIN_MAX);
         self.failed.insert(address, Failed { until: now + wait, times: times.saturating_add(1) });
+        // An entry outlives its backoff by the longest one, so that a repeated failure still counts up.
         self.failed.retain(|_, failed| failed.until + AGAIN_MAX > now);
         if self.failed.len() > TRIED_MAX {
             let oldest = self.failed.iter().min_by_key(|(_, failed)| failed.until).map(|(address, _)| *address);
@@ -107,6 +108,7 @@ mod tests {
 
     #[test]
     fn addresses_are_kept_while_attempts_are_few() {
+        // The rate limit on attempts bounds the table, so no address loses its backoff early.
         let mut tried = Attempts::default();
         let victim = at(7, 80);
         for _ in 0..7 {

@@ -78,6 +78,7 @@ impl Beacon {
             cbor::put(&mut out, MAP, 0);
         }
         if let Some(period) = self.period {
+            // Rounded up, because zero would announce a departure.
             let more = u64::from(period.subsec_nanos() > 0);
             cbor::put(&mut out, UINT, period.as_secs().saturating_add(more));
         }
@@ -101,6 +102,7 @@ impl Beacon {
             Some(ARRAY) => announcements(&mut reader, count),
             _ => Err("neither a version nor an announcement"),
         }?;
+        // A datagram holds exactly one beacon.
         if reader.remaining() > 0 {
             return Err("bytes after its end");
         }

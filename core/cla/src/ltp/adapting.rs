@@ -68,6 +68,7 @@ impl LtpSpan {
         let margin = match traffic.answer {
             None => patient,
             Some((mean, varies)) => {
+                // Mean plus four deviations, as in RFC 6298 2.
                 let measured = Duration::from_nanos(mean + 4 * varies).max(MARGIN_LEAST.min(given));
                 // There, late answers are mostly repetitions by the peer's timers, and would inflate the margin.
                 let measured = if self.is_lossy() { measured.min(patient) } else { measured };
@@ -168,6 +169,7 @@ impl LtpSpan {
     /// Most open sessions; fewer with each level of caution, because some peers, ION among them, ignore new sessions
     /// once their configured number is open.
     pub(super) fn sessions_max(&self) -> u32 {
+        // A quarter of the sessions per level.
         (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
     }
     /// Counts a completed session towards lower caution.
@@ -226,6 +228,7 @@ mod tests {
 
     #[test]
     fn only_live_peers_cancels_cause_caution() {
+        // A silent peer may be absent: fewer sessions would not help it.
         let mut span = span();
         span.state.rate = Some(DataRate(8_000_000));
         (0..100).for_each(|n| span.overtaxed(at(n * 1000)));

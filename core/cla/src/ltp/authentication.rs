@@ -200,6 +200,7 @@ impl Ltp {
         view: &View<'_>,
         (head, total): (&[u8], u64),
     ) -> Result<(), &'static str> {
+        // Without authenticated links nothing needs to be looked up.
         if !self.sealed {
             return Ok(());
         }
@@ -331,6 +332,7 @@ mod tests {
 
     #[test]
     fn patterns_hash_as_their_bytes() {
+        // Simulated and real segments must have equal hashes.
         let (seal, fill) = (seal(&[key("", 7)]), Payload::fill(9, 5000).slice(100, 1300));
         let mut bytes = alloc::vec![0; 1300];
         fill.copy_to(0, &mut bytes);
@@ -405,6 +407,7 @@ mod tests {
 
     #[test]
     fn nothing_verifies_without_a_key() {
+        // Not even segments of this engine.
         let none = seal(&[]);
         assert!(check(&none, &none.seal(&report_ack())).is_err());
         assert!(Authentication::HmacSha1(Vec::new()).lacks_key() && !Authentication::Null.lacks_key());

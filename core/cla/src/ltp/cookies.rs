@@ -114,6 +114,7 @@ impl Ltp {
     /// Whether a segment carries the cookies of its session, if the session exists.
     // 5327-2.2-8
     pub(super) fn cookies_are_good(&mut self, from: SocketAddr, view: &View<'_>) -> bool {
+        // The common case needs no lookup.
         if view.header.is_empty() && !self.had_cookies {
             return true;
         }
@@ -143,6 +144,7 @@ impl Ltp {
     /// Cookie for a session from this address in a given hour.
     fn cookie(&self, hour: u64, from: SocketAddr, id: SessionId) -> [u8; OURS_BYTES] {
         let mut cookie = [0; OURS_BYTES];
+        // Keyed by the seed, which only this engine knows.
         let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(&self.config.seed.to_be_bytes()) else { return cookie };
         mac.update(b"farlink LTP cookie");
         match from.ip() {
@@ -182,6 +184,7 @@ impl Ltp {
         let cookie = self.cookie(now.0 / HOUR_NS, from, id);
         let cookies = Cookies([Box::from(&cookie[..])].into());
         let bytes = with_cookies(Segment { session: id, body }.emit(), Some(&cookies));
+        // An answer longer than its segment would amplify.
         if bytes.len() as u64 > total {
             return;
         }

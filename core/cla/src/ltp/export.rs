@@ -172,6 +172,7 @@ impl Export {
     /// Updates the age of bundles in the next segment for departure at `now`. Expired bundles are removed and
     /// returned.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<SendId> {
+        // Growth by age updates must not turn the end of a red block green.
         let all_red = self.red == self.source.len();
         let late = self.riders.begin(now, self.sent + self.datagram, &mut self.source);
         self.red = if all_red { self.source.len() } else { self.red.min(self.source.len()) };
@@ -227,6 +228,7 @@ impl Export {
         if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint) {
             mark.sent = self.left;
             open.left = mark.left;
+            // The mark is that of the first transmission.
             open.mark.get_or_insert(mark);
         }
     }
@@ -360,6 +362,7 @@ impl Export {
                     let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
+                        // Copies belong to the same attempt.
                         open.attempts += u32::from(!copy);
                         return Some(CutSegment { data: open.data, resend: true });
                     }
@@ -590,6 +593,7 @@ mod tests {
 
     #[test]
     fn overtaken_report_retracts_nothing() {
+        // Its receiver may have completed the session since.
         let mut export = export(10_000, 1360);
         drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 0, (0, 2000), [(1000, 2000)].into_iter()), Reported::Gaps);
@@ -651,6 +655,7 @@ mod tests {
 
     #[test]
     fn checkpoints_are_doubled_after_loss() {
+        // A lost checkpoint costs a round trip, a copy only a datagram.
         let block = (Riders::new(Vec::new(), false), BlockSource::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);

@@ -117,6 +117,7 @@ pub(super) struct Import {
 
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
     if list.len() == REMEMBERED {
+        // Half at once: removing one by one would cost O(n) each.
         list.drain(..REMEMBERED / 2);
     }
     list.push(item);
@@ -537,6 +538,7 @@ mod tests {
 
     #[test]
     fn refusals_cancel_unless_part_was_kept() {
+        // A malformed bundle among kept ones may be dropped; one too large for this node must stay with its sender.
         for (verdicts, want) in [
             ([Ok(()), Err(Refusal::NoResources)], Some(true)),
             ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),

@@ -115,6 +115,7 @@ impl Offering {
             None => split(&self.rest),
             Some(open) => {
                 let mut bundle = open.shadow.clone();
+                // Ropes share their chunks, so this copies no data.
                 bundle.append(self.rest.clone());
                 split(&bundle)
             }

@@ -309,6 +309,7 @@ mod tests {
 
     #[test]
     fn small_buffer_overrun_is_brief() {
+        // The probes for more bandwidth overrun the buffer now and then.
         let link = BottleneckLink { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");

@@ -220,6 +220,7 @@ impl Ltp {
         for engine in over {
             self.parted.remove(&engine);
         }
+        // Kept for the latest removal only, which bounds memory.
         self.parted.values_mut().for_each(|parted| parted.cancels = Vec::new());
         if self.parted.len() < DYNAMIC_MAX {
             let until = now + PARTED + (state.delay_out + state.delay_in) * 2;
@@ -265,6 +266,7 @@ impl Ltp {
         let Some(sessions) = self.sessions.made() else { return Vec::new() };
         let of_it = sessions.cancelled.iter().filter(|(_, cancelled)| cancelled.span == index);
         let mut cancels: Vec<_> = of_it.map(|(session, cancelled)| (*session, cancelled.bytes.clone())).collect();
+        // Sorted: the order of a map must not show in outputs.
         cancels.sort_unstable_by_key(|(id, _)| (id.engine, id.number));
         sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
         cancels
@@ -274,6 +276,7 @@ impl Ltp {
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut numbers: Vec<u64> =
             self.sessions.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
+        // The order of a map must not show in outputs: same seed, same trace.
         numbers.sort_unstable();
         let mut farewells = Vec::new();
         for number in numbers {
@@ -291,6 +294,7 @@ impl Ltp {
     fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut sessions: Vec<SessionId> =
             self.sessions.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
+        // Sorted: the order of a map must not show in outputs.
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {

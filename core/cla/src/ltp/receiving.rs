@@ -234,6 +234,7 @@ impl Ltp {
     /// Opens a session for its first segment; returns false if it is not accepted.
     fn open_import(&mut self, now: Instant, first: &FirstSegment<'_>, out: &mut impl Sink<Output>) -> bool {
         let FirstSegment { from, id, data, ref header, total } = *first;
+        // Late data must not reopen a session that is being cancelled.
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -466,6 +467,7 @@ impl Ltp {
         tell(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
             let span = &mut self.spans[index];
+            // Only a receiver of the report knows its serial number.
             span.traffic.proven = true;
             if let Some(left) = left {
                 span.answered(now, left);

@@ -21,6 +21,7 @@ pub fn build(
     let fixed = 5
         + sdnv::len(session.engine)
         + sdnv::len(session.number)
+        // Serial numbers grow with each segment: sized for 65,535 of them.
         + sdnv::len(serial + 0xffff)
         + sdnv::len(checkpoint)
         + 2 * sdnv::len(upper);

@@ -56,6 +56,7 @@ impl Ltp {
             let span = &mut self.spans[index];
             let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
             span.note_loss(claimed, scope);
+            // Only a receiver of the block's segments knows the session number.
             span.traffic.proven = true;
             if let Some((mark, once, told)) = marked {
                 span.reported_on(now, mark.left, once);

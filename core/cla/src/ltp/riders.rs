@@ -82,6 +82,7 @@ impl Riders {
             let rider = &mut self.all[at];
             rider.wanted = false;
             if at >= self.begun {
+                // Dropped as expired when its turn comes.
                 rider.leaving.expires = Instant::ZERO;
             }
         }

@@ -221,6 +221,7 @@ impl Ltp {
         if !span.state.transmit || !span.has_work() || span.next_burst() > now {
             return;
         }
+        // Asked once per burst rather than per segment.
         let wanted = out.wants(EventClass::Segment);
         let horizon = span.begin_burst(now);
         let mut batches = BatchBuilder::new(span.to);

@@ -305,6 +305,7 @@ impl LtpSpan {
         if state.rate.is_some()
             && let Some(traffic) = self.traffic.made()
         {
+            // A configured rate replaces congestion control.
             (traffic.pace, traffic.held) = (None, false);
         }
     }

@@ -93,6 +93,7 @@ impl Timers {
         let mut old = core::mem::take(&mut armed.queue);
         while let Some((deadline, wait)) = old.pop_due(Instant::MAX) {
             let Some(entry) = armed.entries.get_mut(&wait) else { continue };
+            // An answer due before the gap is still under way.
             entry.still = entry.answer_at >= now;
             entry.key = match entry.still {
                 true => armed.stopped.arm(Instant::ZERO, wait),

@@ -22,6 +22,7 @@ impl CopyMemory {
     }
     /// Whether a copy of one more bundle fits, whoever sends it.
     pub const fn has_some(&self) -> bool {
+        // Half, because peers without a configured link may use no more.
         self.used + BUNDLE_MAX <= self.most / 2
     }
     pub const fn used(&self) -> u64 {

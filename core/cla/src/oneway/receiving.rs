@@ -239,6 +239,7 @@ impl ReceivingStream {
                 continue;
             };
             let (have, left) = (reader.remaining(), arrival.total - arrival.received);
+            // Skipped data is taken as it comes; offered parts have a minimum length.
             let least = if arrival.state == ArrivalState::Unwanted { 1 } else { left.min(part) };
             if have < least {
                 break;
@@ -267,6 +268,7 @@ impl ReceivingStream {
         if arrival.state != ArrivalState::Unwanted {
             arrival.copy.add(&part, room);
         }
+        // Without a copy the bundle cannot be offered again.
         if arrival.state == ArrivalState::Refused && arrival.copy.whole().is_none() {
             arrival.state = ArrivalState::Unwanted;
         }

@@ -263,6 +263,7 @@ impl SendingStream {
             return;
         }
         let allowed = self.room.min(window.saturating_sub(self.written - self.confirmed));
+        // Bundles begin as late as possible: their age is current then, and until then they can be withdrawn.
         while self.pending.len() < allowed && self.begin(now, out) {}
         let n = allowed.min(self.pending.len());
         if n > 0 {

@@ -23,6 +23,7 @@ impl OneWay {
     }
     /// Registers a stream opened by a peer.
     pub(super) fn receive(&mut self, now: Instant, stream: StreamId, link: LinkId, from: IpAddr) {
+        // Numbers wrap around, so one may still be in use.
         while self.numbers.contains_key(&self.next_number) {
             self.next_number = self.next_number.wrapping_add(1);
         }

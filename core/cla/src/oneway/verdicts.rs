@@ -70,11 +70,13 @@ impl ReceivingStream {
             self.rest.begin(now);
         } else {
             if verdict.is_ok() {
+                // Shows that the node has room for other bundles, see `give_up`.
                 self.newest_taken = self.newest_taken.max(Some(whole.offered));
             }
             if whole.refused.is_some() {
                 self.release(whole.total);
                 if verdict.is_ok() {
+                    // There is room again, so the next wait is short.
                     self.rest.reset();
                 }
             }

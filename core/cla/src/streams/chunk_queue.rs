@@ -52,6 +52,7 @@ impl ChunkQueue {
     }
     /// Appends a rope, copied if it is short and in memory.
     pub fn copy_rope(&mut self, rope: &Payload) {
+        // Fills and stored extents cannot be copied.
         if rope.len() >= SHORT || rope.resident_len() < rope.len() {
             return self.push(rope);
         }

@@ -21,6 +21,7 @@ impl Inbox {
         } else {
             self.0.gather(data);
         }
+        // Only bytes in memory can be joined, not fills or stored extents.
         if self.0.chunks().len() > PIECES
             && self.0.resident_len() == self.0.len()
             && let Some(bytes) = self.0.to_bytes()
@@ -56,6 +57,7 @@ mod tests {
 
     #[test]
     fn trickle_is_merged() {
+        // Each byte would otherwise pin a read buffer.
         let mut inbox = Inbox::default();
         for n in 0..200u8 {
             inbox.add(Payload::from(Bytes::from(alloc::vec![n; 2]).slice(..1)));

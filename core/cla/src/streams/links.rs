@@ -94,8 +94,10 @@ impl<C: StreamLinkParams, S> StreamLink<C, S> {
     /// after [`PARK`].
     pub fn on_state<T>(&mut self, now: Instant, state: LinkState, timers: &mut TimerQueue<T>, park: T) -> bool {
         let before = core::mem::replace(&mut self.state, state);
+        // Coming up ends the operator's disabling.
         self.closed &= !(state.transmit || state.receive);
         if state.transmit {
+            // A new contact cancels the backoff of the last one.
             let retry = if before.transmit { None } else { self.retry.take() };
             for timer in self.park.take().into_iter().chain(retry) {
                 timers.cancel(timer);
@@ -140,6 +142,7 @@ pub(crate) fn dynamic_link<C, S>(links: &LinkTable<C, S>, layer: LayerId, next: 
     let base = dynamic_link_base(layer);
     loop {
         let link = LinkId(base | *next);
+        // 24 bits: the upper ones are the layer's.
         *next = (*next + 1) & 0x00ff_ffff;
         if !links.contains_key(&link) {
             return link;

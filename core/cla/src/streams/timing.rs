@@ -23,6 +23,7 @@ impl Deadlines {
 
 /// Arms a timer for `at` unless it is armed for then or earlier.
 pub(crate) fn arm<T>(timers: &mut TimerQueue<T>, slot: &mut Option<TimerKey>, at: Option<Instant>, timer: T) {
+    // A timer that expires too early only causes a check, which arms it again.
     if let Some(at) = at
         && slot.is_none_or(|armed| armed.deadline() > at)
     {

@@ -167,6 +167,7 @@ impl TcpclSession {
         if let Err(Complaint { reason, .. }) = self.incoming.on_head(head, ending, out) {
             return self.is_lost(now, reason);
         }
+        // The peer would take silence for acceptance, so the session must end.
         if self.incoming.is_refusing() && !refusals {
             self.terminate(now, term::BUSY);
             return Some(ReadStep::Over("a bundle to refuse, from a peer without refusals"));

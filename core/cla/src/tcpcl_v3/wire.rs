@@ -106,6 +106,7 @@ fn read_sdnv(reader: &mut PayloadReader<'_>) -> Result<u64, NoMessage> {
     for byte in &mut bytes {
         *byte = read_u8(reader)?;
         len += 1;
+        // The last byte of an SDNV has its high bit clear (RFC 6256 2).
         if *byte < 0x80 {
             break;
         }

@@ -45,6 +45,7 @@ impl TcpclSession {
             return Some(ReadStep::Wait);
         }
         let version = header[4];
+        // The passive side adapts to the version of the active one.
         if self.passive && self.old.is_none() && version == tcpcl_v3::VERSION && config.adapts() {
             self.begin_old(config);
         }

@@ -222,6 +222,7 @@ impl IncomingTransfers {
             self.held = false;
         }
         self.discarding = None;
+        // RFC 9174 5.2.1: each transfer ID is used once per session.
         let verdict = if !self.used.insert(head.id) {
             Some(Err(refuse::NOT_ACCEPTABLE))
         } else if ending {
@@ -297,6 +298,7 @@ impl IncomingTransfers {
         let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.verdict = Some(verdict);
         let (complete, received) = (transfer.complete, transfer.received);
+        // A verdict on the arriving transfer ends its hold.
         self.held &= complete;
         if complete {
             self.undecided_bytes -= received;
@@ -509,6 +511,7 @@ mod tests {
 
     #[test]
     fn much_undecided_stops_the_reading() {
+        // Reading resumes at half of the bound.
         let mut incoming = IncomingTransfers::new(0, 1000, 10_000);
         for id in 0..3 {
             feed(&mut incoming, head(START | END, id, 1000), &mut Vec::new()).unwrap();

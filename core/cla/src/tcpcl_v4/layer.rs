@@ -92,6 +92,7 @@ impl TcpclV4 {
         if self.shutdown || !link.wants_session() {
             return;
         }
+        // Numbers wrap around, so one may still be in use.
         let stream = loop {
             let stream = StreamId(stream_base(self.config.layer) | u64::from(self.next_stream));
             self.next_stream = self.next_stream.wrapping_add(1);
@@ -319,6 +320,7 @@ impl TcpclV4 {
             } else {
                 Output::Socket(socket::Output::Resume { stream })
             });
+            // While reading was paused, silence of the peer could not be observed.
             session.on_heard(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
@@ -539,6 +541,7 @@ impl TcpclV4 {
                 return self.leave(now, stream, term::IDLE, out);
             }
             SessionDue::Dead => {
+                // The peer may wait for the rest of a longer header, that of the other version.
                 if session.phase == SessionPhase::Contact {
                     self.try_other_version(stream);
                 }

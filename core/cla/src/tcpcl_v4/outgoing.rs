@@ -177,6 +177,7 @@ impl OutgoingTransfers {
                 announced: false,
                 end: 0,
             });
+            // A copy into the queue costs less than sharing a short chunk.
             if part.len() == total && total < SHORT.min(self.segment_limit) && old.is_none() {
                 return self.put_whole(&part, out);
             }
@@ -296,6 +297,7 @@ impl OutgoingTransfers {
             None => Err(Nonsense::UnknownTransfer),
             Some(_) if self.crossing > 0 => Err(Nonsense::Miscounted),
             Some(flight) => {
+                // This refusal answers one of the segments sent; the peer may refuse each of the others.
                 self.crossing = flight.unanswered.saturating_sub(1);
                 let transfer = flight.transfer;
                 self.on_refuse(transfer)

@@ -38,6 +38,7 @@ impl TcpclV4 {
             Some(link) => link,
             None => self.link_of(&name, from)?,
         };
+        // A proven identity is welcome from any address.
         if !proven {
             self.judge_claim(stream, link_id)?;
         }
@@ -60,6 +61,7 @@ impl TcpclV4 {
         if peer.segment_mru == 0 {
             return Err((term::CONTACT_FAILURE, "the peer's segment limit is zero"));
         }
+        // A claim must not displace a proven identity.
         if was_proven && !proven {
             return Err((term::CONTACT_FAILURE, "a session with a proven identity serves its link"));
         }
@@ -70,6 +72,7 @@ impl TcpclV4 {
         if link.by.opening == Some(stream) {
             link.by.opening = None;
         }
+        // A proof ends the sessions that only claimed the node ID.
         let claimers = if proven && !was_proven { link.by.sessions.clone() } else { Vec::new() };
         link.by.sessions.push(stream);
         if primary.is_none() || (proven && !was_proven) {

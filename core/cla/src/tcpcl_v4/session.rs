@@ -223,6 +223,7 @@ impl TcpclSession {
             }
         };
         let read = reader.position();
+        // A closing session has dropped its input.
         if self.phase != SessionPhase::Closing {
             self.inbox.put_back(inbox, read);
         }
@@ -236,6 +237,7 @@ impl TcpclSession {
         out: &mut impl Sink<Output>,
     ) -> Option<ReadStep> {
         let have = reader.remaining();
+        // Slow input must not become one offer per byte.
         if have < left.min(PART_BYTES) {
             return Some(ReadStep::Wait);
         }
@@ -474,11 +476,13 @@ impl TcpclSession {
         if !self.control.is_empty() {
             self.pending.copy(&self.control);
             self.control.clear();
+            // A burst of answers must not keep its memory.
             self.control.shrink_to(CONTROL_KEPT);
         }
         if may_transmit {
             let begin = (!self.is_ending()).then_some(now);
             if self.phase == SessionPhase::Established {
+                // Segments are cut as late as possible, so that answers do not wait behind them.
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
                     self.outgoing.ends_at(self.written + self.pending.len());

@@ -180,6 +180,7 @@ impl FieldReader<'_, '_> {
     }
     /// Reads `len` bytes, copied only once all are there.
     fn bytes(&mut self, len: usize) -> Result<Vec<u8>, NoMessage> {
+        // Nothing is allocated for bytes that have not arrived.
         if self.0.remaining() < len as u64 {
             return Err(NoMessage::Incomplete);
         }
@@ -246,6 +247,7 @@ fn read_segment(fields: &mut FieldReader<'_, '_>) -> Result<SegmentHead, NoMessa
 
 fn read_extensions(fields: &mut FieldReader<'_, '_>) -> Result<Vec<u8>, NoMessage> {
     let len = fields.u32()?;
+    // Checked before anything is allocated.
     if len > MAX_EXTENSION_BYTES {
         return Err(NoMessage::Broken("extension items of more than 4096 bytes"));
     }

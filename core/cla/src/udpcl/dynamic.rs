@@ -93,6 +93,7 @@ impl DynamicPeers {
     }
     /// Forgets unanswered probes.
     pub(super) fn expire(&mut self, now: Instant) {
+        // One timer serves all probes, each of which lasts between one and two times `ANSWER`.
         if self.look.is_some_and(|at| at <= now) {
             self.asked.retain(|_, asked| asked.until > now);
             self.asked.shrink_to_fit();
@@ -175,6 +176,7 @@ impl Udpcl {
         }
         let numbers = 0x00ff_ffff;
         let mut link = LinkId(self.dynamic.base | self.dynamic.number);
+        // Numbers wrap around, so one may still be in use.
         while self.by_link.contains_key(&link) {
             self.dynamic.number = (self.dynamic.number + 1) % numbers;
             link = LinkId(self.dynamic.base | self.dynamic.number);

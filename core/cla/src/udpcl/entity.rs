@@ -108,6 +108,7 @@ impl Udpcl {
         for index in due {
             self.touch(index);
             if self.spans[index].until.is_some_and(|until| until <= now) {
+                // The dynamic peer has not announced itself in time.
                 self.remove_link(self.spans[index].config.link, out);
                 continue;
             }
@@ -143,6 +144,7 @@ impl Udpcl {
                 span.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
             }
         }
+        // A burst over many links must not keep its memory.
         if self.touched.capacity() > 64 {
             self.touched = Vec::new();
         }

@@ -42,6 +42,7 @@ impl Finished {
         if self.young.is_empty() && self.old.is_empty() {
             self.until = now + REMEMBERED;
         }
+        // A burst shortens the memory instead of growing it.
         if self.young.len() >= MOST {
             self.old = core::mem::replace(&mut self.young, set(self.seed));
             self.until = now + REMEMBERED;
@@ -91,6 +92,7 @@ mod tests {
 
     #[test]
     fn long_silence_expires_at_once() {
+        // The number of steps must not depend on the time passed.
         let mut finished = Finished::new(1);
         finished.insert(s(1), id(1));
         finished.expire(Instant::MAX);

@@ -149,6 +149,7 @@ impl Udpcl {
             self.agenda.cancel(key);
         }
         self.by_link.remove(&link);
+        // Transfers from an address end only if no other link leads there.
         let left = match (home, to) {
             (Some(home), _) => {
                 self.homes.remove(home, link);
@@ -161,6 +162,7 @@ impl Udpcl {
             (None, Destination::Link(_)) => None,
         };
         left.into_iter().for_each(|address| self.transfers.forget(address));
+        // The entry keeps its `touched` flag, because its index may still be in the list of marked spans.
         let mut nobody = UdpclSpan::new(LinkParams::default(), Destination::Link(LinkId(0)));
         nobody.touched = self.spans[index].touched;
         self.spans[index] = nobody;

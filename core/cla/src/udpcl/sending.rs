@@ -173,6 +173,7 @@ impl Udpcl {
         } else {
             Bytes::from_static(&KEEPALIVE)
         };
+        // Keepalives are charged to the rate like data.
         span.busy_until = span.busy_until.max(now);
         span.charge(packet.len() as u64);
         span.alive_at = Some(now + every);

@@ -68,6 +68,7 @@ impl OutgoingBundle {
     /// Next range to request, once few bytes are left.
     pub(super) fn want(&mut self) -> Option<(u64, u64)> {
         let (from, here) = (self.asked, self.at + self.have());
+        // One request at a time.
         let open = self.asked > here;
         if open || self.asked >= self.total || self.have() > WINDOW / 2 {
             return None;
@@ -124,6 +125,7 @@ pub(super) struct UdpclSpan {
 
 impl UdpclSpan {
     pub(super) fn new(mut config: LinkParams, to: Destination) -> UdpclSpan {
+        // The head of a segment and some data must fit.
         config.datagram_bytes = config.datagram_bytes.clamp(64, super::DATAGRAM_MAX as u32);
         if !config.keepalive.is_zero() {
             // 7122-3.4-2
@@ -201,6 +203,7 @@ impl UdpclSpan {
     }
     pub(super) fn end_burst(&mut self) {
         self.was_idle = !self.has_work();
+        // An idle link keeps no queue memory.
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
@@ -251,6 +254,7 @@ mod tests {
 
     #[test]
     fn long_datagram_is_charged_per_ip_fragment() {
+        // Each IP packet has headers of its own.
         let span = span(1000);
         let wire = [100, 1472, 1473, 65_507].map(|len| span.wire_bytes(len));
         assert_eq!(wire, [128, 1500, 1473 + 8 + 40, 65_507 + 8 + 45 * 20]);

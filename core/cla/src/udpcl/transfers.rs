@@ -180,6 +180,7 @@ impl Transfers {
             finished.insert(now, id);
             return whole(segment.data);
         };
+        // Checked before the transfer is looked up: a forged offset must not end a genuine one.
         if segment.offset.checked_add(segment.data.len()).is_none_or(|end| end > total) {
             return SegmentOutcome::Malformed("a segment beyond the end of its transfer");
         }
